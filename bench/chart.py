@@ -1,4 +1,5 @@
 """Bars of how many times faster the first side is: in a terminal, and as a PNG where matplotlib is there."""
+
 import math
 
 WIDTH = 40
@@ -29,7 +30,12 @@ def png(path, ratios, title):
 
     names, values = list(ratios)[::-1], list(ratios.values())[::-1]
     figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.24 * len(names)))
-    axes.barh(names, [value - 1 for value in values], left=1, color=["#2b7a4b" if value >= 1 else "#b5402a" for value in values])
+    axes.barh(
+        names,
+        [value - 1 for value in values],
+        left=1,
+        color=["#2b7a4b" if value >= 1 else "#b5402a" for value in values],
+    )
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
     axes.axvline(1, color="black", linewidth=0.8)

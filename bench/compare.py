@@ -8,6 +8,7 @@ ahead by less than a quarter, are measured again with both processes alive and b
 names them. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
 sides under torch.compile.
 """
+
 import argparse
 import datetime
 import json
@@ -28,8 +29,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resnet", "gpt"]
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
-WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
-          "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}
+WANTED = {
+    "add_1elem": 3,
+    "tiny_backward": 8,
+    "mlp_tiny_train_step": 5,
+    "exp_big": 1.5,
+    "gelu_big": 1.5,
+    "transpose_copy": 3,
+    "max_dim1": 3,
+    "cumsum": 2,
+    "cifar_net_train_b32": 2,
+    "resnet18_cifar_train": 1.15,
+    "gpt_char_train": 1.5,
+    "lstm_train": 1.5,
+}
 CLOSE, TURNS_SECONDS, LEAST_TURNS, PAUSE = 1.25, 8, 5, 0.03
 
 
@@ -37,7 +50,10 @@ def pytorch(named):
     """An interpreter that has PyTorch; made under build/ if none is named."""
     for python in (named, os.environ.get("TAPER_PYTORCH")):
         if python:
-            if not shutil.which(python) or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode:
+            if (
+                not shutil.which(python)
+                or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode
+            ):
                 raise SystemExit(f"compare.py: {python} is no Python that has PyTorch")
             return python
     folder = os.path.join(ROOT, "build", "pytorch")
@@ -46,8 +62,24 @@ def pytorch(named):
         print("Installing PyTorch from PyPI into build/pytorch, once; TAPER_PYTORCH names another Python that has it")
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         from PIL import __version__ as pillow  # both sides decode images with the same one
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "torch", "torchvision", "numpy", f"pillow=={pillow}",
-                        "--extra-index-url", "https://download.pytorch.org/whl/cpu"], check=True)
+
+        subprocess.run(
+            [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "torch",
+                "torchvision",
+                "numpy",
+                f"pillow=={pillow}",
+                "--extra-index-url",
+                "https://download.pytorch.org/whl/cpu",
+            ],
+            check=True,
+        )
         open(os.path.join(folder, "ready"), "w").close()
     return python
 
@@ -59,7 +91,9 @@ def images(folder, count=64):
     for i in range(count):
         grain = Image.effect_noise((256, 192), 40)
         slope = Image.linear_gradient("L").resize((256, 192)).rotate(11 * i)
-        Image.merge("RGB", (grain, slope, grain.transpose(Image.Transpose.FLIP_LEFT_RIGHT))).save(os.path.join(folder, f"{i:03d}.jpg"), quality=90)
+        Image.merge("RGB", (grain, slope, grain.transpose(Image.Transpose.FLIP_LEFT_RIGHT))).save(
+            os.path.join(folder, f"{i:03d}.jpg"), quality=90
+        )
 
 
 class Side:
@@ -70,7 +104,17 @@ class Side:
         self.best, self.peak, self.of, self.by_turns = {}, {}, {}, []
 
     def command(self, group, folder, *more):
-        command = [self.python, os.path.join(HERE, "rows.py"), self.module, group, "--threads", str(self.threads), "--folder", folder, *more]
+        command = [
+            self.python,
+            os.path.join(HERE, "rows.py"),
+            self.module,
+            group,
+            "--threads",
+            str(self.threads),
+            "--folder",
+            folder,
+            *more,
+        ]
         command += ["--compile"] if self.compiled else []
         if self.module == "taper":  # rows name torchvision and PIL as scripts do
             command[1:2] = ["-m", "taper", "run", command[1]]
@@ -79,7 +123,9 @@ class Side:
     def run(self, group, seconds, folder):
         done = subprocess.run(**self.command(group, folder, "--seconds", str(seconds)), capture_output=True)
         if done.returncode:
-            print(f"{self.name}, {group}: {(done.stderr.strip().splitlines() or ['failed'])[-1][:200]}", file=sys.stderr)
+            print(
+                f"{self.name}, {group}: {(done.stderr.strip().splitlines() or ['failed'])[-1][:200]}", file=sys.stderr
+            )
             return
         result = json.loads(done.stdout.strip().splitlines()[-1])
         for name, value in result["rows"].items():
@@ -101,7 +147,13 @@ def machine():
 def duration(seconds):
     if seconds is None:
         return ""
-    return f"{seconds * 1e6:.2f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    return (
+        f"{seconds * 1e6:.2f} us"
+        if seconds < 1e-3
+        else f"{seconds * 1e3:.2f} ms"
+        if seconds < 1
+        else f"{seconds:.2f} s"
+    )
 
 
 def table(title, first, second, wanted):
@@ -112,11 +164,16 @@ def table(title, first, second, wanted):
         if ours:
             ratios[name] = theirs / ours
         least = wanted.get(name, 1)
-        verdict = "missing" if not ours else f"{theirs / ours:.2f}" if theirs / ours >= least else f"**{theirs / ours:.2f}**"
+        verdict = (
+            "missing" if not ours else f"{theirs / ours:.2f}" if theirs / ours >= least else f"**{theirs / ours:.2f}**"
+        )
         lines.append(f"| {name} | {duration(ours)} | {duration(theirs)} | {verdict} | {least:g} |")
     if ratios:
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-        lines += ["", f"{sum(ratio >= 1 for ratio in ratios.values())} of {len(second.best)} rows ahead, geometric mean {mean:.2f}."]
+        lines += [
+            "",
+            f"{sum(ratio >= 1 for ratio in ratios.values())} of {len(second.best)} rows ahead, geometric mean {mean:.2f}.",
+        ]
     if first.by_turns:
         lines += [f"By short turns: {', '.join(first.by_turns)}."]
     return lines, ratios
@@ -138,7 +195,12 @@ def installed(side):
         return package.package_size(os.path.dirname(taper.__file__))
     code = f"import {side.module}, os; print(os.path.realpath(os.path.dirname({side.module}.__file__)))"
     folder = subprocess.run([side.python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    files = {os.path.realpath(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names if not name.endswith(".pyc")}
+    files = {
+        os.path.realpath(os.path.join(where, name))
+        for where, _, names in os.walk(folder)
+        for name in names
+        if not name.endswith(".pyc")
+    }
     return sum(map(os.path.getsize, files)) / 1e6
 
 
@@ -149,7 +211,9 @@ def start(first, second):
         plain = package.start_time(side.python, "pass", 5)
         rows.setdefault("import, ms", []).append(package.start_time(side.python, f"import {side.module}", 5) - plain)
         if shutil.which("strace"):
-            rows.setdefault("files opened", []).append(package.files_opened(side.python, f"import {side.module}") - package.files_opened(side.python, "pass"))
+            rows.setdefault("files opened", []).append(
+                package.files_opened(side.python, f"import {side.module}") - package.files_opened(side.python, "pass")
+            )
         rows.setdefault("installed, MB", []).append(installed(side))
     return lines + [f"| {name} | {ours:.0f} | {theirs:.0f} |" for name, (ours, theirs) in rows.items()], rows
 
@@ -157,12 +221,32 @@ def start(first, second):
 def pairs(options, theirs):
     """(title, first side, second side, groups) of what is to be compared."""
     ours, groups = sys.executable, options.only.split(",") if options.only else list(workloads.GROUPS)
-    made = [("eager", Side("Taper", "taper", ours, threads=options.threads), Side("PyTorch", "torch", theirs, threads=options.threads), groups)]
+    made = [
+        (
+            "eager",
+            Side("Taper", "taper", ours, threads=options.threads),
+            Side("PyTorch", "torch", theirs, threads=options.threads),
+            groups,
+        )
+    ]
     if options.one_thread:
-        made.append(("one thread", Side("Taper", "taper", ours, threads=1), Side("PyTorch", "torch", theirs, threads=1), [g for g in ONE_THREAD if g in groups]))
+        made.append(
+            (
+                "one thread",
+                Side("Taper", "taper", ours, threads=1),
+                Side("PyTorch", "torch", theirs, threads=1),
+                [g for g in ONE_THREAD if g in groups],
+            )
+        )
     if options.compiled:
-        made.append(("compiled", Side("Taper", "taper", ours, True, options.threads), Side("PyTorch", "torch", theirs, True, options.threads),
-                     [g for g in COMPILED if g in groups]))
+        made.append(
+            (
+                "compiled",
+                Side("Taper", "taper", ours, True, options.threads),
+                Side("PyTorch", "torch", theirs, True, options.threads),
+                [g for g in COMPILED if g in groups],
+            )
+        )
     return made
 
 
@@ -178,7 +262,11 @@ def close_rows(title, first, second, group):
     if group == "checkpoint":
         return []
     wanted = WANTED if title == "eager" else {}
-    return [name for name in second.of.get(group, []) if name in first.best and second.best[name] < CLOSE * wanted.get(name, 1) * first.best[name]]
+    return [
+        name
+        for name in second.of.get(group, [])
+        if name in first.best and second.best[name] < CLOSE * wanted.get(name, 1) * first.best[name]
+    ]
 
 
 def short_turns(title, first, second, group, row, folder):
@@ -186,7 +274,9 @@ def short_turns(title, first, second, group, row, folder):
     print(f"{title}: {group}, {row} by short turns", file=sys.stderr)
     both, times = [], ([], [])
     for side in (first, second):
-        process = subprocess.Popen(**side.command(group, folder, "--turns", row), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            **side.command(group, folder, "--turns", row), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         both.append(process)
         process.stdout.readline()  # that it is ready
     end = time.perf_counter() + TURNS_SECONDS
@@ -221,7 +311,9 @@ def main():
     unknown = [group for group in options.only.split(",") if group and group not in workloads.GROUPS]
     if unknown:
         parser.error(f"no group of rows is named {', '.join(unknown)}; there are {', '.join(workloads.GROUPS)}")
-    options.out = options.out or (os.path.join(ROOT, "build", "bench") if options.only else HERE)  # a part does not replace the whole
+    options.out = options.out or (
+        os.path.join(ROOT, "build", "bench") if options.only else HERE
+    )  # a part does not replace the whole
     os.makedirs(options.out, exist_ok=True)  # before the work, not after it
     compared = pairs(options, pytorch(options.pytorch))
     with tempfile.TemporaryDirectory() as folder:
@@ -237,16 +329,29 @@ def main():
 
 
 def report(options, compared):
-    lines, results = [f"{machine()}; best of {options.rounds} rounds, turn by turn; where it is close, the middle one of many short turns. Ratios above 1: Taper is faster; bold: short of what is wanted.", ""], {}
+    lines, results = (
+        [
+            f"{machine()}; best of {options.rounds} rounds, turn by turn; where it is close, the middle one of many short turns. Ratios above 1: Taper is faster; bold: short of what is wanted.",
+            "",
+        ],
+        {},
+    )
     for title, first, second, groups in compared:
         if not groups:
             continue
         part, ratios = table(title, first, second, WANTED if title == "eager" else {})
         lines += [*part, ""]
-        results[title] = {"first": first.best, "second": second.best, "ratios": ratios, "peak": [first.peak, second.peak]}
+        results[title] = {
+            "first": first.best,
+            "second": second.best,
+            "ratios": ratios,
+            "peak": [first.peak, second.peak],
+        }
         print("\n".join(part), "\n\n" + chart.terminal(ratios) + "\n" if ratios else "")
         name = "results" + ("" if title == "eager" else "_" + title.replace(" ", "_")) + ".png"
-        if ratios and not chart.png(os.path.join(options.out, name), ratios, f"times faster than PyTorch, {title}; {machine()}"):
+        if ratios and not chart.png(
+            os.path.join(options.out, name), ratios, f"times faster than PyTorch, {title}; {machine()}"
+        ):
             print("no chart as PNG: this Python has no matplotlib", file=sys.stderr)
     first, second = compared[0][1:3]
     part, results["start"] = start(first, second)

@@ -6,6 +6,7 @@ A parameter's error is |g32 - g64| / |g64| over all of its elements. For each se
 it prints one JSON object with both lists and the middle seed of each. MODULE is taper or torch: run it for both and compare. A ReLU whose input
 changes its sign between the two precisions makes an error of about 1e-3 whatever the convolutions do: less exact ones make that more frequent.
 """
+
 import argparse
 import importlib
 import json
@@ -46,8 +47,17 @@ def main():
         of_seed = errors(torch, seed)
         middle.append(statistics.median(of_seed))
         largest.append(max(of_seed))
-    print(json.dumps({"module": options.module, "middle": middle, "largest": largest,
-                      "middle_of_middles": statistics.median(middle), "middle_of_largest": statistics.median(largest)}))
+    print(
+        json.dumps(
+            {
+                "module": options.module,
+                "middle": middle,
+                "largest": largest,
+                "middle_of_middles": statistics.median(middle),
+                "middle_of_largest": statistics.median(largest),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-/* Taper's figures: what a call costs when there is nothing to compute, and what share of the machine's bandwidth or of the BLAS's speed
- * operators reach when there is. Each row stands against a reference timed in the same run, turn by turn. Memory's speed changes by a factor of
- * two within a minute where others use the machine too, so times of different rounds say nothing about each other: each round gives a share of
- * its own, of two times that are neighbours, and the row's share is the middle one. Rows about bandwidth also run on a block that stays in the
- * caches, in the same rounds, which shows what computing alone takes, and so whether memory binds at all.
- *     figures [FILE]     prints the table; with a FILE (bench/README.md) also puts it between that file's two marks */
+/* Taper's figures: what a call costs when there is nothing to compute, and what share of the machine's bandwidth or of
+ * the BLAS's speed operators reach when there is. Each row stands against a reference timed in the same run, turn by
+ * turn. Memory's speed changes by a factor of two within a minute where others use the machine too, so times of
+ * different rounds say nothing about each other: each round gives a share of its own, of two times that are neighbours,
+ * and the row's share is the middle one. Rows about bandwidth also run on a block that stays in the caches, in the same
+ * rounds, which shows what computing alone takes, and so whether memory binds at all. figures [FILE]     prints the
+ * table; with a FILE (bench/README.md) also puts it between that file's two marks */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,16 @@
 #include <time.h>
 
 enum {
-    ROWS = 16384, COLUMNS = 1024, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
-    BLOCK = 32,                                          /* rows that stay in the caches, result included */
+    ROWS = 16384,
+    COLUMNS = 1024,
+    COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
+    BLOCK = 32,             /* rows that stay in the caches, result included */
     ROUNDS = 31,
-    WARM = 3, TIMED = 3,                                 /* runs of one side in a round: those that warm it up, and those that count */
-    CALLS = 200,                                         /* of a small operator in one run: some ten microseconds, seldom disturbed */
+    WARM = 3,
+    TIMED = 3,   /* runs of one side in a round: those that warm it up, and those that count */
+    CALLS = 200, /* of a small operator in one run: some ten microseconds, seldom disturbed */
     SMALL_RUNS = 3000,
-    PRODUCTS = 100,                                      /* small ones in one run */
+    PRODUCTS = 100, /* small ones in one run */
 };
 
 /* As cblas.h has it, which not every BLAS comes with. */
@@ -80,9 +84,10 @@ static void add_one_recorded(void) {
     for (int i = 0; i < CALLS; i++) done(tp_add(leaf, one));
 }
 static void backward(void) {
-    for (int i = 0; i < CALLS; i++) TP_SCOPE {
-        if (!tp_backward(tp_sum(tp_mul(leaf, 2)))) stop("backward");
-    }
+    for (int i = 0; i < CALLS; i++)
+        TP_SCOPE {
+            if (!tp_backward(tp_sum(tp_mul(leaf, 2)))) stop("backward");
+        }
     tp_zero_grad(leaf);
 }
 
@@ -137,7 +142,8 @@ static void matmul_small(void) {
     for (int i = 0; i < PRODUCTS; i++) done(tp_matmul(small[0], small[1]));
 }
 static void gemm(int n, tp_tensor *const *ab, tp_tensor *c) {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, tp_data(ab[0]), n, tp_data(ab[1]), n, 0, tp_data(c), n);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, tp_data(ab[0]), n, tp_data(ab[1]), n, 0,
+                tp_data(c), n);
 }
 static void blas_large(void) { gemm(1024, square, product[0]); }
 static void blas_small(void) {
@@ -190,9 +196,12 @@ static double timed(void (*work)(void)) {
 }
 
 static const char *duration(double seconds, char *text, size_t n) {
-    if (seconds < 1e-6) snprintf(text, n, "%.0f ns", seconds * 1e9);
-    else if (seconds < 1e-3) snprintf(text, n, "%.2f us", seconds * 1e6);
-    else snprintf(text, n, "%.2f ms", seconds * 1e3);
+    if (seconds < 1e-6)
+        snprintf(text, n, "%.0f ns", seconds * 1e9);
+    else if (seconds < 1e-3)
+        snprintf(text, n, "%.2f us", seconds * 1e6);
+    else
+        snprintf(text, n, "%.2f ms", seconds * 1e3);
     return text;
 }
 
@@ -214,19 +223,21 @@ static void machine(FILE *f) {
 typedef struct figure {
     double ours, reference; /* seconds a call */
     double share;           /* of the reference's speed */
-    double computing;       /* seconds that as many threads would take if all elements were in their caches; 0: no such row */
+    double computing; /* seconds that as many threads would take if all elements were in their caches; 0: no such row */
     bool computing_binds;
 } figure;
 
-static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static int by_size(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 /* What stands at `part` of the way through the sorted values. */
 static double quantile(int n, double *values, double part) {
     qsort(values, (size_t)n, sizeof *values, by_size);
     return values[(int)(part * (n - 1) + 0.5)];
 }
 
-/* One side's turn. Threads of OpenMP and of the BLAS go on spinning for a while after their work, on cores that the other side needs: a turn begins
- * when the other's have gone to sleep, with runs that wake its own. */
+/* One side's turn. Threads of OpenMP and of the BLAS go on spinning for a while after their work, on cores that the
+ * other side needs: a turn begins when the other's have gone to sleep, with runs that wake its own. */
 static double turn(void (*f)(void)) {
     double times[TIMED];
     nanosleep(&(struct timespec){.tv_nsec = 40 * 1000 * 1000}, NULL);
@@ -250,7 +261,8 @@ static double turn_in_caches(const row *r) {
     }
     tp_set_num_threads(threads);
     of = &whole;
-    return quantile(TIMED, times, 0.5) * ROWS / BLOCK / threads;
+    return quantile(TIMED, times, 0.5) * ROWS
+    / BLOCK / threads;
 }
 
 static figure measure_alone(const row *r) {
@@ -270,13 +282,14 @@ static figure measure(const row *r) {
         computing[i] = r->bytes > 0 ? turn_in_caches(r) : 0;
         share[i] = reference[i] / ours[i], bound[i] = computing[i] / reference[i];
     }
-    return (figure){quantile(ROUNDS, ours, 0.5), quantile(ROUNDS, reference, 0.5), quantile(ROUNDS, share, 0.5), quantile(ROUNDS, computing, 0.5),
-                    quantile(ROUNDS, bound, 0.5) > 1};
+    return (figure){quantile(ROUNDS, ours, 0.5), quantile(ROUNDS, reference, 0.5), quantile(ROUNDS, share, 0.5),
+                    quantile(ROUNDS, computing, 0.5), quantile(ROUNDS, bound, 0.5) > 1};
 }
 
-static const char *const heading =
-    "| what                             |       Taper |   reference | which       |      rate | share |  target | met |  in caches | what binds |\n"
-    "|----------------------------------|------------:|------------:|-------------|----------:|------:|--------:|-----|-----------:|------------|\n";
+static const char *const heading = "| what                             |       Taper |   reference | which       |     "
+                                   " rate | share |  target | met |  in caches | what binds |\n"
+                                   "|----------------------------------|------------:|------------:|-------------|-----"
+                                   "-----:|------:|--------:|-----|-----------:|------------|\n";
 
 static void format_row(char *line, size_t n, const row *r, figure m) {
     char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32], computing[32] = "";
@@ -287,11 +300,15 @@ static void format_row(char *line, size_t n, const row *r, figure m) {
         duration(m.reference, reference, sizeof reference);
         snprintf(share, sizeof share, "%.0f%%", 100 * m.share);
         snprintf(target, sizeof target, asked ? ">= %.0f%%" : "none", 100 * r->target);
-    } else duration(r->target, target, sizeof target);
+    } else
+        duration(r->target, target, sizeof target);
     if (r->bytes > 0) snprintf(rate, sizeof rate, "%.1f GB/s", r->bytes / m.ours * 1e-9);
     if (m.computing > 0) duration(m.computing, computing, sizeof computing);
-    snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s | %10s | %-10s |\n", r->name, ours, reference, r->against ? r->against : "", rate, share,
-             target, met, computing, m.computing == 0 ? "" : m.computing_binds ? "computing" : "memory");
+    snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s | %10s | %-10s |\n", r->name, ours,
+             reference, r->against ? r->against : "", rate, share, target, met, computing,
+             m.computing == 0    ? ""
+             : m.computing_binds ? "computing"
+                                 : "memory");
 }
 
 /* Puts the report between the file's two marks. */

@@ -7,6 +7,7 @@ A time is the best of many rounds, of the slowest rank in each. alpha is what a 
 and exchange in one. The rate, 1 / beta, is of the bytes that a rank sends of the largest: 2 (N - 1) / N of its buffer in an all_reduce, N - 1 times its part in an all_gather.
 docs/scaling.md uses them.
 """
+
 import math
 import sys
 import time
@@ -33,15 +34,27 @@ def measure(work, bytes_):
 def main():
     dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "gloo")
     n = dist.get_world_size()
-    lines = ["| collective | ranks | " + " | ".join(f"{size:,} bytes, us" for size in SIZES) + " | alpha | 1 / beta |", "|---" * (len(SIZES) + 4) + "|"]
+    lines = [
+        "| collective | ranks | " + " | ".join(f"{size:,} bytes, us" for size in SIZES) + " | alpha | 1 / beta |",
+        "|---" * (len(SIZES) + 4) + "|",
+    ]
     for name, share in (("all_reduce", 2 * (n - 1) / n), ("all_gather", n - 1)):
         times = []
         for bytes_ in SIZES:
             x = torch.zeros(bytes_ // 4)
             out = torch.zeros(n * x.numel()) if name == "all_gather" else None
-            times.append(measure((lambda: dist.all_gather_into_tensor(out, x)) if out is not None else (lambda: dist.all_reduce(x)), bytes_))
+            times.append(
+                measure(
+                    (lambda: dist.all_gather_into_tensor(out, x)) if out is not None else (lambda: dist.all_reduce(x)),
+                    bytes_,
+                )
+            )
         alpha, rate = times[0] / (math.ceil(math.log2(n)) + 1), SIZES[-1] * share / (times[-1] - times[0])
-        lines.append(f"| {name} | {n} | " + " | ".join(f"{t * 1e6:,.0f}" for t in times) + f" | {alpha * 1e6:.0f} us | {rate / 1e9:.2f} GB/s |")
+        lines.append(
+            f"| {name} | {n} | "
+            + " | ".join(f"{t * 1e6:,.0f}" for t in times)
+            + f" | {alpha * 1e6:.0f} us | {rate / 1e9:.2f} GB/s |"
+        )
     if dist.get_rank() == 0:
         print("\n".join(lines), flush=True)
     dist.destroy_process_group()

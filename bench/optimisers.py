@@ -3,6 +3,7 @@
     python bench/optimisers.py [PYTHON_WITH_PYTORCH]
 
 One thread, so that CPU time is the step's time whatever else the machine does."""
+
 import json
 import subprocess
 import sys
@@ -34,7 +35,9 @@ print(json.dumps(result))
 
 
 def measure(python, module):
-    return json.loads(subprocess.run([python, "-c", MEASURE, module], capture_output=True, text=True, check=True).stdout)
+    return json.loads(
+        subprocess.run([python, "-c", MEASURE, module], capture_output=True, text=True, check=True).stdout
+    )
 
 
 def main():

@@ -4,6 +4,7 @@
 
 PyTorch is looked for in this interpreter, or in the one named as argument or by the variable TAPER_PYTORCH.
 """
+
 import json
 import os
 import shutil
@@ -12,9 +13,25 @@ import sys
 import tempfile
 import time
 
-CALLS = {"a + b": "a + b", "x.view": "x.view(2, 3)", "slice": "x[1:]", "index": "m[1]", "(x*2).sum().backward()": "(x_grad * 2).sum().backward()"}
-LIMITS = {"import, ms": 80, "files opened": 60, "package, MB": 20, "a + b": 0.5, "x.view": 0.5, "slice": 0.5, "(x*2).sum().backward()": 6}
-INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # a package comes with its bytecode
+CALLS = {
+    "a + b": "a + b",
+    "x.view": "x.view(2, 3)",
+    "slice": "x[1:]",
+    "index": "m[1]",
+    "(x*2).sum().backward()": "(x_grad * 2).sum().backward()",
+}
+LIMITS = {
+    "import, ms": 80,
+    "files opened": 60,
+    "package, MB": 20,
+    "a + b": 0.5,
+    "x.view": 0.5,
+    "slice": 0.5,
+    "(x*2).sum().backward()": 6,
+}
+INSTALLED = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}  # a package comes with its bytecode
 MEASURE = """
 import json, sys, timeit
 torch = __import__(sys.argv[1])
@@ -43,15 +60,26 @@ def files_opened(python, code):
     """How many files the process opens, by strace."""
     subprocess.run([python, "-c", code], check=True, env=INSTALLED)
     with tempfile.NamedTemporaryFile() as log:
-        subprocess.run(["strace", "-f", "-e", "trace=open,openat", "-o", log.name, python, "-c", code], check=True, env=INSTALLED)
-        return sum(1 for line in open(log.name, errors="replace") if "= -1" not in line and "O_DIRECTORY" not in line and "open" in line)
+        subprocess.run(
+            ["strace", "-f", "-e", "trace=open,openat", "-o", log.name, python, "-c", code], check=True, env=INSTALLED
+        )
+        return sum(
+            1
+            for line in open(log.name, errors="replace")
+            if "= -1" not in line and "O_DIRECTORY" not in line and "open" in line
+        )
 
 
 def package_size(folder):
     """Megabytes of the package's files, without what Python compiles on the way; the library counts wherever it lies."""
     with open("/proc/self/maps") as maps:
         library = {line.split()[-1] for line in maps if "libtaper" in line}
-    files = {os.path.realpath(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names if not name.endswith(".pyc")}
+    files = {
+        os.path.realpath(os.path.join(where, name))
+        for where, _, names in os.walk(folder)
+        for name in names
+        if not name.endswith(".pyc")
+    }
     total = 0
     for path in files | {os.path.realpath(path) for path in library}:
         total += stripped_size(path)
@@ -71,7 +99,13 @@ def measure(python, module):
     result = {"import, ms": start_time(python, f"import {module}") - start_time(python, "pass")}
     if shutil.which("strace"):
         result["files opened"] = files_opened(python, f"import {module}") - files_opened(python, "pass")
-    calls = subprocess.run([python, "-c", MEASURE, module, json.dumps(CALLS)], capture_output=True, text=True, check=True, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+    calls = subprocess.run(
+        [python, "-c", MEASURE, module, json.dumps(CALLS)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive"},
+    )
     return {**result, **json.loads(calls.stdout)}
 
 
@@ -85,6 +119,7 @@ def pytorch():
 
 def main():
     import taper
+
     ours = measure(sys.executable, "taper")
     ours["package, MB"] = package_size(os.path.dirname(taper.__file__))
     python = pytorch()
@@ -92,7 +127,11 @@ def main():
     print(f"{'Python':<26}{'Taper':>10}{'at most':>10}{'PyTorch':>10}   (calls in microseconds)")
     for label, value in ours.items():
         limit = f"{LIMITS[label]:g}" if label in LIMITS else ""
-        print(f"{label:<26}{value:>10.2f}{limit:>10}{theirs[label]:>10.2f}" if label in theirs else f"{label:<26}{value:>10.2f}{limit:>10}")
+        print(
+            f"{label:<26}{value:>10.2f}{limit:>10}{theirs[label]:>10.2f}"
+            if label in theirs
+            else f"{label:<26}{value:>10.2f}{limit:>10}"
+        )
     if not python:
         print("PyTorch is not importable here; TAPER_PYTORCH names an interpreter where it is.")
 

@@ -6,6 +6,7 @@ Prints one JSON object: for each row of the group the median seconds of an itera
 peak memory. With --turns, for that row alone: says that it is ready, and gives the seconds of an iteration each time a line "go" comes in, until another one does.
 compare.py calls this, turn by turn for both sides.
 """
+
 import argparse
 import importlib
 import json
@@ -32,8 +33,16 @@ class Bench:
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
-        self.clock = time.process_time if options.threads == 1 else time.perf_counter  # of one thread, what others do to the machine need not count
-        self.nn, self.F, self.seconds, self.folder, self.compiled = torch.nn, torch.nn.functional, options.seconds, options.folder, options.compile
+        self.clock = (
+            time.process_time if options.threads == 1 else time.perf_counter
+        )  # of one thread, what others do to the machine need not count
+        self.nn, self.F, self.seconds, self.folder, self.compiled = (
+            torch.nn,
+            torch.nn.functional,
+            options.seconds,
+            options.folder,
+            options.compile,
+        )
 
     def compile(self, function):
         return self.torch.compile(function) if self.compiled else function
@@ -182,15 +191,32 @@ def attention(b):
 # ---- Networks
 def cifar_network(b):
     nn = b.nn
-    return nn.Sequential(nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2, 2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2, 2), nn.Flatten(),
-                         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
 
 
 def cifar(b, batch):
     model = cifar_network(b)
     x, y = b.torch.randn(batch, 3, 32, 32), b.torch.randint(0, 10, (batch,))
     loss = b.compile(lambda x, y: b.F.cross_entropy(model(x), y))
-    b.training(f"cifar_net_train_b{batch}", model, b.torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9), lambda: loss(x, y))
+    b.training(
+        f"cifar_net_train_b{batch}",
+        model,
+        b.torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9),
+        lambda: loss(x, y),
+    )
 
 
 @group
@@ -230,7 +256,12 @@ def resnet(b):
     model = resnet18(b)
     x, y = b.torch.randn(16, 3, 32, 32), b.torch.randint(0, 10, (16,))
     run = b.compile(model)
-    b.training("resnet18_cifar_train", model, b.torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), lambda: b.F.cross_entropy(run(x), y))
+    b.training(
+        "resnet18_cifar_train",
+        model,
+        b.torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        lambda: b.F.cross_entropy(run(x), y),
+    )
     model.eval()
     with b.torch.no_grad():
         b.row("resnet18_cifar_infer", lambda: run(x))
@@ -243,7 +274,11 @@ def gpt_network(b, vocabulary=65, length=64, layers=4, heads=4, width=128):
         def __init__(self):
             super().__init__()
             self.norm1, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
-            self.norm2, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.norm2, self.up, self.down = (
+                nn.LayerNorm(width),
+                nn.Linear(width, 4 * width),
+                nn.Linear(4 * width, width),
+            )
 
         def forward(self, x, cache=None):
             batch, n, _ = x.shape
@@ -260,7 +295,11 @@ def gpt_network(b, vocabulary=65, length=64, layers=4, heads=4, width=128):
         def __init__(self):
             super().__init__()
             self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
-            self.blocks, self.norm, self.head = nn.ModuleList([Block() for _ in range(layers)]), nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+            self.blocks, self.norm, self.head = (
+                nn.ModuleList([Block() for _ in range(layers)]),
+                nn.LayerNorm(width),
+                nn.Linear(width, vocabulary, bias=False),
+            )
             self.head.weight = self.tokens.weight
 
         def forward(self, index, caches=None, start=0):
@@ -317,8 +356,14 @@ def loading(b):
     import torchvision.transforms as transforms
     from PIL import Image
 
-    steps = transforms.Compose([transforms.RandomResizedCrop(96), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
-                                transforms.Normalize([0.5] * 3, [0.25] * 3)])
+    steps = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(96),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize([0.5] * 3, [0.25] * 3),
+        ]
+    )
 
     class Images(torch.utils.data.Dataset):
         def __init__(self, folder):

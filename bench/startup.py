@@ -5,6 +5,7 @@
 Wall time is the best round's. Processor time, of all processes together, is the best round's too; other work on the machine hardly adds to it, and
 divided by the cores it is what the wall time would be without that. Beside them stand as many bare `python -c pass` and `import taper`.
 """
+
 import argparse
 import os
 import resource
@@ -35,18 +36,26 @@ def together(count, command):
 
 def sides(ranks, script, other):
     """What is measured: (what, a function that runs it and gives the exit status)."""
+
     def run(*command):
         return lambda: subprocess.run(command).returncode
+
     yield "python -c pass", lambda: together(ranks, [sys.executable, "-c", "pass"])
     yield "import taper", lambda: together(ranks, [sys.executable, "-c", "import taper"])
     yield "taper launch", run(sys.executable, "-m", "taper", "launch", "--nproc", str(ranks), script)
     for name, launcher in MPI.items():
         if shutil.which(launcher[0]):
             yield f"{launcher[0]}, true", run(*launcher, "-n", str(ranks), "true")
-            yield f"{launcher[0]}, taper run", run(*launcher, "-n", str(ranks), sys.executable, "-m", "taper", "run", script)
+            yield (
+                f"{launcher[0]}, taper run",
+                run(*launcher, "-n", str(ranks), sys.executable, "-m", "taper", "run", script),
+            )
         else:
             print(f"SKIPPED: {launcher[0]} is not on this machine")
-    yield "PyTorch, torch.distributed.run", run(other, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", script)
+    yield (
+        "PyTorch, torch.distributed.run",
+        run(other, "-m", "torch.distributed.run", f"--nproc-per-node={ranks}", script),
+    )
 
 
 def measure(run):
@@ -63,7 +72,9 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--ranks", type=int, default=8)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--pytorch", help="an interpreter that has PyTorch; default: TAPER_PYTORCH, or one that is made under build/")
+    options.add_argument(
+        "--pytorch", help="an interpreter that has PyTorch; default: TAPER_PYTORCH, or one that is made under build/"
+    )
     asked = options.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +88,9 @@ def main():
                 wall, work = measure(run)
                 best[what] = tuple(map(min, (wall, work), best.get(what, (wall, work))))
     cores = len(os.sched_getaffinity(0))
-    print(f"{asked.ranks} ranks, {cores} cores, load {os.getloadavg()[0]:.1f}, best of {asked.rounds} rounds\n\n| what | wall | processor time | that over {cores} cores |\n|---|---:|---:|---:|")
+    print(
+        f"{asked.ranks} ranks, {cores} cores, load {os.getloadavg()[0]:.1f}, best of {asked.rounds} rounds\n\n| what | wall | processor time | that over {cores} cores |\n|---|---:|---:|---:|"
+    )
     for what, (wall, work) in best.items():
         print(f"| {what} | {wall:.2f} s | {work:.2f} s | {work / cores:.2f} s |")
 

@@ -1,14 +1,18 @@
-/* Automatic mixed precision from C: regions, the casts that the tables ask for, the tape through them, kept casts, unscaled gradients; and
- * profiles, which enter operators by the same door. */
+/* Automatic mixed precision from C: regions, the casts that the tables ask for, the tape through them, kept casts,
+ * unscaled gradients; and profiles, which enter operators by the same door. */
 #include <pthread.h>
 #include <taper/amp.h>
 #include <taper/profile.h>
 #include "tape_fixture.h"
 
-static tp_tensor *matrix(int64_t rows, int64_t columns) { return tp_set_requires_grad(tp_ones(TP_INTS(rows, columns)), true); }
+static tp_tensor *matrix(int64_t rows, int64_t columns) {
+    return tp_set_requires_grad(tp_ones(TP_INTS(rows, columns)), true);
+}
 #define ASSERT_DTYPE(t, dtype) assert_int_equal(tp_dtype_of(t), dtype)
 
-/* ---- Regions ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Regions
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void operators_choose_their_precision(void **state) {
     (void)state;
@@ -17,15 +21,17 @@ static void operators_choose_their_precision(void **state) {
         TP_AUTOCAST(TP_BFLOAT16) {
             tp_tensor *y = tp_linear(x, w);
             ASSERT_DTYPE(y, TP_BFLOAT16);
-            ASSERT_DTYPE(tp_add(x, x), TP_FLOAT32);      /* takes what comes */
+            ASSERT_DTYPE(tp_add(x, x), TP_FLOAT32); /* takes what comes */
             ASSERT_DTYPE(tp_mul(y, 2), TP_BFLOAT16);
-            ASSERT_DTYPE(tp_mse_loss(y, y), TP_FLOAT32); /* wants float32 */
+            ASSERT_DTYPE(tp_mse_loss(y, y), TP_FLOAT32);                          /* wants float32 */
             ASSERT_DTYPE(tp_cat(TP_LIST(y, tp_ones(TP_INTS(1, 4)))), TP_FLOAT32); /* the widest of the list */
             ASSERT_DTYPE(tp_call("mm", x, tp_t(w)), TP_BFLOAT16);
             TP_NO_AUTOCAST ASSERT_DTYPE(tp_linear(x, w), TP_FLOAT32);
             TP_AUTOCAST(TP_FLOAT16) ASSERT_DTYPE(tp_linear(x, w), TP_FLOAT16);
             ASSERT_DTYPE(tp_linear(x, w), TP_BFLOAT16);
-            ASSERT_DTYPE(tp_matmul(tp_ones(TP_INTS(2, 2), .dtype = TP_FLOAT64), tp_ones(TP_INTS(2, 2), .dtype = TP_FLOAT64)), TP_FLOAT64);
+            ASSERT_DTYPE(
+                tp_matmul(tp_ones(TP_INTS(2, 2), .dtype = TP_FLOAT64), tp_ones(TP_INTS(2, 2), .dtype = TP_FLOAT64)),
+                TP_FLOAT64);
         }
         ASSERT_DTYPE(tp_linear(x, w), TP_FLOAT32);
         assert_false(tp_autocast_enabled(TP_CPU));
@@ -65,7 +71,8 @@ static void a_checkpoint_runs_again_in_its_region(void **state) {
 static void what_writes_into_a_tensor_is_not_cast(void **state) {
     (void)state;
     TP_SCOPE {
-        tp_tensor *a = tp_full(TP_INTS(2, 2), tp_float(1.001)), *b = tp_zeros(TP_INTS(2, 2)), *c = tp_zeros(TP_INTS(2, 2)); /* bfloat16 has no 1.001 */
+        tp_tensor *a = tp_full(TP_INTS(2, 2), tp_float(1.001)), *b = tp_zeros(TP_INTS(2, 2)),
+                  *c = tp_zeros(TP_INTS(2, 2)); /* bfloat16 has no 1.001 */
         TP_AUTOCAST(TP_BFLOAT16) {
             assert_non_null(tp_addmm_(b, a, a));
             assert_non_null(tp_mm_out(c, a, a));
@@ -87,14 +94,17 @@ static void a_weight_is_cast_once_a_region(void **state) {
             TP_AUTOCAST(TP_BFLOAT16) tp_linear(x, w); /* an inner region keeps what the outer one has */
             assert_true(tp_profile_stop(p));
             int casts = 0;
-            for (int64_t i = 0; i < tp_profile_count(p); i++) casts += !strcmp(tp_profile_event(p, i)->name, "to_dtype");
+            for (int64_t i = 0; i < tp_profile_count(p); i++)
+                casts += !strcmp(tp_profile_event(p, i)->name, "to_dtype");
             assert_int_equal(casts, 1); /* x, which is no parameter */
             tp_profile_free(p);
-            TP_NO_GRAD tp_mul_(w, 3); /* written: the kept cast is stale */
+            TP_NO_GRAD
+                tp_mul_(w, 3); /* written: the kept cast is stale */
             ASSERT_VALUES(tp_flatten(tp_to(tp_linear(x, w), .dtype = TP_FLOAT32)), 6);
             ASSERT_VALUES(tp_flatten(tp_to(y, .dtype = TP_FLOAT32)), 2);
         }
-        TP_NO_GRAD tp_mul_(w, 2);
+        TP_NO_GRAD
+            tp_mul_(w, 2);
         TP_AUTOCAST(TP_BFLOAT16) ASSERT_VALUES(tp_flatten(tp_to(tp_linear(x, w), .dtype = TP_FLOAT32)), 12);
     }
 }
@@ -118,13 +128,16 @@ static void regions_belong_to_their_thread(void **state) {
     assert_error("device");
 }
 
-/* ---- Scaled gradients ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Scaled gradients
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void gradients_are_unscaled_in_one_pass(void **state) {
     (void)state;
     TP_SCOPE {
         bool found = true;
-        tp_tensor *a = VECTOR(2, 4), *long_one = tp_full(TP_INTS(100000), tp_float(8)), *half = tp_full(TP_INTS(3), tp_float(4), .dtype = TP_FLOAT16);
+        tp_tensor *a = VECTOR(2, 4), *long_one = tp_full(TP_INTS(100000), tp_float(8)),
+                  *half = tp_full(TP_INTS(3), tp_float(4), .dtype = TP_FLOAT16);
         tp_tensor *holes = tp_select(tp_full(TP_INTS(3, 2), tp_float(6)), 1, 0);
         assert_true(tp_unscale_gradients(TP_LIST(a, NULL, long_one, half, holes), 0.5, &found));
         assert_false(found);
@@ -142,7 +155,9 @@ static void gradients_are_unscaled_in_one_pass(void **state) {
     }
 }
 
-/* ---- Profiles --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Profiles
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t find_event(const tp_profile *p, const char *name) {
     for (int64_t i = 0; i < tp_profile_count(p); i++)
@@ -179,7 +194,8 @@ static void a_profile_tells_who_ran_where(void **state) {
         assert_int_equal(linear->ninputs, 3);
         tp_event_input input;
         assert_true(tp_profile_input(p, find_event(p, "linear"), 1, &input));
-        assert_true(input.dtype == TP_FLOAT32 && input.shape.n == 2 && input.shape.v[0] == 4 && input.shape.v[1] == 3 && input.count == -1);
+        assert_true(input.dtype == TP_FLOAT32 && input.shape.n == 2 && input.shape.v[0] == 4 && input.shape.v[1] == 3 &&
+                    input.count == -1);
         assert_true(tp_profile_input(p, find_event(p, "cat"), 0, &input) && input.count == 2);
         assert_true(tp_profile_input(p, find_event(p, "cat"), 2, &input) && input.shape.n == 2);
         assert_false(tp_profile_input(p, 0, 0, &input));
@@ -189,12 +205,15 @@ static void a_profile_tells_who_ran_where(void **state) {
     }
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void cast_and_differentiate(void) {
     TP_SCOPE {
         tp_tensor *x = matrix(2, 3), *w = matrix(4, 3), *loss = NULL;
-        TP_AUTOCAST(TP_BFLOAT16) loss = tp_mse_loss(tp_cat(TP_LIST(tp_linear(x, w), tp_linear(x, w))), tp_zeros(TP_INTS(4, 4)));
+        TP_AUTOCAST(TP_BFLOAT16)
+        loss = tp_mse_loss(tp_cat(TP_LIST(tp_linear(x, w), tp_linear(x, w))), tp_zeros(TP_INTS(4, 4)));
         tp_backward(loss);
     }
 }

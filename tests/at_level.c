@@ -1,5 +1,6 @@
-/* Runs a test program at the instruction level that TAPER_ISA names: at_level PROGRAM. Where the processor has less, the program would run at
- * what it has, which is another test's business: this one ends with 77, which ctest shows as skipped. */
+/* Runs a test program at the instruction level that TAPER_ISA names: at_level PROGRAM. Where the processor has less,
+ * the program would run at what it has, which is another test's business: this one ends with 77, which ctest shows as
+ * skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

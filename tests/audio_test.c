@@ -30,7 +30,12 @@ static float value(const tp_tensor *t, int64_t i) { return ((const float *)t->da
 
 static void every_kind_of_sample_comes_back(void **state) {
     (void)state;
-    static const struct { int bits; bool floating; float off; } kinds[] = {{8, false, 0x1p-8f}, {16, false, 0x1p-16f}, {24, false, 0x1p-23f}, {32, false, 0x1p-23f}, {32, true, 0}, {64, true, 0}};
+    static const struct {
+        int bits;
+        bool floating;
+        float off;
+    } kinds[] = {{8, false, 0x1p-8f},   {16, false, 0x1p-16f}, {24, false, 0x1p-23f},
+                 {32, false, 0x1p-23f}, {32, true, 0},         {64, true, 0}};
     tp_tensor *sound = tone(2, 31);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         tp_tensor *file = tp_encode_wav(sound, 16000, .bits = kinds[k].bits, .floating = kinds[k].floating);
@@ -42,7 +47,8 @@ static void every_kind_of_sample_comes_back(void **state) {
         for (int64_t i = 0; i < sound->numel; i++) assert_true(fabsf(value(back, i) - value(sound, i)) <= kinds[k].off);
         tp_wav_info info = {.size = sizeof info};
         assert_true(tp_wav_describe(file, &info));
-        assert_true(info.channels == 2 && info.frames == 31 && info.bits == kinds[k].bits && info.floating == kinds[k].floating);
+        assert_true(info.channels == 2 && info.frames == 31 && info.bits == kinds[k].bits &&
+                    info.floating == kinds[k].floating);
         tp_release(file), tp_release(back);
     }
     tp_release(sound);
@@ -51,7 +57,8 @@ static void every_kind_of_sample_comes_back(void **state) {
 static void samples_as_they_are_stored(void **state) {
     (void)state;
     int16_t v[] = {0, 1, -1, 32767, -32768};
-    tp_tensor *sound = tp_from_data(v, TP_INT16, TP_INTS(1, 5)), *file = tp_encode_wav(sound, 8000), *back = tp_decode_wav(file, NULL, .normalize = false);
+    tp_tensor *sound = tp_from_data(v, TP_INT16, TP_INTS(1, 5)), *file = tp_encode_wav(sound, 8000),
+              *back = tp_decode_wav(file, NULL, .normalize = false);
     assert_int_equal(tp_dtype_of(back), TP_INT16);
     assert_memory_equal(back->data, v, sizeof v);
     tp_tensor *wide = tp_encode_wav(sound, 8000, .bits = 24), *upper = tp_decode_wav(wide, NULL, .normalize = false);
@@ -64,7 +71,8 @@ static void samples_as_they_are_stored(void **state) {
 static void loud_samples_are_cut(void **state) {
     (void)state;
     float v[] = {2, -2, NAN, 1};
-    tp_tensor *sound = tp_from_data(v, TP_FLOAT32, TP_INTS(4)), *file = tp_encode_wav(sound, 8000, .bits = 16), *back = tp_decode_wav(file, NULL, .normalize = false);
+    tp_tensor *sound = tp_from_data(v, TP_FLOAT32, TP_INTS(4)), *file = tp_encode_wav(sound, 8000, .bits = 16),
+              *back = tp_decode_wav(file, NULL, .normalize = false);
     static const int16_t want[] = {32767, -32768, 0, 32767};
     assert_memory_equal(back->data, want, sizeof want);
     tp_release(sound), tp_release(file), tp_release(back);
@@ -80,7 +88,8 @@ static void a_part_of_a_file(void **state) {
     assert_true(tp_write_wav(path, sound, 44100));
     int64_t rate;
     TP_SCOPE {
-        tp_tensor *part = tp_read_wav(path, &rate, .frame_offset = 5, .num_frames = 3), *rest = tp_read_wav(path, NULL, .frame_offset = 15, .num_frames = 100);
+        tp_tensor *part = tp_read_wav(path, &rate, .frame_offset = 5, .num_frames = 3),
+                  *rest = tp_read_wav(path, NULL, .frame_offset = 15, .num_frames = 100);
         assert_true(tp_size(part, 1) == 3 && value(part, 0) == value(sound, 5) && value(part, 3) == value(sound, 25));
         assert_int_equal(tp_size(rest, 1), 5);
         assert_int_equal(tp_size(tp_read_wav(path, NULL, .frame_offset = 50), 1), 0);
@@ -119,7 +128,8 @@ static void any_damage_is_survived(void **state) {
 
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
-    tp_tensor *sound = tone(1, 4), *cube = tpi_empty(TP_INTS(1, 1, 1), TP_FLOAT32, cpu), *longs = tpi_empty(TP_INTS(3), TP_INT64, cpu);
+    tp_tensor *sound = tone(1, 4), *cube = tpi_empty(TP_INTS(1, 1, 1), TP_FLOAT32, cpu),
+              *longs = tpi_empty(TP_INTS(3), TP_INT64, cpu);
     assert_null(tp_encode_wav(sound, 0));
     assert_error(TP_ERR_VALUE, "'sample_rate'");
     assert_null(tp_encode_wav(sound, 8000, .bits = 12));
@@ -133,8 +143,12 @@ static void wrong_arguments_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_sample_comes_back), cmocka_unit_test(samples_as_they_are_stored), cmocka_unit_test(loud_samples_are_cut),
-        cmocka_unit_test(a_part_of_a_file),                cmocka_unit_test(any_damage_is_survived),     cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(every_kind_of_sample_comes_back),
+        cmocka_unit_test(samples_as_they_are_stored),
+        cmocka_unit_test(loud_samples_are_cut),
+        cmocka_unit_test(a_part_of_a_file),
+        cmocka_unit_test(any_damage_is_survived),
+        cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
-/* The tape as a user meets it: gradients, in-place writes, views, hooks, modes, custom functions, checkpoints, threads, errors. Numbers are
- * PyTorch's for the same programs. */
+/* The tape as a user meets it: gradients, in-place writes, views, hooks, modes, custom functions, checkpoints, threads,
+ * errors. Numbers are PyTorch's for the same programs. */
 #include <pthread.h>
 #include "autograd/node.h"
 #include "tape_fixture.h"
 
-/* ---- Gradients ----------------------------------------------------------------------------------------------------------- */
+/* ---- Gradients
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void gradients_accumulate(void **state) {
     (void)state;
@@ -47,14 +48,16 @@ static void gradients_of_broadcast_inputs_are_summed(void **state) {
 static void gradients_of_empty_vectors_beside_others(void **state) { /* cat takes them beside tensors of any shape */
     (void)state;
     TP_SCOPE {
-        tp_tensor *none = tp_set_requires_grad(tp_zeros(TP_INTS(0)), true), *x = tp_set_requires_grad(tp_ones(TP_INTS(1, 2)), true);
+        tp_tensor *none = tp_set_requires_grad(tp_zeros(TP_INTS(0)), true),
+                  *x = tp_set_requires_grad(tp_ones(TP_INTS(1, 2)), true);
         assert_true(tp_backward(tp_sum(tp_mul(tp_cat(TP_LIST(none, x), .dim = 1), 3))));
         ASSERT_VALUES(tp_grad(x), 3, 3);
         assert_true(tp_grad(none) && tp_ndim(tp_grad(none)) == 1 && tp_numel(tp_grad(none)) == 0);
     }
 }
 
-static void a_derivative_that_is_missing_is_an_error(void **state) { /* `todo` in the table: never silently no gradient */
+static void
+a_derivative_that_is_missing_is_an_error(void **state) { /* `todo` in the table: never silently no gradient */
     (void)state;
     TP_SCOPE {
         tp_tensor *x = tp_set_requires_grad(tp_eye(2), true);
@@ -63,7 +66,8 @@ static void a_derivative_that_is_missing_is_an_error(void **state) { /* `todo` i
         assert_string_equal(tp_grad_fn_name(f), "GeqrfBackward0");
         assert_false(tp_backward(tp_sum(f)));
         assert_error("the derivative of geqrf is not implemented");
-        TP_NO_GRAD assert_false(tp_requires_grad(tp_geqrf(x).a));
+        TP_NO_GRAD
+            assert_false(tp_requires_grad(tp_geqrf(x).a));
         assert_false(tp_requires_grad(tp_geqrf(tp_detach(x)).a));
     }
 }
@@ -100,14 +104,17 @@ static void chosen_gradients_leave_grad_alone(void **state) {
     TP_SCOPE {
         tp_tensor *x = LEAF(3), *w = LEAF(5), *unused = LEAF(1), *g[3];
         tp_tensor *h = tp_mul(x, x), *y = tp_mul(tp_mul(h, h), w);
-        assert_true(tp_gradients(TP_LIST(y), TP_LIST(h, x), NULL, g, &(tp_grad_options){.size = sizeof(tp_grad_options), .retain_graph = true}));
+        assert_true(tp_gradients(TP_LIST(y), TP_LIST(h, x), NULL, g,
+                                 &(tp_grad_options){.size = sizeof(tp_grad_options), .retain_graph = true}));
         ASSERT_VALUES(g[0], 90);
         ASSERT_VALUES(g[1], 540);
         assert_null(tp_grad(x));
         assert_null(tp_grad(w));
-        assert_false(tp_gradients(TP_LIST(y), TP_LIST(x, unused), NULL, g, &(tp_grad_options){.size = sizeof(tp_grad_options), .retain_graph = true}));
+        assert_false(tp_gradients(TP_LIST(y), TP_LIST(x, unused), NULL, g,
+                                  &(tp_grad_options){.size = sizeof(tp_grad_options), .retain_graph = true}));
         assert_error("index 1 appears to not have been used");
-        assert_true(tp_gradients(TP_LIST(y), TP_LIST(unused, x), NULL, g, &(tp_grad_options){.size = sizeof(tp_grad_options), .allow_unused = true}));
+        assert_true(tp_gradients(TP_LIST(y), TP_LIST(unused, x), NULL, g,
+                                 &(tp_grad_options){.size = sizeof(tp_grad_options), .allow_unused = true}));
         assert_null(g[0]);
         ASSERT_VALUES(g[1], 540);
         assert_false(tp_gradients(TP_LIST(y), TP_LIST(VECTOR(1)), NULL, g, NULL));
@@ -135,7 +142,8 @@ static void roots_that_cannot_be_differentiated(void **state) {
     }
 }
 
-/* ---- Leaves ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Leaves
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void leaves_and_what_they_refuse(void **state) {
     (void)state;
@@ -175,7 +183,9 @@ static void a_gradient_has_its_leafs_strides(void **state) {
     }
 }
 
-/* ---- In place ------------------------------------------------------------------------------------------------------------------- */
+/* ---- In place
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void writes_to_leaves_are_refused(void **state) {
     (void)state;
@@ -185,7 +195,8 @@ static void writes_to_leaves_are_refused(void **state) {
         assert_error("a leaf Variable that requires grad is being used in an in-place operation");
         assert_null(tp_mul_(item(x, 0), 2));
         assert_error("a view of a leaf Variable that requires grad");
-        TP_NO_GRAD assert_non_null(tp_mul_(x, 2));
+        TP_NO_GRAD
+            assert_non_null(tp_mul_(x, 2));
         ASSERT_VALUES(x, 2, 4, 6);
         ASSERT_VALUES(tp_mul_(tp_detach(x), 2), 4, 8, 12);
         assert_null(tp_add_out(tp_zeros(TP_INTS(3)), x, x));
@@ -256,7 +267,8 @@ static void writes_to_views_rewrite_the_bases_history(void **state) {
     }
 }
 
-static void gradients_of_gradients_through_a_written_view(void **state) { /* y = 2x; y[1] = exp(y[1]); the sum of y * y */
+static void
+gradients_of_gradients_through_a_written_view(void **state) { /* y = 2x; y[1] = exp(y[1]); the sum of y * y */
     (void)state;
     TP_SCOPE {
         tp_tensor *x = LEAF(0.3f, 0.4f), *y = tp_mul(x, 2);
@@ -286,11 +298,13 @@ static void views_made_without_a_tape_are_not_written_with_one(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *h = tp_mul(x, 2), *view = NULL;
-        TP_NO_GRAD view = item(h, 0);
+        TP_NO_GRAD
+            view = item(h, 0);
         assert_null(tp_mul_(view, 2));
         assert_error("A view was created in no_grad mode and is being modified inplace");
         tp_tensor *base = tp_ones(TP_INTS(2));
-        TP_NO_GRAD view = item(base, 0);
+        TP_NO_GRAD
+            view = item(base, 0);
         assert_null(tp_mul_(view, item(x, 0)));
         assert_error("A view was created in no_grad mode and is being modified inplace");
         assert_null(tp_mul_(tp_expand(tp_ones(TP_INTS(1)), TP_INTS(3)), 2));
@@ -298,7 +312,9 @@ static void views_made_without_a_tape_are_not_written_with_one(void **state) {
     }
 }
 
-/* ---- Long graphs -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Long graphs
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static void a_chain_of_a_million(void **state) {
     (void)state;
@@ -323,7 +339,9 @@ static void a_chain_of_a_million(void **state) {
     tp_release(x);
 }
 
-/* ---- Hooks ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Hooks
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static unsigned hook_calls;
 static int hooks_freed;
@@ -406,7 +424,9 @@ static void a_failing_hook_stops_the_backward(void **state) {
     }
 }
 
-/* ---- Modes ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Modes
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void scopes_without_a_tape(void **state) {
     (void)state;
@@ -415,13 +435,15 @@ static void scopes_without_a_tape(void **state) {
         TP_NO_GRAD {
             assert_false(tp_grad_enabled());
             assert_false(tp_requires_grad(tp_mul(x, x)));
-            TP_ENABLE_GRAD assert_true(tp_requires_grad(tp_mul(x, x)));
+            TP_ENABLE_GRAD
+                assert_true(tp_requires_grad(tp_mul(x, x)));
         }
         assert_true(tp_grad_enabled());
         TP_INFERENCE {
             made = tp_mul(x, x);
             assert_non_null(tp_mul_(made, 2));
-            TP_ENABLE_GRAD assert_false(tp_requires_grad(tp_mul(x, x)));
+            TP_ENABLE_GRAD
+                assert_false(tp_requires_grad(tp_mul(x, x)));
         }
         assert_null(tp_mul(made, x));
         assert_error("Inference tensors cannot be saved for backward");
@@ -432,7 +454,8 @@ static void scopes_without_a_tape(void **state) {
     }
 }
 
-/* A view made in an inference scope is what its base is: a tensor of the tape, whose writes count, or one without versions. */
+/* A view made in an inference scope is what its base is: a tensor of the tape, whose writes count, or one without
+ * versions. */
 static void views_in_inference_scopes_are_as_their_bases(void **state) {
     (void)state;
     TP_SCOPE {
@@ -448,7 +471,8 @@ static void views_in_inference_scopes_are_as_their_bases(void **state) {
         assert_error("Inplace update to inference tensor outside InferenceMode");
         assert_non_null(tp_mul_(view, 1));
         assert_non_null(tp_mul(view, w));
-        TP_INFERENCE tp_mul_(view, 10);
+        TP_INFERENCE
+            tp_mul_(view, 10);
         assert_false(tp_backward(out));
         assert_error("modified by an inplace operation");
     }
@@ -467,7 +491,9 @@ static void anomaly_mode_names_both_calls(void **state) {
     assert_false(tp_anomaly_enabled());
 }
 
-/* ---- Threads ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Threads
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 struct shared {
     tp_tensor *x, *y;
@@ -501,14 +527,18 @@ static void threads_share_leaves_and_graphs(void **state) {
     }
 }
 
-/* ---- Custom functions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Custom functions
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
-static bool cube_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+static bool cube_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
+                         int64_t noutputs) {
     (void)context, (void)noutputs;
     outputs[0] = tp_mul(tp_mul(inputs.v[0], inputs.v[0]), inputs.v[0]);
     return outputs[0] && !tp_requires_grad(outputs[0]) && tp_function_save(call, TP_LIST(inputs.v[0]));
 }
-static bool cube_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs) {
+static bool cube_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                          tp_tensor **grad_inputs, int64_t ninputs) {
     (void)context, (void)noutputs, (void)ninputs;
     tp_tensor *x = tp_function_saved(call, 0);
     if (tp_function_needs(call, 0)) grad_inputs[0] = tp_mul(tp_mul(grads[0], 3), tp_mul(x, x));
@@ -518,7 +548,8 @@ static bool cube_backward(tp_function_call *call, void *context, tp_tensor *cons
 static void a_custom_function_twice_differentiated(void **state) {
     (void)state;
     hooks_freed = 0;
-    const tp_function cube = {.size = sizeof cube, .name = "Cube", .forward = cube_forward, .backward = cube_backward, .release = hook_freed};
+    const tp_function cube = {
+        .size = sizeof cube, .name = "Cube", .forward = cube_forward, .backward = cube_backward, .release = hook_freed};
     TP_SCOPE {
         tp_tensor *x = LEAF(2), *y;
         assert_true(tp_apply(&cube, NULL, TP_LIST(x), &y, 1));
@@ -536,7 +567,8 @@ static void a_custom_function_twice_differentiated(void **state) {
         assert_non_null(tp_mul_(h, 2));
         assert_false(tp_backward(y));
         assert_error("has been modified by an inplace operation");
-        TP_NO_GRAD assert_true(tp_apply(&cube, NULL, TP_LIST(x), &y, 1));
+        TP_NO_GRAD
+            assert_true(tp_apply(&cube, NULL, TP_LIST(x), &y, 1));
         assert_false(tp_requires_grad(y));
         assert_int_equal(hooks_freed, 1);
     }
@@ -544,7 +576,8 @@ static void a_custom_function_twice_differentiated(void **state) {
 }
 
 /* Doubles its first input in place; gives a copy of it that has no gradient; passes its second input through. */
-static bool mixed_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+static bool mixed_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
+                          int64_t noutputs) {
     (void)context, (void)noutputs;
     tp_mul_(inputs.v[0], 2);
     tp_function_mark_dirty(call, 0);
@@ -554,7 +587,8 @@ static bool mixed_forward(tp_function_call *call, void *context, tp_tensors inpu
     outputs[2] = tp_retain(inputs.v[1]);
     return true;
 }
-static bool mixed_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs) {
+static bool mixed_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                           tp_tensor **grad_inputs, int64_t ninputs) {
     (void)call, (void)context, (void)noutputs, (void)ninputs;
     grad_inputs[0] = grads[0] ? tp_mul(grads[0], 2) : NULL;
     grad_inputs[1] = tp_retain(grads[2]);
@@ -563,7 +597,8 @@ static bool mixed_backward(tp_function_call *call, void *context, tp_tensor *con
 
 static void dirty_and_nondifferentiable(void **state) {
     (void)state;
-    const tp_function mixed = {.size = sizeof mixed, .name = "Mixed", .forward = mixed_forward, .backward = mixed_backward};
+    const tp_function mixed = {
+        .size = sizeof mixed, .name = "Mixed", .forward = mixed_forward, .backward = mixed_backward};
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *w = LEAF(7, 8), *h = tp_mul(x, 3), *out[3];
         assert_true(tp_apply(&mixed, NULL, TP_LIST(h, w), out, 3));
@@ -583,7 +618,9 @@ static void dirty_and_nondifferentiable(void **state) {
     }
 }
 
-/* ---- Checkpoints ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Checkpoints
+ * -------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_tensor *square_times(tp_tensors inputs, void *parameter) {
     return tp_mul(tp_mul(inputs.v[0], inputs.v[0]), tp_operand_tensor(parameter));
@@ -630,7 +667,9 @@ static void checkpoints_draw_the_same_numbers(void **state) {
     }
 }
 
-/* ---- Without memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Without memory
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void a_bit_of_everything(void) {
     const tp_function cube = {.size = sizeof cube, .name = "Cube", .forward = cube_forward, .backward = cube_backward};

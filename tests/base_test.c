@@ -1,5 +1,5 @@
-/* src/base: errors, dtypes and their promotion, 16-bit floats, the allocator, failure injection, threads, the generator. Expected
- * numbers were recorded from PyTorch. */
+/* src/base: errors, dtypes and their promotion, 16-bit floats, the allocator, failure injection, threads, the
+ * generator. Expected numbers were recorded from PyTorch. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,7 +17,8 @@
 #include "base/random.h"
 #include "base/threads.h"
 
-/* ---- Errors ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Errors
+ * ---------------------------------------------------------------------------------------------------------------- */
 static void test_first_error_stays(void **state) {
     (void)state;
     assert_true(tp_ok());
@@ -100,9 +101,22 @@ static void test_version(void **state) {
     assert_int_equal(tp_version_number(), major * 10000 + minor * 100 + patch);
 }
 
-/* ---- Dtypes ------------------------------------------------------------------------------------------------------------------ */
-enum { b = TP_BOOL, u1 = TP_UINT8, i1 = TP_INT8, i2 = TP_INT16, i4 = TP_INT32, i8 = TP_INT64, f2 = TP_FLOAT16, bf = TP_BFLOAT16, f4 = TP_FLOAT32,
-       f8 = TP_FLOAT64, c8 = TP_COMPLEX64, c16 = TP_COMPLEX128 };
+/* ---- Dtypes
+ * ------------------------------------------------------------------------------------------------------------------ */
+enum {
+    b = TP_BOOL,
+    u1 = TP_UINT8,
+    i1 = TP_INT8,
+    i2 = TP_INT16,
+    i4 = TP_INT32,
+    i8 = TP_INT64,
+    f2 = TP_FLOAT16,
+    bf = TP_BFLOAT16,
+    f4 = TP_FLOAT32,
+    f8 = TP_FLOAT64,
+    c8 = TP_COMPLEX64,
+    c16 = TP_COMPLEX128
+};
 
 static const int promotions[12][12] = {
     /*         b   u1   i1   i2   i4   i8   f2   bf   f4   f8   c8   c16 */
@@ -123,7 +137,8 @@ static const int promotions[12][12] = {
 static void test_promotion_of_pairs(void **state) {
     (void)state;
     for (int x = TP_BOOL; x <= TP_COMPLEX128; x++) {
-        for (int y = TP_BOOL; y <= TP_COMPLEX128; y++) assert_int_equal(tp_promote_types((tp_dtype)x, (tp_dtype)y), promotions[x - 1][y - 1]);
+        for (int y = TP_BOOL; y <= TP_COMPLEX128; y++)
+            assert_int_equal(tp_promote_types((tp_dtype)x, (tp_dtype)y), promotions[x - 1][y - 1]);
     }
 }
 
@@ -183,13 +198,18 @@ static void test_promotion_of_limited_dtypes(void **state) {
     assert_int_equal(tp_promote_types(TP_BFLOAT16, TP_COMPLEX32), TP_COMPLEX64);
     assert_int_equal(tp_promote_types(TP_FLOAT64, TP_BCOMPLEX32), TP_COMPLEX128);
     assert_true(tp_ok());
-    static const tp_dtype strangers[][2] = {{TP_UINT16, TP_INT32}, {TP_UINT16, TP_UINT32}, {TP_FLOAT8_E5M2, TP_FLOAT32}, {TP_BITS8, TP_UINT8}, {TP_QINT8, TP_INT8}};
+    static const tp_dtype strangers[][2] = {{TP_UINT16, TP_INT32},
+                                            {TP_UINT16, TP_UINT32},
+                                            {TP_FLOAT8_E5M2, TP_FLOAT32},
+                                            {TP_BITS8, TP_UINT8},
+                                            {TP_QINT8, TP_INT8}};
     for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
         assert_int_equal(tp_promote_types(strangers[i][0], strangers[i][1]), TP_NO_DTYPE);
         assert_int_equal(tp_error_code(), TP_ERR_RUNTIME);
         tp_error_clear();
     }
-    assert_int_equal(promoted(TP_UINT16, TP_INT64, tp_int(1)), TP_UINT16); /* but ranks that do not count are not asked */
+    assert_int_equal(promoted(TP_UINT16, TP_INT64, tp_int(1)),
+                     TP_UINT16); /* but ranks that do not count are not asked */
     assert_int_equal(promoted(TP_FLOAT8_E4M3FN, 0, tp_float(1)), TP_FLOAT8_E4M3FN);
     assert_int_equal(promoted(TP_FLOAT16, 0, tp_cplx(0, 1)), TP_COMPLEX32);
     assert_int_equal(promoted(TP_FLOAT8_E4M3FN, 0, tp_cplx(0, 1)), TP_NO_DTYPE);
@@ -212,18 +232,25 @@ static void test_integers_above_int64(void **state) {
     assert_true(element == UINT64_MAX);
 }
 
-/* ---- Float8: every code against its definition, and every tie between neighbours ------------------------------------------------ */
+/* ---- Float8: every code against its definition, and every tie between neighbours
+ * ------------------------------------------------ */
 static void test_float8(void **state) {
     (void)state;
-    static const struct { tp_dtype dtype; int fraction, bias, largest; } forms[] = {
-        {TP_FLOAT8_E4M3FN, 3, 7, 0x7e}, {TP_FLOAT8_E5M2, 2, 15, 0x7b}, {TP_FLOAT8_E4M3FNUZ, 3, 8, 0x7f}, {TP_FLOAT8_E5M2FNUZ, 2, 16, 0x7f}};
+    static const struct {
+        tp_dtype dtype;
+        int fraction, bias, largest;
+    } forms[] = {{TP_FLOAT8_E4M3FN, 3, 7, 0x7e},
+                 {TP_FLOAT8_E5M2, 2, 15, 0x7b},
+                 {TP_FLOAT8_E4M3FNUZ, 3, 8, 0x7f},
+                 {TP_FLOAT8_E5M2FNUZ, 2, 16, 0x7f}};
     for (size_t f = 0; f < 4; f++) {
         tp_dtype dtype = forms[f].dtype;
         bool fnuz = dtype == TP_FLOAT8_E4M3FNUZ || dtype == TP_FLOAT8_E5M2FNUZ;
         double before = 0;
         for (int code = 0; code <= forms[f].largest; code++) {
             int m = forms[f].fraction, exponent = code >> m, fraction = code & ((1 << m) - 1);
-            double value = ldexp(exponent ? fraction + (1 << m) : fraction, (exponent ? exponent : 1) - forms[f].bias - m);
+            double value =
+                ldexp(exponent ? fraction + (1 << m) : fraction, (exponent ? exponent : 1) - forms[f].bias - m);
             assert_true(tpi_float8_to_float((uint8_t)code, dtype) == value);
             assert_int_equal(tpi_float_to_float8((float)value, dtype), code);
             if (!code) continue;
@@ -271,10 +298,13 @@ static void test_scalars_travel_through_elements(void **state) {
     assert_true(tpi_param_of(tp_cplx(1.5, -2), TPI_C64).c64.im == -2);
 }
 
-/* ---- 16-bit floats: every one of them, and every tie between neighbours -------------------------------------------------------- */
+/* ---- 16-bit floats: every one of them, and every tie between neighbours
+ * -------------------------------------------------------- */
 static double half_value(int h) { /* the definition, in double */
     int exponent = h >> 10 & 31, fraction = h & 1023;
-    double v = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    double v = exponent == 31 ? (fraction ? NAN : INFINITY)
+               : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                              : ldexp(fraction, -24);
     return h & 0x8000 ? -v : v;
 }
 
@@ -306,14 +336,17 @@ static void test_bfloat16s(void **state) {
     (void)state;
     for (int h = 0; h < 65536; h++) {
         float f = tpi_bf16_to_float((uint16_t)h);
-        if (isnan(f)) assert_true(isnan(tpi_bf16_to_float(tpi_float_to_bf16(f))));
-        else assert_int_equal(tpi_float_to_bf16(f), h);
+        if (isnan(f))
+            assert_true(isnan(tpi_bf16_to_float(tpi_float_to_bf16(f))));
+        else
+            assert_int_equal(tpi_float_to_bf16(f), h);
     }
     assert_int_equal(tpi_float_to_bf16(1 + 0x1p-8f), 0x3f80); /* ties go to even */
     assert_int_equal(tpi_float_to_bf16(1 + 3 * 0x1p-8f), 0x3f82);
 }
 
-/* ---- The allocator ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The allocator
+ * ---------------------------------------------------------------------------------------------------------------- */
 static tp_memory_stats stats_now(void) {
     tp_memory_stats s = {.size = sizeof s};
     assert_true(tp_memory_query(&s));
@@ -473,7 +506,9 @@ static void test_blocks_may_be_freed_by_another_thread(void **state) {
     free(block);
 }
 
-/* ---- Threads --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Threads
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 enum { CHUNKS = 1001 };
 static atomic_int visits[CHUNKS];
 
@@ -560,19 +595,30 @@ static void test_a_forked_child_works(void **state) {
     tp_set_num_threads(0);
 }
 
-/* ---- The generator ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- The generator
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 static const struct {
     uint64_t seed;
     float floats[3];
     double doubles[3], normals[4];
     float after_1000[2];
 } streams[] = {
-    {0, {0x1.fc2abp-2f, 0x1.89545ep-1f, 0x1.6a675p-4f}, {0x1.f0aac97c4aa2fp-1, 0x1.6a675d821cccp-1, 0x1.d6687b744a5f6p-2},
-     {1.5409961082440433, -0.2934289057609464, -2.1787893820745574, 0.5684312772806678}, {0x1.d4789cp-2f, 0x1.c2ceap-4f}},
-    {42, {0x1.c3b8ccp-1f, 0x1.d47b66p-1f, 0x1.880d7p-2f}, {0x1.dc66cbea3db3p-5, 0x1.01ae177aca87p-4, 0x1.fa3563ccea238p-4},
-     {0.33669035438385886, 0.1288094051365897, 0.23446236336153173, 0.2303330279146119}, {0x1.7573eap-1f, 0x1.176ef8p-2f}},
-    {1099511627783, {0x1.11e15ep-1f, 0x1.97262p-3f, 0x1.518432p-1f}, {0x1.1e15e7465c988p-2, 0x1.18432a35053ecp-2, 0x1.b9643fa6cd0d3p-1},
-     {-0.1467950974849952, 0.7861412987235358, 0.9468216090039564, -1.1143440212610307}, {0x1.e25212p-1f, 0x1.8375bap-1f}},
+    {0,
+     {0x1.fc2abp-2f, 0x1.89545ep-1f, 0x1.6a675p-4f},
+     {0x1.f0aac97c4aa2fp-1, 0x1.6a675d821cccp-1, 0x1.d6687b744a5f6p-2},
+     {1.5409961082440433, -0.2934289057609464, -2.1787893820745574, 0.5684312772806678},
+     {0x1.d4789cp-2f, 0x1.c2ceap-4f}},
+    {42,
+     {0x1.c3b8ccp-1f, 0x1.d47b66p-1f, 0x1.880d7p-2f},
+     {0x1.dc66cbea3db3p-5, 0x1.01ae177aca87p-4, 0x1.fa3563ccea238p-4},
+     {0.33669035438385886, 0.1288094051365897, 0.23446236336153173, 0.2303330279146119},
+     {0x1.7573eap-1f, 0x1.176ef8p-2f}},
+    {1099511627783,
+     {0x1.11e15ep-1f, 0x1.97262p-3f, 0x1.518432p-1f},
+     {0x1.1e15e7465c988p-2, 0x1.18432a35053ecp-2, 0x1.b9643fa6cd0d3p-1},
+     {-0.1467950974849952, 0.7861412987235358, 0.9468216090039564, -1.1143440212610307},
+     {0x1.e25212p-1f, 0x1.8375bap-1f}},
 };
 
 static void test_streams_are_pytorchs(void **state) {
@@ -593,7 +639,8 @@ static void test_streams_are_pytorchs(void **state) {
     }
 }
 
-/* Philox 4x32-10 as its authors' known answers give it; and a device generator hands out the same words on the host as kernels would take. */
+/* Philox 4x32-10 as its authors' known answers give it; and a device generator hands out the same words on the host as
+ * kernels would take. */
 static void test_philox(void **state) {
     (void)state;
     static const uint32_t zero[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
@@ -609,7 +656,8 @@ static void test_philox(void **state) {
     tpi_philox_group(7, 1, again);
     assert_memory_equal(again, words + 4, sizeof again);
     tpi_philox taken;
-    assert_true(tpi_philox_take(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
+    assert_true(
+        tpi_philox_take(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
     assert_true(taken.seed == 7 && taken.offset == 3);
     assert_int_equal(tp_generator_offset(g), 20);
     tp_tensor *saved = tp_generator_get_state(g);
@@ -627,7 +675,8 @@ static void test_philox(void **state) {
     tp_generator_free(g);
 }
 
-static void test_the_reference_word(void **state) { /* the 10000th word of mt19937 from seed 5489, as the C++ standard gives it */
+static void
+test_the_reference_word(void **state) { /* the 10000th word of mt19937 from seed 5489, as the C++ standard gives it */
     (void)state;
     tp_manual_seed(5489);
     tp_generator *g = tp_default_generator();

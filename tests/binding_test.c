@@ -1,11 +1,12 @@
-/* The C API as a language binding meets it: objects that stand for tensors, references, storages and what a tensor looks at, generators and
- * switches. Numbers are PyTorch's for the same programs. */
+/* The C API as a language binding meets it: objects that stand for tensors, references, storages and what a tensor
+ * looks at, generators and switches. Numbers are PyTorch's for the same programs. */
 #include "tape_fixture.h"
 
 static void count_up(void *count) { ++*(int *)count; }
 static void take_last(void *left) { *(tp_tensor **)left = NULL; }
 
-/* ---- Objects that stand for tensors ------------------------------------------------------------------------------------ */
+/* ---- Objects that stand for tensors
+ * ------------------------------------------------------------------------------------ */
 
 static void tensors_remember_their_objects(void **state) {
     (void)state;
@@ -56,7 +57,8 @@ static void the_tape_asks_for_opaque_tensors(void **state) {
     tp_zero_grad(x);
     tp_tensor *gradient = VECTOR(1, 1);
     tp_set_opaque(gradient, true);
-    for (int i = 0; i < 2; i++) assert_true(tp_backward(x, .gradient = gradient)); /* the leaf's first gradient, and one that is added to it */
+    for (int i = 0; i < 2; i++)
+        assert_true(tp_backward(x, .gradient = gradient)); /* the leaf's first gradient, and one that is added to it */
     assert_int_equal(detached, 1);
     assert_int_equal(added, 1);
     ASSERT_VALUES(tp_grad(x), 2, 2);
@@ -72,7 +74,9 @@ static void results_can_be_owned_inside_of_scopes(void **state) {
     tp_tensor *mine = NULL;
     TP_SCOPE {
         tp_tensor *x = VECTOR(1, 2);
-        TP_SCOPE { mine = tp_own(tp_mul(x, 2)); }
+        TP_SCOPE {
+            mine = tp_own(tp_mul(x, 2));
+        }
     }
     ASSERT_VALUES(mine, 2, 4);
     assert_int_equal(tp_references(mine), 1);
@@ -80,7 +84,9 @@ static void results_can_be_owned_inside_of_scopes(void **state) {
     assert_null(tp_own(NULL));
 }
 
-/* ---- Storage ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Storage
+ * ------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void data_has_a_version_of_its_own(void **state) {
     (void)state;
@@ -106,7 +112,9 @@ static void data_has_a_version_of_its_own(void **state) {
         assert_error("modified by an inplace operation");
         tp_tensor *w = tp_set_requires_grad(data, true); /* and it is watched itself */
         y = tp_mul(w, w);
-        TP_NO_GRAD { tp_add_(w, 1); }
+        TP_NO_GRAD {
+            tp_add_(w, 1);
+        }
         assert_false(tp_backward(tp_sum(y)));
         assert_error("modified by an inplace operation");
     }
@@ -130,7 +138,8 @@ static void data_can_be_exchanged(void **state) {
         assert_true(tp_backward(tp_sum(y)));
         ASSERT_VALUES(tp_grad(x), 2 + 8, 2 + 12);
         tp_zero_grad(x);
-        assert_true(tp_set_data(x, tp_ones(TP_INTS(2, 1, 1, 1, 1, 3), .dtype = TP_FLOAT64))); /* another shape, dtype and room for its dims */
+        assert_true(tp_set_data(x, tp_ones(TP_INTS(2, 1, 1, 1, 1, 3),
+                                           .dtype = TP_FLOAT64))); /* another shape, dtype and room for its dims */
         assert_int_equal(tp_dtype_of(x), TP_FLOAT64);
         assert_int_equal(tp_ndim(x), 6);
         assert_true(tp_backward(tp_sum(tp_mul(x, 3))));
@@ -226,13 +235,15 @@ static void overlaps_are_told(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *x = tp_arange(tp_float(6)), *left = tp_narrow(x, 0, 0, 3), *right = tp_narrow(x, 0, 3, 3);
-        assert_true(tp_overlaps(x, left) && tp_overlaps(right, x) && !tp_overlaps(left, right) && !tp_overlaps(x, VECTOR(1)));
+        assert_true(tp_overlaps(x, left) && tp_overlaps(right, x) && !tp_overlaps(left, right) &&
+                    !tp_overlaps(x, VECTOR(1)));
         assert_false(tp_overlaps(x, tp_narrow(x, 0, 0, 0)));
         assert_true(tp_overlaps_itself(tp_expand(VECTOR(1), TP_INTS(3))) && !tp_overlaps_itself(x));
     }
 }
 
-/* ---- Generators, devices, switches --------------------------------------------------------------------------------------------------------------- */
+/* ---- Generators, devices, switches
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void generators_are_cloned_and_seeded_anew(void **state) {
     (void)state;
@@ -271,7 +282,9 @@ static void devices_and_switches(void **state) {
     tp_set_num_interop_threads(0);
 }
 
-/* ---- Without memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Without memory
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void scopes_can_be_put_aside(void **state) {
     (void)state;
@@ -293,8 +306,10 @@ static void scopes_can_be_put_aside(void **state) {
 
 static void a_bit_of_everything(void) {
     TP_SCOPE {
-        tp_tensor *x = LEAF(1, 2), *data = x ? tp_data_alias(x) : NULL, *t = data ? tp_ones(TP_INTS(1, 1, 1, 1, 1, 3)) : NULL;
-        if (!t || !tp_set_data(x, t) || !tp_resize(tp_clone(t), TP_INTS(2000)) || !tp_backward(tp_sum(tp_mul(x, x)))) continue;
+        tp_tensor *x = LEAF(1, 2), *data = x ? tp_data_alias(x) : NULL,
+                  *t = data ? tp_ones(TP_INTS(1, 1, 1, 1, 1, 3)) : NULL;
+        if (!t || !tp_set_data(x, t) || !tp_resize(tp_clone(t), TP_INTS(2000)) || !tp_backward(tp_sum(tp_mul(x, x))))
+            continue;
         tp_storage *s = tp_storage_new(10, (tp_device){0, 0});
         if (s && tp_storage_resize(s, 5000)) tp_set_storage(data, s, 3, TP_INTS(2), tp_no_ints());
         tp_storage_release(s);

@@ -1,5 +1,6 @@
-/* The C API as a program uses it: expressions checked once at their end, scopes, options as designated initialisers, calls by name,
- * tensors shared with other code, threads with graphs of their own, programs built against an older library. */
+/* The C API as a program uses it: expressions checked once at their end, scopes, options as designated initialisers,
+ * calls by name, tensors shared with other code, threads with graphs of their own, programs built against an older
+ * library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,8 @@
 
 static tp_tensor *vector(int n, const float *v) { return tp_from_data(v, TP_FLOAT32, TP_INTS(n)); }
 #define VECTOR(...) vector((int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)), (const float[]){__VA_ARGS__})
-#define ASSERT_VALUES(t, ...) assert_values(t, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)), (const float[]){__VA_ARGS__})
+#define ASSERT_VALUES(t, ...) \
+    assert_values(t, (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)), (const float[]){__VA_ARGS__})
 static void assert_values(tp_tensor *t, int n, const float *want) {
     float got[64];
     if (!t) fail_msg("no tensor: %s", tp_error() ? tp_error() : "and no error");
@@ -34,7 +36,8 @@ static void assert_error(tp_code code, const char *words) {
     tp_error_clear();
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Errors
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void an_expression_is_checked_once_at_its_end(void **state) {
     (void)state;
@@ -80,7 +83,8 @@ static void messages_name_an_operator_once(void **state) {
         assert_string_equal(tp_error(), "bitwise_and: expected bool or integer tensors, got float32");
         tp_error_clear();
         assert_null(tp_where(a, a, a));
-        assert_string_equal(tp_error(), "where: argument 'condition': expected a tensor of dtype bool, got float32 (it only supports boolean masks)");
+        assert_string_equal(tp_error(), "where: argument 'condition': expected a tensor of dtype bool, got float32 (it "
+                                        "only supports boolean masks)");
         tp_error_clear();
     }
 }
@@ -100,7 +104,8 @@ static void errors_belong_to_their_thread(void **state) {
     assert_true(tp_ok());
 }
 
-/* ---- Scopes ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Scopes
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void a_scope_releases_what_was_not_kept(void **state) {
     (void)state;
@@ -148,11 +153,12 @@ static void scopes_may_be_left_by_return_goto_and_continue(void **state) {
         tp_tensor *y = leaves_early(x);
         ASSERT_VALUES(y, 4, 6);
         tp_release(y);
-        for (int i = 0; i < 3; i++) TP_SCOPE {
-            tp_mul(x, i);
-            if (i == 1) continue;
-            whole++;
-        }
+        for (int i = 0; i < 3; i++)
+            TP_SCOPE {
+                tp_mul(x, i);
+                if (i == 1) continue;
+                whole++;
+            }
         TP_SCOPE {
             tp_mul(x, 3);
             goto out;
@@ -164,19 +170,22 @@ out:
     assert_true(tp_ok());
 }
 
-/* C gives a block no way to pass a break on to the loop around it: it says so, and nothing is saved or stepped with what the loop goes on to do. */
+/* C gives a block no way to pass a break on to the loop around it: it says so, and nothing is saved or stepped with
+ * what the loop goes on to do. */
 static void a_break_that_ends_only_the_block_is_an_error(void **state) {
     (void)state;
     int64_t before = tpi_alloc_live();
-    for (int i = 0; i < 3; i++) TP_SCOPE {
-        tp_mul(VECTOR(1, 2), i);
-        if (i == 1) break;
-    }
+    for (int i = 0; i < 3; i++)
+        TP_SCOPE {
+            tp_mul(VECTOR(1, 2), i);
+            if (i == 1) break;
+        }
     assert_error(TP_ERR_RUNTIME, "TP_SCOPE { } in ");
     TP_NO_GRAD {
         break;
     }
-    assert_error(TP_ERR_RUNTIME, "was left by break, which ends this block and not the loop around it: stand TP_NO_GRAD_HERE;");
+    assert_error(TP_ERR_RUNTIME,
+                 "was left by break, which ends this block and not the loop around it: stand TP_NO_GRAD_HERE;");
     assert_true(tp_grad_enabled());
     assert_int_equal(tpi_alloc_live(), before);
 }
@@ -198,7 +207,8 @@ static void a_break_behind_the_declaration_form_ends_the_loop(void **state) {
     assert_int_equal(tpi_alloc_live(), before);
 }
 
-/* ---- Mistakes with references --------------------------------------------------------------------------------------------------- */
+/* ---- Mistakes with references
+ * --------------------------------------------------------------------------------------------------- */
 
 static void what_is_released_inside_a_scope_leaves_the_scope(void **state) {
     (void)state;
@@ -246,10 +256,12 @@ static void a_tensor_that_is_gone_is_an_error(void **state) {
     tp_tensor *x = VECTOR(1, 2), *late = x;
     tp_release(x);
     tp_release(x);
-    assert_error(TP_ERR_VALUE, "argument 't': expected a tensor, got one that was released before, or whose scope has ended");
+    assert_error(TP_ERR_VALUE,
+                 "argument 't': expected a tensor, got one that was released before, or whose scope has ended");
     assert_null(tp_retain(x));
     assert_error(TP_ERR_VALUE, "released before");
-    TP_SCOPE late = tp_ones(TP_INTS(2));
+    TP_SCOPE
+        late = tp_ones(TP_INTS(2));
     assert_null(tp_relu(late));
     assert_error(TP_ERR_VALUE, "relu: argument 'self': expected a tensor, got one that was released before");
     assert_null(tp_add(1, late));
@@ -278,7 +290,9 @@ static void a_module_optimiser_or_schedule_that_is_gone_is_an_error(void **state
     tp_state_free(p);
     tp_optimiser_free(o);
     assert_false(tp_schedule_step(s));
-    assert_error(TP_ERR_VALUE, "tp_schedule_step: argument 'schedule': expected a schedule of an optimiser, got one that was released before");
+    assert_error(
+        TP_ERR_VALUE,
+        "tp_schedule_step: argument 'schedule': expected a schedule of an optimiser, got one that was released before");
     tp_schedule_free(s);
     tp_module_release(net);
     assert_null(tp_forward(net, x));
@@ -296,14 +310,16 @@ static void a_module_optimiser_or_schedule_that_is_gone_is_an_error(void **state
     tp_optimiser_free(o);
     assert_error(TP_ERR_VALUE, "tp_optimiser_free");
     assert_false(tp_schedule_step(s));
-    assert_error(TP_ERR_VALUE, "tp_schedule_step: argument 'schedule': expected a schedule, got one that was released before");
+    assert_error(TP_ERR_VALUE,
+                 "tp_schedule_step: argument 'schedule': expected a schedule, got one that was released before");
     tp_schedule_free(s);
     assert_error(TP_ERR_VALUE, "tp_schedule_free");
     tp_module_release(other);
     tp_release(x);
 }
 
-/* ---- While an error stands --------------------------------------------------------------------------------------------------------- */
+/* ---- While an error stands
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void effects_wait_until_an_error_is_read(void **state) {
     (void)state;
@@ -358,7 +374,8 @@ static void an_error_ends_the_epoch(void **state) {
     }
 }
 
-/* ---- Options and numbers -------------------------------------------------------------------------------------------------------- */
+/* ---- Options and numbers
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void options_are_designated_initialisers(void **state) {
     (void)state;
@@ -430,7 +447,8 @@ static void an_unsigned_number_never_turns_negative(void **state) {
 
 static double first_weight(tp_module *m, const char *path) {
     double w = 0;
-    TP_SCOPE w = tp_item(tp_select(tp_select(tp_module_tensor(m, path), 0, 0), 0, 0));
+    TP_SCOPE
+        w = tp_item(tp_select(tp_select(tp_module_tensor(m, path), 0, 0), 0, 0));
     return w;
 }
 static void layers_and_lists_are_made_from_left_to_right(void **state) {
@@ -439,7 +457,8 @@ static void layers_and_lists_are_made_from_left_to_right(void **state) {
     tp_module *one = tp_nn_linear(3, 3), *two = tp_nn_linear(3, 3);
     tp_manual_seed(1);
     tp_module *both = tp_nn_sequential(tp_nn_linear(3, 3), tp_nn_linear(3, 3));
-    assert_true(first_weight(both, "0.weight") == first_weight(one, "weight") && first_weight(both, "1.weight") == first_weight(two, "weight"));
+    assert_true(first_weight(both, "0.weight") == first_weight(one, "weight") &&
+                first_weight(both, "1.weight") == first_weight(two, "weight"));
     tp_module_release(one), tp_module_release(two), tp_module_release(both);
     TP_SCOPE {
         tp_manual_seed(2);
@@ -486,7 +505,9 @@ static void the_library_knows_its_version(void **state) {
     assert_int_equal(tp_version_number(), TP_VERSION_MAJOR * 10000 + TP_VERSION_MINOR * 100 + TP_VERSION_PATCH);
 }
 
-/* ---- By name ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- By name
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void operators_are_called_by_name(void **state) {
     (void)state;
@@ -494,8 +515,10 @@ static void operators_are_called_by_name(void **state) {
         tp_tensor *m = tp_reshape(VECTOR(1, 2, 3, 4, 5, 6), TP_INTS(2, 3));
         ASSERT_VALUES(tp_call("add", m, 1), 2, 3, 4, 5, 6, 7);
         ASSERT_VALUES(tp_call("sum", m, TP_INTS(0)), 5, 7, 9);
-        ASSERT_VALUES(tp_call("sum", m, tp_named("dim", TP_VALUE(TP_INTS(1))), tp_named("keepdim", TP_VALUE(true))), 6, 15);
-        ASSERT_VALUES(tp_call("add", m, tp_named("alpha", TP_VALUE(2)), tp_named("other", TP_VALUE(10))), 21, 22, 23, 24, 25, 26);
+        ASSERT_VALUES(tp_call("sum", m, tp_named("dim", TP_VALUE(TP_INTS(1))), tp_named("keepdim", TP_VALUE(true))), 6,
+                      15);
+        ASSERT_VALUES(tp_call("add", m, tp_named("alpha", TP_VALUE(2)), tp_named("other", TP_VALUE(10))), 21, 22, 23,
+                      24, 25, 26);
         tp_value results[2];
         const tp_value args[] = {TP_VALUE(m), TP_VALUE(1)};
         assert_true(tp_call_values("max.dim", 2, args, 2, results));
@@ -533,10 +556,12 @@ static void the_list_of_operators_can_be_read(void **state) {
     assert_non_null(op);
     assert_true(op->differentiable && op->nargs >= 2);
     assert_string_equal(op->args[1].name, "dim");
-    for (int64_t i = 0; i < tp_operator_count(); i++) assert_ptr_equal(tp_find_operator(tp_operator_at(i)->name), tp_operator_at(i));
+    for (int64_t i = 0; i < tp_operator_count(); i++)
+        assert_ptr_equal(tp_find_operator(tp_operator_at(i)->name), tp_operator_at(i));
 }
 
-/* ---- Memory of others ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory of others
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void count_release(void *context) { ++*(int *)context; }
 
@@ -576,20 +601,23 @@ static void tensors_travel_by_dlpack_without_a_copy(void **state) {
     assert_int_equal(tpi_alloc_live(), before);
 }
 
-/* ---- Threads ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Threads
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A graph of its own on each thread: x <- x - 0.1 d/dx sum((x * w)^2), many times. */
 static void *descend(void *result) {
     TP_SCOPE {
         tp_tensor *x = tp_set_requires_grad(VECTOR(1, 2, 3, 4), true), *w = VECTOR(1, 0.5f, 0.25f, 2);
-        for (int i = 0; i < 300; i++) TP_SCOPE {
-            tp_tensor *y = tp_mul(x, w), *loss = tp_sum(tp_mul(y, y));
-            tp_backward(loss);
-            TP_NO_GRAD {
-                tp_sub_(x, tp_mul(tp_grad(x), 0.1));
-                tp_zero_grad(x);
+        for (int i = 0; i < 300; i++)
+            TP_SCOPE {
+                tp_tensor *y = tp_mul(x, w), *loss = tp_sum(tp_mul(y, y));
+                tp_backward(loss);
+                TP_NO_GRAD {
+                    tp_sub_(x, tp_mul(tp_grad(x), 0.1));
+                    tp_zero_grad(x);
+                }
             }
-        }
         tp_copy_out(tp_detach(x), result, 4 * sizeof(float));
     }
     return tp_ok() ? result : NULL;

@@ -1,4 +1,5 @@
-/* Checkpoints from C: PyTorch's files are read, every format comes back, hostile files are refused, damage and want of memory are survived.
+/* Checkpoints from C: PyTorch's files are read, every format comes back, hostile files are refused, damage and want of
+ * memory are survived.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +69,8 @@ static char *read_bytes(const char *from, size_t *bytes) {
 static tp_tensor *counting(tp_ints shape, tp_dtype dtype, double first) {
     tp_tensor *t = tpi_empty(shape, dtype, cpu);
     assert_non_null(t);
-    for (int64_t i = 0; i < t->numel; i++) tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), dtype, tp_float(first + (double)i));
+    for (int64_t i = 0; i < t->numel; i++)
+        tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), dtype, tp_float(first + (double)i));
     return t;
 }
 
@@ -80,21 +82,24 @@ static void assert_numbers(const tp_saved *v, tp_dtype dtype, tp_ints shape, con
     for (int64_t i = 0; i < shape.n; i++) assert_int_equal(t->shape[i], shape.v[i]);
     tp_tensor *flat = tpi_contiguous_data(t);
     for (int64_t i = 0; i < t->numel; i++)
-        assert_true(tp_scalar_to_double(tpi_load_scalar(flat->data + i * (int64_t)tpi_itemsize(flat), dtype)) == numbers[i]);
+        assert_true(tp_scalar_to_double(tpi_load_scalar(flat->data + i * (int64_t)tpi_itemsize(flat), dtype)) ==
+                    numbers[i]);
     tp_release(flat);
     tp_release(t);
 }
 
-/* ---- PyTorch's files ------------------------------------------------------------------------------------------------------------- */
+/* ---- PyTorch's files
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void pytorchs_files_are_read(void **state) {
     (void)state;
     static const char *const names[] = {"nested.pt", "nested.old.pt"};
     for (int i = 0; i < 3; i++) { /* the last round maps the first file */
-        tp_file *file =
-            tp_open_file(fixture("fixtures/checkpoints", names[i % 2]), &(tp_file_options){.size = sizeof(tp_file_options), .map = i == 2});
+        tp_file *file = tp_open_file(fixture("fixtures/checkpoints", names[i % 2]),
+                                     &(tp_file_options){.size = sizeof(tp_file_options), .map = i == 2});
         if (!file) fail_msg("%s", tp_error());
-        const tp_saved *value = tp_file_value(file), *optimizer = tp_saved_get(value, "optimizer"), *model = tp_saved_get(value, "model");
+        const tp_saved *value = tp_file_value(file), *optimizer = tp_saved_get(value, "optimizer"),
+                       *model = tp_saved_get(value, "model");
         assert_int_equal(tp_scalar_to_int(tp_saved_number(tp_saved_get(value, "epoch"))), 3);
         assert_numbers(tp_saved_get(model, "0.bias"), TP_FLOAT32, TP_INTS(2), (double[]){1.5, 1.5});
         const tp_saved *state0 = tp_saved_get_int(tp_saved_get(optimizer, "state"), 0);
@@ -111,7 +116,8 @@ static void pytorchs_files_are_read(void **state) {
 static void tied_tensors_share_memory(void **state) {
     (void)state;
     tp_file *file = tp_open_file(fixture("fixtures/checkpoints", "tied.pt"), NULL);
-    tp_tensor *w = tp_saved_tensor(tp_saved_get(tp_file_value(file), "w")), *t = tp_saved_tensor(tp_saved_get(tp_file_value(file), "t"));
+    tp_tensor *w = tp_saved_tensor(tp_saved_get(tp_file_value(file), "w")),
+              *t = tp_saved_tensor(tp_saved_get(tp_file_value(file), "t"));
     assert_numbers(tp_saved_get(tp_file_value(file), "part"), TP_FLOAT32, TP_INTS(2, 2), (double[]){1, 2, 4, 5});
     assert_numbers(tp_saved_get(tp_file_value(file), "expanded"), TP_FLOAT32, TP_INTS(4), (double[]){1, 1, 1, 1});
     tp_close_file(file);
@@ -159,7 +165,8 @@ static void objects_are_kept_as_values_where_they_are_let_through(void **state) 
     tp_close_file(file);
 }
 
-/* ---- There and back ------------------------------------------------------------------------------------------------------------------ */
+/* ---- There and back
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void every_dtype_comes_back_in_every_format(void **state) {
     (void)state;
@@ -181,7 +188,8 @@ static void every_dtype_comes_back_in_every_format(void **state) {
             assert_int_equal(tp_saved_count(tp_file_value(file)), n);
             for (int64_t i = 0; i < n; i++) {
                 double first = tensors[i]->dtype == TP_FLOAT8_E8M0FNU; /* it has no zero */
-                assert_numbers(tp_saved_get(tp_file_value(file), names[i]), (tp_dtype)tensors[i]->dtype, TP_INTS(2, 1), (double[]){first, first + 1});
+                assert_numbers(tp_saved_get(tp_file_value(file), names[i]), (tp_dtype)tensors[i]->dtype, TP_INTS(2, 1),
+                               (double[]){first, first + 1});
                 tp_release(tensors[i]);
             }
             tp_close_file(file);
@@ -229,8 +237,10 @@ static bool save_tree(tp_tensor *w, tp_tensor *view) {
 
 static bool check_tree(bool must) {
     tp_file *file = tp_open_file(in_folder("tree.pt"), NULL);
-    const tp_saved *v = tp_file_value(file), *model = tp_saved_get(v, "model"), *group = tp_saved_get_int(tp_saved_get(v, "groups"), 0);
-    tp_tensor *w = tp_saved_tensor(tp_saved_get(model, "w")), *view = w ? tp_saved_tensor(tp_saved_get(model, "view")) : NULL;
+    const tp_saved *v = tp_file_value(file), *model = tp_saved_get(v, "model"),
+                   *group = tp_saved_get_int(tp_saved_get(v, "groups"), 0);
+    tp_tensor *w = tp_saved_tensor(tp_saved_get(model, "w")),
+              *view = w ? tp_saved_tensor(tp_saved_get(model, "view")) : NULL;
     bool ok = view && tp_shares_storage(w, view) && tp_item(view) == 5 &&
               tp_scalar_to_double(tp_saved_number(tp_saved_get(group, "lr"))) == 0.125 &&
               tp_scalar_to_int(tp_saved_number(tp_saved_get(group, "steps"))) == -70000 &&
@@ -273,7 +283,8 @@ static void what_was_read_can_be_written(void **state) {
         for (int64_t k = 0; k < tp_saved_count(tp_file_value(file)); k++) {
             const tp_saved *a = tp_saved_at(tp_file_value(file), k), *b = tp_saved_at(tp_file_value(again), k);
             assert_int_equal(tp_saved_kind_of(a), tp_saved_kind_of(b));
-            tp_tensor *x = tp_saved_kind_of(a) == TP_SAVED_TENSOR ? tp_saved_tensor(a) : NULL, *y = x ? tp_saved_tensor(b) : NULL;
+            tp_tensor *x = tp_saved_kind_of(a) == TP_SAVED_TENSOR ? tp_saved_tensor(a) : NULL,
+                      *y = x ? tp_saved_tensor(b) : NULL;
             if (x) assert_true(tpi_same_shape(x, y) && x->dtype == y->dtype && x->requires_grad == y->requires_grad);
             if (x && x->numel) assert_memory_equal(x->data, y->data, tpi_itemsize(x));
             tp_release(x), tp_release(y);
@@ -284,7 +295,8 @@ static void what_was_read_can_be_written(void **state) {
 }
 
 /* ---- Hostile files
- * ------------------------------------------------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool read_everything(const tp_saved *v, int depth) {
     if (!v || depth > 20) return v != NULL;
@@ -297,15 +309,15 @@ static bool read_everything(const tp_saved *v, int depth) {
         tp_storage_release(s);
         return ok;
     }
-    bool ok = true,
-         holds = tp_saved_kind_of(v) == TP_SAVED_DICT || tp_saved_kind_of(v) == TP_SAVED_LIST || tp_saved_kind_of(v) == TP_SAVED_TUPLE;
+    bool ok = true, holds = tp_saved_kind_of(v) == TP_SAVED_DICT || tp_saved_kind_of(v) == TP_SAVED_LIST ||
+                            tp_saved_kind_of(v) == TP_SAVED_TUPLE;
     for (int64_t i = 0; ok && holds && i < tp_saved_count(v); i++) ok = read_everything(tp_saved_at(v, i), depth + 1);
     return ok;
 }
 
 static bool readable(const char *from, const void *memory, size_t bytes) {
-    tp_file *file =
-        tp_open_file(from, &(tp_file_options){.size = sizeof(tp_file_options), .memory = memory, .memory_bytes = (int64_t)bytes});
+    tp_file *file = tp_open_file(
+        from, &(tp_file_options){.size = sizeof(tp_file_options), .memory = memory, .memory_bytes = (int64_t)bytes});
     bool ok = file && read_everything(tp_file_value(file), 0);
     tp_close_file(file);
     return ok;
@@ -344,7 +356,8 @@ static void any_damage_is_survived(void **state) {
         tp_tensor *t = counting(TP_INTS(3), TP_FLOAT32, 0);
         if (i == 5) assert_true(tp_save(in_folder("x.safetensors"), 1, (const char *[]){"a"}, &t));
         tp_release(t);
-        char *data = read_bytes(i == 5 ? in_folder("x.safetensors") : fixture("fixtures/checkpoints", names[i]), &bytes);
+        char *data =
+            read_bytes(i == 5 ? in_folder("x.safetensors") : fixture("fixtures/checkpoints", names[i]), &bytes);
         assert_true(i == 4 || readable("whole", data, bytes));
         for (size_t n = 0; n < bytes; n++) {
             char *part = malloc(n + 1); /* a block of its own, so that sanitizers see what is read behind its end */
@@ -378,7 +391,8 @@ static bool append(void *context, const void *data, size_t bytes) {
     return true;
 }
 
-/* Damage inside of the pickle itself, whose checksum would else stop it: the pickle alone is changed and the archive made anew. */
+/* Damage inside of the pickle itself, whose checksum would else stop it: the pickle alone is changed and the archive
+ * made anew. */
 static void changed_pickles_are_survived(void **state) {
     (void)state;
     static const char *const names[] = {"nested.pt", "plain.pt", "parameters.pt"};
@@ -413,7 +427,8 @@ static void changed_pickles_are_survived(void **state) {
 }
 
 /* ---- Nothing is lost
- * ------------------------------------------------------------------------------------------------------------------------ */
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 enum { LAYERS = 4, LAYER = 20000 };
 static const char *const layer_names[LAYERS] = {"a", "b", "c", "d"};
@@ -432,7 +447,8 @@ static float saved_number(const char *name, tp_tensor **layers) {
     return number;
 }
 
-/* A process that saves again and again is killed at 200 points: the file is always whole, and later ones come through. */
+/* A process that saves again and again is killed at 200 points: the file is always whole, and later ones come through.
+ */
 static void a_killed_writer_leaves_the_last_good_file(void **state) {
     (void)state;
     static const char *const files[] = {"k.pt", "k.safetensors", "k.npz"};

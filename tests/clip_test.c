@@ -1,4 +1,5 @@
-/* Clipping gradients from C: what the norm is, what becomes of the gradients, the same bits on any number of threads, memory that fails. */
+/* Clipping gradients from C: what the norm is, what becomes of the gradients, the same bits on any number of threads,
+ * memory that fails. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,8 +17,10 @@ static tp_tensor *parameter(int64_t n, tp_dtype dtype, double scale) {
     tp_tensor *p = tp_own(tp_new((tp_ints){&n, 1}, dtype)), *grad = tp_own(tp_new((tp_ints){&n, 1}, dtype));
     for (int64_t i = 0; i < n; i++) {
         double v = scale * (double)((i + 1) % 7);
-        if (dtype == TP_FLOAT32) ((float *)tp_data(grad))[i] = (float)v;
-        else ((double *)tp_data(grad))[i] = v;
+        if (dtype == TP_FLOAT32)
+            ((float *)tp_data(grad))[i] = (float)v;
+        else
+            ((double *)tp_data(grad))[i] = v;
     }
     assert_true(tp_set_grad(p, grad));
     tp_release(grad);
@@ -26,7 +29,8 @@ static tp_tensor *parameter(int64_t n, tp_dtype dtype, double scale) {
 
 static void test_norm_and_scale(void **state) {
     (void)state;
-    tp_tensor *p[] = {parameter(3, TP_FLOAT32, 2), parameter(2, TP_FLOAT32, -1), tp_own(tp_new((tp_ints){(int64_t[]){2}, 1}, TP_FLOAT32))};
+    tp_tensor *p[] = {parameter(3, TP_FLOAT32, 2), parameter(2, TP_FLOAT32, -1),
+                      tp_own(tp_new((tp_ints){(int64_t[]){2}, 1}, TP_FLOAT32))};
     double norm = sqrt(4 + 16 + 36 + 1 + 4);
     assert_float_equal(tp_clip_grad_norm(3, p, 1.0), norm, 1e-6);
     const float *g = tp_data(tp_grad(p[0]));
@@ -69,7 +73,8 @@ static void test_same_bits_on_any_number_of_threads(void **state) {
     float last[3];
     for (int run = 0; run < 3; run++) {
         tp_set_num_threads(1 << run);
-        tp_tensor *p[] = {parameter(MANY, TP_FLOAT32, 0.1), parameter(5, TP_FLOAT32, 0.3), parameter(MANY, TP_FLOAT32, 0.7)};
+        tp_tensor *p[] = {parameter(MANY, TP_FLOAT32, 0.1), parameter(5, TP_FLOAT32, 0.3),
+                          parameter(MANY, TP_FLOAT32, 0.7)};
         norm[run] = tp_clip_grad_norm(3, p, 2.5);
         last[run] = ((float *)tp_data(tp_grad(p[2])))[MANY - 1];
         for (int i = 0; i < 3; i++) tp_release(p[i]);
@@ -102,6 +107,7 @@ static void test_without_memory_nothing_changes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_and_scale), cmocka_unit_test(test_orders_of_norm),
-        cmocka_unit_test(test_same_bits_on_any_number_of_threads), cmocka_unit_test(test_without_memory_nothing_changes)};
+                                       cmocka_unit_test(test_same_bits_on_any_number_of_threads),
+                                       cmocka_unit_test(test_without_memory_nothing_changes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Convolution by oneDNN and by Winograd's tiles against our own products: the same values, the same bits on any number of threads, memory that
- * may fail, threads that call at once. Where the library is not installed both sides are our own code, and the tests still hold. */
+/* Convolution by oneDNN and by Winograd's tiles against our own products: the same values, the same bits on any number
+ * of threads, memory that may fail, threads that call at once. Where the library is not installed both sides are our
+ * own code, and the tests still hold. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,9 +23,9 @@ typedef struct conv_case {
     int64_t stride, padding, dilation, groups;
     bool transposed;
     int64_t output_padding;
-    tp_layout layout;   /* of x; 0 is contiguous */
-    tp_dtype dtype;     /* 0 is float32 */
-    bool much;          /* work, too much to repeat once per allocation; other cases take the same way */
+    tp_layout layout; /* of x; 0 is contiguous */
+    tp_dtype dtype;   /* 0 is float32 */
+    bool much;        /* work, too much to repeat once per allocation; other cases take the same way */
 } conv_case;
 
 static const conv_case cases[] = {
@@ -40,7 +41,15 @@ static const conv_case cases[] = {
     {"few channels", {7, 3, 32, 29}, {6, 3, 5, 5}, 1, 0, 1, .groups = 1},
     {"few channels, dilated", {20, 5, 16, 40}, {7, 5, 3, 3}, 1, 2, 2, .groups = 1},
     {"few channels, transposed", {9, 6, 10, 11}, {6, 4, 3, 3}, 1, 1, 1, .groups = 1, .transposed = true},
-    {"few channels, transposed, more rows than windows reach", {2, 3, 9, 9}, {3, 2, 3, 3}, 1, 0, 2, .groups = 1, .transposed = true, .output_padding = 1},
+    {"few channels, transposed, more rows than windows reach",
+     {2, 3, 9, 9},
+     {3, 2, 3, 3},
+     1,
+     0,
+     2,
+     .groups = 1,
+     .transposed = true,
+     .output_padding = 1},
     {"1x1", {8, 64, 20, 20}, {96, 64, 1, 1}, 1, 0, 1, .groups = 1},
     {"1x1, stride 2", {2, 256, 16, 16}, {128, 256, 1, 1}, 2, 0, 1, .groups = 1},
     {"dilated", {8, 32, 20, 20}, {32, 32, 3, 3}, 1, 2, 2, .groups = 1},
@@ -50,14 +59,37 @@ static const conv_case cases[] = {
     {"1d", {16, 64, 400}, {64, 64, 5}, 1, 2, 1, .groups = 1},
     {"3d", {2, 16, 8, 18, 18}, {32, 16, 3, 3, 3}, 1, 1, 1, .groups = 1},
     {"transposed, stride 2", {5, 32, 12, 12}, {32, 16, 4, 4}, 2, 1, 1, .groups = 1, .transposed = true},
-    {"transposed, padded output", {5, 32, 12, 12}, {32, 16, 3, 3}, 2, 1, 1, .groups = 1, .transposed = true, .output_padding = 1},
+    {"transposed, padded output",
+     {5, 32, 12, 12},
+     {32, 16, 3, 3},
+     2,
+     1,
+     1,
+     .groups = 1,
+     .transposed = true,
+     .output_padding = 1},
     {"transposed, groups", {5, 32, 16, 16}, {32, 8, 3, 3}, 1, 1, 1, .groups = 2, .transposed = true},
     {"channels last", {9, 32, 30, 30}, {40, 32, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST},
     {"channels last, one image", {1, 64, 24, 24}, {64, 64, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST},
     {"channels last, 1x1", {8, 64, 20, 20}, {96, 64, 1, 1}, 1, 0, 1, .groups = 1, .layout = TP_CHANNELS_LAST},
-    {"channels last, 1x1, one image", {1, 128, 20, 20}, {128, 128, 1, 1}, 1, 0, 1, .groups = 1, .layout = TP_CHANNELS_LAST},
+    {"channels last, 1x1, one image",
+     {1, 128, 20, 20},
+     {128, 128, 1, 1},
+     1,
+     0,
+     1,
+     .groups = 1,
+     .layout = TP_CHANNELS_LAST},
     {"channels last, depthwise", {8, 64, 28, 28}, {64, 1, 3, 3}, 1, 1, 1, .groups = 64, .layout = TP_CHANNELS_LAST},
-    {"channels last, transposed", {5, 32, 12, 12}, {32, 16, 4, 4}, 2, 1, 1, .groups = 1, .transposed = true, .layout = TP_CHANNELS_LAST},
+    {"channels last, transposed",
+     {5, 32, 12, 12},
+     {32, 16, 4, 4},
+     2,
+     1,
+     1,
+     .groups = 1,
+     .transposed = true,
+     .layout = TP_CHANNELS_LAST},
     {"channels last, 3d", {2, 16, 8, 18, 18}, {32, 16, 3, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST_3D},
     {"bfloat16", {9, 16, 30, 30}, {24, 16, 3, 3}, 1, 1, 1, .groups = 1, .dtype = TP_BFLOAT16},
     {"tiles, odd sizes", {3, 40, 27, 31}, {64, 40, 3, 3}, 1, 1, 1, .groups = 1},
@@ -103,7 +135,9 @@ typedef struct inputs {
 
 static inputs inputs_of(const conv_case *c) {
     int64_t channels = c->transposed ? c->w[1] * c->groups : c->w[0];
-    inputs i = {c, {scattered(shape_of(c->x), c->dtype, c->layout), scattered(shape_of(c->w), c->dtype, 0), scattered(TP_INTS(channels), c->dtype, 0)}};
+    inputs i = {c,
+                {scattered(shape_of(c->x), c->dtype, c->layout), scattered(shape_of(c->w), c->dtype, 0),
+                 scattered(TP_INTS(channels), c->dtype, 0)}};
     for (int k = 0; k < 3; k++) assert_non_null(tp_set_requires_grad(i.in[k], true));
     return i;
 }
@@ -114,8 +148,8 @@ static void drop_inputs(inputs *i) {
 
 static tp_tensor *convolve(const inputs *i) {
     const conv_case *c = i->c;
-    return tpo_convolution(i->in[0], i->in[1], i->in[2], TP_INTS(c->stride), TP_INTS(c->padding), TP_INTS(c->dilation), c->transposed,
-                           TP_INTS(c->output_padding), c->groups);
+    return tpo_convolution(i->in[0], i->in[1], i->in[2], TP_INTS(c->stride), TP_INTS(c->padding), TP_INTS(c->dilation),
+                           c->transposed, TP_INTS(c->output_padding), c->groups);
 }
 
 /* y and all gradients; false and an error when something failed, with nothing in `out`. */
@@ -155,7 +189,8 @@ static bool same_bits(tp_tensor *a, tp_tensor *b) {
 }
 
 static void expect_close(const char *name, int which, tp_tensor *a, tp_tensor *b) {
-    static const char *const names[RESULTS] = {"y", "the gradient of x", "the gradient of w", "the gradient of the bias"};
+    static const char *const names[RESULTS] = {"y", "the gradient of x", "the gradient of w",
+                                               "the gradient of the bias"};
     tp_tensor *pa = plain_floats(a), *pb = plain_floats(b);
     const float *va = (const float *)pa->data, *vb = (const float *)pb->data;
     float most = 0;
@@ -165,7 +200,9 @@ static void expect_close(const char *name, int which, tp_tensor *a, tp_tensor *b
     for (int64_t i = 0; i < pb->numel; i++) most = fmaxf(most, fabsf(vb[i]));
     float tolerance = most * (a->dtype == TP_BFLOAT16 ? 1.0f / 128 : 1e-5f);
     for (int64_t i = 0; i < pa->numel; i++)
-        if (!(fabsf(va[i] - vb[i]) <= tolerance)) fail_msg("%s: %s, element %lld is %.9g, by our own code %.9g", name, names[which], (long long)i, va[i], vb[i]);
+        if (!(fabsf(va[i] - vb[i]) <= tolerance))
+            fail_msg("%s: %s, element %lld is %.9g, by our own code %.9g", name, names[which], (long long)i, va[i],
+                     vb[i]);
     tp_release(pa), tp_release(pb);
 }
 
@@ -210,7 +247,8 @@ static void tiles_and_our_own_code_agree(void **state) {
         assert_false(tpi_conv_winograd_enable(true));
         for (int r = 0; r < RESULTS; r++) {
             expect_close(cases[k].name, r, with[r], without[r]);
-            if (r < 3 && tpi_cpu_isa >= TPI_ISA_AVX2 && same_bits(with[r], without[r])) fail_msg("%s: result %d was not made of tiles", cases[k].name, r);
+            if (r < 3 && tpi_cpu_isa >= TPI_ISA_AVX2 && same_bits(with[r], without[r]))
+                fail_msg("%s: result %d was not made of tiles", cases[k].name, r);
         }
         drop(with), drop(without), drop_inputs(&i);
     }
@@ -229,7 +267,8 @@ static void threads_do_not_matter(void **state) {
             tp_set_num_threads(threads[t]);
             must_run(&i, together);
             for (int r = 0; r < RESULTS; r++)
-                if (!same_bits(alone[r], together[r])) fail_msg("%s: result %d has other bits on %d threads", cases[k].name, r, threads[t]);
+                if (!same_bits(alone[r], together[r]))
+                    fail_msg("%s: result %d has other bits on %d threads", cases[k].name, r, threads[t]);
             drop(together);
         }
         drop(alone), drop_inputs(&i);
@@ -252,10 +291,12 @@ static void out_of_memory_leaks_nothing(void **state) {
                 tpi_alloc_fail_at(nth, false);
                 bool fine = run(&i, out);
                 tpi_alloc_fail_at(0, false);
-                if (!fine && tp_error_code() != TP_ERR_MEMORY) fail_msg("%s, allocation %lld: %s", cases[k].name, (long long)nth, tp_error());
+                if (!fine && tp_error_code() != TP_ERR_MEMORY)
+                    fail_msg("%s, allocation %lld: %s", cases[k].name, (long long)nth, tp_error());
                 tp_error_clear();
                 if (fine) drop(out);
-                if (tpi_alloc_live() != live) fail_msg("%s: allocation %lld failed and something leaked", cases[k].name, (long long)nth);
+                if (tpi_alloc_live() != live)
+                    fail_msg("%s: allocation %lld failed and something leaked", cases[k].name, (long long)nth);
                 if (fine) break;
             }
             drop_inputs(&i);
@@ -313,8 +354,16 @@ static void many_shapes_take_turns(void **state) {
     bool first[SHAPES];
     for (int round = 0; round < 2; round++)
         for (int64_t s = 0; s < SHAPES; s++) {
-            tpi_conv c = {.batch = 1, .groups = 1, .cx = 16, .cy = 16, .x = {1, 40, 20 + s}, .y = {1, 40, 20 + s}, .k = {1, 3, 3},
-                          .stride = {1, 1, 1}, .pad = {0, 1, 1}, .dilation = {1, 1, 1}};
+            tpi_conv c = {.batch = 1,
+                          .groups = 1,
+                          .cx = 16,
+                          .cy = 16,
+                          .x = {1, 40, 20 + s},
+                          .y = {1, 40, 20 + s},
+                          .k = {1, 3, 3},
+                          .stride = {1, 1, 1},
+                          .pad = {0, 1, 1},
+                          .dilation = {1, 1, 1}};
             bool fits = tpi_conv_onednn_fits(&c, TPI_CONV_Y, false, false);
             if (round == 0) first[s] = fits;
             assert_int_equal(fits, first[s]);

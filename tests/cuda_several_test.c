@@ -1,5 +1,6 @@
-/* Several GPUs in one process, on a machine without any: the driver is tests/fake_cuda.c, whose streams do nothing before they must. Copies between devices come
- * after what made their source and before what reads them, whatever streams are current; every call finds the right context. */
+/* Several GPUs in one process, on a machine without any: the driver is tests/fake_cuda.c, whose streams do nothing
+ * before they must. Copies between devices come after what made their source and before what reads them, whatever
+ * streams are current; every call finds the right context. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,7 +17,8 @@
 #include "tensor/tensor.h"
 
 static const tp_device cpu = {TP_CPU, 0}, first = {TP_CUDA, 0}, second = {TP_CUDA, 1};
-static int (*peers)(int from, int to), (*blocks)(int device), (*retain)(void **context, int device), (*turn_to)(void *context);
+static int (*peers)(int from, int to), (*blocks)(int device), (*retain)(void **context, int device),
+    (*turn_to)(void *context);
 
 static void must(bool fine) {
     if (!fine) fail_msg("%s", tp_error() ? tp_error() : "failed without an error");
@@ -32,7 +34,8 @@ static int open_fake(void **s) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return -1;
     *(void **)&peers = dlsym(library, "fake_cuda_peers"), *(void **)&blocks = dlsym(library, "fake_cuda_blocks");
-    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain"), *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
+    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain"),
+           *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
     return peers && blocks && retain && turn_to ? 0 : -1;
 }
 
@@ -65,9 +68,11 @@ static void copies_between_are_in_order(void **s) {
     (void)s;
     tp_stream *streams[2][2];
     go_round();
-    for (int i = 0; i < 2; i++) must(tp_stream_new(first, 0, &streams[0][i]) && tp_stream_new(second, 0, &streams[1][i]));
+    for (int i = 0; i < 2; i++)
+        must(tp_stream_new(first, 0, &streams[0][i]) && tp_stream_new(second, 0, &streams[1][i]));
     for (int mode = 0; mode < 4; mode++) {
-        must(tp_stream_set_current(first, mode & 1 ? streams[0][0] : NULL) && tp_stream_set_current(second, mode & 2 ? streams[1][0] : NULL));
+        must(tp_stream_set_current(first, mode & 1 ? streams[0][0] : NULL) &&
+             tp_stream_set_current(second, mode & 2 ? streams[1][0] : NULL));
         go_round();
     }
     must(tp_stream_set_current(first, NULL) && tp_stream_set_current(second, NULL));
@@ -120,7 +125,8 @@ static void marks_stay_on_their_device(void **s) {
     assert_false(tp_mark_record(one, first, NULL));
     assert_non_null(strstr(tp_error(), "does not match"));
     tp_error_clear();
-    must(tp_stream_wait_mark(first, NULL, one) && tp_mark_synchronize(one) && tp_mark_synchronize(two)); /* a stream may wait for another device's */
+    must(tp_stream_wait_mark(first, NULL, one) && tp_mark_synchronize(one) &&
+         tp_mark_synchronize(two)); /* a stream may wait for another device's */
     assert_false(tp_mark_elapsed(one, two, &ms));
     tp_error_clear();
     tp_mark_free(one), tp_mark_free(two);
@@ -130,13 +136,16 @@ int main(int argc, char **argv) {
     char folder[1024];
     const char *build = getenv("TAPER_BUILD_DIR");
     (void)argc;
-    if (!getenv("TAPER_FAKE_CUDA")) { /* the loader looks in these folders only if they are named before the program starts */
+    if (!getenv("TAPER_FAKE_CUDA")) { /* the loader looks in these folders only if they are named before the program
+                                         starts */
         snprintf(folder, sizeof folder, "%s/tests/fake-cuda", build ? build : "build");
         setenv("LD_LIBRARY_PATH", folder, 1), setenv("TAPER_FAKE_CUDA", "1", 1), unsetenv("CUDA_VISIBLE_DEVICES");
         execv("/proc/self/exe", argv);
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order), cmocka_unit_test(others_turn_the_thread),
-                                       cmocka_unit_test(any_thread_frees_pinned_memory), cmocka_unit_test(marks_stay_on_their_device)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order),
+                                       cmocka_unit_test(others_turn_the_thread),
+                                       cmocka_unit_test(any_thread_frees_pinned_memory),
+                                       cmocka_unit_test(marks_stay_on_their_device)};
     return cmocka_run_group_tests(tests, open_fake, NULL);
 }

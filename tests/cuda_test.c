@@ -1,5 +1,6 @@
-/* CUDA itself, on a machine that has it: driver, NVRTC, allocator, graphs, cuBLASLt and cuDNN against plain loops, with a few figures printed. The
- * compiler needs no GPU, so it is tried wherever NVRTC is found; the rest is skipped, and said so, where there is no device. */
+/* CUDA itself, on a machine that has it: driver, NVRTC, allocator, graphs, cuBLASLt and cuDNN against plain loops, with
+ * a few figures printed. The compiler needs no GPU, so it is tried wherever NVRTC is found; the rest is skipped, and
+ * said so, where there is no device. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,9 +16,11 @@
 static const tp_device gpu = {TP_CUDA, 0};
 static const tpi_gpu_driver *driver = &tpi_cuda_driver;
 
-static const char saxpy_text[] = "extern \"C\" __global__ void saxpy(float *y, const float *x, float a, long long n) {\n"
-                                 "    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) y[i] += a * x[i];\n"
-                                 "}\n";
+static const char saxpy_text[] =
+    "extern \"C\" __global__ void saxpy(float *y, const float *x, float a, long long n) {\n"
+    "    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * "
+    "blockDim.x) y[i] += a * x[i];\n"
+    "}\n";
 
 static void need_cuda(void) {
     if (tp_gpu_count(TP_CUDA)) return;
@@ -47,9 +50,12 @@ static float of_bf16(uint16_t h) {
     return v;
 }
 static void store(void *block, int64_t i, tp_dtype dtype, float v) {
-    if (dtype == TP_FLOAT32) ((float *)block)[i] = v;
-    else if (dtype == TP_FLOAT64) ((double *)block)[i] = v;
-    else ((uint16_t *)block)[i] = bf16_of(v);
+    if (dtype == TP_FLOAT32)
+        ((float *)block)[i] = v;
+    else if (dtype == TP_FLOAT64)
+        ((double *)block)[i] = v;
+    else
+        ((uint16_t *)block)[i] = bf16_of(v);
 }
 static double value(const void *block, int64_t i, tp_dtype dtype) {
     if (dtype == TP_FLOAT32) return ((const float *)block)[i];
@@ -91,7 +97,8 @@ static void nvrtc_compiles_without_a_gpu(void **s) {
     must(ptx != NULL);
     assert_non_null(strstr(ptx, ".target sm_80"));
     tpi_mfree(ptx);
-    ptx = driver->compile(saxpy_text, "saxpy", "sm_999", &bytes); /* a chip that it does not know yet: text that the driver translates */
+    ptx = driver->compile(saxpy_text, "saxpy", "sm_999",
+                          &bytes); /* a chip that it does not know yet: text that the driver translates */
     must(ptx != NULL);
     assert_non_null(strstr(ptx, ".version"));
     tpi_mfree(ptx);
@@ -120,7 +127,8 @@ static tpi_gpu_function *saxpy(void) {
 static void run_saxpy(void *y, const void *x, float a, long long n) {
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(y), TPI_GPU_PTR(x), TPI_GPU_VAL(a), TPI_GPU_VAL(n)};
     unsigned blocks = (unsigned)((n + 255) / 256 < 4096 ? (n + 255) / 256 : 4096);
-    must(driver->launch(0, tpi_gpu_stream_of(gpu), saxpy(), (unsigned[]){blocks, 1, 1}, (unsigned[]){256, 1, 1}, 0, 4, args));
+    must(driver->launch(0, tpi_gpu_stream_of(gpu), saxpy(), (unsigned[]){blocks, 1, 1}, (unsigned[]){256, 1, 1}, 0, 4,
+                        args));
 }
 
 static void kernels_run(void **s) {
@@ -130,8 +138,9 @@ static void kernels_run(void **s) {
     must(tp_gpu_version(TP_CUDA, version, sizeof version) > 0);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(gpu);
     must(caps != NULL);
-    print_message("%s: %s, %s, %d units, %zu MiB, L2 %zu MiB, %zu KiB shared, pci %d:%d\n", version, caps->name, caps->arch, caps->units, caps->memory >> 20, caps->l2 >> 20,
-                  caps->shared_most >> 10, caps->pci_bus, caps->pci_device);
+    print_message("%s: %s, %s, %d units, %zu MiB, L2 %zu MiB, %zu KiB shared, pci %d:%d\n", version, caps->name,
+                  caps->arch, caps->units, caps->memory >> 20, caps->l2 >> 20, caps->shared_most >> 10, caps->pci_bus,
+                  caps->pci_device);
     assert_int_equal(caps->warp, 32);
     assert_true(driver->max_blocks(0, saxpy(), 256, 0) > 0);
     enum { N = 1 << 20 };
@@ -146,7 +155,8 @@ static void kernels_run(void **s) {
     for (int i = 0; i < times; i++) run_saxpy(dy, dx, 0, 32);
     double host = seconds() - from;
     must(tp_gpu_synchronize(gpu));
-    print_message("a launch: %.2f us on the host, %.2f us in all\n", 1e6 * host / times, 1e6 * (seconds() - from) / times);
+    print_message("a launch: %.2f us on the host, %.2f us in all\n", 1e6 * host / times,
+                  1e6 * (seconds() - from) / times);
     tpi_gpu_free(gpu, dx, N * 4), tpi_gpu_free(gpu, dy, N * 4);
     free(x), free(y), free(got);
 }
@@ -235,9 +245,24 @@ static bool serve_gemm(const tpi_gpu_gemm *g) {
 static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int64_t batch, double tolerance) {
     int64_t m = 40, n = 24, k = 56, size = (int64_t)tpi_dtype_bytes[dtype];
     void *a = filled(m * k * batch, dtype, 1), *b = filled(k * n * batch, dtype, 2), *v = filled(m, dtype, 3);
-    tpi_gpu_gemm g = {.dtype = dtype, .result = dtype, .trans_a = ta, .trans_b = tb, .m = m, .n = n, .k = k, .batch = batch, .lda = ta == 'n' ? m : k, .ldb = tb == 'n' ? k : n,
-                      .ldc = m, .stride_a = m * k, .stride_b = k * n, .stride_c = m * n, .alpha = 1, .act = act};
-    g.a = on_gpu(a, m * k * batch * size), g.b = on_gpu(b, k * n * batch * size), g.c = on_gpu(NULL, m * n * batch * size), g.bias = bias ? on_gpu(v, m * size) : NULL;
+    tpi_gpu_gemm g = {.dtype = dtype,
+                      .result = dtype,
+                      .trans_a = ta,
+                      .trans_b = tb,
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .batch = batch,
+                      .lda = ta == 'n' ? m : k,
+                      .ldb = tb == 'n' ? k : n,
+                      .ldc = m,
+                      .stride_a = m * k,
+                      .stride_b = k * n,
+                      .stride_c = m * n,
+                      .alpha = 1,
+                      .act = act};
+    g.a = on_gpu(a, m * k * batch * size), g.b = on_gpu(b, k * n * batch * size),
+    g.c = on_gpu(NULL, m * n * batch * size), g.bias = bias ? on_gpu(v, m * size) : NULL;
     if (!serve_gemm(&g)) fail_msg("cuBLASLt declined %s %c%c bias %d act %d", tp_dtype_name(dtype), ta, tb, bias, act);
     void *c = from_gpu(g.c, m * n * batch * size);
     for (int64_t z = 0; z < batch; z++)
@@ -245,7 +270,8 @@ static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int
             for (int64_t j = 0; j < n; j++) {
                 double sum = bias ? value(v, i, dtype) : 0;
                 for (int64_t l = 0; l < k; l++)
-                    sum += value(a, z * m * k + (ta == 'n' ? l * m + i : i * k + l), dtype) * value(b, z * k * n + (tb == 'n' ? j * k + l : l * n + j), dtype);
+                    sum += value(a, z * m * k + (ta == 'n' ? l * m + i : i * k + l), dtype) *
+                           value(b, z * k * n + (tb == 'n' ? j * k + l : l * n + j), dtype);
                 if (act == TPI_GEMM_RELU && sum < 0) sum = 0;
                 assert_true(fabs(value(c, z * m * n + j * m + i, dtype) - sum) <= tolerance * (1 + fabs(sum)));
             }
@@ -257,8 +283,20 @@ static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int
 static double gemm_tflops(tp_dtype dtype, int64_t n, bool tf32) {
     int64_t size = (int64_t)tpi_dtype_bytes[dtype];
     void *x = filled(n * n, dtype, 0);
-    tpi_gpu_gemm g = {.dtype = dtype, .result = dtype, .trans_a = 'n', .trans_b = 'n', .m = n, .n = n, .k = n, .batch = 1, .lda = n, .ldb = n, .ldc = n, .alpha = 1,
-                      .tf32 = tf32, .reduced = true};
+    tpi_gpu_gemm g = {.dtype = dtype,
+                      .result = dtype,
+                      .trans_a = 'n',
+                      .trans_b = 'n',
+                      .m = n,
+                      .n = n,
+                      .k = n,
+                      .batch = 1,
+                      .lda = n,
+                      .ldb = n,
+                      .ldc = n,
+                      .alpha = 1,
+                      .tf32 = tf32,
+                      .reduced = true};
     g.a = on_gpu(x, n * n * size), g.b = on_gpu(x, n * n * size), g.c = on_gpu(NULL, n * n * size);
     tp_mark *from = tp_mark_new(TP_CUDA, true), *to = tp_mark_new(TP_CUDA, true);
     int times = 50;
@@ -287,8 +325,8 @@ static void products_are_right(void **s) {
     check_gemm(TP_FLOAT32, 't', 'n', true, TPI_GEMM_RELU, 1, 1e-6);
     check_gemm(TP_BFLOAT16, 't', 'n', true, TPI_GEMM_PLAIN, 1, 1e-2);
     check_gemm(TP_BFLOAT16, 't', 'n', true, TPI_GEMM_RELU, 1, 1e-2);
-    print_message("matmul 4096: bf16 %.0f, f32 %.0f, tf32 %.0f TFLOP/s\n", gemm_tflops(TP_BFLOAT16, 4096, false), gemm_tflops(TP_FLOAT32, 4096, false),
-                  gemm_tflops(TP_FLOAT32, 4096, true));
+    print_message("matmul 4096: bf16 %.0f, f32 %.0f, tf32 %.0f TFLOP/s\n", gemm_tflops(TP_BFLOAT16, 4096, false),
+                  gemm_tflops(TP_FLOAT32, 4096, false), gemm_tflops(TP_FLOAT32, 4096, true));
 }
 
 /* ---- cuDNN ---- */
@@ -297,12 +335,17 @@ static void lay_out(const int64_t *shape, int64_t *stride, bool last) { /* [n, c
     int64_t c = shape[1], h = shape[2], w = shape[3];
     stride[0] = c * h * w, stride[1] = last ? 1 : h * w, stride[2] = last ? w * c : w, stride[3] = last ? c : 1;
 }
-static int64_t at4(const int64_t *stride, int64_t n, int64_t c, int64_t h, int64_t w) { return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3]; }
+static int64_t at4(const int64_t *stride, int64_t n, int64_t c, int64_t h, int64_t w) {
+    return n * stride[0] + c * stride[1] + h * stride[2] + w * stride[3];
+}
 
-static tpi_gpu_conv conv_of(tp_dtype dtype, int what, bool last, int64_t n, int64_t c, int64_t k, int64_t side, int64_t window, int64_t step, int64_t pad, int64_t groups) {
+static tpi_gpu_conv conv_of(tp_dtype dtype, int what, bool last, int64_t n, int64_t c, int64_t k, int64_t side,
+                            int64_t window, int64_t step, int64_t pad, int64_t groups) {
     tpi_gpu_conv v = {.what = what, .dtype = dtype, .dims = 2, .groups = groups};
     int64_t out = (side + 2 * pad - window) / step + 1;
-    memcpy(v.x_shape, (int64_t[]){n, c, side, side}, 32), memcpy(v.w_shape, (int64_t[]){k, c / groups, window, window}, 32), memcpy(v.y_shape, (int64_t[]){n, k, out, out}, 32);
+    memcpy(v.x_shape, (int64_t[]){n, c, side, side}, 32),
+        memcpy(v.w_shape, (int64_t[]){k, c / groups, window, window}, 32),
+        memcpy(v.y_shape, (int64_t[]){n, k, out, out}, 32);
     lay_out(v.x_shape, v.x_stride, last), lay_out(v.w_shape, v.w_stride, last), lay_out(v.y_shape, v.y_stride, last);
     for (int d = 0; d < 3; d++) v.stride[d] = step, v.padding[d] = pad, v.dilation[d] = 1;
     return v;
@@ -315,35 +358,44 @@ static void conv_reference(const tpi_gpu_conv *v, double *x, double *w, double *
         for (int64_t k = 0; k < v->y_shape[1]; k++)
             for (int64_t p = 0; p < v->y_shape[2] * v->y_shape[3]; p++)
                 for (int64_t t = 0; t < cg * v->w_shape[2] * v->w_shape[3]; t++) {
-                    int64_t oy = p / v->y_shape[3], ox = p % v->y_shape[3], tx = t % v->w_shape[3], ty = t / v->w_shape[3] % v->w_shape[2], c = t / (v->w_shape[2] * v->w_shape[3]);
+                    int64_t oy = p / v->y_shape[3], ox = p % v->y_shape[3], tx = t % v->w_shape[3],
+                            ty = t / v->w_shape[3] % v->w_shape[2], c = t / (v->w_shape[2] * v->w_shape[3]);
                     int64_t iy = oy * v->stride[0] - v->padding[0] + ty, ix = ox * v->stride[1] - v->padding[1] + tx;
                     if (iy < 0 || ix < 0 || iy >= v->x_shape[2] || ix >= v->x_shape[3]) continue;
-                    double *px = &x[at4(v->x_stride, n, k / kg * cg + c, iy, ix)], *pw = &w[at4(v->w_stride, k, c, ty, tx)], *py = &y[at4(v->y_stride, n, k, oy, ox)];
-                    if (v->what == TPI_CONV_FORWARD) *py += *px * *pw;
-                    else if (v->what == TPI_CONV_GRAD_INPUT) *px += *py * *pw;
-                    else *pw += *px * *py;
+                    double *px = &x[at4(v->x_stride, n, k / kg * cg + c, iy, ix)],
+                           *pw = &w[at4(v->w_stride, k, c, ty, tx)], *py = &y[at4(v->y_stride, n, k, oy, ox)];
+                    if (v->what == TPI_CONV_FORWARD)
+                        *py += *px * *pw;
+                    else if (v->what == TPI_CONV_GRAD_INPUT)
+                        *px += *py * *pw;
+                    else
+                        *pw += *px * *py;
                 }
 }
 
 static void check_conv(tp_dtype dtype, int what, bool last, int64_t groups, double tolerance) {
     tpi_gpu_conv v = conv_of(dtype, what, last, 2, 16, 32, 9, 3, 2, 1, groups);
-    const int64_t count[3] = {numel4(v.x_shape), numel4(v.w_shape), numel4(v.y_shape)}, size = (int64_t)tpi_dtype_bytes[dtype];
+    const int64_t count[3] = {numel4(v.x_shape), numel4(v.w_shape), numel4(v.y_shape)},
+                  size = (int64_t)tpi_dtype_bytes[dtype];
     int result = what == TPI_CONV_FORWARD ? 2 : what == TPI_CONV_GRAD_INPUT ? 0 : 1;
     void *host[3], *block[3];
     double *wide[3];
     for (int i = 0; i < 3; i++) {
-        host[i] = filled(count[i], dtype, i), block[i] = on_gpu(host[i], count[i] * size), wide[i] = calloc((size_t)count[i], 8);
+        host[i] = filled(count[i], dtype, i), block[i] = on_gpu(host[i], count[i] * size),
+        wide[i] = calloc((size_t)count[i], 8);
         for (int64_t e = 0; i != result && e < count[i]; e++) wide[i][e] = value(host[i], e, dtype);
     }
     v.x = block[0], v.w = block[1], v.y = block[2];
     tpi_gpu_served served = driver->conv(0, NULL, &v);
-    if (served != TPI_GPU_SERVED) fail_msg("cuDNN %s %s what %d last %d groups %d: %s", served == TPI_GPU_FAILED ? "failed" : "declined", tp_dtype_name(dtype), what, last,
-                                           (int)groups, tp_error() ? tp_error() : "");
+    if (served != TPI_GPU_SERVED)
+        fail_msg("cuDNN %s %s what %d last %d groups %d: %s", served == TPI_GPU_FAILED ? "failed" : "declined",
+                 tp_dtype_name(dtype), what, last, (int)groups, tp_error() ? tp_error() : "");
     conv_reference(&v, wide[0], wide[1], wide[2]);
     void *got = from_gpu(block[result], count[result] * size);
     for (int64_t e = 0; e < count[result]; e++) {
         double expected = wide[result][e];
-        if (fabs(value(got, e, dtype) - expected) > tolerance * (1 + fabs(expected))) fail_msg("what %d element %d: %g, expected %g", what, (int)e, value(got, e, dtype), expected);
+        if (fabs(value(got, e, dtype) - expected) > tolerance * (1 + fabs(expected)))
+            fail_msg("what %d element %d: %g, expected %g", what, (int)e, value(got, e, dtype), expected);
     }
     for (int i = 0; i < 3; i++) free(host[i]), free(wide[i]), tpi_gpu_free(gpu, block[i], 0);
     free(got);
@@ -351,8 +403,10 @@ static void check_conv(tp_dtype dtype, int what, bool last, int64_t groups, doub
 
 static double conv_tflops(int what) { /* a layer of ResNet-50, bf16, channels_last */
     tpi_gpu_conv v = conv_of(TP_BFLOAT16, what, true, 256, 128, 128, 28, 3, 1, 1, 1);
-    void *x = on_gpu(NULL, 2 * numel4(v.x_shape)), *w = on_gpu(NULL, 2 * numel4(v.w_shape)), *y = on_gpu(NULL, 2 * numel4(v.y_shape));
-    must(driver->set(0, NULL, x, 0, 2 * (size_t)numel4(v.x_shape)) && driver->set(0, NULL, w, 0, 2 * (size_t)numel4(v.w_shape)));
+    void *x = on_gpu(NULL, 2 * numel4(v.x_shape)), *w = on_gpu(NULL, 2 * numel4(v.w_shape)),
+         *y = on_gpu(NULL, 2 * numel4(v.y_shape));
+    must(driver->set(0, NULL, x, 0, 2 * (size_t)numel4(v.x_shape)) &&
+         driver->set(0, NULL, w, 0, 2 * (size_t)numel4(v.w_shape)));
     v.x = x, v.w = w, v.y = y;
     tp_mark *from = tp_mark_new(TP_CUDA, true), *to = tp_mark_new(TP_CUDA, true);
     for (int i = 0; i < 3; i++) must(driver->conv(0, NULL, &v) == TPI_GPU_SERVED);
@@ -376,8 +430,8 @@ static void convolutions_are_right(void **s) {
             check_conv(TP_FLOAT32, what, last, 4, 1e-4);
             check_conv(TP_BFLOAT16, what, last, 1, 2e-2);
         }
-    print_message("conv 256x128x28x28, 3x3, bf16: forward %.0f, input %.0f, weight %.0f TFLOP/s\n", conv_tflops(TPI_CONV_FORWARD), conv_tflops(TPI_CONV_GRAD_INPUT),
-                  conv_tflops(TPI_CONV_GRAD_WEIGHT));
+    print_message("conv 256x128x28x28, 3x3, bf16: forward %.0f, input %.0f, weight %.0f TFLOP/s\n",
+                  conv_tflops(TPI_CONV_FORWARD), conv_tflops(TPI_CONV_GRAD_INPUT), conv_tflops(TPI_CONV_GRAD_WEIGHT));
 }
 
 /* ---- cuDNN's attention ---- */
@@ -385,7 +439,8 @@ enum { AB = 2, AH = 3, AT = 100, AD = 64, AN = AB * AH * AT * AD };
 static double at_(const double *x, int64_t head, int64_t row, int64_t d) { return x[(head * AT + row) * AD + d]; }
 
 /* One head: probabilities, outputs and all gradients by the formulas. */
-static void attention_reference(int64_t head, bool causal, double scale, double *const *x, double *lse) { /* x: q, k, v, grad, o, gq, gk, gv */
+static void attention_reference(int64_t head, bool causal, double scale, double *const *x,
+                                double *lse) { /* x: q, k, v, grad, o, gq, gk, gv */
     static double p[AT][AT], gp[AT][AT];
     for (int i = 0; i < AT; i++) {
         double most = -1e300, sum = 0, d = 0;
@@ -399,7 +454,9 @@ static void attention_reference(int64_t head, bool causal, double scale, double 
         lse[head * AT + i] = most + log(sum);
         for (int j = 0; j < AT; j++) p[i][j] = j < keys ? exp(p[i][j] - lse[head * AT + i]) : 0, gp[i][j] = 0;
         for (int j = 0; j < keys; j++)
-            for (int e = 0; e < AD; e++) x[4][(head * AT + i) * AD + e] += p[i][j] * at_(x[2], head, j, e), gp[i][j] += at_(x[3], head, i, e) * at_(x[2], head, j, e);
+            for (int e = 0; e < AD; e++)
+                x[4][(head * AT + i) * AD + e] += p[i][j] * at_(x[2], head, j, e),
+                    gp[i][j] += at_(x[3], head, i, e) * at_(x[2], head, j, e);
         for (int e = 0; e < AD; e++) d += at_(x[3], head, i, e) * at_(x[4], head, i, e);
         for (int j = 0; j < keys; j++)
             for (int e = 0; e < AD; e++) {
@@ -411,7 +468,8 @@ static void attention_reference(int64_t head, bool causal, double scale, double 
     }
 }
 
-static void compare(const char *what, const void *block, const double *expected, int64_t n, tp_dtype dtype, double tolerance) {
+static void compare(const char *what, const void *block, const double *expected, int64_t n, tp_dtype dtype,
+                    double tolerance) {
     void *got = from_gpu(block, n * (int64_t)tpi_dtype_bytes[dtype]);
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -423,18 +481,31 @@ static void compare(const char *what, const void *block, const double *expected,
 }
 
 static tpi_gpu_attention attention_of(int64_t batch, int64_t heads, int64_t length, int64_t depth, bool causal) {
-    tpi_gpu_attention a = {.causal = causal, .dtype = TP_BFLOAT16, .batch = batch, .heads = heads, .kv_heads = heads, .queries = length, .keys = length, .depth = depth,
-                           .depth_v = depth, .scale = 1 / sqrt((double)depth)};
-    int64_t *const strides[8] = {a.q_stride, a.k_stride, a.v_stride, a.o_stride, a.grad_stride, a.gq_stride, a.gk_stride, a.gv_stride};
-    for (int i = 0; i < 8; i++) strides[i][0] = heads * length * depth, strides[i][1] = length * depth, strides[i][2] = depth;
+    tpi_gpu_attention a = {.causal = causal,
+                           .dtype = TP_BFLOAT16,
+                           .batch = batch,
+                           .heads = heads,
+                           .kv_heads = heads,
+                           .queries = length,
+                           .keys = length,
+                           .depth = depth,
+                           .depth_v = depth,
+                           .scale = 1 / sqrt((double)depth)};
+    int64_t *const strides[8] = {a.q_stride,    a.k_stride,  a.v_stride,  a.o_stride,
+                                 a.grad_stride, a.gq_stride, a.gk_stride, a.gv_stride};
+    for (int i = 0; i < 8; i++)
+        strides[i][0] = heads * length * depth, strides[i][1] = length * depth, strides[i][2] = depth;
     return a;
 }
 static void give_memory(tpi_gpu_attention *a, void *block[8]) {
-    a->q = block[0], a->k = block[1], a->v = block[2], a->grad = block[3], a->o = block[4], a->gq = block[5], a->gk = block[6], a->gv = block[7];
+    a->q = block[0], a->k = block[1], a->v = block[2], a->grad = block[3], a->o = block[4], a->gq = block[5],
+    a->gk = block[6], a->gv = block[7];
 }
 static void serve_attention(const tpi_gpu_attention *a) {
     tpi_gpu_served served = driver->attention(0, NULL, a);
-    if (served != TPI_GPU_SERVED) fail_msg("cuDNN's attention %s: %s", served == TPI_GPU_FAILED ? "failed" : "declined", tp_error() ? tp_error() : "");
+    if (served != TPI_GPU_SERVED)
+        fail_msg("cuDNN's attention %s: %s", served == TPI_GPU_FAILED ? "failed" : "declined",
+                 tp_error() ? tp_error() : "");
 }
 
 static void check_attention(bool causal) {
@@ -501,10 +572,17 @@ static void transforms_are_right(void **s) {
     need_cuda();
     enum { N = 30, LINES = 3, HALF = N / 2 + 1 };
     double *x = filled(2 * N * LINES, TP_FLOAT64, 0), *real = filled(N * LINES, TP_FLOAT64, 3);
-    void *dx = on_gpu(x, 16 * N * LINES), *dy = on_gpu(NULL, 16 * N * LINES), *dr = on_gpu(real, 8 * N * LINES), *dh = on_gpu(NULL, 16 * HALF * LINES);
-    if (driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_C2C, .wide = true, .forward = true, .n = N, .lines = LINES, .x = dx, .y = dy}) != TPI_GPU_SERVED)
+    void *dx = on_gpu(x, 16 * N * LINES), *dy = on_gpu(NULL, 16 * N * LINES), *dr = on_gpu(real, 8 * N * LINES),
+         *dh = on_gpu(NULL, 16 * HALF * LINES);
+    if (driver->fft(
+            0, NULL,
+            &(tpi_gpu_fft){
+                .kind = TPI_FFT_C2C, .wide = true, .forward = true, .n = N, .lines = LINES, .x = dx, .y = dy}) !=
+        TPI_GPU_SERVED)
         fail_msg("cuFFT declined or failed: %s", tp_error() ? tp_error() : "");
-    must(driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_R2C, .wide = true, .n = N, .lines = LINES, .x = dr, .y = dh}) == TPI_GPU_SERVED);
+    must(driver->fft(0, NULL,
+                     &(tpi_gpu_fft){.kind = TPI_FFT_R2C, .wide = true, .n = N, .lines = LINES, .x = dr, .y = dh}) ==
+         TPI_GPU_SERVED);
     double *y = from_gpu(dy, 16 * N * LINES), *half = from_gpu(dh, 16 * HALF * LINES);
     for (int line = 0; line < LINES; line++)
         for (int k = 0; k < N; k++) {
@@ -512,12 +590,17 @@ static void transforms_are_right(void **s) {
             for (int i = 0; i < N; i++) {
                 double cosine = cos(2 * M_PI * i * k / N), sine = -sin(2 * M_PI * i * k / N);
                 const double *z = x + 2 * (line * N + i);
-                a += z[0] * cosine - z[1] * sine, b += z[0] * sine + z[1] * cosine, c += real[line * N + i] * cosine, d += real[line * N + i] * sine;
+                a += z[0] * cosine - z[1] * sine, b += z[0] * sine + z[1] * cosine, c += real[line * N + i] * cosine,
+                    d += real[line * N + i] * sine;
             }
             assert_true(fabs(y[2 * (line * N + k)] - a) < 1e-10 && fabs(y[2 * (line * N + k) + 1] - b) < 1e-10);
-            if (k < HALF) assert_true(fabs(half[2 * (line * HALF + k)] - c) < 1e-10 && fabs(half[2 * (line * HALF + k) + 1] - d) < 1e-10);
+            if (k < HALF)
+                assert_true(fabs(half[2 * (line * HALF + k)] - c) < 1e-10 &&
+                            fabs(half[2 * (line * HALF + k) + 1] - d) < 1e-10);
         }
-    must(driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_C2R, .wide = true, .n = N, .lines = LINES, .x = dh, .y = dr}) == TPI_GPU_SERVED);
+    must(driver->fft(0, NULL,
+                     &(tpi_gpu_fft){.kind = TPI_FFT_C2R, .wide = true, .n = N, .lines = LINES, .x = dh, .y = dr}) ==
+         TPI_GPU_SERVED);
     double *back = from_gpu(dr, 8 * N * LINES);
     for (int i = 0; i < N * LINES; i++) assert_true(fabs(back[i] / N - real[i]) < 1e-10);
     tpi_gpu_free(gpu, dx, 0), tpi_gpu_free(gpu, dy, 0), tpi_gpu_free(gpu, dr, 0), tpi_gpu_free(gpu, dh, 0);
@@ -526,9 +609,15 @@ static void transforms_are_right(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nvrtc_compiles_without_a_gpu), cmocka_unit_test(kernels_run), cmocka_unit_test(memory_has_bandwidth), cmocka_unit_test(too_much_is_an_error_that_passes),
-        cmocka_unit_test(graphs_replay), cmocka_unit_test(products_are_right), cmocka_unit_test(convolutions_are_right),
-        cmocka_unit_test(attention_is_right), cmocka_unit_test(transforms_are_right),
+        cmocka_unit_test(nvrtc_compiles_without_a_gpu),
+        cmocka_unit_test(kernels_run),
+        cmocka_unit_test(memory_has_bandwidth),
+        cmocka_unit_test(too_much_is_an_error_that_passes),
+        cmocka_unit_test(graphs_replay),
+        cmocka_unit_test(products_are_right),
+        cmocka_unit_test(convolutions_are_right),
+        cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(transforms_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Datasets that are read in C and loaders over them: PyTorch's order, on any number of threads; files; errors; and going on where a
- * loader stood. And storage that processes share. */
+/* Datasets that are read in C and loaders over them: PyTorch's order, on any number of threads; files; errors; and
+ * going on where a loader stood. And storage that processes share. */
 #include "tape_fixture.h"
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -50,11 +50,13 @@ static void orders_are_pytorchs(void **state) { /* the numbers of tests/python/p
         assert_int_equal(tp_loader_batches(l), 3);
         ASSERT_EPOCH(l, 6, 2, 0, 1, -1, 8, 3, 5, 4, -1, 7, 9, -1);
         ASSERT_EPOCH(l, 3, 4, 0, 9, -1, 6, 7, 1, 2, -1, 5, 8, -1);
-        TP_SCOPE assert_true((float)tp_item(tp_rand(TP_INTS(1))) == 0.5944212079048157f);
+        TP_SCOPE
+            assert_true((float)tp_item(tp_rand(TP_INTS(1))) == 0.5944212079048157f);
         tp_loader_free(l);
 
         tp_generator *own = tp_generator_new(5);
-        l = tp_loader_new(d, .batch = 4, .shuffle = true, .drop_last = true, .threads = threads, .ahead = 1, .generator = own);
+        l = tp_loader_new(d, .batch = 4, .shuffle = true, .drop_last = true, .threads = threads, .ahead = 1,
+                          .generator = own);
         ASSERT_EPOCH(l, 7, 4, 8, 1, -1, 2, 3, 6, 5, -1);
         ASSERT_EPOCH(l, 2, 1, 6, 3, -1, 5, 9, 4, 7, -1);
         tp_loader_free(l);
@@ -76,11 +78,14 @@ static void goes_on_where_it_stood(void **state) {
             tp_manual_seed(1);
             tp_loader *l = tp_loader_new(d, .batch = 4, .shuffle = true, .threads = threads);
             epoch(l, whole);
-            tp_tensor *at = stop < 0 ? tp_loader_get_state(l) : NULL, *seed = tp_generator_get_state(tp_default_generator());
+            tp_tensor *at = stop < 0 ? tp_loader_get_state(l) : NULL,
+                      *seed = tp_generator_get_state(tp_default_generator());
             int n = epoch(l, second), m = epoch(l, third);
             tp_generator_set_state(tp_default_generator(), seed);
             for (int i = 0; i < stop; i++) assert_true(tp_loader_next(l));
-            if (stop == 0) TP_SCOPE assert_true(tp_loader_next(l) && tp_loader_set_state(l, tp_loader_get_state(l)));
+            if (stop == 0)
+                TP_SCOPE
+                    assert_true(tp_loader_next(l) && tp_loader_set_state(l, tp_loader_get_state(l)));
             if (!at) at = tp_loader_get_state(l);
             tp_loader_free(l);
 
@@ -228,18 +233,21 @@ static void mnist_files(void **state) {
     assert_int_equal(tp_dataset_count(d), 2000);
     tp_loader *l = tp_loader_new(d, .batch = 64, .shuffle = true, .threads = 2);
     int n = 0;
-    while (tp_loader_next(l)) TP_SCOPE {
-        tp_tensor *x = tp_loader_field(l, 0), *y = tp_loader_field(l, 1);
-        assert_true(tp_ndim(x) == 4 && tp_size(x, 1) == 1 && tp_dtype_of(x) == TP_FLOAT32 && tp_dtype_of(y) == TP_INT64);
-        assert_true(tp_item(tp_amax(x)) == 1 && tp_item(tp_amin(x)) == 0 && tp_item(tp_amax(y)) <= 9);
-        n += (int)tp_size(x, 0);
-    }
+    while (tp_loader_next(l))
+        TP_SCOPE {
+            tp_tensor *x = tp_loader_field(l, 0), *y = tp_loader_field(l, 1);
+            assert_true(tp_ndim(x) == 4 && tp_size(x, 1) == 1 && tp_dtype_of(x) == TP_FLOAT32 &&
+                        tp_dtype_of(y) == TP_INT64);
+            assert_true(tp_item(tp_amax(x)) == 1 && tp_item(tp_amin(x)) == 0 && tp_item(tp_amax(y)) <= 9);
+            n += (int)tp_size(x, 0);
+        }
     assert_int_equal(n, 2000);
     tp_loader_free(l);
     tp_dataset *standard = tp_dataset_normalised(d, 0, 1, TP_FLOATS(0.1307), TP_FLOATS(0.3081));
     tp_tensor *raw[2], *item[2];
     assert_true(tp_dataset_get(standard, 7, item) && tp_dataset_get(d, 7, raw));
-    for (int i = 0; i < 784; i++) assert_true(((float *)tp_data(item[0]))[i] == (((float *)tp_data(raw[0]))[i] - 0.1307f) / 0.3081f);
+    for (int i = 0; i < 784; i++)
+        assert_true(((float *)tp_data(item[0]))[i] == (((float *)tp_data(raw[0]))[i] - 0.1307f) / 0.3081f);
     tp_release(item[0]), tp_release(item[1]), tp_release(raw[0]), tp_release(raw[1]);
     tp_dataset_release(standard);
     tp_dataset_release(d);
@@ -260,7 +268,8 @@ static void cifar_files(void **state) {
     assert_int_equal(tp_dataset_count(d), 3);
     tp_tensor *item[2];
     assert_true(tp_dataset_get(d, 2, item));
-    assert_true(tp_item_int(item[1]) == 91 && tp_size(item[0], 0) == 3 && ((float *)tp_data(item[0]))[3071] == 102 / 255.0f);
+    assert_true(tp_item_int(item[1]) == 91 && tp_size(item[0], 0) == 3 &&
+                ((float *)tp_data(item[0]))[3071] == 102 / 255.0f);
     tp_release(item[0]), tp_release(item[1]);
     tp_dataset_release(d);
     assert_null(tp_dataset_cifar(2, paths, 10));
@@ -323,7 +332,8 @@ static void every_allocation_may_fail(void **state) {
 static void shared_storage(void **state) {
     (void)state;
     tp_storage *s = tp_storage_new_shared(1000);
-    assert_true(tp_storage_is_shared(s) && tp_storage_shared_fd(s) >= 0 && !tp_storage_shared_path(s) && tp_storage_size(s) == 1000);
+    assert_true(tp_storage_is_shared(s) && tp_storage_shared_fd(s) >= 0 && !tp_storage_shared_path(s) &&
+                tp_storage_size(s) == 1000);
     char *mine = tp_storage_data(s);
     assert_true(mine[0] == 0 && mine[999] == 0 && tp_storage_shared_count(s, 2) == 2);
     pid_t child = fork();
@@ -350,7 +360,8 @@ static void shared_copies(void **state) {
     tp_storage *s = tp_storage_new(1000, (tp_device){TP_CPU, 0});
     memset(tp_storage_data(s), 3, 1000);
     tp_storage *a = tp_storage_share(s, NULL), *b = tp_storage_share(s, NULL);
-    assert_true(a == b && a != s && memcmp(tp_storage_data(a), tp_storage_data(s), 1000) == 0 && !tp_storage_is_shared(s));
+    assert_true(a == b && a != s && memcmp(tp_storage_data(a), tp_storage_data(s), 1000) == 0 &&
+                !tp_storage_is_shared(s));
     ((char *)tp_storage_data(s))[0] = 4; /* they differ now: what is shared from here on is as s is */
     tp_storage *c = tp_storage_share(s, NULL);
     assert_true(c != a && ((char *)tp_storage_data(c))[0] == 4);
@@ -364,7 +375,8 @@ static void shared_files(void **state) {
     char path[256];
     snprintf(path, sizeof path, "%s/shared", folder);
     tp_storage *s = tp_storage_new_shared_file(path, 100);
-    assert_true(tp_storage_shared_fd(s) == -1 && strcmp(tp_storage_shared_path(s), path) == 0 && access(path, F_OK) == 0);
+    assert_true(tp_storage_shared_fd(s) == -1 && strcmp(tp_storage_shared_path(s), path) == 0 &&
+                access(path, F_OK) == 0);
     assert_null(tp_storage_new_shared_file(path, 100));
     assert_error("File exists");
     assert_true(access(path, F_OK) == 0);
@@ -394,10 +406,17 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        CASE(orders_are_pytorchs), CASE(goes_on_where_it_stood), CASE(datasets_of_ones_own),
-        CASE(wrong_arguments), CASE(idx_files), CASE(mnist_files), CASE(cifar_files),
-        CASE(tensor_files), CASE(every_allocation_may_fail), CASE(shared_storage),
-        CASE(shared_copies), CASE(shared_files)};
+    const struct CMUnitTest tests[] = {CASE(orders_are_pytorchs),
+                                       CASE(goes_on_where_it_stood),
+                                       CASE(datasets_of_ones_own),
+                                       CASE(wrong_arguments),
+                                       CASE(idx_files),
+                                       CASE(mnist_files),
+                                       CASE(cifar_files),
+                                       CASE(tensor_files),
+                                       CASE(every_allocation_may_fail),
+                                       CASE(shared_storage),
+                                       CASE(shared_copies),
+                                       CASE(shared_files)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

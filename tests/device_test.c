@@ -1,5 +1,5 @@
-/* The drivers of maps, folds, scans and copies against one element at a time: dtypes, strides, broadcasting, tails, overlap,
- * empty and zero-dimensional shapes, and the same bits on any number of threads. */
+/* The drivers of maps, folds, scans and copies against one element at a time: dtypes, strides, broadcasting, tails,
+ * overlap, empty and zero-dimensional shapes, and the same bits on any number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,8 +19,12 @@ static char *element(const tp_tensor *t, int64_t at) {
     }
     return p;
 }
-static double value(const tp_tensor *t, int64_t at) { return tp_scalar_to_double(tpi_load_scalar(element(t, at), (tp_dtype)t->dtype)); }
-static void put(tp_tensor *t, int64_t at, double v) { tpi_store_scalar(element(t, at), (tp_dtype)t->dtype, tp_float(v)); }
+static double value(const tp_tensor *t, int64_t at) {
+    return tp_scalar_to_double(tpi_load_scalar(element(t, at), (tp_dtype)t->dtype));
+}
+static void put(tp_tensor *t, int64_t at, double v) {
+    tpi_store_scalar(element(t, at), (tp_dtype)t->dtype, tp_float(v));
+}
 
 static double rounded(double v, tp_dtype dtype) {
     char room[16];
@@ -39,11 +43,13 @@ static tp_tensor *ramp(tp_ints shape, tp_dtype dtype) {
 static tp_tensor *noise(tp_ints shape) {
     tp_tensor *t = tpi_empty(shape, TP_FLOAT32, cpu);
     uint32_t u = 12345;
-    for (int64_t i = 0; i < t->numel; i++) ((float *)t->data)[i] = (float)((u = u * 1664525u + 1013904223u) >> 8) / 16777216.0f - 0.3f;
+    for (int64_t i = 0; i < t->numel; i++)
+        ((float *)t->data)[i] = (float)((u = u * 1664525u + 1013904223u) >> 8) / 16777216.0f - 0.3f;
     return t;
 }
 static tp_tensor *transposed(tp_tensor *t) { /* two dims; consumes t */
-    tp_tensor *v = tpi_alias(t, 2, (int64_t[]){t->shape[1], t->shape[0]}, (int64_t[]){t->strides[1], t->strides[0]}, tpi_offset(t));
+    tp_tensor *v = tpi_alias(t, 2, (int64_t[]){t->shape[1], t->shape[0]}, (int64_t[]){t->strides[1], t->strides[0]},
+                             tpi_offset(t));
     tpi_release(t);
     return v;
 }
@@ -61,7 +67,9 @@ static void assert_failed(const char *words) {
     tp_error_clear();
 }
 
-static tp_tensor *add(tp_tensor *a, tp_tensor *b) { return tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_tensor(a), tp_operand_tensor(b)}, NULL); }
+static tp_tensor *add(tp_tensor *a, tp_tensor *b) {
+    return tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_tensor(a), tp_operand_tensor(b)}, NULL);
+}
 
 /* ---- Maps ---- */
 static void check_add(tp_tensor *a, tp_tensor *b, tp_dtype expected) { /* same shapes */
@@ -81,7 +89,8 @@ static void map_takes_every_dtype_and_length(void **s) {
     for (int d = TP_BOOL; d <= TP_COMPLEX128; d++)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             check_add(ramp(TP_INTS(lengths[l]), (tp_dtype)d), ramp(TP_INTS(lengths[l]), (tp_dtype)d), (tp_dtype)d);
-            check_add(every_second(ramp(TP_INTS(2 * lengths[l]), (tp_dtype)d)), ramp(TP_INTS(lengths[l]), TP_FLOAT32), tp_promote_types((tp_dtype)d, TP_FLOAT32));
+            check_add(every_second(ramp(TP_INTS(2 * lengths[l]), (tp_dtype)d)), ramp(TP_INTS(lengths[l]), TP_FLOAT32),
+                      tp_promote_types((tp_dtype)d, TP_FLOAT32));
         }
 }
 
@@ -90,9 +99,11 @@ static void map_takes_strided_and_short_rows(void **s) {
     for (int d = TP_BOOL; d <= TP_COMPLEX128; d++) {
         check_add(transposed(ramp(TP_INTS(37, 53), (tp_dtype)d)), ramp(TP_INTS(53, 37), (tp_dtype)d), (tp_dtype)d);
         check_add(every_second(ramp(TP_INTS(900, 6), (tp_dtype)d)), ramp(TP_INTS(900, 3), (tp_dtype)d), (tp_dtype)d);
-        check_add(every_second(ramp(TP_INTS(5, 700), (tp_dtype)d)), transposed(ramp(TP_INTS(350, 5), (tp_dtype)d)), (tp_dtype)d);
+        check_add(every_second(ramp(TP_INTS(5, 700), (tp_dtype)d)), transposed(ramp(TP_INTS(350, 5), (tp_dtype)d)),
+                  (tp_dtype)d);
     }
-    check_add(every_second(ramp(TP_INTS(7, 5, 3, 4), TP_FLOAT32)), every_second(ramp(TP_INTS(7, 5, 3, 4), TP_INT16)), TP_FLOAT32);
+    check_add(every_second(ramp(TP_INTS(7, 5, 3, 4), TP_FLOAT32)), every_second(ramp(TP_INTS(7, 5, 3, 4), TP_INT16)),
+              TP_FLOAT32);
 }
 
 static void map_broadcasts(void **s) {
@@ -119,15 +130,18 @@ static void map_takes_numbers(void **s) {
     assert_int_equal(b->dtype, TP_INT32);
     tp_tensor *c = tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_tensor(a), tp_operand_double(0.5)}, NULL);
     assert_int_equal(c->dtype, TP_FLOAT32);
-    for (int64_t i = 0; i < a->numel; i++) assert_true(value(b, i) == pattern(i) + 5 && value(c, i) == pattern(i) + 0.5);
+    for (int64_t i = 0; i < a->numel; i++)
+        assert_true(value(b, i) == pattern(i) + 5 && value(c, i) == pattern(i) + 0.5);
     tp_tensor *d = add(c, zero_dim); /* a zero-dimensional float64 does not raise float32 */
     assert_int_equal(d->dtype, TP_FLOAT32);
     tp_tensor *e = tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_int(2), tp_operand_int(3)}, NULL);
     assert_int_equal(e->dtype, TP_INT64);
     assert_true(e->ndim == 0 && value(e, 0) == 5);
-    tp_tensor *f = tpi_run_map(&op_scale, NULL, (tp_operand[]){tp_operand_tensor(a)}, (tp_scalar[]){tp_float(0.5), tp_int(3)});
+    tp_tensor *f =
+        tpi_run_map(&op_scale, NULL, (tp_operand[]){tp_operand_tensor(a)}, (tp_scalar[]){tp_float(0.5), tp_int(3)});
     assert_true(f->dtype == TP_FLOAT32 && value(f, 9) == pattern(9) * 0.5 + 3);
-    tpi_release(a), tpi_release(b), tpi_release(c), tpi_release(d), tpi_release(e), tpi_release(f), tpi_release(zero_dim);
+    tpi_release(a), tpi_release(b), tpi_release(c), tpi_release(d), tpi_release(e), tpi_release(f),
+        tpi_release(zero_dim);
     assert_null(tpi_run_map(&op_add, NULL, (tp_operand[]){tp_operand_tensor(NULL), tp_operand_int(3)}, NULL));
     assert_failed("NULL");
 }
@@ -138,10 +152,12 @@ static void map_results_of_other_types(void **s) {
     tp_tensor *less = tpi_run_map(&op_lt, NULL, (tp_operand[]){tp_operand_tensor(a), tp_operand_tensor(b)}, NULL);
     assert_int_equal(less->dtype, TP_BOOL);
     for (int64_t i = 0; i < less->numel; i++) assert_true(value(less, i) == (value(a, i) < value(b, i % 50)));
-    tp_tensor *chosen = tpi_run_map(&op_where, NULL, (tp_operand[]){tp_operand_tensor(less), tp_operand_tensor(a), tp_operand_double(-1)}, NULL);
+    tp_tensor *chosen = tpi_run_map(
+        &op_where, NULL, (tp_operand[]){tp_operand_tensor(less), tp_operand_tensor(a), tp_operand_double(-1)}, NULL);
     assert_int_equal(chosen->dtype, TP_BFLOAT16);
     for (int64_t i = 0; i < less->numel; i++) assert_true(value(chosen, i) == (value(less, i) ? value(a, i) : -1));
-    assert_null(tpi_run_map(&op_where, NULL, (tp_operand[]){tp_operand_tensor(b), tp_operand_tensor(a), tp_operand_tensor(a)}, NULL));
+    assert_null(tpi_run_map(&op_where, NULL,
+                            (tp_operand[]){tp_operand_tensor(b), tp_operand_tensor(a), tp_operand_tensor(a)}, NULL));
     assert_failed("expected a tensor of dtype bool, got int64");
     tp_tensor *z = tpi_empty(TP_INTS(33), TP_COMPLEX64, cpu);
     for (int i = 0; i < 33; i++) ((tpi_c64 *)z->data)[i] = (tpi_c64){3.0f * (float)i, -4.0f * (float)i};
@@ -152,7 +168,8 @@ static void map_results_of_other_types(void **s) {
     assert_failed("expected floating point tensors in exp, got complex64");
     tp_tensor *e = tpi_run_map(&op_exp, NULL, (tp_operand[]){tp_operand_tensor(b)}, NULL);
     assert_true(e->dtype == TP_FLOAT32 && value(e, 0) == 1);
-    tpi_release(a), tpi_release(b), tpi_release(less), tpi_release(chosen), tpi_release(z), tpi_release(m), tpi_release(e);
+    tpi_release(a), tpi_release(b), tpi_release(less), tpi_release(chosen), tpi_release(z), tpi_release(m),
+        tpi_release(e);
 }
 
 static tp_tensor *add_into(tp_tensor *out, tp_tensor *a, tp_tensor *b) {
@@ -161,7 +178,8 @@ static tp_tensor *add_into(tp_tensor *out, tp_tensor *a, tp_tensor *b) {
 
 static void map_writes_in_place(void **s) {
     (void)s;
-    tp_tensor *a = ramp(TP_INTS(70, 80), TP_FLOAT32), *b = ramp(TP_INTS(80), TP_INT32), *half = ramp(TP_INTS(70, 80), TP_FLOAT16);
+    tp_tensor *a = ramp(TP_INTS(70, 80), TP_FLOAT32), *b = ramp(TP_INTS(80), TP_INT32),
+              *half = ramp(TP_INTS(70, 80), TP_FLOAT16);
     tp_tensor *r = add_into(a, a, b);
     assert_ptr_equal(r, a);
     tpi_release(r);
@@ -186,7 +204,8 @@ static void map_writes_in_place(void **s) {
 static void map_reads_what_it_overwrites_first(void **s) {
     (void)s;
     tp_tensor *all = ramp(TP_INTS(5001), TP_FLOAT64);
-    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){2499}, (int64_t[]){2}, 0), *back = tpi_alias(all, 1, (int64_t[]){2499}, (int64_t[]){2}, 2);
+    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){2499}, (int64_t[]){2}, 0),
+              *back = tpi_alias(all, 1, (int64_t[]){2499}, (int64_t[]){2}, 2);
     tpi_release(add_into(back, back, front));
     for (int64_t i = 0; i < 2499; i++) assert_true(value(back, i) == pattern(2 * i + 2) + pattern(2 * i));
     tpi_release(all), tpi_release(front), tpi_release(back);
@@ -196,7 +215,8 @@ static void map_reads_what_it_overwrites_first(void **s) {
 static void map_refuses_to_overwrite_what_it_reads(void **s) {
     (void)s;
     tp_tensor *all = ramp(TP_INTS(5001), TP_FLOAT64);
-    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){5000}, (int64_t[]){1}, 0), *back = tpi_alias(all, 1, (int64_t[]){5000}, (int64_t[]){1}, 1);
+    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){5000}, (int64_t[]){1}, 0),
+              *back = tpi_alias(all, 1, (int64_t[]){5000}, (int64_t[]){1}, 1);
     assert_null(add_into(back, back, front));
     assert_failed("some elements of the input tensor and the written-to tensor refer to a single memory location");
     tp_tensor *square = ramp(TP_INTS(90, 90), TP_FLOAT32), *turned = transposed(tpi_retain(square));
@@ -209,9 +229,11 @@ static void map_refuses_to_overwrite_what_it_reads(void **s) {
 
 static void map_keeps_the_stride_order(void **s) {
     (void)s;
-    tp_tensor *last = tpi_empty_layout(TP_INTS(2, 3, 4, 5), TP_FLOAT32, cpu, TP_CHANNELS_LAST), *bias = ramp(TP_INTS(3, 1, 1), TP_FLOAT32);
+    tp_tensor *last = tpi_empty_layout(TP_INTS(2, 3, 4, 5), TP_FLOAT32, cpu, TP_CHANNELS_LAST),
+              *bias = ramp(TP_INTS(3, 1, 1), TP_FLOAT32);
     tpi_fill_data(last, tp_int(2));
-    tp_tensor *r = add(last, bias), *lt = tpi_run_map(&op_lt, NULL, (tp_operand[]){tp_operand_tensor(last), tp_operand_int(3)}, NULL);
+    tp_tensor *r = add(last, bias),
+              *lt = tpi_run_map(&op_lt, NULL, (tp_operand[]){tp_operand_tensor(last), tp_operand_int(3)}, NULL);
     assert_true(tp_is_contiguous_as(r, TP_CHANNELS_LAST) && tp_is_contiguous_as(lt, TP_CHANNELS_LAST));
     for (int64_t i = 0; i < r->numel; i++) assert_true(value(r, i) == 2 + pattern(i / 20 % 3) && value(lt, i) == 1);
     tpi_release(last), tpi_release(bias), tpi_release(r), tpi_release(lt);
@@ -238,8 +260,10 @@ static void check_fold(tp_tensor *x, tp_ints dims, bool keepdim) {
     assert_int_equal(sum->dtype, tpi_dtype_category[x->dtype] & (TPI_CAT_INT | TPI_CAT_BOOL) ? TP_INT64 : x->dtype);
     assert_int_equal(max[0]->dtype, x->dtype);
     assert_int_equal(max[1]->dtype, TP_INT64);
-    double *sums = tpi_malloc((size_t)(sum->numel + 1) * sizeof *sums), *best = tpi_malloc((size_t)(sum->numel + 1) * sizeof *best);
-    int64_t *seen = tpi_malloc((size_t)(sum->numel + 1) * sizeof *seen), *where = tpi_malloc((size_t)(sum->numel + 1) * sizeof *where);
+    double *sums = tpi_malloc((size_t)(sum->numel + 1) * sizeof *sums),
+           *best = tpi_malloc((size_t)(sum->numel + 1) * sizeof *best);
+    int64_t *seen = tpi_malloc((size_t)(sum->numel + 1) * sizeof *seen),
+            *where = tpi_malloc((size_t)(sum->numel + 1) * sizeof *where);
     for (int64_t i = 0; i < sum->numel; i++) sums[i] = 0, best[i] = -INFINITY, seen[i] = 0, where[i] = -1;
     for (int64_t i = 0; i < x->numel; i++) {
         int64_t out = 0, step = 1, rest = i;
@@ -364,9 +388,11 @@ static void copies_convert_between_all_dtypes(void **s) {
     for (int from = TP_BOOL; from <= TP_BCOMPLEX32; from++)
         for (int to = TP_BOOL; to <= TP_BCOMPLEX32; to++)
             for (int shape = 0; shape < 3; shape++) {
-                tp_tensor *x = shape == 0 ? ramp(TP_INTS(530, 3), (tp_dtype)from)
-                             : shape == 1 ? transposed(ramp(TP_INTS(45, 37), (tp_dtype)from)) : every_second(ramp(TP_INTS(7, 1300), (tp_dtype)from));
-                tp_tensor *y = shape == 2 ? every_second(ramp(TP_INTS(7, 1300), (tp_dtype)to)) : tpi_empty(tpi_shape(x), (tp_dtype)to, cpu);
+                tp_tensor *x = shape == 0   ? ramp(TP_INTS(530, 3), (tp_dtype)from)
+                               : shape == 1 ? transposed(ramp(TP_INTS(45, 37), (tp_dtype)from))
+                                            : every_second(ramp(TP_INTS(7, 1300), (tp_dtype)from));
+                tp_tensor *y = shape == 2 ? every_second(ramp(TP_INTS(7, 1300), (tp_dtype)to))
+                                          : tpi_empty(tpi_shape(x), (tp_dtype)to, cpu);
                 assert_true(tpi_copy_data(y, x));
                 for (int64_t i = 0; i < x->numel; i++) {
                     char element[16]; /* one at a time gives the same */
@@ -379,10 +405,12 @@ static void copies_convert_between_all_dtypes(void **s) {
 
 static void copies_wrap_and_round_as_casts_do(void **s) {
     (void)s;
-    tp_tensor *x = tpi_empty(TP_INTS(4), TP_FLOAT64, cpu), *bytes = tpi_as_dtype_data(x, TP_UINT8), *halves = tpi_as_dtype_data(x, TP_FLOAT16);
+    tp_tensor *x = tpi_empty(TP_INTS(4), TP_FLOAT64, cpu), *bytes = tpi_as_dtype_data(x, TP_UINT8),
+              *halves = tpi_as_dtype_data(x, TP_FLOAT16);
     put(x, 0, 300), put(x, 1, -1), put(x, 2, 2.99), put(x, 3, 1e6);
     tpi_copy_data(bytes, x), tpi_copy_data(halves, x);
-    assert_true(value(bytes, 0) == 44 && value(bytes, 1) == 255 && value(bytes, 2) == 2 && value(bytes, 3) == 1000000 % 256);
+    assert_true(value(bytes, 0) == 44 && value(bytes, 1) == 255 && value(bytes, 2) == 2 &&
+                value(bytes, 3) == 1000000 % 256);
     assert_true(value(halves, 0) == 300 && value(halves, 2) == 2.990234375 && isinf(value(halves, 3)));
     tpi_release(x), tpi_release(bytes), tpi_release(halves);
 }
@@ -390,11 +418,13 @@ static void copies_wrap_and_round_as_casts_do(void **s) {
 static void copies_broadcast_overlap_and_turn(void **s) {
     (void)s;
     tp_tensor *all = ramp(TP_INTS(3001), TP_INT16);
-    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){3000}, (int64_t[]){1}, 0), *back = tpi_alias(all, 1, (int64_t[]){3000}, (int64_t[]){1}, 1);
+    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){3000}, (int64_t[]){1}, 0),
+              *back = tpi_alias(all, 1, (int64_t[]){3000}, (int64_t[]){1}, 1);
     assert_true(tpi_copy_data(back, front));
     for (int64_t i = 0; i < 3000; i++) assert_true(value(back, i) == pattern(i));
     tp_tensor *x = ramp(TP_INTS(5, 67, 131), TP_COMPLEX128);
-    tp_tensor *turned = tpi_alias(x, 3, (int64_t[]){131, 5, 67}, (int64_t[]){1, 67 * 131, 131}, 0), *c = tpi_contiguous_data(turned);
+    tp_tensor *turned = tpi_alias(x, 3, (int64_t[]){131, 5, 67}, (int64_t[]){1, 67 * 131, 131}, 0),
+              *c = tpi_contiguous_data(turned);
     for (int64_t i = 0; i < c->numel; i++) assert_true(value(c, i) == value(turned, i));
     tp_tensor *row = ramp(TP_INTS(131), TP_FLOAT32), *grid = tpi_empty(TP_INTS(67, 131), TP_FLOAT64, cpu);
     assert_true(tpi_copy_data(grid, row));
@@ -403,30 +433,38 @@ static void copies_broadcast_overlap_and_turn(void **s) {
     assert_failed("131");
     tp_tensor *seconds = every_second(tpi_retain(grid));
     assert_true(tpi_fill_data(seconds, tp_int(9)));
-    for (int64_t i = 0; i < grid->numel; i++) assert_true(value(grid, i) == (i % 131 % 2 || i % 131 == 130 ? pattern(i % 131) : 9));
-    tpi_release(all), tpi_release(front), tpi_release(back), tpi_release(x), tpi_release(turned), tpi_release(c), tpi_release(row), tpi_release(grid), tpi_release(seconds);
+    for (int64_t i = 0; i < grid->numel; i++)
+        assert_true(value(grid, i) == (i % 131 % 2 || i % 131 == 130 ? pattern(i % 131) : 9));
+    tpi_release(all), tpi_release(front), tpi_release(back), tpi_release(x), tpi_release(turned), tpi_release(c),
+        tpi_release(row), tpi_release(grid), tpi_release(seconds);
 }
 
 /* Results too large for the caches are streamed past them: same values, odd sizes and offsets included. */
 static void large_results_are_right(void **s) {
     (void)s;
-    tp_tensor *room = noise(TP_INTS(3001 * 3003 + 1)), *x = tpi_alias(room, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 1);
-    tp_tensor *turned = transposed(tpi_retain(x)), *c = tpi_contiguous_data(turned), *wide = tpi_as_dtype_data(turned, TP_FLOAT64);
-    tp_tensor *back = tpi_empty(TP_INTS(3001 * 3003 + 3), TP_FLOAT32, cpu), *into = tpi_alias(back, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 3);
+    tp_tensor *room = noise(TP_INTS(3001 * 3003 + 1)),
+              *x = tpi_alias(room, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 1);
+    tp_tensor *turned = transposed(tpi_retain(x)), *c = tpi_contiguous_data(turned),
+              *wide = tpi_as_dtype_data(turned, TP_FLOAT64);
+    tp_tensor *back = tpi_empty(TP_INTS(3001 * 3003 + 3), TP_FLOAT32, cpu),
+              *into = tpi_alias(back, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 3);
     assert_true(tpi_copy_data(into, x));
     tp_tensor *twice = add(into, x), *mixed = add(c, turned);
     for (int64_t i = 0; i < x->numel; i += i < 4000 ? 1 : 97) {
         assert_true(value(into, i) == value(x, i) && value(twice, i) == 2 * value(x, i));
-        assert_true(value(c, i) == value(turned, i) && value(wide, i) == value(turned, i) && value(mixed, i) == 2 * value(turned, i));
+        assert_true(value(c, i) == value(turned, i) && value(wide, i) == value(turned, i) &&
+                    value(mixed, i) == 2 * value(turned, i));
     }
     assert_true(tpi_fill_data(into, tp_float(0.25)));
     for (int64_t i = 0; i < x->numel; i++) assert_true(((float *)into->data)[i] == 0.25f);
-    tpi_release(room), tpi_release(x), tpi_release(turned), tpi_release(c), tpi_release(wide), tpi_release(back), tpi_release(into), tpi_release(twice), tpi_release(mixed);
+    tpi_release(room), tpi_release(x), tpi_release(turned), tpi_release(c), tpi_release(wide), tpi_release(back),
+        tpi_release(into), tpi_release(twice), tpi_release(mixed);
 }
 
 /* ---- Threads, memory, devices ---- */
 static void assert_same_bits(tp_tensor **first, int run, tp_tensor *now) {
-    if (run == 0) *first = now;
+    if (run == 0)
+        *first = now;
     else {
         assert_memory_equal((*first)->data, now->data, (size_t)now->numel * tpi_itemsize(now));
         tpi_release(now);
@@ -435,7 +473,8 @@ static void assert_same_bits(tp_tensor **first, int run, tp_tensor *now) {
 static void results_do_not_depend_on_threads(void **s) {
     (void)s;
     static const int counts[] = {1, 2, 3, 7};
-    tp_tensor *x = noise(TP_INTS(700, 301)), *t = transposed(noise(TP_INTS(301, 700))), *v = noise(TP_INTS(300007)), *first[7] = {NULL}, *now;
+    tp_tensor *x = noise(TP_INTS(700, 301)), *t = transposed(noise(TP_INTS(301, 700))), *v = noise(TP_INTS(300007)),
+              *first[7] = {NULL}, *now;
     for (int run = 0; run < 4; run++) {
         tp_set_num_threads(counts[run]);
         assert_same_bits(&first[0], run, add(x, t));
@@ -459,7 +498,8 @@ static void results_do_not_depend_on_threads(void **s) {
 static void running_out_of_memory_is_an_error(void **s) {
     (void)s;
     tp_tensor *all = noise(TP_INTS(20001)), *sum;
-    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){20000}, (int64_t[]){1}, 0), *back = tpi_alias(all, 1, (int64_t[]){20000}, (int64_t[]){1}, 1);
+    tp_tensor *front = tpi_alias(all, 1, (int64_t[]){20000}, (int64_t[]){1}, 0),
+              *back = tpi_alias(all, 1, (int64_t[]){20000}, (int64_t[]){1}, 1);
     int64_t live = tpi_alloc_live();
     for (int nth = 1; nth <= 3; nth++) {
         tpi_alloc_fail_at(nth, true);

@@ -1,4 +1,5 @@
-/* Process groups from C: stores, launchers' variables, reductions, and forked ranks that exchange tensors and train a network together. */
+/* Process groups from C: stores, launchers' variables, reductions, and forked ranks that exchange tensors and train a
+ * network together. */
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -40,9 +41,11 @@ static void use_store(tp_store *s) {
     assert_true(tp_store_add(s, "n", -2, &sum) && sum == 3);
     assert_true(tp_store_get(s, "n", &data, &n) && n == 1 && data[0] == '3');
     tp_store_free_data(data);
-    assert_true(tp_store_append(s, "a", "two", 3) && tp_store_compare_set(s, "a", "onetwo", 6, "three", 5, &data, &n) && n == 5);
+    assert_true(tp_store_append(s, "a", "two", 3) && tp_store_compare_set(s, "a", "onetwo", 6, "three", 5, &data, &n) &&
+                n == 5);
     tp_store_free_data(data);
-    assert_true(tp_store_compare_set(s, "a", "wrong", 5, "four", 4, &data, &n) && n == 5 && memcmp(data, "three", 5) == 0);
+    assert_true(tp_store_compare_set(s, "a", "wrong", 5, "four", 4, &data, &n) && n == 5 &&
+                memcmp(data, "three", 5) == 0);
     tp_store_free_data(data);
     assert_int_equal(tp_store_check(s, "a"), 1);
     assert_int_equal(tp_store_check(s, "b"), 0);
@@ -74,29 +77,59 @@ static void stores(void **state) {
     (void)state;
     char path[] = "/tmp/taper-store-XXXXXX";
     close(mkstemp(path));
-    tp_store *hash = tp_store_hash(), *file = tp_store_file(path, 1), *tcp = tp_store_tcp("localhost", 0, true, 10), *prefix = tp_store_prefix("p", hash);
+    tp_store *hash = tp_store_hash(), *file = tp_store_file(path, 1), *tcp = tp_store_tcp("localhost", 0, true, 10),
+             *prefix = tp_store_prefix("p", hash);
     use_store(hash);
     use_store(prefix);
     use_store(file);
     use_store(tcp);
     assert_int_equal(tp_store_check(hash, "p/n"), 1);
-    tp_store *other = tp_store_tcp("localhost", tp_store_port(tcp), false, 10); /* another connection sees the same keys */
+    tp_store *other =
+        tp_store_tcp("localhost", tp_store_port(tcp), false, 10); /* another connection sees the same keys */
     assert_int_equal(tp_store_check(other, "n"), 1);
     tp_store_release(other);
     tp_store_release(prefix);
     tp_store_release(hash);
     tp_store_release(file);
     tp_store_release(tcp);
-    assert_int_equal(access(path, F_OK), -1); /* the last user removed it */
+    assert_int_equal(access(path, F_OK), -1);              /* the last user removed it */
     assert_null(tp_store_tcp("localhost", 1, false, 0.2)); /* nobody listens there */
     assert_non_null(strstr(tp_error(), "port 1"));
     tp_error_clear();
 }
 
 /* ---- Launchers ---- */
-static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_SERVER_URI2",
-    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
+static const char *const known[] = {"RANK",
+                                    "WORLD_SIZE",
+                                    "LOCAL_RANK",
+                                    "LOCAL_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_RANK",
+                                    "OMPI_COMM_WORLD_SIZE",
+                                    "OMPI_COMM_WORLD_LOCAL_RANK",
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                    "PMIX_SERVER_URI2",
+                                    "PMI_RANK",
+                                    "PMI_SIZE",
+                                    "MPI_LOCALRANKID",
+                                    "PMI_LOCAL_RANK",
+                                    "PMI_LOCAL_SIZE",
+                                    "PALS_RANKID",
+                                    "PALS_SIZE",
+                                    "PALS_LOCAL_RANKID",
+                                    "SLURM_PROCID",
+                                    "SLURM_NTASKS",
+                                    "SLURM_LOCALID",
+                                    "SLURM_STEP_ID",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    "SLURM_NODEID",
+                                    "SLURM_STEP_TASKS_PER_NODE",
+                                    "SLURM_STEP_NODELIST",
+                                    "SLURM_JOB_ID",
+                                    "SLURM_NODELIST",
+                                    "PMIX_RANK",
+                                    "PBS_NODEFILE",
+                                    "MASTER_ADDR",
+                                    "MASTER_PORT"};
 
 static void check_place(const char *variables, const char *launcher, int rank, int size, int local_rank) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) unsetenv(known[i]);
@@ -112,8 +145,10 @@ static void check_place(const char *variables, const char *launcher, int rank, i
     assert_int_equal(p.rank, rank);
     assert_int_equal(p.world_size, size);
     assert_int_equal(p.local_rank, local_rank);
-    if (launcher) assert_string_equal(p.launcher, launcher);
-    else assert_null(p.launcher);
+    if (launcher)
+        assert_string_equal(p.launcher, launcher);
+    else
+        assert_null(p.launcher);
 }
 
 static int local_size(void) {
@@ -134,21 +169,28 @@ static void launchers(void **state) {
     assert_int_equal(local_size(), 4);
     check_place("PMI_RANK=3 PMI_SIZE=8 PALS_RANKID=5 PALS_SIZE=12 PALS_LOCAL_RANKID=2", "pals", 5, 12, 2);
     /* PMI of a Slurm step: the place on the node is Slurm's word. */
-    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2(x2),1", "mpich", 3, 5, 1);
+    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_NODEID=1 "
+                "SLURM_STEP_TASKS_PER_NODE=2(x2),1",
+                "mpich", 3, 5, 1);
     assert_int_equal(local_size(), 2);
     setenv("SLURM_NODEID", "2", 1);
     assert_int_equal(local_size(), 1);
     setenv("SLURM_NODEID", "3", 1);
     assert_int_equal(local_size(), -1);
-    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_STEP_ID=0", "mpich", 3, 5, -1); /* mpiexec within a step of one task */
+    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_STEP_ID=0", "mpich", 3, 5,
+                -1);                                                /* mpiexec within a step of one task */
     check_place("SLURM_PROCID=0 SLURM_NTASKS=4", NULL, -1, -1, -1); /* a batch script, not a step */
-    check_place("SLURM_PROCID=6 SLURM_NTASKS=16 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2 SLURM_STEP_ID=0 SLURM_JOB_ID=77 SLURM_STEP_NODELIST=nid[001003-001005,7],gpu1", "slurm", 6, 8, 2);
+    check_place("SLURM_PROCID=6 SLURM_NTASKS=16 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2 SLURM_STEP_ID=0 SLURM_JOB_ID=77 "
+                "SLURM_STEP_NODELIST=nid[001003-001005,7],gpu1",
+                "slurm", 6, 8, 2);
     assert_true(tpi_meeting_point(&m) && strcmp(m.host, "nid001003") == 0 && m.n == TPI_MEETING_PORTS && *m.word);
     for (int i = 0; i < m.n; i++) {
         assert_true(m.ports[i] >= 16384 && m.ports[i] < 32768);
         for (int k = 0; k < i; k++) assert_int_not_equal(m.ports[i], m.ports[k]);
     }
-    check_place("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_SERVER_URI2=7.0;tcp4://127.0.0.1:5", "openmpi", 1, 4, 1);
+    check_place("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+                "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_SERVER_URI2=7.0;tcp4://127.0.0.1:5",
+                "openmpi", 1, 4, 1);
     assert_true(tpi_meeting_point(&m) && strcmp(m.host, "127.0.0.1") == 0 && strstr(m.word, "7.0;tcp4://127.0.0.1:5"));
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1); /* some are elsewhere: MPI has to tell where */
     assert_false(tpi_meeting_point(&m));
@@ -168,7 +210,8 @@ static void meeting(void **state) {
     other = m;
     snprintf(other.word, sizeof other.word, "another");
     tp_store *strangers[TPI_MEETING_PORTS] = {NULL};
-    int taken = TPI_MEETING_PORTS - 1; /* all but one, by stores of another job; a port that somebody else has serves as well */
+    int taken =
+        TPI_MEETING_PORTS - 1; /* all but one, by stores of another job; a port that somebody else has serves as well */
     for (int i = 0; i < taken; i++)
         if (!(strangers[i] = tp_store_tcp("localhost", m.ports[i], true, 10))) tp_error_clear();
     tp_store *zero = tpi_store_tcp_meet(&m, true, 10), *one = tpi_store_tcp_meet(&m, false, 10);
@@ -239,25 +282,31 @@ static bool collectives(int rank, int n) {
         for (int i = 0; i < n; i++) parts[i] = tp_zeros(TP_INTS(i + 1));
         CHECK(tp_dist_wait(tp_dist_all_gather(NULL, tp_list(n, parts), tp_full(TP_INTS(rank + 1), tp_float(rank)))));
         for (int i = 0; i < n; i++) CHECK(tp_item(tp_sum(parts[i])) == i * (i + 1));
-        for (int64_t size = 1 << 17; size <= 1 << 20; size *= 2) { /* parts that end with what a socket is read at a time */
+        for (int64_t size = 1 << 17; size <= 1 << 20;
+             size *= 2) { /* parts that end with what a socket is read at a time */
             tp_tensor *large = tp_ones(TP_INTS(size));
-            CHECK(tp_dist_wait(tp_dist_all_reduce(NULL, large, TP_REDUCE_SUM)) && tp_item(tp_min(large)) == n && tp_item(tp_max(large)) == n);
+            CHECK(tp_dist_wait(tp_dist_all_reduce(NULL, large, TP_REDUCE_SUM)) && tp_item(tp_min(large)) == n &&
+                  tp_item(tp_max(large)) == n);
             CHECK(tp_dist_wait(tp_dist_broadcast(NULL, large, n - 1)));
         }
         tp_tensor *out = tp_zeros(TP_INTS(n));
-        CHECK(tp_dist_wait(tp_dist_all_to_all_single(NULL, out, tp_add(tp_arange(tp_int(n), .dtype = TP_FLOAT32), 10 * rank), tp_no_ints(), tp_no_ints())));
+        CHECK(tp_dist_wait(tp_dist_all_to_all_single(
+            NULL, out, tp_add(tp_arange(tp_int(n), .dtype = TP_FLOAT32), 10 * rank), tp_no_ints(), tp_no_ints())));
         CHECK(tp_item(tp_sum(out)) == 10 * n * (n - 1) / 2 + n * rank);
         tp_group *pair = tp_group_new(TP_INTS(0, n - 1), 0, "ends");
         CHECK(pair && tp_group_rank(pair) == (rank == 0 ? 0 : rank == n - 1 ? 1 : -1));
         tp_tensor *one = tp_ones(TP_INTS(1));
-        if (tp_group_rank(pair) >= 0) CHECK(tp_dist_wait(tp_dist_all_reduce(pair, one, TP_REDUCE_SUM)) && tp_item(one) == 2);
-        else CHECK(!tp_dist_all_reduce(pair, one, TP_REDUCE_SUM) && (tp_error_clear(), true));
+        if (tp_group_rank(pair) >= 0)
+            CHECK(tp_dist_wait(tp_dist_all_reduce(pair, one, TP_REDUCE_SUM)) && tp_item(one) == 2);
+        else
+            CHECK(!tp_dist_all_reduce(pair, one, TP_REDUCE_SUM) && (tp_error_clear(), true));
         CHECK(tp_dist_wait(tp_dist_barrier(NULL)));
         if (rank == 0) CHECK(tp_dist_wait(tp_dist_send(NULL, one, 1, 7)));
         tp_tensor *got = tp_zeros(TP_INTS(1));
         if (rank == 1) CHECK(tp_dist_wait(tp_dist_recv(NULL, got, 0, 7)) && tp_item(got) == 2);
         CHECK(!tp_dist_wait(tp_dist_broadcast(NULL, tp_ones(TP_INTS(2 + (rank == 1))), 0))); /* another shape */
-        CHECK(strstr(tp_error(), "ranks disagree about number") && strstr(tp_error(), "rank 1 (host ") && strstr(tp_error(), "[3]"));
+        CHECK(strstr(tp_error(), "ranks disagree about number") && strstr(tp_error(), "rank 1 (host ") &&
+              strstr(tp_error(), "[3]"));
         tp_error_clear();
     }
     return true;
@@ -279,7 +328,11 @@ static bool late(int rank, int n) {
             if (i != 1 && !tp_store_wait(tp_dist_store(), key, 60)) tp_error_clear();
         }
         CHECK(!tp_dist_wait(tp_dist_all_reduce(NULL, tp_ones(TP_INTS(3)), TP_REDUCE_SUM)));
-        if (rank != 1) CHECK(strncmp(tp_error(), "all_reduce(SUM) of float32 [3], number 2 of group 'default', timed out after 2.0 seconds. Not there:\n  rank 1 (host ", 103) == 0);
+        if (rank != 1)
+            CHECK(strncmp(tp_error(),
+                          "all_reduce(SUM) of float32 [3], number 2 of group 'default', timed out after 2.0 seconds. "
+                          "Not there:\n  rank 1 (host ",
+                          103) == 0);
         for (int i = 0; rank != 1 && i < n; i++) {
             snprintf(key, sizeof key, "rank %d (host", i);
             CHECK((strstr(tp_error(), key) != NULL) == (i == 1));
@@ -305,16 +358,20 @@ static bool train(int rank, int n) {
     tp_module *net = tp_nn_sequential(tp_nn_linear(4, 8), tp_nn_tanh(), tp_nn_linear(8, 1));
     tp_tensor *x = tp_own(tp_randn(TP_INTS(ROWS, 4))), *y = tp_own(tp_sum(x, .dim = TP_INTS(1), .keepdim = true));
     if (rank) tp_manual_seed(99); /* rank 0's parameters count */
-    tp_module *other = rank ? tp_nn_sequential(tp_nn_linear(4, 8), tp_nn_tanh(), tp_nn_linear(8, 1)) : NULL, *mine = other ? other : net;
+    tp_module *other = rank ? tp_nn_sequential(tp_nn_linear(4, 8), tp_nn_tanh(), tp_nn_linear(8, 1)) : NULL,
+              *mine = other ? other : net;
     tp_ddp *ddp = n > 1 ? tp_ddp_new(mine, .bucket_bytes = 64) : NULL;
     CHECK(n == 1 || ddp);
     tp_state p = tp_module_parameters(mine);
     tp_optimiser *sgd = tp_sgd(tp_list(p.n, p.tensors), .lr = 0.1, .momentum = 0.9);
-    for (int step = 0; step < STEPS; step++) TP_SCOPE {
-        int64_t many = ROWS / n;
-        tp_tensor *loss = tp_mse_loss(tp_forward(mine, tp_narrow(x, 0, rank * many, many)), tp_narrow(y, 0, rank * many, many));
-        CHECK(tp_optimiser_zero_grad(sgd) && tp_backward(loss) && (!ddp || tp_ddp_finish(ddp)) && tp_step(sgd));
-    }
+    for (int step = 0; step < STEPS; step++)
+        TP_SCOPE {
+            int64_t many = ROWS
+            / n;
+            tp_tensor *loss =
+                tp_mse_loss(tp_forward(mine, tp_narrow(x, 0, rank * many, many)), tp_narrow(y, 0, rank * many, many));
+            CHECK(tp_optimiser_zero_grad(sgd) && tp_backward(loss) && (!ddp || tp_ddp_finish(ddp)) && tp_step(sgd));
+        }
     char path[64];
     snprintf(path, sizeof path, "%s.%d.%d", store_path, n, rank);
     FILE *file = fopen(path, "w");
@@ -356,7 +413,9 @@ static void ranks_train(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(a_timeout_names_its_culprit), cmocka_unit_test(ranks_train), cmocka_unit_test(launchers), cmocka_unit_test(reductions),
-                                       cmocka_unit_test(stores), cmocka_unit_test(meeting), cmocka_unit_test(a_port_that_is_taken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(a_timeout_names_its_culprit),
+                                       cmocka_unit_test(ranks_train),    cmocka_unit_test(launchers),
+                                       cmocka_unit_test(reductions),     cmocka_unit_test(stores),
+                                       cmocka_unit_test(meeting),        cmocka_unit_test(a_port_that_is_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

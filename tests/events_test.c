@@ -1,5 +1,5 @@
-/* Event and record files: what was logged is in the file in whole records with right checksums, in time, from any thread, whatever
- * happens on the way. */
+/* Event and record files: what was logged is in the file in whole records with right checksums, in time, from any
+ * thread, whatever happens on the way. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -53,8 +53,8 @@ static void assert_error(tp_code code, const char *words) {
 /* ---- A reader of our own: walks the bytes and checks everything ---- */
 typedef struct tally {
     int records, scalars;
-    double last;    /* the last scalar's value */
-    int64_t step;   /* and step; -1: none */
+    double last;  /* the last scalar's value */
+    int64_t step; /* and step; -1: none */
     char tag[64];
 } tally;
 
@@ -138,7 +138,8 @@ static void scalars_are_in_the_file(void **state) {
 
 static void waiting_records_are_written_in_time(void **state) {
     (void)state;
-    tp_events *w = tp_events_open_with(folder, &(tp_events_options){.size = sizeof(tp_events_options), .flush_secs = 0.05});
+    tp_events *w =
+        tp_events_open_with(folder, &(tp_events_options){.size = sizeof(tp_events_options), .flush_secs = 0.05});
     assert_true(tp_log_scalar(w, "loss", 1, 1));
     int scalars = 0;
     for (int tries = 0; !scalars && tries < 500; tries++) {
@@ -169,7 +170,8 @@ static void threads_log_at_once(void **state) {
     assert_true(tp_events_close(w));
 }
 
-/* A child neither writes what the parent has waiting a second time, nor loses what it logs itself, with or without closing. */
+/* A child neither writes what the parent has waiting a second time, nor loses what it logs itself, with or without
+ * closing. */
 static void forked_children_append(void **state) {
     (void)state;
     tp_events *w = tp_events_open(folder);
@@ -211,7 +213,8 @@ static void what_waits_is_written_at_exit(void **state) {
     close(fds[0]), close(fds[1]);
 }
 
-/* A disk that takes no more: an error that says so, a file that ends with a whole record, and nothing lost once there is room. */
+/* A disk that takes no more: an error that says so, a file that ends with a whole record, and nothing lost once there
+ * is room. */
 static void a_full_disk_loses_nothing(void **state) {
     (void)state;
     tp_events *w = tp_events_open(folder);
@@ -274,26 +277,32 @@ static void failing_allocations_leave_whole_records(void **state) {
 /* Every kind of summary, one after the other; false at the first that could not be made. */
 static bool log_every_kind(tp_events *w, tp_tensor *x, tp_tensor *video) {
     static const tp_setting choices[] = {{TP_SETTING_NUMBER, 0.1, NULL}, {TP_SETTING_NUMBER, 0.2, NULL}};
-    static const tp_hparam hparams[] = {
-        {"lr", {TP_SETTING_NUMBER, 0.1, NULL}, 2, choices}, {"optimiser", {TP_SETTING_TEXT, 0, "adam"}, 0, NULL}, {"amp", {TP_SETTING_BOOL, 1, NULL}, 0, NULL}};
+    static const tp_hparam hparams[] = {{"lr", {TP_SETTING_NUMBER, 0.1, NULL}, 2, choices},
+                                        {"optimiser", {TP_SETTING_TEXT, 0, "adam"}, 0, NULL},
+                                        {"amp", {TP_SETTING_BOOL, 1, NULL}, 0, NULL}};
     static const char *const tags[] = {"a", "b", "c"};
-    static const tp_chart charts[] = {{"one", "lines", false, 2, tags}, {"one", "margin", true, 3, tags}, {"two", "x", false, 1, tags}};
-    const tp_graph_node nodes[] = {{"x", "Input", NULL, NULL, 0, NULL, 1, &(tp_ints){x->shape, x->ndim}}, {"net/y", "add", "cpu", "alpha=1", 1, tags, 0, NULL}};
+    static const tp_chart charts[] = {
+        {"one", "lines", false, 2, tags}, {"one", "margin", true, 3, tags}, {"two", "x", false, 1, tags}};
+    const tp_graph_node nodes[] = {{"x", "Input", NULL, NULL, 0, NULL, 1, &(tp_ints){x->shape, x->ndim}},
+                                   {"net/y", "add", "cpu", "alpha=1", 1, tags, 0, NULL}};
     tp_summary *graph = tp_graph_new();
-    if (!graph || !tp_graph_add(graph, &nodes[0]) || !tp_graph_add(graph, &nodes[1])) return tp_summary_free(graph), false;
+    if (!graph || !tp_graph_add(graph, &nodes[0]) || !tp_graph_add(graph, &nodes[1]))
+        return tp_summary_free(graph), false;
     tp_summary_histogram_options rule = {.size = sizeof rule, .rule = "stone"};
-    return tp_log_graph(w, graph) && tp_log_text(w, "text", "words", 1) && tp_log_tensor(w, "tensor", x, 1) && tp_log_histogram(w, "h", x, 1) &&
-           tp_events_log(w, tp_summary_histogram("rule", x, &rule), 1) && tp_log_image(w, "image", x, 1) && tp_log_video(w, "video", video, 4, 1) &&
+    return tp_log_graph(w, graph) && tp_log_text(w, "text", "words", 1) && tp_log_tensor(w, "tensor", x, 1) &&
+           tp_log_histogram(w, "h", x, 1) && tp_events_log(w, tp_summary_histogram("rule", x, &rule), 1) &&
+           tp_log_image(w, "image", x, 1) && tp_log_video(w, "video", video, 4, 1) &&
            tp_log_audio(w, "sound", tp_base(x) ? tp_base(x) : x, 8000, 1) && tp_log_pr_curve(w, "pr", x, x, 1) &&
-           tp_events_log(w, tp_summary_mesh("mesh", x, NULL, NULL, NULL), 1) && tp_log_hparams(w, 3, hparams, 1, tags) &&
-           tp_events_log(w, tp_summary_custom_scalars(3, charts), TP_NONE);
+           tp_events_log(w, tp_summary_mesh("mesh", x, NULL, NULL, NULL), 1) &&
+           tp_log_hparams(w, 3, hparams, 1, tags) && tp_events_log(w, tp_summary_custom_scalars(3, charts), TP_NONE);
 }
 
 static void every_kind_survives_failing_allocations(void **state) {
     (void)state;
     tp_tensor *flat = tp_new(TP_INTS(3, 12), TP_FLOAT32), *video = tp_new(TP_INTS(1, 2, 3, 20, 20), TP_UINT8);
     for (int64_t i = 0; i < flat->numel; i++) ((float *)flat->data)[i] = (float)i / 36;
-    for (int64_t i = 0; i < video->numel; i++) ((uint8_t *)video->data)[i] = (uint8_t)(i * 7919 >> 5); /* more than 256 colours */
+    for (int64_t i = 0; i < video->numel; i++)
+        ((uint8_t *)video->data)[i] = (uint8_t)(i * 7919 >> 5); /* more than 256 colours */
     tp_tensor *x = tp_own(tp_view(flat, TP_INTS(3, 4, 3)));
     int64_t nth = 1, live = tpi_alloc_live();
     for (bool ok = false; !ok; nth++) {
@@ -352,10 +361,19 @@ static void a_growing_file_is_read_record_by_record(void **state) {
     snprintf(path, sizeof path, "%s", tp_events_path(w));
     snprintf(grows, sizeof grows, "%s/grows", folder);
     tp_events_log(w, tp_summary_scalar("plain", 1.5, NULL), 1);
-    tp_events_log(w, tp_summary_scalar("float", 2.5, &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options), .as_tensor = true}), 2);
+    tp_events_log(
+        w,
+        tp_summary_scalar("float", 2.5,
+                          &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options), .as_tensor = true}),
+        2);
     tp_log_text(w, "text", "no scalar", 2);
     tp_events_purge(w, 2);
-    tp_events_log_at(w, tp_summary_scalar("double", 3.5, &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options), .as_tensor = true, .as_double = true}), 3, 99);
+    tp_events_log_at(w,
+                     tp_summary_scalar("double", 3.5,
+                                       &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options),
+                                                                    .as_tensor = true,
+                                                                    .as_double = true}),
+                     3, 99);
     assert_true(tp_events_close(w));
     size_t n = bytes_of_file(path, data, sizeof data);
     write_file(grows, data, 0);

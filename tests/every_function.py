@@ -2,23 +2,70 @@
 
 A call takes its arguments from the kit that the test prepares for a mode: nothing at all, things with zeros, things with extreme numbers, broken lists.
 A parameter of a type that is not known here stops the build, so that a new function cannot go untested."""
+
 import re
 import sys
 
 # Types whose values the kit holds by that name.
 KIT = {
-    "bool": "k->truth", "int": "k->i", "int64_t": "k->n", "uint64_t": "(uint64_t)k->n", "size_t": "k->room", "double": "k->d", "tp_ints": "k->ints",
-    "tp_floats": "k->floats", "tp_scalars": "k->scalars", "tp_scalar": "k->scalar", "tp_tensors": "k->tensors", "tp_operand": "k->operand",
-    "tp_device": "k->device", "tp_state": "k->state",
+    "bool": "k->truth",
+    "int": "k->i",
+    "int64_t": "k->n",
+    "uint64_t": "(uint64_t)k->n",
+    "size_t": "k->room",
+    "double": "k->d",
+    "tp_ints": "k->ints",
+    "tp_floats": "k->floats",
+    "tp_scalars": "k->scalars",
+    "tp_scalar": "k->scalar",
+    "tp_tensors": "k->tensors",
+    "tp_operand": "k->operand",
+    "tp_device": "k->device",
+    "tp_state": "k->state",
 }
 # Things that the kit makes where the mode has things.
-MADE = ["tensor", "storage", "module", "optimiser", "generator", "dataset", "reader", "loader", "schedule", "file", "summary", "store", "node", "lbfgs_memory",
-        "events", "records", "capture", "compiled", "profile", "mark", "gpu_graph", "optimiser_kind"]
+MADE = [
+    "tensor",
+    "storage",
+    "module",
+    "optimiser",
+    "generator",
+    "dataset",
+    "reader",
+    "loader",
+    "schedule",
+    "file",
+    "summary",
+    "store",
+    "node",
+    "lbfgs_memory",
+    "events",
+    "records",
+    "capture",
+    "compiled",
+    "profile",
+    "mark",
+    "gpu_graph",
+    "optimiser_kind",
+]
 # Arrays whose length another argument says.
 ARRAYS = {"tp_shard", "tp_field", "tp_hparam", "tp_chart", "tp_update_group", "tp_value"}
 # Memory that only the library hands out, and things that only a job or its callbacks have: NULL is all that can be tried.
-NEVER = {"void", "struct DLManagedTensor", "tp_stream", "tp_group", "tp_work", "tp_saving", "tp_ddp", "tp_event_file", "tp_function_call", "tp_trace_hooks",
-         "tp_saved", "tp_sink", "FILE"}
+NEVER = {
+    "void",
+    "struct DLManagedTensor",
+    "tp_stream",
+    "tp_group",
+    "tp_work",
+    "tp_saving",
+    "tp_ddp",
+    "tp_event_file",
+    "tp_function_call",
+    "tp_trace_hooks",
+    "tp_saved",
+    "tp_sink",
+    "FILE",
+}
 
 
 def declarations(text):
@@ -41,7 +88,11 @@ def split(parameters):
 
 def value(function, parameter, counted):
     """`counted`: an argument says how long an array is, so that only NULL is a lie that can be seen through."""
-    if "(" in parameter or parameter.split()[0].endswith("_fn") or parameter.split()[0] in ("tp_forward_function", "tp_context_visitor"):
+    if (
+        "(" in parameter
+        or parameter.split()[0].endswith("_fn")
+        or parameter.split()[0] in ("tp_forward_function", "tp_context_visitor")
+    ):
         return "0"  # a callback: there is none
     kind = re.sub(r"\b(\w+)$", "", parameter).strip()
     bare = re.sub(r"\bconst\b", "", kind).replace(" ", "")
@@ -65,7 +116,10 @@ def value(function, parameter, counted):
         return "NULL"
     if name.startswith("tp_") and name[3:] in MADE:
         return f"(void *)kit_{name[3:]}(k)"
-    if name in ("int64_t", "double", "bool", "int", "uint64_t", "size_t", "tp_dtype", "tp_ints", "tp_device") and "const" not in kind:
+    if (
+        name in ("int64_t", "double", "bool", "int", "uint64_t", "size_t", "tp_dtype", "tp_ints", "tp_device")
+        and "const" not in kind
+    ):
         return "(void *)k->array"
     if name in ("int64_t", "double", "unsigned char"):
         return "NULL"  # an array, whose length another argument says
@@ -86,10 +140,16 @@ def main():
                 continue
             function, parameters = found.group(2), found.group(3)
             seen.add(function)
-            values = [] if parameters == "void" else [value(function, p, bool(re.search(r"\bint64_t n", parameters))) for p in split(parameters)]
+            values = (
+                []
+                if parameters == "void"
+                else [value(function, p, bool(re.search(r"\bint64_t n", parameters))) for p in split(parameters)]
+            )
             calls.append((function, f"(void)(({function})({', '.join(values)}))"))
     with open(sys.argv[1], "w") as out:
-        out.write("/* A call of every public function. Written by tests/every_function.py from the headers: do not edit. */\n")
+        out.write(
+            "/* A call of every public function. Written by tests/every_function.py from the headers: do not edit. */\n"
+        )
         for function, call in calls:
             out.write(f"static void call_{function}(kit *k) {{\n    (void)k;\n    {call};\n}}\n")
         out.write("static const struct {\n    const char *name;\n    void (*call)(kit *k);\n} functions[] = {\n")

@@ -1,8 +1,10 @@
-/* Every public function, called with what no program should pass: NULL and zero everywhere; -1, the largest and the smallest numbers, NaN; good tensors
- * and modules with such numbers; lists without an array, lists with NULL in them, numbers and dtypes that are none. Each call must come back. One that
- * dies or hangs is named with the way it was called. Each function runs in a process of its own.
+/* Every public function, called with what no program should pass: NULL and zero everywhere; -1, the largest and the
+ * smallest numbers, NaN; good tensors and modules with such numbers; lists without an array, lists with NULL in them,
+ * numbers and dtypes that are none. Each call must come back. One that dies or hangs is named with the way it was
+ * called. Each function runs in a process of its own.
  *
- * The calls are written by every_function.py from the headers. `every_function_test NAME` runs one function, in this process for a debugger. */
+ * The calls are written by every_function.py from the headers. `every_function_test NAME` runs one function, in this
+ * process for a debugger. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,11 +19,20 @@
 
 /* AddressSanitizer ends a program that asks for more than it has, unless it is told to let malloc fail. */
 const char *__asan_default_options(void);
-__attribute__((visibility("default"))) const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
 
 enum { MODES = 9, SECONDS = 60 };
-static const char *const mode_names[MODES] = {"NULL and 0", "NULL and -1", "NULL and the largest numbers", "NULL and no numbers", "things and 0",
-    "things and -1", "things and the largest numbers", "things and broken lists", "things and lists without memory"};
+static const char *const mode_names[MODES] = {"NULL and 0",
+                                              "NULL and -1",
+                                              "NULL and the largest numbers",
+                                              "NULL and no numbers",
+                                              "things and 0",
+                                              "things and -1",
+                                              "things and the largest numbers",
+                                              "things and broken lists",
+                                              "things and lists without memory"};
 
 typedef struct kit {
     bool things, truth;
@@ -51,7 +62,9 @@ static tp_generator *make_generator(void) { return tp_generator_new(1); }
 static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
 static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
-static tp_optimiser *make_optimiser(void) { return tp_sgd(TP_LIST(tp_set_requires_grad(make_tensor(), true)), .lr = 0.1); }
+static tp_optimiser *make_optimiser(void) {
+    return tp_sgd(TP_LIST(tp_set_requires_grad(make_tensor(), true)), .lr = 0.1);
+}
 static tp_schedule *make_schedule(void) { return tp_exponential_lr(make_optimiser(), .gamma = 0.5); }
 static tp_file *make_file(void) { return tp_new_file(); }
 static tp_summary *make_summary(void) { return tp_summary_scalar("x", 1, NULL); }
@@ -59,7 +72,7 @@ static tp_node *make_node(void) { return tp_grad_fn(tp_mul(tp_set_requires_grad(
 static tp_lbfgs_memory *make_lbfgs_memory(void) { return tp_lbfgs_memory_new(); }
 static tp_capture *make_capture(void) { return tp_capture_begin(TP_LIST(make_tensor())); }
 static tp_profile *make_profile(void) { return tp_profile_start(NULL); }
-static tp_mark *make_mark(void) { return NULL; }        /* takes a GPU */
+static tp_mark *make_mark(void) { return NULL; } /* takes a GPU */
 static tp_gpu_graph *make_gpu_graph(void) { return tp_gpu_graph_new(); }
 static tp_events *make_events(void) { return tp_events_open("."); }
 static tp_records *make_records(void) { return tp_records_create("records"); }
@@ -74,8 +87,10 @@ static tp_compiled *make_compiled(void) {
     tp_capture *capture = tp_capture_begin(TP_LIST(x));
     return tp_capture_end(capture, TP_LIST(tp_relu(x)));
 }
-#define KIT(what) \
-    static __attribute__((unused)) void *kit_##what(const kit *k) { return k->things ? (void *)(uintptr_t)make_##what() : NULL; }
+#define KIT(what)                                                   \
+    static __attribute__((unused)) void *kit_##what(const kit *k) { \
+        return k->things ? (void *)(uintptr_t)make_##what() : NULL; \
+    }
 KIT(tensor)
 KIT(module)
 KIT(storage)
@@ -111,7 +126,14 @@ static kit kit_of(int mode) {
     const int64_t n[MODES] = {0, -1, INT64_MAX, INT64_MIN, 0, -1, INT64_MAX, 1, 1};
     const double d[MODES] = {0, -1, INFINITY, NAN, 0, -1, 1e300, 1, 1};
     const bool things = mode >= 4, broken = mode >= 7;
-    kit k = {.things = things, .truth = mode & 1, .n = n[mode], .d = d[mode], .room = things ? sizeof array : mode ? 100 : 0, .device = {TP_CPU, 0}};
+    kit k = {.things = things,
+             .truth = mode & 1,
+             .n = n[mode],
+             .d = d[mode],
+             .room = things ? sizeof array
+                     : mode ? 100
+                            : 0,
+             .device = {TP_CPU, 0}};
     k.i = mode == 2 || mode == 6 ? INT32_MAX : mode == 3 ? INT32_MIN : (int)n[mode];
     k.choice = broken ? 99 : mode > 4 ? TP_FLOAT32 : k.i;
     k.scalar = broken ? tp_no_scalar() : mode & 1 ? tp_float(k.d) : tp_int(k.n);
@@ -177,7 +199,9 @@ static int try_function(int f) {
         if (status == 0) break;
         bad++;
         printf("%s with %s: %s\n", functions[f].name, mode_names[*mode_now],
-            !WIFSIGNALED(status) ? "the process ended" : WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)));
+               !WIFSIGNALED(status)          ? "the process ended"
+               : WTERMSIG(status) == SIGALRM ? "hangs"
+                                             : strsignal(WTERMSIG(status)));
         fflush(stdout);
     }
     return bad;
@@ -192,8 +216,10 @@ int main(int argc, char **argv) {
     for (int f = 0; f < FUNCTIONS; f++) {
         if (argc > 1 && strcmp(argv[1], functions[f].name)) continue;
         tried++;
-        if (argc > 1) run(f, 0);
-        else bad += try_function(f);
+        if (argc > 1)
+            run(f, 0);
+        else
+            bad += try_function(f);
     }
     printf("%d functions in %d ways each: %d calls did not come back\n", tried, MODES, bad);
     snprintf(command, sizeof command, "rm -rf %s", folder);

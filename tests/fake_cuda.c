@@ -1,14 +1,23 @@
-/* A libcuda.so.1 of two devices, for tests of what several need: memory is the host's, kernels do nothing, and a stream does what it was given only when somebody
- * waits for it, or for an event behind it. So what was not put in order comes out wrong each time, and not once in a thousand.
+/* A libcuda.so.1 of two devices, for tests of what several need: memory is the host's, kernels do nothing, and a stream
+ * does what it was given only when somebody waits for it, or for an event behind it. So what was not put in order comes
+ * out wrong each time, and not once in a thousand.
  *
- * It is stricter than the driver is: memory belongs to the device whose context was current, and copies from and to the host that go by another
- * device's stream are errors, as are events recorded in one. */
+ * It is stricter than the driver is: memory belongs to the device whose context was current, and copies from and to the
+ * host that go by another device's stream are errors, as are events recorded in one. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600, PEERS_ALREADY = 704, NO_KERNELS = 801 };
+enum {
+    OK = 0,
+    INVALID_VALUE = 1,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    NOT_READY = 600,
+    PEERS_ALREADY = 704,
+    NO_KERNELS = 801
+};
 enum { DEVICES = 2, BLOCKS = 256 };
 
 typedef struct op {
@@ -18,8 +27,8 @@ typedef struct op {
     size_t bytes;
     int byte;
     struct event *event;
-    int time;         /* of the event's records, which one */
-    void *staged;     /* host memory, read when the call was made */
+    int time;     /* of the event's records, which one */
+    void *staged; /* host memory, read when the call was made */
     struct op *next;
 } op;
 
@@ -60,8 +69,10 @@ static stream *stream_of(void *s) { return s ? s : &defaults[current]; }
 static int put(stream *s, op what) {
     op *o = malloc(sizeof *o);
     *o = what, o->next = NULL;
-    if (s->last) s->last->next = o;
-    else s->first = o;
+    if (s->last)
+        s->last->next = o;
+    else
+        s->first = o;
     s->last = o;
     return OK;
 }
@@ -82,7 +93,9 @@ static void run(stream *s, const event *until, int time) {
 
 static int device_of(const void *address) { /* -1: the host's */
     for (int i = 0; i < nblocks; i++)
-        if (blocks[i].address && (const char *)address >= blocks[i].address && (const char *)address < blocks[i].address + blocks[i].bytes) return blocks[i].device;
+        if (blocks[i].address && (const char *)address >= blocks[i].address &&
+            (const char *)address < blocks[i].address + blocks[i].bytes)
+            return blocks[i].device;
     return -1;
 }
 
@@ -115,7 +128,13 @@ int cuDeviceGetName(char *name, int room, int device) { return (void)device, str
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = (size_t)1 << 30, OK; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
-    *value = attribute == 1 ? 1024 : attribute == 10 ? 32 : attribute == 39 ? 2048 : attribute == 75 ? 9 : attribute == 16 ? 4 : attribute == 8 || attribute == 97 ? 48 << 10 : 0;
+    *value = attribute == 1                      ? 1024
+             : attribute == 10                   ? 32
+             : attribute == 39                   ? 2048
+             : attribute == 75                   ? 9
+             : attribute == 16                   ? 4
+             : attribute == 8 || attribute == 97 ? 48 << 10
+                                                 : 0;
     return OK;
 }
 int cuDeviceGetUuid(void *uuid, int device) { return memset(uuid, device + 1, 16), OK; }
@@ -183,7 +202,9 @@ int cuMemcpyAsync(void *to, const void *from, size_t bytes, void *s) {
     LOCKED(put(stream_of(s), (op){.what = COPY, .to = to, .from = from, .bytes = bytes}));
     return OK;
 }
-int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *s) { return cuMemcpyAsync(to, from, bytes, s); }
+int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *s) {
+    return cuMemcpyAsync(to, from, bytes, s);
+}
 int cuMemsetD8Async(void *to, unsigned char byte, size_t bytes, void *s) {
     if (current < 0) return INVALID_CONTEXT;
     LOCKED(put(stream_of(s), (op){.what = SET, .to = to, .byte = byte, .bytes = bytes}));
@@ -241,7 +262,11 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
 /* ---- What is never called here ---- */
 #define NOTHING(name) \
     int name(void) { return NO_KERNELS; }
-NOTHING(cuModuleLoadData) NOTHING(cuModuleGetFunction) NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor) NOTHING(cuFuncSetAttribute) NOTHING(cuLaunchKernel)
-NOTHING(cuStreamBeginCapture_v2) NOTHING(cuStreamEndCapture) NOTHING(cuGraphInstantiateWithFlags) NOTHING(cuGraphLaunch) NOTHING(cuGraphExecDestroy) NOTHING(cuGraphDestroy)
-int cuStreamIsCapturing(void *s, int *status) { return (void)s, *status = 0, OK; }
+NOTHING(cuModuleLoadData)
+NOTHING(cuModuleGetFunction) NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor) NOTHING(cuFuncSetAttribute)
+    NOTHING(cuLaunchKernel) NOTHING(cuStreamBeginCapture_v2) NOTHING(cuStreamEndCapture)
+        NOTHING(cuGraphInstantiateWithFlags) NOTHING(cuGraphLaunch) NOTHING(cuGraphExecDestroy)
+            NOTHING(cuGraphDestroy) int cuStreamIsCapturing(void *s, int *status) {
+    return (void)s, *status = 0, OK;
+}
 int cuThreadExchangeStreamCaptureMode(int *mode) { return (void)mode, OK; }

@@ -1,9 +1,10 @@
-/* A library with NCCL's interface, for tests of what uses it: ranks are processes of one machine that exchange bytes through shared memory. Sums are taken
- * by rank, and everything happens on the host.
+/* A library with NCCL's interface, for tests of what uses it: ranks are processes of one machine that exchange bytes
+ * through shared memory. Sums are taken by rank, and everything happens on the host.
  *
- * Alone it works on memory of an xpu device (through libtaper, which the process has loaded) and a call returns when the exchange is done. A program
- * whose device is host memory calls fake_nccl_streams first, with a function that runs something in a stream: calls then return at once, as NCCL's do.
- * FAKE_NCCL_FAIL=N makes the Nth operation of each rank fail, and FAKE_NCCL_BREAK=N makes it break after it has begun (an asynchronous error). */
+ * Alone it works on memory of an xpu device (through libtaper, which the process has loaded) and a call returns when
+ * the exchange is done. A program whose device is host memory calls fake_nccl_streams first, with a function that runs
+ * something in a stream: calls then return at once, as NCCL's do. FAKE_NCCL_FAIL=N makes the Nth operation of each rank
+ * fail, and FAKE_NCCL_BREAK=N makes it break after it has begun (an asynchronous error). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -51,7 +52,9 @@ typedef struct op {
     void *stream;
 } op;
 
-typedef struct { char bytes[128]; } unique_id;
+typedef struct {
+    char bytes[128];
+} unique_id;
 
 static _Thread_local int depth, nqueued;
 static _Thread_local op queued[MOST_OPS];
@@ -71,7 +74,8 @@ static int fails(int code, const char *why) {
 /* ---- Memory of the device ---- */
 static struct {
     struct tp_tensor *(*from_dlpack)(DLManagedTensor *managed);
-    struct tp_tensor *(*over)(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *), void *context);
+    struct tp_tensor *(*over)(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *),
+                              void *context);
     tp_tensor *(*copy)(tp_tensor *to, tp_tensor *from, const tp_copy_options *options);
     void (*release)(tp_tensor *t);
 } taper;
@@ -93,9 +97,12 @@ static bool copy(void *host, void *device, size_t bytes, bool to_host) {
     if (!bytes) return true;
     if (in_stream) return memcpy(to_host ? host : device, to_host ? device : host, bytes), true;
     int64_t n = (int64_t)bytes;
-    DLManagedTensor there = {.deleter = kept, .dl_tensor = {.data = device, .device = {kDLOneAPI, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = &n}};
+    DLManagedTensor there = {
+        .deleter = kept,
+        .dl_tensor = {.data = device, .device = {kDLOneAPI, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = &n}};
     if (!find_taper()) return false;
-    tp_tensor *d = taper.from_dlpack(&there), *h = taper.over(host, TP_UINT8, (tp_ints){&n, 1}, (tp_ints){0}, NULL, NULL);
+    tp_tensor *d = taper.from_dlpack(&there),
+              *h = taper.over(host, TP_UINT8, (tp_ints){&n, 1}, (tp_ints){0}, NULL, NULL);
     bool ok = d && h && taper.copy(to_host ? h : d, to_host ? d : h, NULL);
     taper.release(d);
     taper.release(h);
@@ -126,15 +133,20 @@ static bool exchange(leg *legs, int n) {
         bool moved = false, left = false;
         for (int i = 0; i < n; i++) {
             bool behind = false; /* of one mailbox, one at a time */
-            for (int k = 0; k < i; k++) behind = behind || (legs[k].c == legs[i].c && legs[k].sends == legs[i].sends && legs[k].peer == legs[i].peer && legs[k].at < legs[k].bytes);
+            for (int k = 0; k < i; k++)
+                behind = behind || (legs[k].c == legs[i].c && legs[k].sends == legs[i].sends &&
+                                    legs[k].peer == legs[i].peer && legs[k].at < legs[k].bytes);
             moved = (!behind && step(&legs[i])) || moved;
             left = left || legs[i].at < legs[i].bytes;
             if (atomic_load(&legs[i].c->aborted)) return false;
         }
         if (!left) return true;
-        if (moved) idle = 0;
-        else if (++idle < 50) sched_yield();
-        else usleep(50);
+        if (moved)
+            idle = 0;
+        else if (++idle < 50)
+            sched_yield();
+        else
+            usleep(50);
     }
 }
 
@@ -142,14 +154,17 @@ static bool exchange(leg *legs, int n) {
 static float half_to_float(uint16_t h) { /* enough for the tests' numbers */
     int exponent = h >> 10 & 31;
     float m = (float)(h & 1023) / 1024;
-    float v = exponent ? (1 + m) * (exponent >= 15 ? (float)(1 << (exponent - 15)) : 1.0f / (float)(1 << (15 - exponent))) : m / 16384;
+    float v = exponent
+                  ? (1 + m) * (exponent >= 15 ? (float)(1 << (exponent - 15)) : 1.0f / (float)(1 << (15 - exponent)))
+                  : m / 16384;
     return h >> 15 ? -v : v;
 }
 static uint16_t float_to_half(float f) {
     uint32_t b;
     memcpy(&b, &f, 4);
     int exponent = (int)(b >> 23 & 255) - 112;
-    return exponent <= 0 ? (uint16_t)(b >> 16 & 0x8000) : (uint16_t)((b >> 16 & 0x8000) | (uint32_t)exponent << 10 | (b >> 13 & 1023));
+    return exponent <= 0 ? (uint16_t)(b >> 16 & 0x8000)
+                         : (uint16_t)((b >> 16 & 0x8000) | (uint32_t)exponent << 10 | (b >> 13 & 1023));
 }
 static double value(const char *p, int type) {
     uint16_t h;
@@ -166,7 +181,10 @@ static double value(const char *p, int type) {
     case 6: return half_to_float(h);
     case 7: return *(const float *)p;
     case 8: return *(const double *)p;
-    default: w = (uint32_t)h << 16; memcpy(&f, &w, 4); return f;
+    default:
+        w = (uint32_t)h << 16;
+        memcpy(&f, &w, 4);
+        return f;
     }
 }
 static void put(char *p, int type, double v) {
@@ -193,8 +211,10 @@ static void combine(char *out, char *const *rows, int n_rows, size_t n, int type
         double v = value(rows[0] + at, type);
         for (int r = 1; r < n_rows; r++) {
             double w = value(rows[r] + at, type);
-            if (type == 7 && how != MAX && how != MIN) v = how == PROD ? (float)v * (float)w : (float)v + (float)w;
-            else v = how == PROD ? v * w : how == MAX ? (w > v ? w : v) : how == MIN ? (w < v ? w : v) : v + w;
+            if (type == 7 && how != MAX && how != MIN)
+                v = how == PROD ? (float)v * (float)w : (float)v + (float)w;
+            else
+                v = how == PROD ? v * w : how == MAX ? (w > v ? w : v) : how == MIN ? (w < v ? w : v) : v + w;
         }
         put(out + at, type, how == AVG ? v / n_rows : v);
     }
@@ -204,14 +224,18 @@ static void combine(char *out, char *const *rows, int n_rows, size_t n, int type
 static bool run_one(const op *o) {
     comm *c = o->comm;
     int n = c->n, nlegs = 0;
-    size_t item = (size_t)type_bytes[o->type], bytes = o->n * item, in_bytes = o->what == REDUCE_SCATTER ? bytes * (size_t)n : bytes;
-    char *in = malloc(in_bytes + 1), *rows[MOST_RANKS], *all = malloc(bytes * (size_t)n + 1), *out = malloc(bytes * (size_t)n + 1);
-    bool reads = o->what != BROADCAST || c->rank == o->peer, to_all = o->what == ALL_REDUCE || o->what == ALL_GATHER || o->what == REDUCE_SCATTER;
+    size_t item = (size_t)type_bytes[o->type], bytes = o->n * item,
+           in_bytes = o->what == REDUCE_SCATTER ? bytes * (size_t)n : bytes;
+    char *in = malloc(in_bytes + 1), *rows[MOST_RANKS], *all = malloc(bytes * (size_t)n + 1),
+         *out = malloc(bytes * (size_t)n + 1);
+    bool reads = o->what != BROADCAST || c->rank == o->peer,
+         to_all = o->what == ALL_REDUCE || o->what == ALL_GATHER || o->what == REDUCE_SCATTER;
     leg legs[2 * MOST_RANKS];
     bool ok = in && all && out && (!reads || copy(in, (void *)o->in, in_bytes, true));
     for (int i = 0; i < n; i++) {
         rows[i] = all + (size_t)i * bytes;
-        bool gives = to_all || (o->what == REDUCE ? i == o->peer : c->rank == o->peer), takes = to_all || (o->what == REDUCE ? c->rank == o->peer : i == o->peer);
+        bool gives = to_all || (o->what == REDUCE ? i == o->peer : c->rank == o->peer),
+             takes = to_all || (o->what == REDUCE ? c->rank == o->peer : i == o->peer);
         if (i == c->rank) continue;
         if (gives) legs[nlegs++] = (leg){c, true, i, o->what == REDUCE_SCATTER ? in + (size_t)i * bytes : in, bytes, 0};
         if (takes) legs[nlegs++] = (leg){c, false, i, rows[i], bytes, 0};
@@ -221,8 +245,10 @@ static bool run_one(const op *o) {
     if (ok && (o->what == ALL_REDUCE || o->what == REDUCE_SCATTER || (o->what == REDUCE && c->rank == o->peer))) {
         combine(out, rows, n, o->n, o->type, o->op);
         ok = copy(out, o->out, bytes, false);
-    } else if (ok && o->what == BROADCAST) ok = copy(rows[o->peer], o->out, bytes, false);
-    else if (ok && o->what == ALL_GATHER) ok = copy(all, o->out, bytes * (size_t)n, false);
+    } else if (ok && o->what == BROADCAST)
+        ok = copy(rows[o->peer], o->out, bytes, false);
+    else if (ok && o->what == ALL_GATHER)
+        ok = copy(all, o->out, bytes * (size_t)n, false);
     free(in), free(all), free(out);
     return ok;
 }
@@ -299,7 +325,8 @@ static int begin(const op *ops, int n) {
 }
 
 static int add(op o) {
-    if (!o.comm || o.type < 0 || o.type > 9 || ((o.what < BROADCAST || o.what == REDUCE_SCATTER) && (o.op < 0 || o.op > AVG)))
+    if (!o.comm || o.type < 0 || o.type > 9 ||
+        ((o.what < BROADCAST || o.what == REDUCE_SCATTER) && (o.op < 0 || o.op > AVG)))
         return fails(INVALID_ARGUMENT, "an argument is not right");
     if (!depth) return begin(&o, 1);
     if (nqueued == MOST_OPS) return fails(INVALID_USAGE, "too many operations in a group");
@@ -309,7 +336,11 @@ static int add(op o) {
 
 /* ---- NCCL's names ---- */
 int ncclGetVersion(int *version) { return *version = 22703, OK; }
-const char *ncclGetErrorString(int error) { return error == SYSTEM_ERROR ? "unhandled system error" : error == INVALID_USAGE ? "invalid usage" : "invalid argument"; }
+const char *ncclGetErrorString(int error) {
+    return error == SYSTEM_ERROR    ? "unhandled system error"
+           : error == INVALID_USAGE ? "invalid usage"
+                                    : "invalid argument";
+}
 const char *ncclGetLastError(comm *c) { return (void)c, last_error; }
 
 int ncclGetUniqueId(unique_id *id) {
@@ -325,7 +356,10 @@ int ncclCommInitRank(comm **made, int n, unique_id id, int rank) {
     int fd = shm_open(id.bytes, O_RDWR, 0600);
     comm *c = calloc(1, sizeof *c);
     if (n > MOST_RANKS || fd < 0 || !c) return free(c), fails(SYSTEM_ERROR, "cannot join");
-    *c = (comm){.meeting = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), .n = n, .rank = rank, .refs = 1};
+    *c = (comm){.meeting = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+                .n = n,
+                .rank = rank,
+                .refs = 1};
     close(fd);
     if (c->meeting == MAP_FAILED) return free(c), fails(SYSTEM_ERROR, "cannot map");
     atomic_fetch_add(&c->meeting->joined, 1);
@@ -345,12 +379,24 @@ int ncclGroupEnd(void) {
     return begin(queued, n);
 }
 
-int ncclAllReduce(const void *in, void *out, size_t n, int type, int how, comm *c, void *stream) { return add((op){ALL_REDUCE, type, how, 0, in, out, n, c, stream}); }
-int ncclReduce(const void *in, void *out, size_t n, int type, int how, int root, comm *c, void *stream) { return add((op){REDUCE, type, how, root, in, out, n, c, stream}); }
-int ncclBroadcast(const void *in, void *out, size_t n, int type, int root, comm *c, void *stream) { return add((op){BROADCAST, type, 0, root, in, out, n, c, stream}); }
-int ncclAllGather(const void *in, void *out, size_t n, int type, comm *c, void *stream) { return add((op){ALL_GATHER, type, 0, 0, in, out, n, c, stream}); }
+int ncclAllReduce(const void *in, void *out, size_t n, int type, int how, comm *c, void *stream) {
+    return add((op){ALL_REDUCE, type, how, 0, in, out, n, c, stream});
+}
+int ncclReduce(const void *in, void *out, size_t n, int type, int how, int root, comm *c, void *stream) {
+    return add((op){REDUCE, type, how, root, in, out, n, c, stream});
+}
+int ncclBroadcast(const void *in, void *out, size_t n, int type, int root, comm *c, void *stream) {
+    return add((op){BROADCAST, type, 0, root, in, out, n, c, stream});
+}
+int ncclAllGather(const void *in, void *out, size_t n, int type, comm *c, void *stream) {
+    return add((op){ALL_GATHER, type, 0, 0, in, out, n, c, stream});
+}
 int ncclReduceScatter(const void *in, void *out, size_t n, int type, int how, comm *c, void *stream) {
     return add((op){REDUCE_SCATTER, type, how, 0, in, out, n, c, stream});
 }
-int ncclSend(const void *in, size_t n, int type, int peer, comm *c, void *stream) { return add((op){SEND, type, 0, peer, in, NULL, n, c, stream}); }
-int ncclRecv(void *out, size_t n, int type, int peer, comm *c, void *stream) { return add((op){RECV, type, 0, peer, NULL, out, n, c, stream}); }
+int ncclSend(const void *in, size_t n, int type, int peer, comm *c, void *stream) {
+    return add((op){SEND, type, 0, peer, in, NULL, n, c, stream});
+}
+int ncclRecv(void *out, size_t n, int type, int peer, comm *c, void *stream) {
+    return add((op){RECV, type, 0, peer, NULL, out, n, c, stream});
+}

@@ -1,5 +1,5 @@
-/* Fourier transforms against the definition, for lengths with every radix and for primes; halves against whole transforms; the same bits on any
- * number of threads. */
+/* Fourier transforms against the definition, for lengths with every radix and for primes; halves against whole
+ * transforms; the same bits on any number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,19 +14,22 @@
 static const double PI = 3.14159265358979323846;
 
 static double _Complex at(const tp_tensor *t, int64_t i) { /* of a contiguous tensor */
-    tpi_c128 v = tpi_param_of(tpi_load_scalar(t->data + i * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype), TPI_C128).c128;
+    tpi_c128 v =
+        tpi_param_of(tpi_load_scalar(t->data + i * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype), TPI_C128).c128;
     return v.re + v.im * I;
 }
 
 static void check_line(int64_t n, tp_dtype dtype) {
-    double epsilon = dtype == TP_COMPLEX64 ? 1.2e-7 : 2.3e-16, allowed = 4 * epsilon * sqrt((double)n) * (1 + log2((double)n));
+    double epsilon = dtype == TP_COMPLEX64 ? 1.2e-7 : 2.3e-16,
+           allowed = 4 * epsilon * sqrt((double)n) * (1 + log2((double)n));
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(3, n), .dtype = dtype), *y = tp_fft_fft(x), *back = tp_fft_ifft(y);
         assert_true(tp_ok());
         for (int64_t k = 0; k < n; k++) {
             double _Complex sum = 0;
             for (int64_t j = 0; j < n; j++) sum += at(x, n + j) * cexp(-2 * PI * I * (double)(j * k % n) / (double)n);
-            if (cabs(sum - at(y, n + k)) > allowed) fail_msg("n = %d, element %d: off by %g", (int)n, (int)k, cabs(sum - at(y, n + k)));
+            if (cabs(sum - at(y, n + k)) > allowed)
+                fail_msg("n = %d, element %d: off by %g", (int)n, (int)k, cabs(sum - at(y, n + k)));
             assert_true(cabs(at(back, n + k) - at(x, n + k)) <= allowed);
         }
     }
@@ -36,7 +39,8 @@ static void lengths_against_the_definition(void **state) {
     (void)state;
     static const int64_t large[] = {97, 100, 121, 128, 143, 169, 210, 243, 256, 343, 360, 509, 512};
     for (int64_t n = 1; n <= 64; n++) check_line(n, TP_COMPLEX128), check_line(n, TP_COMPLEX64);
-    for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_line(large[i], TP_COMPLEX128), check_line(large[i], TP_COMPLEX64);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        check_line(large[i], TP_COMPLEX128), check_line(large[i], TP_COMPLEX64);
 }
 
 static void halves_against_whole_transforms(void **state) {
@@ -92,8 +96,11 @@ static void short_time_transforms_turn_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths_against_the_definition), cmocka_unit_test(halves_against_whole_transforms), cmocka_unit_test(dims_and_strides),
-        cmocka_unit_test(same_bits_on_any_number_of_threads), cmocka_unit_test(short_time_transforms_turn_back),
+        cmocka_unit_test(lengths_against_the_definition),
+        cmocka_unit_test(halves_against_whole_transforms),
+        cmocka_unit_test(dims_and_strides),
+        cmocka_unit_test(same_bits_on_any_number_of_threads),
+        cmocka_unit_test(short_time_transforms_turn_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The float32 product's kernels, each instruction set that this processor has against a plain loop: edges of tiles, every layout, what the result
- * starts from, and that an element's bits depend on its row and its column alone. */
+/* The float32 product's kernels, each instruction set that this processor has against a plain loop: edges of tiles,
+ * every layout, what the result starts from, and that an element's bits depend on its row and its column alone. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -26,12 +26,24 @@ static pack_fn *const PACKS[] = TPI_ISA_TABLE(tpi_gemm_pack);
 
 static void run(int isa, tpi_gemm g, float *to) {
     g.c = to;
-    for (int64_t i = 0; i < g.m; i += TPI_GEMM_ROWS) TILES[isa](&g, i, g.m - i < TPI_GEMM_ROWS ? g.m - i : TPI_GEMM_ROWS, 0, g.n);
+    for (int64_t i = 0; i < g.m; i += TPI_GEMM_ROWS)
+        TILES[isa](&g, i, g.m - i < TPI_GEMM_ROWS ? g.m - i : TPI_GEMM_ROWS, 0, g.n);
 }
 
 /* layout: bit 0, a is stored transposed; bit 1, b is. */
 static tpi_gemm product(int64_t m, int64_t n, int64_t k, int layout) {
-    tpi_gemm g = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1, .c = c, .c_row = n, .alpha = 1};
+    tpi_gemm g = {.m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a,
+                  .b = b,
+                  .a_row = k,
+                  .a_col = 1,
+                  .b_row = n,
+                  .b_col = 1,
+                  .c = c,
+                  .c_row = n,
+                  .alpha = 1};
     if (layout & 1) g.a_row = 1, g.a_col = m;
     if (layout & 2) g.b_row = 1, g.b_col = k;
     fill(a, m * k), fill(b, k * n);
@@ -41,26 +53,44 @@ static tpi_gemm product(int64_t m, int64_t n, int64_t k, int layout) {
 static void check(const tpi_gemm *g, const float *before) {
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
-            double sum = 0, start = g->every_row ? g->every_row[j] : g->beta != 0 ? (double)g->beta * before[i * g->n + j] : 0;
-            for (int64_t p = 0; p < g->k; p++) sum += (double)g->a[i * g->a_row + p * g->a_col] * g->b[p * g->b_row + j * g->b_col];
+            double sum = 0, start = g->every_row   ? g->every_row[j]
+                                    : g->beta != 0 ? (double)g->beta * before[i * g->n + j]
+                                                   : 0;
+            for (int64_t p = 0; p < g->k; p++)
+                sum += (double)g->a[i * g->a_row + p * g->a_col] * g->b[p * g->b_row + j * g->b_col];
             assert_true(fabs(c[i * g->n + j] - (g->alpha * sum + start)) < 1e-6 * sqrt((double)g->k + 1) * 4);
         }
 }
 
-/* Around the edges of one and of several of the kernel's tiles, with k's blocks whole and broken, and a few shapes that the kernel's width has no part in. */
+/* Around the edges of one and of several of the kernel's tiles, with k's blocks whole and broken, and a few shapes that
+ * the kernel's width has no part in. */
 typedef struct shape {
     int64_t m, n, k;
 } shape;
 enum { SHAPES = 17 };
 
 static void shapes_for(int isa, shape *to) {
-    typedef void size_fn(int64_t *rows, int64_t *columns);
+    typedef void size_fn(int64_t * rows, int64_t * columns);
     static size_fn *const sizes[] = TPI_ISA_TABLE(tpi_gemm_kernel_size);
     int64_t h, w;
     sizes[isa](&h, &w);
-    const shape all[SHAPES] = {{h, w, 8}, {h + 1, w + 1, 9}, {h - 1, w - 1, 17}, {2 * h + 1, 2 * w + 1, 300}, {2 * h, 2 * w, TPI_GEMM_DEPTH}, {5 * h + 2, 3 * w - 1, 6},
-                               {h, w / 2, 3}, {1, w + w / 2, 20}, {TPI_GEMM_ROWS + 1, 5, 64}, {100, 70, 2 * TPI_GEMM_DEPTH + 1}, {5, 100, 31}, {2, 2, 1}, {30, 1, 7},
-                               {TPI_GEMM_ROWS, 4 * TPI_GEMM_WIDTH, 32}, {20, 1024, 20}, {40, 300, TPI_GEMM_SHALLOW}, {h, 8 * w, TPI_GEMM_SHALLOW + 1}};
+    const shape all[SHAPES] = {{h, w, 8},
+                               {h + 1, w + 1, 9},
+                               {h - 1, w - 1, 17},
+                               {2 * h + 1, 2 * w + 1, 300},
+                               {2 * h, 2 * w, TPI_GEMM_DEPTH},
+                               {5 * h + 2, 3 * w - 1, 6},
+                               {h, w / 2, 3},
+                               {1, w + w / 2, 20},
+                               {TPI_GEMM_ROWS + 1, 5, 64},
+                               {100, 70, 2 * TPI_GEMM_DEPTH + 1},
+                               {5, 100, 31},
+                               {2, 2, 1},
+                               {30, 1, 7},
+                               {TPI_GEMM_ROWS, 4 * TPI_GEMM_WIDTH, 32},
+                               {20, 1024, 20},
+                               {40, 300, TPI_GEMM_SHALLOW},
+                               {h, 8 * w, TPI_GEMM_SHALLOW + 1}};
     memcpy(to, all, sizeof all);
 }
 
@@ -104,23 +134,37 @@ static void bits_depend_on_row_and_column_alone(void **state) {
         }
 }
 
-/* The whole product, on the team, at this process's level: tiles beside each other share an a that was turned around, and b is packed once for tiles below each other. */
+/* The whole product, on the team, at this process's level: tiles beside each other share an a that was turned around,
+ * and b is packed once for tiles below each other. */
 static void operands_turned_around_give_the_same_bits(void **state) {
     (void)state;
-    static const shape shapes[] = {{512, 128, 768}, {129, 511, 700}, {97, 1030, 257}, {300, 300, 65}, {384, 64, 1024}, {64, 128, 64}, {32, 128, 128}, {128, 40, 100}};
+    static const shape shapes[] = {{512, 128, 768}, {129, 511, 700}, {97, 1030, 257}, {300, 300, 65},
+                                   {384, 64, 1024}, {64, 128, 64},   {32, 128, 128},  {128, 40, 100}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
-        float *left = malloc((size_t)(m * k) * sizeof *left), *right = malloc((size_t)(k * n) * sizeof *right), *turned = malloc((size_t)(m * k) * sizeof *turned);
-        float *across = malloc((size_t)(k * n) * sizeof *across), *first = malloc((size_t)(m * n) * sizeof *first), *other = malloc((size_t)(m * n) * sizeof *other);
+        float *left = malloc((size_t)(m * k) * sizeof *left), *right = malloc((size_t)(k * n) * sizeof *right),
+              *turned = malloc((size_t)(m * k) * sizeof *turned);
+        float *across = malloc((size_t)(k * n) * sizeof *across), *first = malloc((size_t)(m * n) * sizeof *first),
+              *other = malloc((size_t)(m * n) * sizeof *other);
         fill(left, m * k), fill(right, k * n);
         for (int64_t i = 0; i < m; i++)
             for (int64_t p = 0; p < k; p++) turned[p * m + i] = left[i * k + p];
         for (int64_t p = 0; p < k; p++)
             for (int64_t j = 0; j < n; j++) across[j * k + p] = right[p * n + j];
         for (int layout = 0; layout < 4; layout++) {
-            tpi_product product = {.dtype = TP_FLOAT32, .batches = 1, .m = m, .n = n, .k = k, .c = (char *)(layout ? other : first), .c_row = n, .alpha = tp_int(1), .beta = tp_int(0)};
-            product.a = layout & 1 ? (tpi_operand_matrix){(const char *)turned, 0, 1, m} : (tpi_operand_matrix){(const char *)left, 0, k, 1};
-            product.b = layout & 2 ? (tpi_operand_matrix){(const char *)across, 0, 1, k} : (tpi_operand_matrix){(const char *)right, 0, n, 1};
+            tpi_product product = {.dtype = TP_FLOAT32,
+                                   .batches = 1,
+                                   .m = m,
+                                   .n = n,
+                                   .k = k,
+                                   .c = (char *)(layout ? other : first),
+                                   .c_row = n,
+                                   .alpha = tp_int(1),
+                                   .beta = tp_int(0)};
+            product.a = layout & 1 ? (tpi_operand_matrix){(const char *)turned, 0, 1, m}
+                                   : (tpi_operand_matrix){(const char *)left, 0, k, 1};
+            product.b = layout & 2 ? (tpi_operand_matrix){(const char *)across, 0, 1, k}
+                                   : (tpi_operand_matrix){(const char *)right, 0, n, 1};
             tpi_gemm_multiply(&product);
             if (layout) assert_memory_equal(first, other, (size_t)(m * n) * sizeof *first);
         }

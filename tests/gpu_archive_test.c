@@ -1,5 +1,6 @@
-/* The archive of GPU programs compiled ahead: what is read is what was packed, for the architecture that fits best; a file that is broken is
- * as if it were not there. The archive is looked for once per process, so each case has a process of its own. */
+/* The archive of GPU programs compiled ahead: what is read is what was packed, for the architecture that fits best; a
+ * file that is broken is as if it were not there. The archive is looked for once per process, so each case has a
+ * process of its own. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,13 +19,18 @@ static const char *const archs[ARCHS] = {"sm_80", "sm_90", "compute_75"};
 
 static size_t code_of(int program, int arch, char *code) { /* PROGRAMS differ a little, as kernels do */
     int n = 0;
-    for (int i = 0; i < 100; i++) n += sprintf(code + n, "%s kernel %d: add %d, %d\n", archs[arch], program, i, i * program);
+    for (int i = 0; i < 100; i++)
+        n += sprintf(code + n, "%s kernel %d: add %d, %d\n", archs[arch], program, i, i * program);
     return (size_t)n;
 }
-static tpi_gpu_hash hash_of(int program) { return (tpi_gpu_hash){(uint64_t)(program / 2) * 1000, (uint64_t)program}; } /* sorted */
+static tpi_gpu_hash hash_of(int program) {
+    return (tpi_gpu_hash){(uint64_t)(program / 2) * 1000, (uint64_t)program};
+} /* sorted */
 
-static uint32_t deflated(const char *code, size_t bytes, const char *dictionary, size_t dictionary_bytes, unsigned char *out, size_t room) {
-    z_stream z = {.next_in = (unsigned char *)code, .avail_in = (unsigned)bytes, .next_out = out, .avail_out = (unsigned)room};
+static uint32_t deflated(const char *code, size_t bytes, const char *dictionary, size_t dictionary_bytes,
+                         unsigned char *out, size_t room) {
+    z_stream z = {
+        .next_in = (unsigned char *)code, .avail_in = (unsigned)bytes, .next_out = out, .avail_out = (unsigned)room};
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY), Z_OK);
     deflateSetDictionary(&z, (const unsigned char *)dictionary, (unsigned)dictionary_bytes);
     assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
@@ -37,7 +43,8 @@ static void write_archive(char *folder, size_t keep) {
     static char file[1 << 20], code[8192], dictionary[ARCHS][8192];
     tpi_archive_head head = {.dialect = "cuda", .archs = ARCHS, .programs = PROGRAMS};
     memcpy(head.magic, TPI_ARCHIVE_MAGIC, 8);
-    size_t step = tpi_archive_entry_bytes(ARCHS), index = sizeof head + ARCHS * sizeof(tpi_archive_arch), at = index + PROGRAMS * step;
+    size_t step = tpi_archive_entry_bytes(ARCHS), index = sizeof head + ARCHS * sizeof(tpi_archive_arch),
+           at = index + PROGRAMS * step;
     memcpy(file, &head, sizeof head);
     for (int a = 0; a < ARCHS; a++) {
         tpi_archive_arch arch = {.dictionary = at, .dictionary_bytes = code_of(7, a, dictionary[a])};
@@ -51,7 +58,8 @@ static void write_archive(char *folder, size_t keep) {
         for (int a = 0; a < ARCHS; a++) {
             size_t bytes = code_of(p, a, code);
             tpi_archive_code where = {at, 0, (uint32_t)bytes};
-            where.packed = deflated(code, bytes, dictionary[a], strlen(dictionary[a]), (unsigned char *)file + at, sizeof file - at);
+            where.packed = deflated(code, bytes, dictionary[a], strlen(dictionary[a]), (unsigned char *)file + at,
+                                    sizeof file - at);
             at += where.packed;
             memcpy(file + index + (size_t)p * step + sizeof hash + (size_t)a * sizeof where, &where, sizeof where);
         }
@@ -73,7 +81,8 @@ static void remove_archive(const char *folder) {
     unlink(path), rmdir(folder);
 }
 
-/* How many programs come back whole for a device, in a process of its own; `as` is the architecture that they should be of. */
+/* How many programs come back whole for a device, in a process of its own; `as` is the architecture that they should be
+ * of. */
 static int found_by(const char *device, int as, size_t keep) {
     char folder[] = "/tmp/taper-archive-XXXXXX", code[8192];
     write_archive(folder, keep);
@@ -126,6 +135,8 @@ static void families_run_their_elders_code(void **s) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_come_back), cmocka_unit_test(broken_files_are_not_there), cmocka_unit_test(families_run_their_elders_code)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_come_back),
+                                       cmocka_unit_test(broken_files_are_not_there),
+                                       cmocka_unit_test(families_run_their_elders_code)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Fourier transforms on GPUs: every dim, layout and kind must come out as on the CPU. By CUDA's library where there is a device; elsewhere all but the
- * library is tested: PoCL's driver gets a transform in place of one, which sums on the host. */
+/* Fourier transforms on GPUs: every dim, layout and kind must come out as on the CPU. By CUDA's library where there is
+ * a device; elsewhere all but the library is tested: PoCL's driver gets a transform in place of one, which sums on the
+ * host. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,31 +17,40 @@ static tp_device gpu = {TP_XPU, 0};
 static tpi_gpu_driver driver;
 static int served;
 
-static double part(const void *data, int64_t i, bool wide) { return wide ? ((const double *)data)[i] : ((const float *)data)[i]; }
+static double part(const void *data, int64_t i, bool wide) {
+    return wide ? ((const double *)data)[i] : ((const float *)data)[i];
+}
 static void put(void *data, int64_t i, bool wide, double v) {
-    if (wide) ((double *)data)[i] = v;
-    else ((float *)data)[i] = (float)v;
+    if (wide)
+        ((double *)data)[i] = v;
+    else
+        ((float *)data)[i] = (float)v;
 }
 
 static tpi_gpu_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    int64_t half = f->n / 2 + 1, from = f->kind == TPI_FFT_C2R ? half : f->n, to = f->kind == TPI_FFT_R2C ? half : f->n, size = f->wide ? 8 : 4;
+    int64_t half = f->n / 2 + 1, from = f->kind == TPI_FFT_C2R ? half : f->n, to = f->kind == TPI_FFT_R2C ? half : f->n,
+            size = f->wide ? 8 : 4;
     int64_t in = f->kind == TPI_FFT_R2C ? 1 : 2, out = f->kind == TPI_FFT_C2R ? 1 : 2;
     void *x = malloc((size_t)(f->lines * from * in * size)), *y = malloc((size_t)(f->lines * to * out * size));
-    assert_true(driver.copy(index, stream, x, f->x, (size_t)(f->lines * from * in * size), TPI_GPU_TO_HOST) && driver.stream_sync(index, stream));
+    assert_true(driver.copy(index, stream, x, f->x, (size_t)(f->lines * from * in * size), TPI_GPU_TO_HOST) &&
+                driver.stream_sync(index, stream));
     for (int64_t line = 0; line < f->lines; line++)
         for (int64_t k = 0; k < to; k++) {
             double re = 0, im = 0;
             for (int64_t i = 0; i < f->n; i++) {
                 int64_t at = i < from ? i : f->n - i; /* of half a spectrum: the other half is its conjugate */
-                double a = part(x, (line * from + at) * in, f->wide), b = in == 2 ? part(x, (line * from + at) * in + 1, f->wide) : 0;
-                double angle = 2 * M_PI * (double)(i * k % f->n) / (double)f->n * (f->kind == TPI_FFT_R2C || (f->kind == TPI_FFT_C2C && f->forward) ? -1 : 1);
+                double a = part(x, (line * from + at) * in, f->wide),
+                       b = in == 2 ? part(x, (line * from + at) * in + 1, f->wide) : 0;
+                double angle = 2 * M_PI * (double)(i * k % f->n) / (double)f->n *
+                               (f->kind == TPI_FFT_R2C || (f->kind == TPI_FFT_C2C && f->forward) ? -1 : 1);
                 if (i >= from) b = -b;
                 re += a * cos(angle) - b * sin(angle), im += a * sin(angle) + b * cos(angle);
             }
             put(y, (line * to + k) * out, f->wide, re);
             if (out == 2) put(y, (line * to + k) * out + 1, f->wide, im);
         }
-    assert_true(driver.copy(index, stream, f->y, y, (size_t)(f->lines * to * out * size), TPI_GPU_FROM_HOST) && driver.stream_sync(index, stream));
+    assert_true(driver.copy(index, stream, f->y, y, (size_t)(f->lines * to * out * size), TPI_GPU_FROM_HOST) &&
+                driver.stream_sync(index, stream));
     free(x), free(y);
     served++;
     return TPI_GPU_SERVED;
@@ -77,22 +87,25 @@ static void check(tp_tensor *here, tp_tensor *there) {
 static void dims_and_layouts(void **s) {
     (void)s;
     if (!driver.fft) {
-        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
+        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(),
+                      tpi_opencl_driver.missing());
         skip();
     }
     for (int wide = 0; wide < 2; wide++)
         for (int64_t dim = 0; dim < 3; dim++)
-            for (int turned = 0; turned < 2; turned++) TP_SCOPE {
-                tp_tensor *x = tp_randn(TP_INTS(4, 5, 6), .dtype = wide ? TP_FLOAT64 : TP_FLOAT32);
-                if (turned) x = tp_permute(x, TP_INTS(2, 0, 1));
-                tp_tensor *y = tp_to(x, .device = gpu);
-                check(tp_fft_fft(x, .dim = dim), tp_fft_fft(y, .dim = dim));
-                check(tp_fft_ifft(x, .dim = dim), tp_fft_ifft(y, .dim = dim));
-                check(tp_fft_rfft(x, .dim = dim), tp_fft_rfft(y, .dim = dim));
-                check(tp_fft_irfft(tp_fft_rfft(x, .dim = dim), .n = tp_size(x, dim), .dim = dim), tp_fft_irfft(tp_fft_rfft(y, .dim = dim), .n = tp_size(x, dim), .dim = dim));
-                check(tp_fft_fftn(x), tp_fft_fftn(y));
-                check(tp_fft_irfft2(tp_fft_rfft2(x)), tp_fft_irfft2(tp_fft_rfft2(y)));
-            }
+            for (int turned = 0; turned < 2; turned++)
+                TP_SCOPE {
+                    tp_tensor *x = tp_randn(TP_INTS(4, 5, 6), .dtype = wide ? TP_FLOAT64 : TP_FLOAT32);
+                    if (turned) x = tp_permute(x, TP_INTS(2, 0, 1));
+                    tp_tensor *y = tp_to(x, .device = gpu);
+                    check(tp_fft_fft(x, .dim = dim), tp_fft_fft(y, .dim = dim));
+                    check(tp_fft_ifft(x, .dim = dim), tp_fft_ifft(y, .dim = dim));
+                    check(tp_fft_rfft(x, .dim = dim), tp_fft_rfft(y, .dim = dim));
+                    check(tp_fft_irfft(tp_fft_rfft(x, .dim = dim), .n = tp_size(x, dim), .dim = dim),
+                          tp_fft_irfft(tp_fft_rfft(y, .dim = dim), .n = tp_size(x, dim), .dim = dim));
+                    check(tp_fft_fftn(x), tp_fft_fftn(y));
+                    check(tp_fft_irfft2(tp_fft_rfft2(x)), tp_fft_irfft2(tp_fft_rfft2(y)));
+                }
     assert_true(served > 100); /* the driver's, not the CPU's */
     assert_true(tp_ok());
 }

@@ -1,6 +1,7 @@
-/* Reductions, scans and matrix products of GPUs against the CPU's: shapes, strides, dtypes, columns that are cut, threads that work together, and the same
- * bits every time. On the OpenCL device that is found, PoCL at least; skipped where there is none. A CPU's compiler takes half a second for a kernel, so every
- * form is met once, and not in every dtype. */
+/* Reductions, scans and matrix products of GPUs against the CPU's: shapes, strides, dtypes, columns that are cut,
+ * threads that work together, and the same bits every time. On the OpenCL device that is found, PoCL at least; skipped
+ * where there is none. A CPU's compiler takes half a second for a kernel, so every form is met once, and not in every
+ * dtype. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,11 +22,13 @@ static const tp_device cpu = {TP_CPU, 0}, xpu = {TP_XPU, 0};
 /* ---- Tensors here and there ---- */
 static double value(const tp_tensor *t, int64_t i) {
     const char *p = t->data;
-    for (int d = t->ndim - 1; d >= 0; i /= t->shape[d], d--) p += i % t->shape[d] * t->strides[d] * (int64_t)tpi_itemsize(t);
+    for (int d = t->ndim - 1; d >= 0; i /= t->shape[d], d--)
+        p += i % t->shape[d] * t->strides[d] * (int64_t)tpi_itemsize(t);
     return tp_scalar_to_double(tpi_load_scalar(p, (tp_dtype)t->dtype));
 }
 
-static tp_tensor *noise(tp_ints shape, tp_dtype dtype) { /* whole numbers from -6 to 6 in quarters; 0 to 6 where there is no sign */
+static tp_tensor *noise(tp_ints shape,
+                        tp_dtype dtype) { /* whole numbers from -6 to 6 in quarters; 0 to 6 where there is no sign */
     tp_tensor *t = tpi_empty(shape, dtype, cpu);
     assert_non_null(t);
     bool whole = tpi_dtype_category[dtype] & (TPI_CAT_BOOL | TPI_CAT_INT);
@@ -66,7 +69,8 @@ static void assert_same(const char *name, tp_tensor *want, tp_tensor *got_there,
     for (int64_t i = 0; i < want->numel; i++) {
         double a = value(want, i), b = value(got, i);
         if (a != b && !(fabs(a - b) <= tolerance * (1 + fabs(a))) && !(isnan(a) && isnan(b)))
-            fail_msg("%s of shape %s: element %lld is %g, expected %g", name, tpi_shape_text(tpi_shape(want)), (long long)i, b, a);
+            fail_msg("%s of shape %s: element %lld is %g, expected %g", name, tpi_shape_text(tpi_shape(want)),
+                     (long long)i, b, a);
     }
     tpi_release(got), tpi_release(got_there), tpi_release(want);
 }
@@ -111,18 +115,19 @@ static void folds_of_every_shape(void **s) {
     (void)s;
     static const char *const names[] = {"sum", "max.dim"};
     for (int i = 0; i < 2; i++) {
-        check_fold(names[i], noise(TP_INTS(64, 40), TP_FLOAT32), TP_INTS(1));            /* rows, 16 bytes at a time */
-        check_fold(names[i], noise(TP_INTS(64, 41), TP_FLOAT32), TP_INTS(1));            /* rows that start anywhere */
-        check_fold(names[i], noise(TP_INTS(900, 40), TP_FLOAT32), TP_INTS(0));           /* columns, cut into pieces */
+        check_fold(names[i], noise(TP_INTS(64, 40), TP_FLOAT32), TP_INTS(1));  /* rows, 16 bytes at a time */
+        check_fold(names[i], noise(TP_INTS(64, 41), TP_FLOAT32), TP_INTS(1));  /* rows that start anywhere */
+        check_fold(names[i], noise(TP_INTS(900, 40), TP_FLOAT32), TP_INTS(0)); /* columns, cut into pieces */
         check_fold(names[i], noise(TP_INTS(3, 7), TP_FLOAT32), TP_INTS(0));
         check_fold(names[i], turned(noise(TP_INTS(64, 40), TP_FLOAT32)), TP_INTS(0));
-        check_fold(names[i], noise(TP_INTS(5, 6, 7), TP_FLOAT32), TP_INTS(1));           /* in the middle */
+        check_fold(names[i], noise(TP_INTS(5, 6, 7), TP_FLOAT32), TP_INTS(1)); /* in the middle */
     }
-    check_fold("sum", noise(TP_INTS(100003), TP_FLOAT32), tp_no_ints());                 /* one long column, in pieces */
+    check_fold("sum", noise(TP_INTS(100003), TP_FLOAT32), tp_no_ints()); /* one long column, in pieces */
     check_fold("sum", noise(tp_ints_view((int64_t[]){0}, 0), TP_FLOAT32), tp_no_ints());
     check_fold("sum", noise(TP_INTS(0, 3), TP_FLOAT32), TP_INTS(0));
-    check_fold("sum", turned(noise(TP_INTS(4, 9, 6), TP_FLOAT32)), TP_INTS(0, 2));       /* two dims apart */
-    tp_tensor *many = noise(TP_INTS(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2), TP_FLOAT32); /* dims, more than a kernel takes */
+    check_fold("sum", turned(noise(TP_INTS(4, 9, 6), TP_FLOAT32)), TP_INTS(0, 2)); /* two dims apart */
+    tp_tensor *many = noise(TP_INTS(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2),
+                            TP_FLOAT32); /* dims, more than a kernel takes */
     check_fold("sum", many, TP_INTS(0, 2, 4, 6, 8, 10, 12, 14, 16));
 }
 
@@ -151,7 +156,8 @@ static void threads_work_together(void **s) {
     check_fold("max.dim", noise(TP_INTS(64, 400), TP_FLOAT32), TP_INTS(1));
     check_fold("sum", noise(TP_INTS(900, 40), TP_FLOAT32), TP_INTS(0));
     check_scan("cumsum", noise(TP_INTS(3, 5003), TP_FLOAT32), 1);
-    check_scan("cumsum", noise(TP_INTS(2, 36004), TP_FLOAT32), 1); /* in one pass: more pieces than one row of cells, the last not full */
+    check_scan("cumsum", noise(TP_INTS(2, 36004), TP_FLOAT32),
+               1); /* in one pass: more pieces than one row of cells, the last not full */
     check_scan("cumsum", noise(TP_INTS(900, 40), TP_FLOAT32), 0);
     tpi_gpu_sharing_there = false;
 }
@@ -164,8 +170,10 @@ static void the_same_bits_every_time(void **s) {
     for (int run = 0; run < 5; run++) {
         assert_true(tpi_run_fold(fold_named("sum"), &sum, y, tp_no_ints(), false, TP_NO_DTYPE, NULL));
         tp_tensor *now = here(sum);
-        if (first) assert_memory_equal(first->data, now->data, sizeof(float));
-        else first = tpi_retain(now);
+        if (first)
+            assert_memory_equal(first->data, now->data, sizeof(float));
+        else
+            first = tpi_retain(now);
         tpi_release(now), tpi_release(sum);
     }
     tpi_release(first), tpi_release(x), tpi_release(y);
@@ -180,7 +188,8 @@ static void check_mm(tp_tensor *a, tp_tensor *b) {
 
 static void check_addmm(tp_tensor *c, tp_tensor *a, tp_tensor *b, double beta, double alpha) {
     tp_tensor *x = there(a), *y = there(b), *z = there(c);
-    assert_same("addmm", tpo_addmm(c, a, b, tp_float(beta), tp_float(alpha)), tpo_addmm(z, x, y, tp_float(beta), tp_float(alpha)), 1e-5);
+    assert_same("addmm", tpo_addmm(c, a, b, tp_float(beta), tp_float(alpha)),
+                tpo_addmm(z, x, y, tp_float(beta), tp_float(alpha)), 1e-5);
     tpi_release(a), tpi_release(b), tpi_release(c), tpi_release(x), tpi_release(y), tpi_release(z);
 }
 
@@ -189,8 +198,10 @@ static void products(void **s) {
     check_mm(noise(TP_INTS(33, 18), TP_FLOAT32), noise(TP_INTS(18, 21), TP_FLOAT32));
     check_mm(turned(noise(TP_INTS(18, 33), TP_FLOAT32)), turned(noise(TP_INTS(21, 18), TP_FLOAT32)));
     check_mm(noise(TP_INTS(5, 0), TP_FLOAT32), noise(TP_INTS(0, 3), TP_FLOAT32));
-    check_addmm(noise(TP_INTS(5, 20), TP_FLOAT32), noise(TP_INTS(5, 7), TP_FLOAT32), noise(TP_INTS(7, 20), TP_FLOAT32), 0.5, -2);
-    check_addmm(noise(TP_INTS(20), TP_FLOAT32), noise(TP_INTS(5, 7), TP_FLOAT32), noise(TP_INTS(7, 20), TP_FLOAT32), 1, 1);
+    check_addmm(noise(TP_INTS(5, 20), TP_FLOAT32), noise(TP_INTS(5, 7), TP_FLOAT32), noise(TP_INTS(7, 20), TP_FLOAT32),
+                0.5, -2);
+    check_addmm(noise(TP_INTS(20), TP_FLOAT32), noise(TP_INTS(5, 7), TP_FLOAT32), noise(TP_INTS(7, 20), TP_FLOAT32), 1,
+                1);
     check_mm(noise(TP_INTS(5, 18), TP_INT8), noise(TP_INTS(18, 20), TP_INT8));
     check_mm(noise(TP_INTS(5, 18), TP_BFLOAT16), noise(TP_INTS(18, 20), TP_BFLOAT16));
 }

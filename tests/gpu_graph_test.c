@@ -1,5 +1,6 @@
-/* Graphs of GPU work: memory of a capture is private, and random numbers go on from replay to replay as if the work had been called. CUDA's where there is a
- * device; elsewhere PoCL's driver gets a capture that keeps launches and launches them again. */
+/* Graphs of GPU work: memory of a capture is private, and random numbers go on from replay to replay as if the work had
+ * been called. CUDA's where there is a device; elsewhere PoCL's driver gets a capture that keeps launches and launches
+ * them again. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -25,8 +26,10 @@ typedef struct kept {
 static kept all[32];
 static int n;
 
-static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
-    if (!captured || stream != captured) return tpi_opencl_driver.launch(index, stream, function, grid, block, shared, nargs, args);
+static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3],
+                   const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
+    if (!captured || stream != captured)
+        return tpi_opencl_driver.launch(index, stream, function, grid, block, shared, nargs, args);
     assert_true(n < 32 && nargs <= 16);
     kept *k = &all[n++];
     *k = (kept){.function = function, .shared = shared, .nargs = nargs};
@@ -54,7 +57,9 @@ static int capturing(int index, tpi_gpu_stream *stream) { return (void)index, st
 static bool graph_launch(int index, tpi_gpu_graph *graph, tpi_gpu_stream *stream) {
     assert_ptr_equal(graph, all);
     for (int i = 0; i < n; i++)
-        if (!tpi_opencl_driver.launch(index, stream, all[i].function, all[i].grid, all[i].block, all[i].shared, all[i].nargs, all[i].args)) return false;
+        if (!tpi_opencl_driver.launch(index, stream, all[i].function, all[i].grid, all[i].block, all[i].shared,
+                                      all[i].nargs, all[i].args))
+            return false;
     return true;
 }
 static void graph_free(tpi_gpu_graph *graph) { (void)graph; }
@@ -68,7 +73,8 @@ static int take_place(void **s) {
     }
     if (tpi_opencl_driver.count() == 0) return 0;
     driver = tpi_opencl_driver;
-    driver.launch = launch, driver.capture_begin = capture_begin, driver.capture_end = capture_end, driver.capturing = capturing;
+    driver.launch = launch, driver.capture_begin = capture_begin, driver.capture_end = capture_end,
+    driver.capturing = capturing;
     driver.graph_launch = graph_launch, driver.graph_free = graph_free;
     tpi_gpu_put_driver(&driver);
     return 0;
@@ -76,7 +82,8 @@ static int take_place(void **s) {
 
 static void need_device(void) {
     if (driver.launch) return;
-    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
+    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(),
+                  tpi_opencl_driver.missing());
     skip();
 }
 static void must(bool fine) {
@@ -87,7 +94,9 @@ static tp_tensor *numbers(void) {
     must(t != NULL);
     return t;
 }
-static bool same(tp_tensor *a, tp_tensor *b) { return tp_equal(tp_to(a, .device = {TP_CPU, 0}), tp_to(b, .device = {TP_CPU, 0})); }
+static bool same(tp_tensor *a, tp_tensor *b) {
+    return tp_equal(tp_to(a, .device = {TP_CPU, 0}), tp_to(b, .device = {TP_CPU, 0}));
+}
 
 static void random_numbers_go_on(void **s) {
     (void)s;
@@ -142,7 +151,8 @@ static void memory_is_private(void **s) {
     assert_ptr_not_equal(inside, outside); /* and not without */
     tpi_gpu_free(gpu, outside, 5000);
     tp_gpu_graph *second = tp_gpu_graph_new();
-    must(tp_gpu_graph_begin(second, gpu, tp_gpu_graph_pool(graph), TP_CAPTURE_GLOBAL)); /* a graph that shares the pool */
+    must(tp_gpu_graph_begin(second, gpu, tp_gpu_graph_pool(graph),
+                            TP_CAPTURE_GLOBAL)); /* a graph that shares the pool */
     again = tpi_gpu_alloc(gpu, 5000);
     assert_ptr_equal(inside, again);
     tpi_gpu_free(gpu, again, 5000);

@@ -1,5 +1,6 @@
-/* Linear algebra on GPUs must come out as on the CPU: by CUDA's library where there is a device; elsewhere all but the library is tested, PoCL's driver gets
- * a solver in place of one, which is LAPACK on the host. Small matrices must not go there, nor by way of the host, and neither must sequences of labels. */
+/* Linear algebra on GPUs must come out as on the CPU: by CUDA's library where there is a device; elsewhere all but the
+ * library is tested, PoCL's driver gets a solver in place of one, which is LAPACK on the host. Small matrices must not
+ * go there, nor by way of the host, and neither must sequences of labels. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -38,7 +39,9 @@ static void pack(const tpi_gpu_solver *s, const char *values, const char *from, 
     size_t n = (size_t)s->n, size = tpi_dtype_bytes[s->dtype];
     for (size_t j = 0; j < n; j++) {
         double im = size == 4 ? ((const float *)values)[2 * j + 1] : ((const double *)values)[2 * j + 1];
-        for (size_t i = 0; i < n; i++) memcpy(to + (j * n + i) * size, from + ((im < 0 ? j - 1 : j) * n + i) * 2 * size + (im < 0 ? size : 0), size);
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + (j * n + i) * size, from + ((im < 0 ? j - 1 : j) * n + i) * 2 * size + (im < 0 ? size : 0),
+                   size);
     }
 }
 
@@ -100,15 +103,20 @@ static size_t elements_of_b(const tpi_gpu_solver *s) {
 static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     (void)index;
     assert_true(driver.stream_sync(0, stream));
-    size_t size = tpi_dtype_bytes[s->dtype], real = s->dtype == TP_FLOAT64 || s->dtype == TP_COMPLEX128 ? 8 : 4, least = (size_t)(s->m < s->n ? s->m : s->n);
-    size_t a_step = (size_t)(s->m * s->n) * size, b_step = elements_of_b(s) * size, c_step = (size_t)(s->n * s->n) * size;
+    size_t size = tpi_dtype_bytes[s->dtype], real = s->dtype == TP_FLOAT64 || s->dtype == TP_COMPLEX128 ? 8 : 4,
+           least = (size_t)(s->m < s->n ? s->m : s->n);
+    size_t a_step = (size_t)(s->m * s->n) * size, b_step = elements_of_b(s) * size,
+           c_step = (size_t)(s->n * s->n) * size;
     size_t batch = (size_t)s->batch, v_step = least * real * (s->what == TPI_SOLVER_EIG ? 2 : 1);
-    char *a = fetch(s->a, batch * a_step), *b = fetch(s->b, s->b ? batch * b_step : 0), *c = fetch(s->c, s->c ? batch * c_step : 0);
+    char *a = fetch(s->a, batch * a_step), *b = fetch(s->b, s->b ? batch * b_step : 0),
+         *c = fetch(s->c, s->c ? batch * c_step : 0);
     char *values = fetch(s->values, s->values ? batch * v_step : 0);
     int64_t *pivots = fetch(s->pivots, s->pivots ? batch * least * 8 : 0);
     int32_t *info = fetch(s->info, batch * 4);
-    for (size_t i = 0; i < batch; i++) one(s, a + i * a_step, b + i * b_step, c + i * c_step, values + i * v_step, pivots + i * least, info + i);
-    put_back(s->a, a, batch * a_step), put_back(s->b, b, batch * b_step), put_back(s->c, c, batch * c_step), put_back(s->values, values, batch * v_step);
+    for (size_t i = 0; i < batch; i++)
+        one(s, a + i * a_step, b + i * b_step, c + i * c_step, values + i * v_step, pivots + i * least, info + i);
+    put_back(s->a, a, batch * a_step), put_back(s->b, b, batch * b_step), put_back(s->c, c, batch * c_step),
+        put_back(s->values, values, batch * v_step);
     put_back(s->pivots, pivots, batch * least * 8), put_back(s->info, info, batch * 4);
     served++;
     return TPI_GPU_SERVED;
@@ -138,14 +146,16 @@ static tp_tensor *there(tp_tensor *t) { return tp_to(t, .device = gpu); }
 static void same(tp_tensor *a, tp_tensor *b, double tolerance) {
     if (!a || !b) fail_msg("%s", tp_error() ? tp_error() : "no result");
     assert_int_equal(tp_device_of(b).type, gpu.type);
-    if (!tp_allclose(a, tp_to(b, .device = cpu), .rtol = tolerance, .atol = tolerance)) fail_msg("%g away", tp_item(tp_max(tp_abs(tp_sub(a, tp_to(b, .device = cpu))))));
+    if (!tp_allclose(a, tp_to(b, .device = cpu), .rtol = tolerance, .atol = tolerance))
+        fail_msg("%g away", tp_item(tp_max(tp_abs(tp_sub(a, tp_to(b, .device = cpu))))));
 }
 
 static void large_matrices(tp_dtype dtype, tp_ints shape) {
     double tolerance = tp_dtype_size(dtype) / (tp_dtype_is_complex(dtype) ? 2 : 1) == 8 ? 1e-8 : 2e-3;
     TP_SCOPE {
         tp_tensor *x = tp_randn(shape, .dtype = dtype), *b = tp_randn(shape, .dtype = dtype);
-        tp_tensor *spd = tp_add(tp_matmul(x, tp_adjoint(x)), tp_mul(tp_eye(tp_size(x, -1), .dtype = dtype), 100)), *well = tp_add(x, tp_mul(tp_eye(tp_size(x, -1), .dtype = dtype), 40));
+        tp_tensor *spd = tp_add(tp_matmul(x, tp_adjoint(x)), tp_mul(tp_eye(tp_size(x, -1), .dtype = dtype), 100)),
+                  *well = tp_add(x, tp_mul(tp_eye(tp_size(x, -1), .dtype = dtype), 40));
         int before = served;
         same(tp_linalg_cholesky(spd), tp_linalg_cholesky(there(spd)), tolerance);
         same(tp_linalg_cholesky(spd, .upper = true), tp_linalg_cholesky(there(spd), .upper = true), tolerance);
@@ -154,12 +164,15 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         same(tp_linalg_eigvalsh(spd), tp_linalg_eigvalsh(there(spd)), 100 * tolerance);
         assert_int_equal(served - before, 7); /* inverse and solution: two steps each */
         tp_linalg_eigh_result e = tp_linalg_eigh(there(spd));
-        same(spd, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)), 100 * tolerance);
+        same(spd, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)),
+             100 * tolerance);
         before = served;
         tp_linalg_eig_result general = tp_linalg_eig(there(x));
         tp_tensor *phased = tp_to(there(x), .dtype = tp_dtype_of(general.eigenvalues));
-        same(tp_to(tp_matmul(phased, general.eigenvectors), .device = cpu), tp_mul(general.eigenvectors, tp_unsqueeze(general.eigenvalues, -2)), 10 * tolerance);
-        same(tp_ones_like(tp_real(tp_to(general.eigenvalues, .device = cpu))), tp_sqrt(tp_sum(tp_square(tp_abs(general.eigenvectors)), .dim = TP_INTS(-2))), tolerance);
+        same(tp_to(tp_matmul(phased, general.eigenvectors), .device = cpu),
+             tp_mul(general.eigenvectors, tp_unsqueeze(general.eigenvalues, -2)), 10 * tolerance);
+        same(tp_ones_like(tp_real(tp_to(general.eigenvalues, .device = cpu))),
+             tp_sqrt(tp_sum(tp_square(tp_abs(general.eigenvectors)), .dim = TP_INTS(-2))), tolerance);
         same(tp_to(general.eigenvalues, .device = cpu), tp_linalg_eigvals(there(x)), 10 * tolerance);
         assert_int_equal(served - before, 2);
         tp_linalg_svd_result u = tp_linalg_svd(there(x), .full_matrices = false);
@@ -170,7 +183,8 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         before = served;
         tp_linalg_qr_result q = tp_linalg_qr(x), r = tp_linalg_qr(there(x));
         same(q.Q, r.Q, 10 * tolerance), same(q.R, r.R, 10 * tolerance);
-        same(tp_linalg_lstsq(well, b, .driver = "gels").solution, tp_linalg_lstsq(there(well), there(b)).solution, tolerance);
+        same(tp_linalg_lstsq(well, b, .driver = "gels").solution, tp_linalg_lstsq(there(well), there(b)).solution,
+             tolerance);
         same(tp_linalg_slogdet(well).logabsdet, tp_linalg_slogdet(there(well)).logabsdet, tolerance);
         same(tp_linalg_svdvals(x), tp_linalg_svdvals(there(x)), tolerance);
         same(tp_linalg_pinv(well), tp_linalg_pinv(there(well)), tolerance);
@@ -181,7 +195,8 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
 /* By kernels of a block per matrix: nothing goes to the library or by way of the host. */
 static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, double tolerance) {
     TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(batch, m, n), .dtype = dtype), *b = tp_randn(TP_INTS(batch, m, 2), .dtype = dtype), *eye = tp_eye(n, .dtype = dtype);
+        tp_tensor *x = tp_randn(TP_INTS(batch, m, n), .dtype = dtype),
+                  *b = tp_randn(TP_INTS(batch, m, 2), .dtype = dtype), *eye = tp_eye(n, .dtype = dtype);
         tp_tensor *square = tp_add(tp_matmul(tp_adjoint(x), x), eye), *far = there(x), *far_square = there(square);
         int before = served;
         int64_t detours = tp_host_detours();
@@ -190,9 +205,13 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
             tp_linalg_qr_result q = tp_linalg_qr(x, .mode = name), r = tp_linalg_qr(far, .mode = name);
             same(q.R, r.R, tolerance), same(q.Q, r.Q, tolerance);
         }
-        same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance), same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance), same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
-        same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance), same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
-        tp_tensor *poor = tp_mul(tp_narrow(x, 1, 0, 1), tp_narrow(x, 2, 0, 1)); /* of rank one: the other vectors are what a basis lacks */
+        same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance),
+            same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance),
+            same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
+        same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance),
+            same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
+        tp_tensor *poor = tp_mul(tp_narrow(x, 1, 0, 1),
+                                 tp_narrow(x, 2, 0, 1)); /* of rank one: the other vectors are what a basis lacks */
         for (int form = 0; form < 6; form++) {
             tp_tensor *seen = form % 3 == 1 ? tp_adjoint(x) : form % 3 ? poor : x, *unit[2];
             tp_linalg_svd_result f = tp_linalg_svd(there(seen), .full_matrices = form > 2);
@@ -200,32 +219,43 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
             unit[0] = f.U, unit[1] = tp_adjoint(f.Vh);
             for (int side = 0; side < 2; side++) {
                 int64_t columns = tp_size(unit[side], -1);
-                same(tp_expand(tp_eye(columns, .dtype = dtype), TP_INTS(batch, columns, columns)), tp_matmul(tp_adjoint(unit[side]), unit[side]), tolerance);
+                same(tp_expand(tp_eye(columns, .dtype = dtype), TP_INTS(batch, columns, columns)),
+                     tp_matmul(tp_adjoint(unit[side]), unit[side]), tolerance);
             }
             int64_t k = tp_size(f.S, -1);
-            same(seen, tp_matmul(tp_mul(tp_narrow(f.U, 2, 0, k), tp_unsqueeze(f.S, -2)), tp_narrow(f.Vh, 1, 0, k)), tolerance);
+            same(seen, tp_matmul(tp_mul(tp_narrow(f.U, 2, 0, k), tp_unsqueeze(f.S, -2)), tp_narrow(f.Vh, 1, 0, k)),
+                 tolerance);
         }
         if (tp_dtype_is_complex(dtype)) { /* imaginary parts on the diagonal are not read */
             tp_tensor *ones = tp_real(eye), *odd = tp_add(square, tp_complex(ones, ones)), *far_odd = there(odd);
-            same(tp_linalg_pinv(odd, .hermitian = true), tp_linalg_pinv(far_odd, .hermitian = true), tolerance), same(tp_linalg_eigvalsh(odd), tp_linalg_eigvalsh(far_odd), tolerance);
+            same(tp_linalg_pinv(odd, .hermitian = true), tp_linalg_pinv(far_odd, .hermitian = true), tolerance),
+                same(tp_linalg_eigvalsh(odd), tp_linalg_eigvalsh(far_odd), tolerance);
         }
         tp_linalg_lstsq_result fit = tp_linalg_lstsq(x, b, .driver = "gels"), far_fit = tp_linalg_lstsq(far, there(b));
         same(fit.solution, far_fit.solution, tolerance), same(fit.residuals, far_fit.residuals, tolerance);
-        same(tp_linalg_det(tp_mul(square, 0.5)), tp_linalg_det(tp_mul(far_square, 0.5)), tolerance), same(tp_linalg_slogdet(square).logabsdet, tp_linalg_slogdet(far_square).logabsdet, tolerance);
+        same(tp_linalg_det(tp_mul(square, 0.5)), tp_linalg_det(tp_mul(far_square, 0.5)), tolerance),
+            same(tp_linalg_slogdet(square).logabsdet, tp_linalg_slogdet(far_square).logabsdet, tolerance);
         same(tp_linalg_slogdet(square).sign, tp_linalg_slogdet(far_square).sign, tolerance);
-        same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance), same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
-        same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance), same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
-        for (int upper = 0; upper < 2; upper++) { /* of a matrix whose values have both signs, and some of which are the same; the other triangle is not read */
+        same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance),
+            same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
+        same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance),
+            same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
+        for (int upper = 0; upper < 2; upper++) { /* of a matrix whose values have both signs, and some of which are the
+                                                     same; the other triangle is not read */
             const char *UPLO = upper ? "U" : "L";
-            tp_tensor *both = tp_sub(square, tp_mul(eye, 0.5 * (double)n + 1)), *part = upper ? tp_triu(both) : tp_tril(both), *far_part = there(part);
+            tp_tensor *both = tp_sub(square, tp_mul(eye, 0.5 * (double)n + 1)),
+                      *part = upper ? tp_triu(both) : tp_tril(both), *far_part = there(part);
             same(tp_linalg_eigvalsh(part, .UPLO = UPLO), tp_linalg_eigvalsh(far_part, .UPLO = UPLO), tolerance);
             tp_linalg_eigh_result e = tp_linalg_eigh(far_part, .UPLO = UPLO);
-            same(both, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)), tolerance);
-            same(tp_expand(eye, TP_INTS(batch, n, n)), tp_matmul(tp_adjoint(e.eigenvectors), e.eigenvectors), tolerance);
+            same(both, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)),
+                 tolerance);
+            same(tp_expand(eye, TP_INTS(batch, n, n)), tp_matmul(tp_adjoint(e.eigenvectors), e.eigenvectors),
+                 tolerance);
         }
         tp_tensor *ones = tp_expand(eye, TP_INTS(batch, n, n));
         same(tp_linalg_eigvalsh(ones), tp_linalg_eigvalsh(there(ones)), 0);
-        tp_tensor *small = tp_mul(tp_mul(square, tp_reshape(tp_to(tp_arange(tp_int(batch)), .dtype = dtype), TP_INTS(-1, 1, 1))), -0.1);
+        tp_tensor *small = tp_mul(
+            tp_mul(square, tp_reshape(tp_to(tp_arange(tp_int(batch)), .dtype = dtype), TP_INTS(-1, 1, 1))), -0.1);
         same(tp_linalg_matrix_exp(small), tp_linalg_matrix_exp(there(small)), tolerance);
         assert_int_equal(tp_host_detours(), detours), assert_int_equal(served, before);
     }
@@ -234,7 +264,8 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
 static void small_ones_stay_on_the_device(void **s) {
     (void)s;
     if (!driver.solver) skip();
-    small_matrices(TP_FLOAT32, 3, 7, 4, 2e-4), small_matrices(TP_FLOAT64, 66, 65, 64, 1e-8), small_matrices(TP_COMPLEX64, 4, 5, 5, 5e-3), small_matrices(TP_COMPLEX128, 2, 40, 31, 1e-8);
+    small_matrices(TP_FLOAT32, 3, 7, 4, 2e-4), small_matrices(TP_FLOAT64, 66, 65, 64, 1e-8),
+        small_matrices(TP_COMPLEX64, 4, 5, 5, 5e-3), small_matrices(TP_COMPLEX128, 2, 40, 31, 1e-8);
     tpi_gpu_sharing_there = true; /* a block's threads together, as on a GPU */
     small_matrices(TP_FLOAT64, 2, 40, 33, 1e-8), small_matrices(TP_COMPLEX64, 3, 9, 6, 5e-3);
     tpi_gpu_sharing_there = false;
@@ -244,32 +275,43 @@ static void small_ones_stay_on_the_device(void **s) {
 static void sequences_of_labels(void **s) {
     (void)s;
     if (!driver.solver) skip();
-    for (int together = 0; together < 2; together++) TP_SCOPE {
-        tpi_gpu_sharing_there = together;
-        tp_tensor *x = tp_log_softmax(tp_randn(TP_INTS(12, 4, 6), .dtype = TP_FLOAT64), 2), *labels = tp_from_data((const int64_t[]){1, 1, 2, 0, 5, 4, 3, 3, 3, 2, 2, 2, 1, 2, 3, 4}, TP_INT64, TP_INTS(4, 4));
-        const int64_t steps[] = {12, 9, 4, 0}, lengths[] = {3, 4, 4, 0};
-        int64_t detours = tp_host_detours();
-        for (int zero = 0; zero < 2; zero++) {
-            tp_tensor *here = tp_detach(x), *far = there(x), *again = there(x);
-            tp_set_requires_grad(here, true), tp_set_requires_grad(far, true), tp_set_requires_grad(again, true);
-            tp_tensor *a = tp_ctc_loss_IntList(here, labels, tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
-            tp_tensor *b = tp_ctc_loss_IntList(far, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
-            tp_tensor *c = tp_ctc_loss_IntList(again, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
-            same(a, b, 1e-12);
-            assert_true(tp_backward(tp_sum(a)) && tp_backward(tp_sum(b)) && tp_backward(tp_sum(c)));
-            if (zero) same(tp_grad(here), tp_grad(far), 1e-12);
-            else same(tp_narrow(tp_grad(here), 1, 0, 2), tp_narrow(tp_grad(far), 1, 0, 2), 1e-12); /* the third loss is infinite */
-            assert_true(tp_equal(tp_nan_to_num(tp_grad(far)), tp_nan_to_num(tp_grad(again))));
+    for (int together = 0; together < 2; together++)
+        TP_SCOPE {
+            tpi_gpu_sharing_there = together;
+            tp_tensor *x = tp_log_softmax(tp_randn(TP_INTS(12, 4, 6), .dtype = TP_FLOAT64), 2),
+                      *labels = tp_from_data((const int64_t[]){1, 1, 2, 0, 5, 4, 3, 3, 3, 2, 2, 2, 1, 2, 3, 4},
+                                             TP_INT64, TP_INTS(4, 4));
+            const int64_t steps[] = {12, 9, 4, 0}, lengths[] = {3, 4, 4, 0};
+            int64_t detours = tp_host_detours();
+            for (int zero = 0; zero < 2; zero++) {
+                tp_tensor *here = tp_detach(x), *far = there(x), *again = there(x);
+                tp_set_requires_grad(here, true), tp_set_requires_grad(far, true), tp_set_requires_grad(again, true);
+                tp_tensor *a = tp_ctc_loss_IntList(here, labels, tp_ints_view(steps, 4), tp_ints_view(lengths, 4),
+                                                   .blank = 5, .reduction = "none", .zero_infinity = zero);
+                tp_tensor *b = tp_ctc_loss_IntList(far, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4),
+                                                   .blank = 5, .reduction = "none", .zero_infinity = zero);
+                tp_tensor *c =
+                    tp_ctc_loss_IntList(again, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4),
+                                        .blank = 5, .reduction = "none", .zero_infinity = zero);
+                same(a, b, 1e-12);
+                assert_true(tp_backward(tp_sum(a)) && tp_backward(tp_sum(b)) && tp_backward(tp_sum(c)));
+                if (zero)
+                    same(tp_grad(here), tp_grad(far), 1e-12);
+                else
+                    same(tp_narrow(tp_grad(here), 1, 0, 2), tp_narrow(tp_grad(far), 1, 0, 2),
+                         1e-12); /* the third loss is infinite */
+                assert_true(tp_equal(tp_nan_to_num(tp_grad(far)), tp_nan_to_num(tp_grad(again))));
+            }
+            assert_int_equal(tp_host_detours(), detours);
         }
-        assert_int_equal(tp_host_detours(), detours);
-    }
     tpi_gpu_sharing_there = false;
 }
 
 static void what_comes_out_is_right(void **s) {
     (void)s;
     if (!driver.solver) {
-        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
+        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(),
+                      tpi_opencl_driver.missing());
         skip();
     }
     large_matrices(TP_FLOAT32, TP_INTS(70, 70));
@@ -300,7 +342,8 @@ static void what_is_wrong_the_cpu_says(void **s) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_comes_out_is_right), cmocka_unit_test(what_is_wrong_the_cpu_says), cmocka_unit_test(small_ones_stay_on_the_device),
-                                       cmocka_unit_test(sequences_of_labels)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_out_is_right), cmocka_unit_test(what_is_wrong_the_cpu_says),
+        cmocka_unit_test(small_ones_stay_on_the_device), cmocka_unit_test(sequences_of_labels)};
     return cmocka_run_group_tests(tests, take_place, NULL);
 }

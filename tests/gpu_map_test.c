@@ -1,5 +1,6 @@
-/* Pointwise kernels, copies and fills on a device (PoCL's counts) against the CPU, bit by bit, over the forms that kernels are written for:
- * contiguous with and without a rest, off alignment, broadcast, strided, of mixed dtypes, turned over, and with numbers by value. */
+/* Pointwise kernels, copies and fills on a device (PoCL's counts) against the CPU, bit by bit, over the forms that
+ * kernels are written for: contiguous with and without a rest, off alignment, broadcast, strided, of mixed dtypes,
+ * turned over, and with numbers by value. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 
 static tp_device device = {TP_XPU, 0};
 
-/* ---- Tensors here and there ------------------------------------------------------------------------------------------------- */
+/* ---- Tensors here and there
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Eighths between -6.25 and 6.25, which every floating dtype holds; whole numbers for integers. */
 static tp_tensor *numbers(tp_dtype dtype, tp_ints shape) {
@@ -23,12 +25,15 @@ static tp_tensor *numbers(tp_dtype dtype, tp_ints shape) {
     assert_non_null(t);
     for (int64_t i = 0; i < t->numel; i++) {
         int64_t k = (i * 37 + 11) % 101 - 50;
-        tp_scalar value = tp_dtype_is_complex(dtype) ? tp_cplx((double)k / 8, (double)(k % 7) / 4) : tp_dtype_is_floating(dtype) ? tp_float((double)k / 8) : tp_int(dtype == TP_UINT8 ? k + 50 : k);
+        tp_scalar value = tp_dtype_is_complex(dtype)    ? tp_cplx((double)k / 8, (double)(k % 7) / 4)
+                          : tp_dtype_is_floating(dtype) ? tp_float((double)k / 8)
+                                                        : tp_int(dtype == TP_UINT8 ? k + 50 : k);
         tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), dtype, value);
     }
     return t;
 }
-#define NUMBERS(dtype, ...) numbers(dtype, (tp_ints){(int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
+#define NUMBERS(dtype, ...) \
+    numbers(dtype, (tp_ints){(int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
 
 /* The same tensor on the device: its whole storage travels, so that it lies there as it does here. */
 static tp_tensor *there(const tp_tensor *t) {
@@ -54,7 +59,8 @@ static tp_tensor *view(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t off
 }
 #define SIZES(...) ((tp_ints){(int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
 
-/* ---- Comparing -------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing
+ * -------------------------------------------------------------------------------------------------------------- */
 typedef tp_tensor *(*binary)(tp_tensor *, tp_tensor *);
 static tp_tensor *plus(tp_tensor *x, tp_tensor *y) { return tp_add(x, y); }
 static tp_tensor *times(tp_tensor *x, tp_tensor *y) { return tp_mul(x, y); }
@@ -74,16 +80,19 @@ static void check_binary(const char *what, binary op, tp_tensor *x, tp_tensor *y
 static void contiguous_of_all_lengths(void **state) {
     (void)state;
     static const int64_t lengths[] = {1, 3, 4, 7, 2047, 2048, 4099};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) check_binary("float32", plus, NUMBERS(TP_FLOAT32, lengths[i]), NUMBERS(TP_FLOAT32, lengths[i]));
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        check_binary("float32", plus, NUMBERS(TP_FLOAT32, lengths[i]), NUMBERS(TP_FLOAT32, lengths[i]));
     static const tp_dtype dtypes[] = {TP_BOOL, TP_UINT8, TP_INT64, TP_FLOAT16, TP_BFLOAT16, TP_FLOAT64, TP_COMPLEX64};
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) check_binary(tp_dtype_name(dtypes[i]), times, NUMBERS(dtypes[i], 1037), NUMBERS(dtypes[i], 1037));
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        check_binary(tp_dtype_name(dtypes[i]), times, NUMBERS(dtypes[i], 1037), NUMBERS(dtypes[i], 1037));
     check_binary("a bool result", less, NUMBERS(TP_FLOAT32, 515), NUMBERS(TP_FLOAT32, 515));
 }
 
 static void off_alignment(void **state) {
     (void)state;
     for (int64_t offset = 1; offset < 4; offset++)
-        check_binary("offset", plus, view(NUMBERS(TP_FLOAT32, 1100), SIZES(1000), SIZES(1), offset), view(NUMBERS(TP_FLOAT32, 1100), SIZES(1000), SIZES(1), 2));
+        check_binary("offset", plus, view(NUMBERS(TP_FLOAT32, 1100), SIZES(1000), SIZES(1), offset),
+                     view(NUMBERS(TP_FLOAT32, 1100), SIZES(1000), SIZES(1), 2));
 }
 
 static void broadcast(void **state) {
@@ -97,13 +106,19 @@ static void broadcast(void **state) {
 
 static void strided(void **state) {
     (void)state;
-    check_binary("every other", plus, view(NUMBERS(TP_FLOAT32, 2000), SIZES(1000), SIZES(2), 1), NUMBERS(TP_FLOAT32, 1000));
-    check_binary("permuted", plus, view(NUMBERS(TP_FLOAT32, 2, 3, 5, 8), SIZES(2, 5, 8, 3), SIZES(120, 8, 1, 40), 0), NUMBERS(TP_FLOAT32, 2, 5, 8, 3));
-    check_binary("both turned", times, view(NUMBERS(TP_FLOAT32, 70, 30), SIZES(30, 70), SIZES(1, 30), 0), NUMBERS(TP_FLOAT32, 30, 70));
-    check_binary("turned and large", plus, view(NUMBERS(TP_FLOAT32, 300, 260), SIZES(260, 300), SIZES(1, 260), 0), NUMBERS(TP_FLOAT32, 260, 300));
+    check_binary("every other", plus, view(NUMBERS(TP_FLOAT32, 2000), SIZES(1000), SIZES(2), 1),
+                 NUMBERS(TP_FLOAT32, 1000));
+    check_binary("permuted", plus, view(NUMBERS(TP_FLOAT32, 2, 3, 5, 8), SIZES(2, 5, 8, 3), SIZES(120, 8, 1, 40), 0),
+                 NUMBERS(TP_FLOAT32, 2, 5, 8, 3));
+    check_binary("both turned", times, view(NUMBERS(TP_FLOAT32, 70, 30), SIZES(30, 70), SIZES(1, 30), 0),
+                 NUMBERS(TP_FLOAT32, 30, 70));
+    check_binary("turned and large", plus, view(NUMBERS(TP_FLOAT32, 300, 260), SIZES(260, 300), SIZES(1, 260), 0),
+                 NUMBERS(TP_FLOAT32, 260, 300));
     int64_t twos[12], steps[12];
-    for (int d = 0; d < 12; d++) twos[d] = 2, steps[d] = (int64_t)1 << (d * 5 % 12); /* a permutation in which no two dims merge */
-    check_binary("twelve dims", plus, view(NUMBERS(TP_FLOAT32, 4096), (tp_ints){twos, 12}, (tp_ints){steps, 12}, 0), numbers(TP_FLOAT32, (tp_ints){twos, 12}));
+    for (int d = 0; d < 12; d++)
+        twos[d] = 2, steps[d] = (int64_t)1 << (d * 5 % 12); /* a permutation in which no two dims merge */
+    check_binary("twelve dims", plus, view(NUMBERS(TP_FLOAT32, 4096), (tp_ints){twos, 12}, (tp_ints){steps, 12}, 0),
+                 numbers(TP_FLOAT32, (tp_ints){twos, 12}));
 }
 
 static void mixed_dtypes(void **state) {
@@ -117,7 +132,8 @@ static void mixed_dtypes(void **state) {
 static tp_tensor *with_numbers(tp_tensor *x) {
     tp_tensor *result = NULL;
     TP_SCOPE {
-        result = tp_keep(tp_clamp(tp_mul(tp_add(x, 1.5, .alpha = tp_int(2)), 3), .min = tp_int(-4), .max = tp_float(7.5)));
+        result =
+            tp_keep(tp_clamp(tp_mul(tp_add(x, 1.5, .alpha = tp_int(2)), 3), .min = tp_int(-4), .max = tp_float(7.5)));
     }
     return result;
 }
@@ -129,7 +145,8 @@ static void numbers_and_places(void **state) {
     assert_true(want && got);
     tp_tensor *back = here(got);
     assert_true(same_bits(back, want));
-    tp_tensor *one = tp_scalar_tensor_of(tp_float(0.5), TP_FLOAT64), *w = tp_add_(x, one), *g = tp_add_(gx, one), *again = here(gx);
+    tp_tensor *one = tp_scalar_tensor_of(tp_float(0.5), TP_FLOAT64), *w = tp_add_(x, one), *g = tp_add_(gx, one),
+              *again = here(gx);
     assert_true(w == x && g == gx && same_bits(again, x)); /* a zero-dimensional tensor of the host is a number */
     tp_tensor *all[] = {x, gx, want, got, back, one, again};
     for (int i = 0; i < 7; i++) tp_release(all[i]);
@@ -148,15 +165,20 @@ static void refuses_tensors_of_the_host(void **state) {
 /* Tensors that need 64-bit offsets are too large for a test: their kernel, over small ones. */
 static void offsets_of_64_bits(void **state) {
     (void)state;
-    const tpi_gpu_form form = {2, 3, 4, false, true, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {TPI_WAY_ALONG, TPI_WAY_ALONG, TPI_WAY_SAME}};
-    const tpi_gpu_map_text text = {.form = &form, .source = "INLINE float op_element(const float x, const float y, const params_t param) { return x + y; }\n",
-                                   .type = {TPI_F32, TPI_F32, TPI_F32}};
+    const tpi_gpu_form form = {
+        2, 3, 4, false, true, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {TPI_WAY_ALONG, TPI_WAY_ALONG, TPI_WAY_SAME}};
+    const tpi_gpu_map_text text = {
+        .form = &form,
+        .source = "INLINE float op_element(const float x, const float y, const params_t param) { return x + y; }\n",
+        .type = {TPI_F32, TPI_F32, TPI_F32}};
     tpi_gpu_function *kernel = tpi_gpu_program(device, "wide", "entry", tpi_gpu_put_map, &text);
     if (!kernel) fail_msg("%s", tp_error());
-    tp_tensor *x = NUMBERS(TP_FLOAT32, 6, 40), *y = NUMBERS(TP_FLOAT32, 6, 1), *want = plus(x, y), *gx = there(x), *gy = there(y), *got = there(x);
+    tp_tensor *x = NUMBERS(TP_FLOAT32, 6, 40), *y = NUMBERS(TP_FLOAT32, 6, 1), *want = plus(x, y), *gx = there(x),
+              *gy = there(y), *got = there(x);
     const int64_t groups = 60, layout[] = {10, 16, 160, 16, 160, 0, 4};
     const tpi_param none = {.i64 = 0};
-    tpi_gpu_arg args[] = {TPI_GPU_PTR(got->data), TPI_GPU_PTR(gx->data), TPI_GPU_PTR(gy->data), TPI_GPU_VAL(groups), TPI_GPU_VAL(layout), TPI_GPU_VAL(none)};
+    tpi_gpu_arg args[] = {TPI_GPU_PTR(got->data), TPI_GPU_PTR(gx->data), TPI_GPU_PTR(gy->data),
+                          TPI_GPU_VAL(groups),    TPI_GPU_VAL(layout),   TPI_GPU_VAL(none)};
     assert_true(tpi_gpu_launch(device, kernel, 1, tpi_gpu_map_threads(&form), 0, 6, args));
     tp_tensor *back = here(got);
     if (!same_bits(back, want)) fail_msg("%s", difference());
@@ -164,11 +186,13 @@ static void offsets_of_64_bits(void **state) {
     for (int i = 0; i < 7; i++) tp_release(all[i]);
 }
 
-/* ---- Copies and fills ------------------------------------------------------------------------------------------------------- */
+/* ---- Copies and fills
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Gives x up: copies it into a contiguous tensor of the dtype, here and there. */
 static void check_copy(const char *what, tp_tensor *x, tp_dtype dtype) {
-    tp_tensor *gx = there(x), *want = tpi_empty(tpi_shape(x), dtype, (tp_device){TP_CPU, 0}), *got = tpi_empty(tpi_shape(x), dtype, device);
+    tp_tensor *gx = there(x), *want = tpi_empty(tpi_shape(x), dtype, (tp_device){TP_CPU, 0}),
+              *got = tpi_empty(tpi_shape(x), dtype, device);
     if (!want || !got || !tpi_copy_data(want, x) || !tpi_copy_data(got, gx)) fail_msg("%s: %s", what, tp_error());
     tp_tensor *back = here(got);
     if (!same_bits(back, want)) fail_msg("%s to %s: %s", what, tp_dtype_name(dtype), difference());
@@ -194,8 +218,10 @@ static void turned_over(void **state) {
         check_copy("aligned", view(NUMBERS(words[i], 160, 96), SIZES(96, 160), SIZES(1, 96), 0), words[i]);
         check_copy("at odd sizes", view(NUMBERS(words[i], 77, 131), SIZES(131, 77), SIZES(1, 131), 0), words[i]);
     }
-    check_copy("three dims", view(NUMBERS(TP_FLOAT32, 3, 40, 68), SIZES(3, 68, 40), SIZES(40 * 68, 1, 68), 0), TP_FLOAT32);
-    check_copy("rows and columns about others", view(NUMBERS(TP_FLOAT32, 20, 5, 36, 2), SIZES(2, 36, 5, 20), SIZES(1, 2, 72, 360), 0), TP_FLOAT32);
+    check_copy("three dims", view(NUMBERS(TP_FLOAT32, 3, 40, 68), SIZES(3, 68, 40), SIZES(40 * 68, 1, 68), 0),
+               TP_FLOAT32);
+    check_copy("rows and columns about others",
+               view(NUMBERS(TP_FLOAT32, 20, 5, 36, 2), SIZES(2, 36, 5, 20), SIZES(1, 2, 72, 360), 0), TP_FLOAT32);
     check_copy("converted", view(NUMBERS(TP_FLOAT32, 50, 90), SIZES(90, 50), SIZES(1, 90), 0), TP_BFLOAT16);
     check_copy("off alignment", view(NUMBERS(TP_FLOAT32, 4000), SIZES(60, 64), SIZES(1, 60), 1), TP_FLOAT32);
 }
@@ -203,8 +229,12 @@ static void turned_over(void **state) {
 static void fills(void **state) {
     (void)state;
     for (tp_dtype d = TP_BOOL; d <= TP_BCOMPLEX32; d++) {
-        tp_tensor *want = NUMBERS(d, 6, 35), *got = there(want), *w = view(tp_retain(want), SIZES(6, 7), SIZES(35, 5), 3), *g = view(tp_retain(got), SIZES(6, 7), SIZES(35, 5), 3);
-        tp_scalar value = tp_dtype_is_complex(d) ? tp_cplx(-2.5, 1) : tp_dtype_is_floating(d) ? tp_float(-2.5) : tp_int(d == TP_BOOL ? 1 : 100);
+        tp_tensor *want = NUMBERS(d, 6, 35), *got = there(want),
+                  *w = view(tp_retain(want), SIZES(6, 7), SIZES(35, 5), 3),
+                  *g = view(tp_retain(got), SIZES(6, 7), SIZES(35, 5), 3);
+        tp_scalar value = tp_dtype_is_complex(d)    ? tp_cplx(-2.5, 1)
+                          : tp_dtype_is_floating(d) ? tp_float(-2.5)
+                                                    : tp_int(d == TP_BOOL ? 1 : 100);
         assert_true(tpi_fill_data(w, value) && tpi_fill_data(g, value));
         tp_tensor *back = here(got);
         if (!same_bits(back, want)) fail_msg("%s: %s", tp_dtype_name(d), difference());
@@ -216,15 +246,21 @@ static void fills(void **state) {
 int main(void) {
     setenv("TAPER_XPU_DEVICES", "all", 0); /* processors too */
     if (!tp_device_count(TP_XPU)) {
-        fprintf(stderr, "SKIPPED: there is no OpenCL device here: %s\n", tp_error() ? tp_error() : "PoCL's packages give one");
+        fprintf(stderr, "SKIPPED: there is no OpenCL device here: %s\n",
+                tp_error() ? tp_error() : "PoCL's packages give one");
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contiguous_of_all_lengths), cmocka_unit_test(off_alignment),
-        cmocka_unit_test(broadcast),                 cmocka_unit_test(strided),
-        cmocka_unit_test(mixed_dtypes),              cmocka_unit_test(numbers_and_places),
-        cmocka_unit_test(refuses_tensors_of_the_host), cmocka_unit_test(conversions),
-        cmocka_unit_test(turned_over),               cmocka_unit_test(fills),
+        cmocka_unit_test(contiguous_of_all_lengths),
+        cmocka_unit_test(off_alignment),
+        cmocka_unit_test(broadcast),
+        cmocka_unit_test(strided),
+        cmocka_unit_test(mixed_dtypes),
+        cmocka_unit_test(numbers_and_places),
+        cmocka_unit_test(refuses_tensors_of_the_host),
+        cmocka_unit_test(conversions),
+        cmocka_unit_test(turned_over),
+        cmocka_unit_test(fills),
         cmocka_unit_test(offsets_of_64_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

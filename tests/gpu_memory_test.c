@@ -1,5 +1,5 @@
-/* The GPU's caching allocator, streams, marks and pinned memory on whichever device is there (PoCL's counts), through the public header.
- * Skipped, and said so, where there is none. */
+/* The GPU's caching allocator, streams, marks and pinned memory on whichever device is there (PoCL's counts), through
+ * the public header. Skipped, and said so, where there is none. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,15 +18,18 @@ static tp_device gpu;
 static int find_device(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
-    if (tp_gpu_count(TP_CUDA)) gpu = (tp_device){TP_CUDA, 0};
-    else if (tp_gpu_count(TP_XPU)) gpu = (tp_device){TP_XPU, 0};
+    if (tp_gpu_count(TP_CUDA))
+        gpu = (tp_device){TP_CUDA, 0};
+    else if (tp_gpu_count(TP_XPU))
+        gpu = (tp_device){TP_XPU, 0};
     assert_true(tp_ok()); /* a count is never an error */
     return 0;
 }
 
 static void need_device(void) {
     if (gpu.type) return;
-    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tp_gpu_missing(TP_CUDA), tp_gpu_missing(TP_XPU));
+    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tp_gpu_missing(TP_CUDA),
+                  tp_gpu_missing(TP_XPU));
     skip();
 }
 
@@ -64,14 +67,16 @@ static void sizes_are_rounded_and_segments_shared(void **s) {
     assert_ptr_equal(b, a + 512);
     char *c = take(5 * MIB), *d = take(31 * MIB + 1);
     assert_int_equal(reserved(), 2 * MIB + 20 * MIB + 32 * MIB);
-    assert_int_equal(allocated(), 512 + 1024 + 5 * MIB + 32 * MIB); /* what is left of d's segment is too little to cut off */
+    assert_int_equal(allocated(),
+                     512 + 1024 + 5 * MIB + 32 * MIB); /* what is left of d's segment is too little to cut off */
     tp_gpu_memory m = stats();
     assert_int_equal(m.requested_bytes[TP_GPU_POOL_ALL].current, 1 + 513 + 36 * MIB + 1);
     assert_int_equal(m.allocation[TP_GPU_POOL_SMALL].current, 2);
     assert_int_equal(m.inactive_split[TP_GPU_POOL_ALL].current, 2);
     give(a), give(b), give(c), give(d);
     assert_int_equal(allocated(), 0);
-    assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current, 0); /* neighbours joined: all segments are whole again */
+    assert_int_equal(stats().inactive_split[TP_GPU_POOL_ALL].current,
+                     0); /* neighbours joined: all segments are whole again */
     assert_int_equal(reserved(), 54 * MIB);
     assert_true(tp_gpu_empty_cache((tp_device_type)gpu.type));
     assert_int_equal(reserved(), 0);
@@ -102,17 +107,23 @@ static void blocks_never_overlap(void **s) {
     (void)s;
     start_empty();
     enum { N = 400 };
-    struct { char *p; int64_t n; } live[N] = {{NULL, 0}};
+    struct {
+        char *p;
+        int64_t n;
+    } live[N] = {{NULL, 0}};
     uint32_t u = 1;
     for (int step = 0; step < 6000; step++) {
         u = u * 1664525u + 1013904223u;
         int i = (int)(u >> 8) % N;
-        if (live[i].p) give(live[i].p), live[i].p = NULL;
-        else live[i].n = (int64_t)(u >> 20) * (step % 7 ? 37 : 900), live[i].p = take(live[i].n);
+        if (live[i].p)
+            give(live[i].p), live[i].p = NULL;
+        else
+            live[i].n = (int64_t)(u >> 20) * (step % 7 ? 37 : 900), live[i].p = take(live[i].n);
         if (step % 500) continue;
         for (int a = 0; a < N; a++)
             for (int b = 0; b < N; b++)
-                if (a != b && live[a].p && live[b].p && live[a].p <= live[b].p) assert_true(live[a].p + live[a].n <= live[b].p);
+                if (a != b && live[a].p && live[b].p && live[a].p <= live[b].p)
+                    assert_true(live[a].p + live[a].n <= live[b].p);
     }
     for (int i = 0; i < N; i++)
         if (live[i].p) give(live[i].p);
@@ -266,9 +277,15 @@ static void an_allocation_is_quick(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_rounded_and_segments_shared), cmocka_unit_test(the_best_fit_is_taken), cmocka_unit_test(blocks_never_overlap),
-        cmocka_unit_test(streams_keep_their_own), cmocka_unit_test(out_of_memory_says_why_and_nothing_breaks), cmocka_unit_test(reports_add_up),
-        cmocka_unit_test(marks_order_streams), cmocka_unit_test(pinned_memory_is_kept_and_copied), cmocka_unit_test(an_allocation_is_quick),
+        cmocka_unit_test(sizes_are_rounded_and_segments_shared),
+        cmocka_unit_test(the_best_fit_is_taken),
+        cmocka_unit_test(blocks_never_overlap),
+        cmocka_unit_test(streams_keep_their_own),
+        cmocka_unit_test(out_of_memory_says_why_and_nothing_breaks),
+        cmocka_unit_test(reports_add_up),
+        cmocka_unit_test(marks_order_streams),
+        cmocka_unit_test(pinned_memory_is_kept_and_copied),
+        cmocka_unit_test(an_allocation_is_quick),
     };
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

@@ -1,5 +1,6 @@
-/* Natives of sorting, sampling, indexing, joining and embedding on a GPU (PoCL's counts): their samples come out as on the CPU without a detour by way of the
- * host, and so do the cases that samples have no room for: NaN, ties, many elements, whole numbers beyond floating point, what random draws add up to. */
+/* Natives of sorting, sampling, indexing, joining and embedding on a GPU (PoCL's counts): their samples come out as on
+ * the CPU without a detour by way of the host, and so do the cases that samples have no room for: NaN, ties, many
+ * elements, whole numbers beyond floating point, what random draws add up to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,15 +18,94 @@ static const tp_device cpu = {TP_CPU, 0};
 static tp_device gpu = {TP_XPU, 0};
 
 static const char *const served[] = {
-    "unique", "unique_dim", "unique_consecutive", "median", "median.dim", "nanmedian", "nanmedian.dim", "kthvalue", "mode", "quantile", "searchsorted", "bucketize", "isin", "bincount", "histc",
-    "histogram", "histogram.bins_tensor", "_histogramdd_bin_edges", "_histogramdd_from_bin_tensors", "bernoulli", "bernoulli.Tensor", "multinomial", "randperm", "normal.Tensor_Tensor",
-    "normal.Tensor_float", "normal.float_Tensor", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "randint_like",
-    "randint_like.low_dtype", "rrelu_noise", "alpha_dropout_scale", "alpha_dropout_shift", "take", "put", "scatter_reduce", "masked_scatter", "nonzero_static", "index_fill.tensor",
-    "fill_diagonal", "repeat_interleave.Tensor", "one_hot", "segment_sum", "segment_spread", "segment_argmax", "bag_of", "embedding_renorm", "embedding_backward_backward",
-    "linalg_det", "linalg_slogdet", "linalg_inv_ex", "linalg_solve_ex", "linalg_cholesky_ex", "linalg_householder_product", "linalg_matrix_rank", "linalg_pinv", "linalg_svdvals", "linalg_matrix_exp",
-    "linalg_matrix_norm.str_ord", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "signal_windows_cosine", "signal_windows_gaussian",
-    "signal_windows_exponential", "signal_windows_general_cosine", "signal_windows_nuttall", "fft_fftfreq", "fft_rfftfreq", "ctc_loss", "ctc_loss.IntList", "linear_recurrence", "fractional_max_pool", "linalg_lu", "lu_unpack", "base_grid", "affine_grid",
-    "as_strided_backward", "as_strided_scatter", "unfold_backward", "equal", "frexp",
+    "unique",
+    "unique_dim",
+    "unique_consecutive",
+    "median",
+    "median.dim",
+    "nanmedian",
+    "nanmedian.dim",
+    "kthvalue",
+    "mode",
+    "quantile",
+    "searchsorted",
+    "bucketize",
+    "isin",
+    "bincount",
+    "histc",
+    "histogram",
+    "histogram.bins_tensor",
+    "_histogramdd_bin_edges",
+    "_histogramdd_from_bin_tensors",
+    "bernoulli",
+    "bernoulli.Tensor",
+    "multinomial",
+    "randperm",
+    "normal.Tensor_Tensor",
+    "normal.Tensor_float",
+    "normal.float_Tensor",
+    "poisson",
+    "binomial",
+    "_standard_gamma",
+    "_standard_gamma_grad",
+    "_sample_dirichlet",
+    "_dirichlet_grad",
+    "randint_like",
+    "randint_like.low_dtype",
+    "rrelu_noise",
+    "alpha_dropout_scale",
+    "alpha_dropout_shift",
+    "take",
+    "put",
+    "scatter_reduce",
+    "masked_scatter",
+    "nonzero_static",
+    "index_fill.tensor",
+    "fill_diagonal",
+    "repeat_interleave.Tensor",
+    "one_hot",
+    "segment_sum",
+    "segment_spread",
+    "segment_argmax",
+    "bag_of",
+    "embedding_renorm",
+    "embedding_backward_backward",
+    "linalg_det",
+    "linalg_slogdet",
+    "linalg_inv_ex",
+    "linalg_solve_ex",
+    "linalg_cholesky_ex",
+    "linalg_householder_product",
+    "linalg_matrix_rank",
+    "linalg_pinv",
+    "linalg_svdvals",
+    "linalg_matrix_exp",
+    "linalg_matrix_norm.str_ord",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "bartlett_window",
+    "kaiser_window",
+    "signal_windows_cosine",
+    "signal_windows_gaussian",
+    "signal_windows_exponential",
+    "signal_windows_general_cosine",
+    "signal_windows_nuttall",
+    "fft_fftfreq",
+    "fft_rfftfreq",
+    "ctc_loss",
+    "ctc_loss.IntList",
+    "linear_recurrence",
+    "fractional_max_pool",
+    "linalg_lu",
+    "lu_unpack",
+    "base_grid",
+    "affine_grid",
+    "as_strided_backward",
+    "as_strided_scatter",
+    "unfold_backward",
+    "equal",
+    "frexp",
 };
 
 static void check_sample(const operator_sample *sample, const tp_operator *op) {
@@ -45,8 +125,10 @@ static void check_sample(const operator_sample *sample, const tp_operator *op) {
     } else {
         if (tp_host_detours() != before) report("went by way of the host");
         for (int i = 0; i < got.n && i < want.n; i++) {
-            if (!same_kind(got.tensors[i], want.tensors[i])) report("result %d: %s", i, difference());
-            else if (!random && !near(got.tensors[i], want.tensors[i], 2 * tolerance_of(dtype))) report("result %d: %s", i, difference());
+            if (!same_kind(got.tensors[i], want.tensors[i]))
+                report("result %d: %s", i, difference());
+            else if (!random && !near(got.tensors[i], want.tensors[i], 2 * tolerance_of(dtype)))
+                report("result %d: %s", i, difference());
         }
         if (!random && !got.n && got.plain != want.plain) report("gave %g, %g on the CPU", got.plain, want.plain);
         drop_results(&got);
@@ -84,32 +166,40 @@ static tp_tensor *ties(int64_t n, bool nan) {
 
 static void test_orders(void **state) {
     (void)state;
-    TP_SCOPE for (int nan = 0; nan < 2; nan++) {
-        tp_tensor *x = tp_reshape(ties(9000, nan), TP_INTS(9, 1000)), *y = there(x);
-        for (int64_t dim = 0; dim < 2; dim++) {
-            assert_same(tp_median_dim(y, dim).values, tp_median_dim(x, dim).values);
-            assert_same(tp_median_dim(y, dim).indices, tp_median_dim(x, dim).indices);
-            assert_same(tp_nanmedian_dim(y, dim).indices, tp_nanmedian_dim(x, dim).indices);
-            assert_same(tp_kthvalue(y, 7, .dim = dim).indices, tp_kthvalue(x, 7, .dim = dim).indices);
-            assert_same(tp_mode(y, .dim = dim).values, tp_mode(x, .dim = dim).values);
-            assert_same(tp_mode(y, .dim = dim).indices, tp_mode(x, .dim = dim).indices);
+    TP_SCOPE
+        for (int nan = 0; nan < 2; nan++) {
+            tp_tensor *x = tp_reshape(ties(9000, nan), TP_INTS(9, 1000)), *y = there(x);
+            for (int64_t dim = 0; dim < 2; dim++) {
+                assert_same(tp_median_dim(y, dim).values, tp_median_dim(x, dim).values);
+                assert_same(tp_median_dim(y, dim).indices, tp_median_dim(x, dim).indices);
+                assert_same(tp_nanmedian_dim(y, dim).indices, tp_nanmedian_dim(x, dim).indices);
+                assert_same(tp_kthvalue(y, 7, .dim = dim).indices, tp_kthvalue(x, 7, .dim = dim).indices);
+                assert_same(tp_mode(y, .dim = dim).values, tp_mode(x, .dim = dim).values);
+                assert_same(tp_mode(y, .dim = dim).indices, tp_mode(x, .dim = dim).indices);
+            }
+            tp_unique_result a = tp_unique(x, .return_inverse = true, .return_counts = true),
+                             b = tp_unique(y, .return_inverse = true, .return_counts = true);
+            assert_same(b.output, a.output), assert_same(b.inverse_indices, a.inverse_indices),
+                assert_same(b.counts, a.counts);
+            tp_tensor *rows = tp_reshape(ties(6000, nan), TP_INTS(3000, 2)), *cells = there(rows);
+            tp_unique_dim_result c = tp_unique_dim(rows, 0, .return_inverse = true, .return_counts = true),
+                                 d = tp_unique_dim(cells, 0, .return_inverse = true, .return_counts = true);
+            assert_same(d.output, c.output), assert_same(d.inverse_indices, c.inverse_indices),
+                assert_same(d.counts, c.counts);
         }
-        tp_unique_result a = tp_unique(x, .return_inverse = true, .return_counts = true), b = tp_unique(y, .return_inverse = true, .return_counts = true);
-        assert_same(b.output, a.output), assert_same(b.inverse_indices, a.inverse_indices), assert_same(b.counts, a.counts);
-        tp_tensor *rows = tp_reshape(ties(6000, nan), TP_INTS(3000, 2)), *cells = there(rows);
-        tp_unique_dim_result c = tp_unique_dim(rows, 0, .return_inverse = true, .return_counts = true), d = tp_unique_dim(cells, 0, .return_inverse = true, .return_counts = true);
-        assert_same(d.output, c.output), assert_same(d.inverse_indices, c.inverse_indices), assert_same(d.counts, c.counts);
-    }
 }
 
 static void test_whole_numbers(void **state) {
     (void)state;
     TP_SCOPE { /* beyond what float32 holds */
         int64_t big = ((int64_t)1 << 40) + 1;
-        tp_tensor *src = tp_add(tp_zeros(TP_INTS(600), .dtype = TP_INT64), big), *index = tp_remainder(tp_arange(600), 7), *to = tp_zeros(TP_INTS(7), .dtype = TP_INT64);
+        tp_tensor *src = tp_add(tp_zeros(TP_INTS(600), .dtype = TP_INT64), big),
+                  *index = tp_remainder(tp_arange(600), 7), *to = tp_zeros(TP_INTS(7), .dtype = TP_INT64);
         assert_same(tp_scatter_add(there(to), 0, there(index), there(src)), tp_scatter_add(to, 0, index, src));
-        assert_same(tp_scatter_reduce(there(to), 0, there(index), there(src), "mean"), tp_scatter_reduce(to, 0, index, src, "mean"));
-        assert_same(tp_bincount(there(tp_remainder(tp_arange(5000), 3000))), tp_bincount(tp_remainder(tp_arange(5000), 3000)));
+        assert_same(tp_scatter_reduce(there(to), 0, there(index), there(src), "mean"),
+                    tp_scatter_reduce(to, 0, index, src, "mean"));
+        assert_same(tp_bincount(there(tp_remainder(tp_arange(5000), 3000))),
+                    tp_bincount(tp_remainder(tp_arange(5000), 3000)));
     }
 }
 
@@ -120,7 +210,8 @@ static double variance_of(tp_tensor *t) { return tp_item(tp_var(tp_to(t, .dtype 
 static void assert_moments(tp_tensor *samples, double mean, double variance) {
     double n = (double)tp_numel(samples), off = fabs(mean_of(samples) - mean), error = sqrt(variance / n);
     if (off > 5 * error) fail_msg("the mean is off by %g, %g standard errors", off, off / error);
-    if (fabs(variance_of(samples) / variance - 1) > 0.1) fail_msg("a variance of %g, expected %g", variance_of(samples), variance);
+    if (fabs(variance_of(samples) / variance - 1) > 0.1)
+        fail_msg("a variance of %g, expected %g", variance_of(samples), variance);
 }
 
 static void test_samples_add_up(void **state) {
@@ -146,7 +237,8 @@ static void test_draws(void **state) {
         static const float p[] = {0, 1, 0, 3, 0};
         tp_tensor *weights = there(tp_from_data(p, TP_FLOAT32, TP_INTS(5)));
         for (int replacement = 0; replacement < 2; replacement++) {
-            tp_tensor *drawn = replacement ? tp_multinomial(weights, 20000, .replacement = true) : tp_multinomial(tp_expand(weights, TP_INTS(20000, 5)), 1);
+            tp_tensor *drawn = replacement ? tp_multinomial(weights, 20000, .replacement = true)
+                                           : tp_multinomial(tp_expand(weights, TP_INTS(20000, 5)), 1);
             tp_tensor *counts = tp_to(tp_bincount(tp_reshape(drawn, TP_INTS(-1)), .minlength = 5), .device = cpu);
             const int64_t *n = tp_data(counts);
             assert_true(n[0] == 0 && n[2] == 0 && n[4] == 0 && n[1] + n[3] == 20000 && llabs(n[3] - 15000) < 400);
@@ -162,7 +254,8 @@ int main(void) {
         fprintf(stderr, "skipped: %s\n", tp_error() ? tp_error() : "there is no OpenCL device here");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_orders), cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_samples_add_up),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_orders),
+                                       cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_samples_add_up),
                                        cmocka_unit_test(test_draws)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Backward and streams: what was computed on another stream is waited for, there and back, once per run; a program of one stream waits for nothing. On
- * whichever GPU is there, PoCL's counts; its driver is watched. */
+/* Backward and streams: what was computed on another stream is waited for, there and back, once per run; a program of
+ * one stream waits for nothing. On whichever GPU is there, PoCL's counts; its driver is watched. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +23,9 @@ static bool watched_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event
 static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
-    const tpi_gpu_driver *there = tpi_cuda_driver.count() > 0 ? &tpi_cuda_driver : tpi_opencl_driver.count() > 0 ? &tpi_opencl_driver : NULL;
+    const tpi_gpu_driver *there = tpi_cuda_driver.count() > 0     ? &tpi_cuda_driver
+                                  : tpi_opencl_driver.count() > 0 ? &tpi_opencl_driver
+                                                                  : NULL;
     if (!there) return 0;
     gpu = (tp_device){(int16_t)there->type, 0};
     driver = *there, stream_wait = driver.stream_wait, driver.stream_wait = watched_wait;
@@ -33,7 +35,8 @@ static int take_place(void **s) {
 
 static void need_device(void) {
     if (gpu.type) return;
-    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
+    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(),
+                  tpi_opencl_driver.missing());
     skip();
 }
 
@@ -41,7 +44,8 @@ static void need_device(void) {
 static void check(tp_stream *forward, tp_stream *backward) {
     TP_SCOPE {
         tp_tensor *x = tp_full(TP_INTS(1000), 1.5, .device = gpu);
-        assert_true(x && tp_set_requires_grad(x, true) && tp_stream_wait(gpu, forward, gpu, NULL) && tp_stream_set_current(gpu, forward));
+        assert_true(x && tp_set_requires_grad(x, true) && tp_stream_wait(gpu, forward, gpu, NULL) &&
+                    tp_stream_set_current(gpu, forward));
         tp_tensor *y = x;
         for (int i = 0; i < 3; i++) y = tp_mul(y, y);
         y = tp_sum(y);
@@ -85,6 +89,7 @@ static void other_streams_are_waited_for(void **s) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_stream_waits_for_nothing), cmocka_unit_test(other_streams_are_waited_for)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_stream_waits_for_nothing),
+                                       cmocka_unit_test(other_streams_are_waited_for)};
     return cmocka_run_group_tests(tests, take_place, NULL);
 }

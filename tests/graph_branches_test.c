@@ -1,5 +1,5 @@
-/* Steps of a graph side by side: the same bits on any number of threads, forward, backward and in whole training steps; what shares memory, random numbers and
- * statistics keeps its order; an error in one branch reaches the caller. */
+/* Steps of a graph side by side: the same bits on any number of threads, forward, backward and in whole training steps;
+ * what shares memory, random numbers and statistics keeps its order; an error in one branch reaches the caller. */
 #include <stdio.h>
 #include <string.h>
 #include <taper/graph.h>
@@ -40,7 +40,8 @@ static tp_tensor *tower(const network *n, int t, tp_tensor *x) {
     return tp_tanh(tp_linear(h, n->w[t][1], .bias = n->b[t][1]));
 }
 
-/* Towers over one tensor and over views of it. Where asked to, they draw, keep statistics, or are added in place to parts of what they all read. */
+/* Towers over one tensor and over views of it. Where asked to, they draw, keep statistics, or are added in place to
+ * parts of what they all read. */
 enum { PLAIN, IN_PLACE = 1, DRAWS = 2, STATISTICS = 4 };
 
 static tp_tensor *all_towers(const network *n, tp_tensor *x, int traits) {
@@ -51,7 +52,8 @@ static tp_tensor *all_towers(const network *n, tp_tensor *x, int traits) {
         if (traits & STATISTICS) parts[t] = tp_batch_norm(parts[t], n->mean[t], n->var[t], .training = true);
     }
     if (traits & IN_PLACE) tp_neg_(tp_narrow(y, 0, 0, ROWS));
-    for (int t = 0; t < TOWERS && traits & IN_PLACE; t++) tp_add_(tp_narrow(y, 0, t, ROWS - TOWERS), tp_narrow(parts[t], 0, 0, ROWS - TOWERS));
+    for (int t = 0; t < TOWERS && traits & IN_PLACE; t++)
+        tp_add_(tp_narrow(y, 0, t, ROWS - TOWERS), tp_narrow(parts[t], 0, 0, ROWS - TOWERS));
     for (int t = 0; t < TOWERS; t++) y = tp_add(y, parts[t]);
     return y;
 }
@@ -67,26 +69,29 @@ static tp_compiled *capture(const network *n, tp_tensor *x, int traits) {
 static const int threads[] = {1, 2, 4};
 
 static void check_forward(int traits) {
-    for (int i = 0; i < 3; i++) TP_SCOPE {
-        network n, same;
-        make(&n, false), make(&same, false);
-        tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
-        tp_manual_seed(RUNS);
-        tp_compiled *g = capture(&n, x, traits);
-        assert_non_null(g->branches);
-        tp_manual_seed(RUNS);
-        all_towers(&same, x, traits); /* as the capture did */
-        tp_set_num_interop_threads(threads[i]);
-        for (int k = 0; k < RUNS; k++) TP_SCOPE {
-            x = tp_randn(TP_INTS(ROWS, WIDTH));
-            tp_manual_seed(k);
-            assert_true(tp_compiled_run(g, TP_LIST(x), &got));
-            tp_manual_seed(k);
-            assert_same(got, all_towers(&same, x, traits));
-            for (int t = 0; t < TOWERS; t++) assert_same(n.mean[t], same.mean[t]), assert_same(n.var[t], same.var[t]);
+    for (int i = 0; i < 3; i++)
+        TP_SCOPE {
+            network n, same;
+            make(&n, false), make(&same, false);
+            tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
+            tp_manual_seed(RUNS);
+            tp_compiled *g = capture(&n, x, traits);
+            assert_non_null(g->branches);
+            tp_manual_seed(RUNS);
+            all_towers(&same, x, traits); /* as the capture did */
+            tp_set_num_interop_threads(threads[i]);
+            for (int k = 0; k < RUNS; k++)
+                TP_SCOPE {
+                    x = tp_randn(TP_INTS(ROWS, WIDTH));
+                    tp_manual_seed(k);
+                    assert_true(tp_compiled_run(g, TP_LIST(x), &got));
+                    tp_manual_seed(k);
+                    assert_same(got, all_towers(&same, x, traits));
+                    for (int t = 0; t < TOWERS; t++)
+                        assert_same(n.mean[t], same.mean[t]), assert_same(n.var[t], same.var[t]);
+                }
+            tp_compiled_release(g);
         }
-        tp_compiled_release(g);
-    }
     tp_set_num_interop_threads(0);
 }
 
@@ -127,20 +132,23 @@ static void an_input_that_a_step_writes_is_seen_in_order(void **state) {
 
 static void gradients_have_the_same_bits(void **state) {
     (void)state;
-    for (int i = 0; i < 3; i++) TP_SCOPE {
-        network n, same;
-        make(&n, true), make(&same, true);
-        tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
-        tp_compiled *g = capture(&n, x, PLAIN);
-        assert_true(g->branches && g->branches->next); /* of the forward, and of the backward */
-        tp_set_num_interop_threads(threads[i]);
-        for (int k = 0; k < RUNS; k++) {
-            assert_true(tp_compiled_run(g, TP_LIST(x), &got));
-            assert_true(tp_backward(square_sum(got)) && tp_backward(square_sum(all_towers(&same, x, PLAIN))));
-            for (int t = 0; t < TOWERS; t++) assert_same(tp_grad(n.w[t][0]), tp_grad(same.w[t][0])), assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+    for (int i = 0; i < 3; i++)
+        TP_SCOPE {
+            network n, same;
+            make(&n, true), make(&same, true);
+            tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
+            tp_compiled *g = capture(&n, x, PLAIN);
+            assert_true(g->branches && g->branches->next); /* of the forward, and of the backward */
+            tp_set_num_interop_threads(threads[i]);
+            for (int k = 0; k < RUNS; k++) {
+                assert_true(tp_compiled_run(g, TP_LIST(x), &got));
+                assert_true(tp_backward(square_sum(got)) && tp_backward(square_sum(all_towers(&same, x, PLAIN))));
+                for (int t = 0; t < TOWERS; t++)
+                    assert_same(tp_grad(n.w[t][0]), tp_grad(same.w[t][0])),
+                        assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+            }
+            tp_compiled_release(g);
         }
-        tp_compiled_release(g);
-    }
     tp_set_num_interop_threads(0);
 }
 
@@ -159,30 +167,32 @@ static tp_optimiser *optimiser_of(network *n) {
 
 static void training_steps_have_the_same_bits(void **state) {
     (void)state;
-    for (int i = 0; i < 3; i++) TP_SCOPE {
-        network n, same;
-        make(&n, true), make(&same, true);
-        tp_optimiser *o = optimiser_of(&n), *p = optimiser_of(&same);
-        tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
-        tp_manual_seed(1);
-        tp_capture *c = tp_capture_begin(TP_LIST(x));
-        tp_tensor *loss = train(&n, o, x);
-        tp_compiled *g = loss ? tp_capture_end(c, TP_LIST(loss)) : NULL;
-        if (!g) fail_msg("%s", tp_error());
-        assert_non_null(g->branches);
-        tp_manual_seed(1);
-        assert_same(loss, train(&same, p, x));
-        tp_set_num_interop_threads(threads[i]);
-        for (int k = 0; k < RUNS; k++) {
-            tp_manual_seed(k);
-            assert_true(tp_compiled_run(g, TP_LIST(x), &got));
-            tp_manual_seed(k);
-            assert_same(got, train(&same, p, x));
-            for (int t = 0; t < TOWERS; t++) assert_same(n.w[t][0], same.w[t][0]), assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+    for (int i = 0; i < 3; i++)
+        TP_SCOPE {
+            network n, same;
+            make(&n, true), make(&same, true);
+            tp_optimiser *o = optimiser_of(&n), *p = optimiser_of(&same);
+            tp_tensor *x = tp_randn(TP_INTS(ROWS, WIDTH)), *got = NULL;
+            tp_manual_seed(1);
+            tp_capture *c = tp_capture_begin(TP_LIST(x));
+            tp_tensor *loss = train(&n, o, x);
+            tp_compiled *g = loss ? tp_capture_end(c, TP_LIST(loss)) : NULL;
+            if (!g) fail_msg("%s", tp_error());
+            assert_non_null(g->branches);
+            tp_manual_seed(1);
+            assert_same(loss, train(&same, p, x));
+            tp_set_num_interop_threads(threads[i]);
+            for (int k = 0; k < RUNS; k++) {
+                tp_manual_seed(k);
+                assert_true(tp_compiled_run(g, TP_LIST(x), &got));
+                tp_manual_seed(k);
+                assert_same(got, train(&same, p, x));
+                for (int t = 0; t < TOWERS; t++)
+                    assert_same(n.w[t][0], same.w[t][0]), assert_same(tp_grad(n.b[t][1]), tp_grad(same.b[t][1]));
+            }
+            tp_compiled_release(g);
+            tp_optimiser_free(o), tp_optimiser_free(p);
         }
-        tp_compiled_release(g);
-        tp_optimiser_free(o), tp_optimiser_free(p);
-    }
     tp_set_num_interop_threads(0);
 }
 
@@ -218,7 +228,8 @@ static void an_error_in_a_branch_reaches_the_caller(void **state) {
 
 static void capture_and_train(void) {
     TP_SCOPE {
-        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true), *v = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true), *x = tp_ones(TP_INTS(4, 8)), *got = NULL;
+        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true),
+                  *v = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true), *x = tp_ones(TP_INTS(4, 8)), *got = NULL;
         tp_capture *c = x ? tp_capture_begin(TP_LIST(x)) : NULL;
         if (!c) continue;
         tp_tensor *y = tp_sum(tp_mul(tp_tanh(tp_linear(x, w)), tp_linear(tp_flip(x, TP_INTS(1)), v)));

@@ -1,5 +1,6 @@
-/* Every operator in a graph: a sample's call is captured on some values and run on others, forward and backward, and must give the bits that the
- * call itself gives. Steps run side by side wherever one does not depend on the other. Calls whose results no graph can repeat must say so instead. */
+/* Every operator in a graph: a sample's call is captured on some values and run on others, forward and backward, and
+ * must give the bits that the call itself gives. Steps run side by side wherever one does not depend on the other.
+ * Calls whose results no graph can repeat must say so instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,11 +17,12 @@ static int captured, refused;
 /* Floating arguments take other values than those of the capture. */
 static bool shrink(evaluation *e) {
     bool fine = true;
-    TP_NO_GRAD for (int i = 0; i < e->args.ntensors && fine; i++) {
-        tp_tensor *t = e->args.tensors[i];
-        if (!t || !tp_dtype_is_floating(tp_dtype_of(t)) || tp_overlaps_itself(t)) continue;
-        fine = tp_mul_(t, 0.75) != NULL;
-    }
+    TP_NO_GRAD
+        for (int i = 0; i < e->args.ntensors && fine; i++) {
+            tp_tensor *t = e->args.tensors[i];
+            if (!t || !tp_dtype_is_floating(tp_dtype_of(t)) || tp_overlaps_itself(t)) continue;
+            fine = tp_mul_(t, 0.75) != NULL;
+        }
     return fine;
 }
 
@@ -63,14 +65,17 @@ static bool replay(tp_compiled *g, evaluation *e) {
 static void compare(evaluation *got, evaluation *want) {
     for (int i = 0; i < want->results.n; i++) {
         if (!same_bits(got->results.tensors[i], want->results.tensors[i])) report("result %d: %s", i, difference());
-        if (tp_requires_grad(got->results.tensors[i]) != tp_requires_grad(want->results.tensors[i])) report("result %d: requires_grad is not the call's", i);
+        if (tp_requires_grad(got->results.tensors[i]) != tp_requires_grad(want->results.tensors[i]))
+            report("result %d: requires_grad is not the call's", i);
     }
     if (!want->n) return;
     if (!differentiate(want, false, WEIGHTS_ALL)) return tp_error_clear();
     if (!differentiate(got, false, WEIGHTS_ALL)) return report_error("the graph's backward");
     for (int i = 0; i < want->n; i++) {
-        if (!want->grads[i] != !got->grads[i]) report("gradient %d: %s", i, got->grads[i] ? "there is one" : "there is none");
-        else if (want->grads[i] && !same_bits(got->grads[i], want->grads[i])) report("gradient %d: %s", i, difference());
+        if (!want->grads[i] != !got->grads[i])
+            report("gradient %d: %s", i, got->grads[i] ? "there is one" : "there is none");
+        else if (want->grads[i] && !same_bits(got->grads[i], want->grads[i]))
+            report("gradient %d: %s", i, difference());
     }
 }
 
@@ -88,8 +93,10 @@ static void check(const operator_sample *sample, tp_dtype dtype, variant how) {
     captured++;
     if (ready(sample, dtype, how, &want, true)) {
         if (ready(sample, dtype, how, &got, true)) {
-            if (!call(&want.args, &want.results)) tp_error_clear();
-            else if (replay(g, &got)) compare(&got, &want);
+            if (!call(&want.args, &want.results))
+                tp_error_clear();
+            else if (replay(g, &got))
+                compare(&got, &want);
             drop_evaluation(&got);
         }
         drop_evaluation(&want);
@@ -107,8 +114,10 @@ static void check_draws(const operator_sample *sample, const tp_operator *op) {
     TP_SCOPE {
         tp_tensor *first = tp_rand(TP_INTS(1));
         tp_manual_seed(7);
-        if (!call(&e.args, &e.results)) tp_error_clear();
-        else if (!same_bits(first, tp_rand(TP_INTS(1))) && !tpi_operator_draws(op)) report("draws random numbers, and nobody knows");
+        if (!call(&e.args, &e.results))
+            tp_error_clear();
+        else if (!same_bits(first, tp_rand(TP_INTS(1))) && !tpi_operator_draws(op))
+            report("draws random numbers, and nobody knows");
     }
     drop_evaluation(&e);
 }

@@ -1,4 +1,5 @@
-/* Graphs from C: captured once, run on other values; chains that run as one, gradients, parameters that change, and what cannot be captured. */
+/* Graphs from C: captured once, run on other values; chains that run as one, gradients, parameters that change, and
+ * what cannot be captured. */
 #include <stdio.h>
 #include <string.h>
 #include <taper/clip.h>
@@ -9,7 +10,9 @@
 #include "tape_fixture.h"
 #include "tensor/tensor.h"
 
-static tp_tensor *chain(tp_tensor *x, tp_tensor *y) { return tp_add(tp_mul(tp_tanh(tp_add(tp_mul(x, 1.5), y)), tp_sigmoid(y)), x); }
+static tp_tensor *chain(tp_tensor *x, tp_tensor *y) {
+    return tp_add(tp_mul(tp_tanh(tp_add(tp_mul(x, 1.5), y)), tp_sigmoid(y)), x);
+}
 
 static tp_compiled *capture_chain(tp_tensor *x, tp_tensor *y) {
     tp_capture *c = tp_capture_begin(TP_LIST(x, y));
@@ -49,13 +52,15 @@ static void broadcast_strided_and_mixed_operands_join_too(void **state) {
     TP_SCOPE {
         for (int i = 0; i < 2; i++) {
             int64_t c = i ? 300 : 20;
-            tp_tensor *x = tp_randn(TP_INTS(c, 40)), *b = tp_randn(TP_INTS(c)), *h = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16), *z = NULL;
+            tp_tensor *x = tp_randn(TP_INTS(c, 40)), *b = tp_randn(TP_INTS(c)),
+                      *h = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16), *z = NULL;
             tp_capture *cap = tp_capture_begin(TP_LIST(x, b, h));
             tp_tensor *y = tp_mul(tp_exp(tp_mul(h, 0.5)), tp_add(tp_t(x), b));
             tp_tensor *m = tp_where(tp_gt(y, 0.0), y, tp_mul(y, 0.1));
             tp_compiled *g = tp_capture_end(cap, TP_LIST(m));
             assert_non_null(g);
-            tp_tensor *x2 = tp_randn(TP_INTS(c, 40)), *b2 = tp_randn(TP_INTS(c)), *h2 = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16);
+            tp_tensor *x2 = tp_randn(TP_INTS(c, 40)), *b2 = tp_randn(TP_INTS(c)),
+                      *h2 = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16);
             assert_true(tp_compiled_run(g, TP_LIST(x2, b2, h2), &z));
             tp_tensor *y2 = tp_mul(tp_exp(tp_mul(h2, 0.5)), tp_add(tp_t(x2), b2));
             assert_same(z, tp_where(tp_gt(y2, 0.0), y2, tp_mul(y2, 0.1)));
@@ -92,20 +97,23 @@ static void bounds_in_registers_have_the_same_bits(void **state) {
     enum { KINDS = sizeof odd / sizeof *odd, N = 8 * KINDS * KINDS + 5 };
     float a[N], b[N];
     for (int i = 0; i < N; i++) a[i] = odd[i % KINDS], b[i] = odd[i / KINDS % KINDS];
-    for (int which = 0; which < 9; which++) TP_SCOPE {
-        tp_tensor *x = tp_from_data(a, TP_FLOAT32, TP_INTS(N)), *y = tp_from_data(b, TP_FLOAT32, TP_INTS(N)), *z = NULL;
-        tp_capture *c = tp_capture_begin(TP_LIST(x, y));
-        tp_tensor *first = bounded(which, x, y);
-        tp_compiled *g = tp_capture_end(c, TP_LIST(first));
-        if (!g) fail_msg("%s", tp_error());
-        assert_int_equal(tp_compiled_steps(g), 1);
-        assert_true(tp_compiled_run(g, TP_LIST(x, y), &z));
-        assert_same(z, first);
-        tp_compiled_release(g);
-    }
+    for (int which = 0; which < 9; which++)
+        TP_SCOPE {
+            tp_tensor *x = tp_from_data(a, TP_FLOAT32, TP_INTS(N)), *y = tp_from_data(b, TP_FLOAT32, TP_INTS(N)),
+                      *z = NULL;
+            tp_capture *c = tp_capture_begin(TP_LIST(x, y));
+            tp_tensor *first = bounded(which, x, y);
+            tp_compiled *g = tp_capture_end(c, TP_LIST(first));
+            if (!g) fail_msg("%s", tp_error());
+            assert_int_equal(tp_compiled_steps(g), 1);
+            assert_true(tp_compiled_run(g, TP_LIST(x, y), &z));
+            assert_same(z, first);
+            tp_compiled_release(g);
+        }
 }
 
-/* Sums of cheap chains, which reach no memory: rows that are whole groups of lanes and others, in pieces, with one number per row, with values that stay, under any stride. */
+/* Sums of cheap chains, which reach no memory: rows that are whole groups of lanes and others, in pieces, with one
+ * number per row, with values that stay, under any stride. */
 static tp_tensor *summed(int which, tp_tensor *x, tp_tensor *y, tp_tensor **kept) {
     switch (which) {
     case 0: return tp_sum(tp_relu(tp_add(tp_mul(x, 2.0), 1.0)), .dim = TP_INTS(-1));
@@ -121,9 +129,12 @@ static tp_tensor *summed(int which, tp_tensor *x, tp_tensor *y, tp_tensor **kept
     case 10: return tp_mean(tp_clamp(x, .min = tp_float(-0.5), .max = tp_float(0.75)), .dim = TP_INTS(1));
     case 12: return tp_amax(tp_abs(tp_sub(x, y)), .dim = TP_INTS(1));
     case 13: return tp_amax(tp_mul(tp_div(y, tp_relu(x)), 2.0), .dim = TP_INTS(1)); /* some rows hold infinities */
-    case 14: return tp_amax(tp_div(tp_relu(x), tp_mul(tp_relu(x), 1.0)), .dim = TP_INTS(1)); /* and some what is no number */
+    case 14:
+        return tp_amax(tp_div(tp_relu(x), tp_mul(tp_relu(x), 1.0)), .dim = TP_INTS(1)); /* and some what is no number */
     case 11: return tp_sum(tp_maximum(tp_minimum(x, y), tp_mul(x, 0.5)), .dim = TP_INTS(1));
-    default: return tp_sum(tp_mul(tp_sub(tp_slice(x, .dim = 1, .start = 1), 0.5), tp_slice(y, .dim = 1, .start = 1)), .dim = TP_INTS(1));
+    default:
+        return tp_sum(tp_mul(tp_sub(tp_slice(x, .dim = 1, .start = 1), 0.5), tp_slice(y, .dim = 1, .start = 1)),
+                      .dim = TP_INTS(1));
     }
 }
 
@@ -131,23 +142,26 @@ static void sums_of_chains_have_the_same_bits(void **state) {
     (void)state;
     static const int64_t lengths[] = {7, 31, 32, 48, 64, 96, 1000, 1024, 1056, 2048, 5000, 12320};
     for (int which = 0; which < 16; which++)
-        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) TP_SCOPE {
-            int64_t rows = which == 7 ? lengths[k] : 6;
-            tp_tensor *x = tp_randn(TP_INTS(rows, lengths[k])), *y = tp_randn(TP_INTS(rows, lengths[k])), *kept = x, *z[2] = {NULL}, *same = x;
-            if (tp_numel(x) > 4000000) continue;
-            tp_capture *c = tp_capture_begin(TP_LIST(x, y));
-            tp_tensor *first = summed(which, x, y, &kept);
-            tp_compiled *g = tp_capture_end(c, TP_LIST(first, kept));
-            if (!g) fail_msg("%s", tp_error());
-            x = tp_randn(TP_INTS(rows, lengths[k])), y = tp_randn(TP_INTS(rows, lengths[k])), same = x;
-            assert_true(tp_compiled_run(g, TP_LIST(x, y), z));
-            assert_same(z[0], summed(which, x, y, &same));
-            assert_same(z[1], same);
-            tp_compiled_release(g);
-        }
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+            TP_SCOPE {
+                int64_t rows = which == 7 ? lengths[k] : 6;
+                tp_tensor *x = tp_randn(TP_INTS(rows, lengths[k])), *y = tp_randn(TP_INTS(rows, lengths[k])), *kept = x,
+                          *z[2] = {NULL}, *same = x;
+                if (tp_numel(x) > 4000000) continue;
+                tp_capture *c = tp_capture_begin(TP_LIST(x, y));
+                tp_tensor *first = summed(which, x, y, &kept);
+                tp_compiled *g = tp_capture_end(c, TP_LIST(first, kept));
+                if (!g) fail_msg("%s", tp_error());
+                x = tp_randn(TP_INTS(rows, lengths[k])), y = tp_randn(TP_INTS(rows, lengths[k])), same = x;
+                assert_true(tp_compiled_run(g, TP_LIST(x, y), z));
+                assert_same(z[0], summed(which, x, y, &same));
+                assert_same(z[1], same);
+                tp_compiled_release(g);
+            }
 }
 
-/* What a running sum gives ends in a map, in a program, in one that reads it again after a first result, or not at all, since it is a result itself. */
+/* What a running sum gives ends in a map, in a program, in one that reads it again after a first result, or not at all,
+ * since it is a result itself. */
 static int over_a_sum(int which, tp_tensor *x, tp_tensor **out) {
     tp_tensor *y = tp_cumsum(x, 1);
     if (which == 0) return out[0] = tp_tanh(y), 1;
@@ -168,21 +182,22 @@ static void results_take_over_memory_that_ends(void **state) {
     (void)state;
     static const int expected[] = {1, 1, 1, 0, 0};
     for (int which = 0; which < 5; which++)
-        for (int64_t n = 30; n < 100000; n *= 50) TP_SCOPE {
-            tp_tensor *x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01), *first[2], *got[2], *want[2];
-            tp_capture *c = tp_capture_begin(TP_LIST(x));
-            int count = over_a_sum(which, x, first);
-            tp_compiled *g = tp_capture_end(c, tp_list(count, first));
-            if (!g) fail_msg("%s", tp_error());
-            assert_int_equal(results_over_operands(g), expected[which]);
-            for (int k = 0; k < 2; k++) {
-                x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01);
-                assert_true(tp_compiled_run(g, TP_LIST(x), got));
-                over_a_sum(which, x, want);
-                for (int i = 0; i < count; i++) assert_same(got[i], want[i]);
+        for (int64_t n = 30; n < 100000; n *= 50)
+            TP_SCOPE {
+                tp_tensor *x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01), *first[2], *got[2], *want[2];
+                tp_capture *c = tp_capture_begin(TP_LIST(x));
+                int count = over_a_sum(which, x, first);
+                tp_compiled *g = tp_capture_end(c, tp_list(count, first));
+                if (!g) fail_msg("%s", tp_error());
+                assert_int_equal(results_over_operands(g), expected[which]);
+                for (int k = 0; k < 2; k++) {
+                    x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01);
+                    assert_true(tp_compiled_run(g, TP_LIST(x), got));
+                    over_a_sum(which, x, want);
+                    for (int i = 0; i < count; i++) assert_same(got[i], want[i]);
+                }
+                tp_compiled_release(g);
             }
-            tp_compiled_release(g);
-        }
 }
 
 static void a_capture_keeps_no_memory_of_the_past(void **state) {
@@ -194,7 +209,8 @@ static void a_capture_keeps_no_memory_of_the_past(void **state) {
     const int64_t before = allocated();
     for (int i = 0; i < STEPS; i++) {
         tp_tensor *had = t;
-        TP_SCOPE t = tp_keep(tp_view(tp_cumsum(tp_t(tp_view(t, TP_INTS(n / 64, 64))), 1), TP_INTS(n)));
+        TP_SCOPE
+            t = tp_keep(tp_view(tp_cumsum(tp_t(tp_view(t, TP_INTS(n / 64, 64))), 1), TP_INTS(n)));
         tp_release(had);
     }
     assert_true(allocated() - before < 4 * bytes);
@@ -217,7 +233,8 @@ static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w, tp_tensor *b) {
 static void gradients_flow_and_parameters_stay_live(void **state) {
     (void)state;
     TP_SCOPE {
-        tp_tensor *w = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true), *b = tp_set_requires_grad(tp_randn(TP_INTS(5)), true), *x = tp_randn(TP_INTS(4, 3));
+        tp_tensor *w = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true),
+                  *b = tp_set_requires_grad(tp_randn(TP_INTS(5)), true), *x = tp_randn(TP_INTS(4, 3));
         tp_capture *c = tp_capture_begin(TP_LIST(x));
         tp_tensor *first = loss_of(x, w, b);
         tp_compiled *g = tp_capture_end(c, TP_LIST(first));
@@ -237,7 +254,8 @@ static void gradients_flow_and_parameters_stay_live(void **state) {
             if (!tp_backward(got)) fail_msg("%s", tp_error());
             assert_same(tp_grad(w), dw);
             assert_same(tp_grad(b), db);
-            TP_NO_GRAD tp_add_(w, tp_grad(w), .alpha = tp_float(-0.1)); /* the next round sees it */
+            TP_NO_GRAD
+                tp_add_(w, tp_grad(w), .alpha = tp_float(-0.1)); /* the next round sees it */
         }
         tp_tensor *got = NULL;
         assert_true(tp_compiled_run(g, TP_LIST(x), &got));
@@ -273,7 +291,8 @@ static void other_shapes_and_modes_do_not_fit(void **state) {
         assert_true(tp_compiled_fits(g, TP_LIST(x, x)));
         assert_false(tp_compiled_fits(g, TP_LIST(x, VECTOR(1, 2, 3)))); /* it was one tensor twice */
         assert_false(tp_compiled_fits(g, TP_LIST(VECTOR(1, 2), VECTOR(1, 2))));
-        TP_NO_GRAD assert_false(tp_compiled_fits(g, TP_LIST(x, x)));
+        TP_NO_GRAD
+            assert_false(tp_compiled_fits(g, TP_LIST(x, x)));
         assert_false(tp_compiled_run(g, TP_LIST(VECTOR(1, 2), VECTOR(1, 2)), &z));
         assert_error("expected float32 of shape [3]");
         tp_compiled_release(g);
@@ -339,9 +358,11 @@ static void put_a_value(tp_file *f, tp_saved *values, int64_t kind, int64_t numb
     put_all(f, v, NULL, TP_INTS(rows, 4)), put_all(f, v, NULL, TP_INTS(4, 1));
 }
 static void put_a_rule(tp_file *f, tp_saved *rules, int64_t value, int64_t list, double factor) {
-    tp_saved *rule = tp_put_list(f, rules, NULL), *path = tp_put_list(f, rule, NULL), *terms = tp_put_list(f, rule, NULL), *term = tp_put_list(f, terms, NULL);
+    tp_saved *rule = tp_put_list(f, rules, NULL), *path = tp_put_list(f, rule, NULL),
+             *terms = tp_put_list(f, rule, NULL), *term = tp_put_list(f, terms, NULL);
     tp_put_text(f, path, NULL, "values");
-    tp_put_number(f, path, NULL, tp_int(value)), tp_put_number(f, path, NULL, tp_int(list)), tp_put_number(f, path, NULL, tp_int(0));
+    tp_put_number(f, path, NULL, tp_int(value)), tp_put_number(f, path, NULL, tp_int(list)),
+        tp_put_number(f, path, NULL, tp_int(0));
     tp_put_number(f, term, NULL, tp_float(factor)), put_all(f, term, NULL, TP_INTS(0));
 }
 
@@ -350,7 +371,8 @@ static bool write_sized(const char *path, int64_t list) {
     tp_file *f = tp_new_file();
     tp_put_text(f, NULL, "format", "taper.graph 1");
     put_all(f, NULL, "inputs", TP_INTS(0, 1)), put_all(f, NULL, "outputs", TP_INTS(2, 3));
-    tp_saved *values = tp_put_list(f, NULL, "values"), *steps = tp_put_list(f, NULL, "steps"), *sizes = tp_put_dict(f, NULL, "sizes");
+    tp_saved *values = tp_put_list(f, NULL, "values"), *steps = tp_put_list(f, NULL, "steps"),
+             *sizes = tp_put_dict(f, NULL, "sizes");
     for (int i = 0; i < 4; i++) put_a_value(f, values, i < 2 ? TPI_VALUE_INPUT : TPI_VALUE_MADE, i % 2, i % 2 ? 7 : 3);
     for (int i = 0; i < 2; i++) {
         tp_saved *step = tp_put_dict(f, steps, NULL);
@@ -359,7 +381,8 @@ static bool write_sized(const char *path, int64_t list) {
         tp_put_number(f, step, "inplace", tp_truth(false));
         tp_put_none(f, tp_put_list(f, step, "numbers"), NULL), tp_put_list(f, step, "params");
     }
-    tp_saved *symbol = tp_put_list(f, tp_put_list(f, sizes, "symbols"), NULL), *places = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
+    tp_saved *symbol = tp_put_list(f, tp_put_list(f, sizes, "symbols"), NULL),
+             *places = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
     tp_put_text(f, symbol, NULL, "n");
     for (int i = 0; i < 3; i++) tp_put_number(f, symbol, NULL, tp_int((const int64_t[]){3, 1, 40}[i]));
     for (int i = 0; i < 2; i++) {
@@ -381,14 +404,16 @@ static void a_saved_graph_runs_at_other_sizes(void **state) {
     int64_t least, most;
     assert_true(tp_compiled_input_dim(g, 1, 0, &least, &most) && least == 3 && most == 81);
     assert_true(tp_compiled_input_dim(g, 1, 1, &least, &most) && least == 4 && most == 4);
-    for (int64_t k = 0; k < 100; k++) TP_SCOPE { /* more than are kept, and some of them again */
-        int64_t n = 1 + (k < 3 ? 3 - k : k * 7 % 40);
-        tp_tensor *x = tp_randn(TP_INTS(n, 4)), *y = tp_randn(TP_INTS(2 * n + 1, 4)), *got[2];
-        TP_NO_GRAD assert_true(tp_compiled_fits(g, TP_LIST(x, y)));
-        if (!tp_compiled_run(g, TP_LIST(x, y), got)) fail_msg("%s", tp_error());
-        assert_same(got[0], tp_exp(x));
-        assert_same(got[1], tp_exp(y));
-    }
+    for (int64_t k = 0; k < 100; k++)
+        TP_SCOPE { /* more than are kept, and some of them again */
+            int64_t n = 1 + (k < 3 ? 3 - k : k * 7 % 40);
+            tp_tensor *x = tp_randn(TP_INTS(n, 4)), *y = tp_randn(TP_INTS(2 * n + 1, 4)), *got[2];
+            TP_NO_GRAD
+                assert_true(tp_compiled_fits(g, TP_LIST(x, y)));
+            if (!tp_compiled_run(g, TP_LIST(x, y), got)) fail_msg("%s", tp_error());
+            assert_same(got[0], tp_exp(x));
+            assert_same(got[1], tp_exp(y));
+        }
     TP_SCOPE {
         tp_tensor *got[2];
         assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(41, 4)), tp_zeros(TP_INTS(83, 4))), got));
@@ -399,7 +424,8 @@ static void a_saved_graph_runs_at_other_sizes(void **state) {
         assert_error("in steps");
         assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(5, 3)), tp_zeros(TP_INTS(11, 4))), got));
         assert_error("expected float32 of shape [5, 4]");
-        TP_NO_GRAD assert_false(tp_compiled_fits(g, TP_LIST(tp_zeros(TP_INTS(5, 4)), tp_zeros(TP_INTS(13, 4)))));
+        TP_NO_GRAD
+            assert_false(tp_compiled_fits(g, TP_LIST(tp_zeros(TP_INTS(5, 4)), tp_zeros(TP_INTS(13, 4)))));
     }
     tp_compiled_release(g);
     assert_true(write_sized(path, 7));
@@ -410,7 +436,8 @@ static void a_saved_graph_runs_at_other_sizes(void **state) {
 
 static void capture_and_run(void) {
     TP_SCOPE {
-        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 3)), true), *x = tp_ones(TP_INTS(4, 3)), *y = NULL, *got = NULL;
+        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 3)), true), *x = tp_ones(TP_INTS(4, 3)), *y = NULL,
+                  *got = NULL;
         tp_capture *c = tp_capture_begin(TP_LIST(x));
         if (!c) continue;
         y = tp_sum(chain(tp_linear(x, w), tp_linear(x, w)));
@@ -460,7 +487,8 @@ static void a_whole_training_step(void **state) {
         tp_optimiser *o[2];
         for (int i = 0; i < 2; i++) {
             tp_manual_seed(3);
-            w[i] = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true), b[i] = tp_set_requires_grad(tp_randn(TP_INTS(5)), true);
+            w[i] = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true),
+            b[i] = tp_set_requires_grad(tp_randn(TP_INTS(5)), true);
             o[i] = tp_adam(TP_LIST(w[i], b[i]), .lr = 0.05);
         }
         tp_capture *c = tp_capture_begin(TP_LIST(first));
@@ -470,7 +498,8 @@ static void a_whole_training_step(void **state) {
         assert_same(loss, train_step(o[1], first, w[1], b[1]));
         for (int i = 0; i < 4; i++) {
             tp_tensor *x = tp_randn(TP_INTS(4, 3)), *got = NULL;
-            if (i == 2) assert_true(tp_optimiser_set_option(o[0], 0, "lr", 0.5) && tp_optimiser_set_option(o[1], 0, "lr", 0.5));
+            if (i == 2)
+                assert_true(tp_optimiser_set_option(o[0], 0, "lr", 0.5) && tp_optimiser_set_option(o[1], 0, "lr", 0.5));
             assert_true(tp_compiled_fits(g, TP_LIST(x)) && tp_compiled_run(g, TP_LIST(x), &got));
             assert_same(got, train_step(o[1], x, w[1], b[1]));
             assert_same(w[0], w[1]), assert_same(b[0], b[1]), assert_same(tp_grad(w[0]), tp_grad(w[1]));
@@ -484,7 +513,8 @@ static void a_whole_training_step(void **state) {
 
 static void capture_and_train(void) {
     TP_SCOPE {
-        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(5, 3)), true), *b = tp_set_requires_grad(tp_ones(TP_INTS(5)), true), *x = tp_ones(TP_INTS(4, 3)), *got = NULL;
+        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(5, 3)), true),
+                  *b = tp_set_requires_grad(tp_ones(TP_INTS(5)), true), *x = tp_ones(TP_INTS(4, 3)), *got = NULL;
         tp_optimiser *o = w && b ? tp_sgd(TP_LIST(w, b), .lr = 0.1) : NULL;
         tp_capture *c = o ? tp_capture_begin(TP_LIST(x)) : NULL;
         tp_tensor *loss = c ? train_step(o, x, w, b) : NULL;

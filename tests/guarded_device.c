@@ -1,5 +1,5 @@
-/* Memory of the device is mapped twice: where the tensors' addresses point, nobody may read or write; at a fixed distance from there is the
- * same memory for the device's own functions, which do their work with the CPU's kernels. */
+/* Memory of the device is mapped twice: where the tensors' addresses point, nobody may read or write; at a fixed
+ * distance from there is the same memory for the device's own functions, which do their work with the CPU's kernels. */
 #define _GNU_SOURCE
 #include "guarded_device.h"
 #include "device/cpu/cpu.h"
@@ -95,13 +95,15 @@ static bool close_call(opened_call *c, bool ok) {
     return ok;
 }
 
-static bool fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
+static bool fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
+                 const tpi_param *params) {
     opened_call c;
     bool ok = open_call(&c, outs, op->nout, x);
     return close_call(&c, ok && tpi_cpu_fold(op, c.outs, c.x, reduced, compute, params));
 }
 
-static bool scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params) {
+static bool scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
+                 const tpi_param *params) {
     opened_call c;
     bool ok = open_call(&c, outs, op->nout, x);
     return close_call(&c, ok && tpi_cpu_scan(op, c.outs, c.x, dim, compute, params));
@@ -128,10 +130,12 @@ int64_t guarded_device_bytes(void) { return atomic_load(&allocated); }
 bool guarded_device_open(void) {
     if (guarded) return true;
     int fd = memfd_create("test device", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)ARENA)) return tpi_refuse(TP_ERR_RUNTIME, "the test device cannot reserve its memory");
+    if (fd < 0 || ftruncate(fd, (off_t)ARENA))
+        return tpi_refuse(TP_ERR_RUNTIME, "the test device cannot reserve its memory");
     open_side = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     guarded = mmap(NULL, ARENA, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     close(fd);
-    if (open_side == MAP_FAILED || guarded == MAP_FAILED) return tpi_refuse(TP_ERR_RUNTIME, "the test device cannot map its memory");
+    if (open_side == MAP_FAILED || guarded == MAP_FAILED)
+        return tpi_refuse(TP_ERR_RUNTIME, "the test device cannot map its memory");
     return tpi_device_register(TP_TEST_DEVICE, &table);
 }

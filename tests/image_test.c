@@ -1,4 +1,5 @@
-/* Images in files: what is written comes back, modes and cameras' orientations are honoured, and no damage does harm. */
+/* Images in files: what is written comes back, modes and cameras' orientations are honoured, and no damage does harm.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -26,7 +27,8 @@ static tp_tensor *picture(int64_t c, int64_t h, int64_t w) {
     assert_non_null(t);
     for (int64_t k = 0; k < c; k++)
         for (int64_t y = 0; y < h; y++)
-            for (int64_t x = 0; x < w; x++) ((uint8_t *)t->data)[(k * h + y) * w + x] = (uint8_t)(y * 7 + x * 3 + k * 50);
+            for (int64_t x = 0; x < w; x++)
+                ((uint8_t *)t->data)[(k * h + y) * w + x] = (uint8_t)(y * 7 + x * 3 + k * 50);
     return t;
 }
 static int at(const tp_tensor *t, int64_t c, int64_t y, int64_t x) {
@@ -43,7 +45,8 @@ static void a_png_holds_every_pixel(void **state) {
     (void)state;
     for (int64_t c = 1; c <= 4; c++)
         for (int level = 0; level <= 9; level += 9) {
-            tp_tensor *image = picture(c, 5, 9), *file = tp_encode_png(image, .level = level), *back = tp_decode_png(file), *any = tp_decode_image(file);
+            tp_tensor *image = picture(c, 5, 9), *file = tp_encode_png(image, .level = level),
+                      *back = tp_decode_png(file), *any = tp_decode_image(file);
             assert_same(back, image);
             assert_same(any, image);
             tp_release(image), tp_release(file), tp_release(back), tp_release(any);
@@ -58,7 +61,9 @@ static void a_mode_says_which_channels(void **state) {
         tp_tensor *got = tp_decode_png(file, .mode = mode);
         assert_int_equal(tp_size(got, 0), channels[mode]);
         if (mode == TP_IMAGE_RGB_ALPHA) assert_int_equal(at(got, 3, 1, 1), 255);
-        if (mode == TP_IMAGE_GRAY) assert_int_equal(at(got, 0, 0, 0), 40); /* 0.2989 * 0 + 0.587 * 50 + 0.114 * 100 = 40.8, of which libpng drops the rest */
+        if (mode == TP_IMAGE_GRAY)
+            assert_int_equal(at(got, 0, 0, 0),
+                             40); /* 0.2989 * 0 + 0.587 * 50 + 0.114 * 100 = 40.8, of which libpng drops the rest */
         tp_release(got);
     }
     tp_release(image), tp_release(file);
@@ -67,10 +72,13 @@ static void a_mode_says_which_channels(void **state) {
 static void a_jpeg_is_close(void **state) {
     (void)state;
     for (int64_t c = 1; c <= 3; c += 2) {
-        tp_tensor *image = picture(c, 16, 16), *file = tp_encode_jpeg(image, .quality = 95), *back = tp_decode_jpeg(file);
+        tp_tensor *image = picture(c, 16, 16), *file = tp_encode_jpeg(image, .quality = 95),
+                  *back = tp_decode_jpeg(file);
         if (!back) fail_msg("%s", tp_error());
         assert_true(tpi_same_shape(back, image));
-        for (int64_t i = 0; i < image->numel; i++) assert_in_range(((uint8_t *)back->data)[i] + 12, ((uint8_t *)image->data)[i], ((uint8_t *)image->data)[i] + 24);
+        for (int64_t i = 0; i < image->numel; i++)
+            assert_in_range(((uint8_t *)back->data)[i] + 12, ((uint8_t *)image->data)[i],
+                            ((uint8_t *)image->data)[i] + 24);
         tp_tensor *gray = tp_decode_jpeg(file, .mode = TP_IMAGE_GRAY);
         assert_int_equal(tp_size(gray, 0), 1);
         assert_null(tp_decode_jpeg(file, .mode = TP_IMAGE_RGB_ALPHA));
@@ -81,8 +89,11 @@ static void a_jpeg_is_close(void **state) {
 
 /* The JPEG of `image` with a camera's orientation behind its first marker. */
 static tp_tensor *with_orientation(const tp_tensor *image, int orientation) {
-    uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, (uint8_t)orientation, 0, 0, 0, 0, 0, 0};
-    tp_tensor *file = tp_encode_jpeg(image, .quality = 100), *all = tpi_empty(TP_INTS(file->numel + (int64_t)sizeof exif), TP_UINT8, cpu);
+    uint8_t exif[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i',  'f', 0, 0, 'M', 'M', 0, 42, 0,
+                      0,    0,    8, 0,  1,   1,   0x12, 0,   3, 0, 0,   0,   1, 0,  (uint8_t)orientation,
+                      0,    0,    0, 0,  0,   0};
+    tp_tensor *file = tp_encode_jpeg(image, .quality = 100),
+              *all = tpi_empty(TP_INTS(file->numel + (int64_t)sizeof exif), TP_UINT8, cpu);
     memcpy(all->data, file->data, 2);
     memcpy(all->data + 2, exif, sizeof exif);
     memcpy(all->data + 2 + sizeof exif, file->data + 2, (size_t)file->numel - 2);
@@ -92,12 +103,16 @@ static tp_tensor *with_orientation(const tp_tensor *image, int orientation) {
 
 static void a_camera_turns_its_image(void **state) {
     (void)state;
-    tp_tensor *image = tpi_empty(TP_INTS(1, 16, 32), TP_UINT8, cpu); /* bright in one corner, at the top and on the left */
+    tp_tensor *image =
+        tpi_empty(TP_INTS(1, 16, 32), TP_UINT8, cpu); /* bright in one corner, at the top and on the left */
     for (int64_t y = 0; y < 16; y++)
         for (int64_t x = 0; x < 32; x++) ((uint8_t *)image->data)[y * 32 + x] = y < 8 && x < 8 ? 250 : 5;
-    static const struct { int right, below; } corner[] = {{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 1}, {0, 1}}; /* where it is seen */
+    static const struct {
+        int right, below;
+    } corner[] = {{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 0}, {1, 0}, {1, 1}, {0, 1}}; /* where it is seen */
     for (int o = 1; o <= 8; o++) {
-        tp_tensor *file = with_orientation(image, o), *seen = tp_decode_image(file, .apply_exif_orientation = true), *stored = tp_decode_image(file);
+        tp_tensor *file = with_orientation(image, o), *seen = tp_decode_image(file, .apply_exif_orientation = true),
+                  *stored = tp_decode_image(file);
         if (!seen) fail_msg("%s", tp_error());
         int64_t h = tp_size(seen, 1), w = tp_size(seen, 2);
         assert_int_equal(h, o < 5 ? 16 : 32);
@@ -123,7 +138,8 @@ static const uint8_t interlaced16[] = {
 
 static void palettes_interlace_and_16_bits(void **state) {
     (void)state;
-    tp_tensor *file = bytes_of(palette, sizeof palette), *image = tp_decode_image(file), *rgb = tp_decode_image(file, .mode = TP_IMAGE_RGB);
+    tp_tensor *file = bytes_of(palette, sizeof palette), *image = tp_decode_image(file),
+              *rgb = tp_decode_image(file, .mode = TP_IMAGE_RGB);
     if (!image) fail_msg("%s", tp_error());
     assert_int_equal(tp_size(image, 0), 4);
     static const int first[] = {255, 0, 0, 0}, second[] = {0, 255, 0, 255};
@@ -170,7 +186,8 @@ static void files_are_read_and_written(void **state) {
 
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
-    tp_tensor *image = picture(2, 3, 3), *flat = bytes_of("GIF89a", 6), *none = tpi_empty(TP_INTS(3, 0, 4), TP_UINT8, cpu),
+    tp_tensor *image = picture(2, 3, 3), *flat = bytes_of("GIF89a", 6),
+              *none = tpi_empty(TP_INTS(3, 0, 4), TP_UINT8, cpu),
               *floats = tpi_empty(TP_INTS(3, 2, 2), TP_FLOAT32, cpu);
     assert_null(tp_encode_jpeg(image));
     assert_error(TP_ERR_RUNTIME, "encode_jpeg: argument 'image': The number of channels should be 1 or 3, got: 2");
@@ -218,8 +235,8 @@ static void survive(tp_tensor *file) {
 static void any_damage_is_survived(void **state) {
     (void)state;
     tp_tensor *image = picture(3, 12, 11), *plain = picture(1, 12, 11);
-    tp_tensor *files[] = {tp_encode_png(image), tp_encode_jpeg(image), with_orientation(plain, 6), bytes_of(palette, sizeof palette),
-                          bytes_of(interlaced16, sizeof interlaced16)};
+    tp_tensor *files[] = {tp_encode_png(image), tp_encode_jpeg(image), with_orientation(plain, 6),
+                          bytes_of(palette, sizeof palette), bytes_of(interlaced16, sizeof interlaced16)};
     int64_t live = tpi_alloc_live();
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         tp_tensor *file = files[k];
@@ -247,7 +264,9 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
     for (int work = 0; work < 4; work++)
         for (int64_t nth = 1;; nth++) {
             tpi_alloc_fail_at(nth, false);
-            tp_tensor *t = work == 0 ? tp_encode_png(image) : work == 1 ? tp_encode_jpeg(image) : tp_decode_image(work == 2 ? png : jpeg);
+            tp_tensor *t = work == 0   ? tp_encode_png(image)
+                           : work == 1 ? tp_encode_jpeg(image)
+                                       : tp_decode_image(work == 2 ? png : jpeg);
             tpi_alloc_fail_at(0, false);
             bool done = t != NULL;
             assert_true(done == tp_ok());
@@ -262,11 +281,16 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_png_holds_every_pixel),      cmocka_unit_test(a_mode_says_which_channels),
-        cmocka_unit_test(a_jpeg_is_close),              cmocka_unit_test(a_camera_turns_its_image),
-        cmocka_unit_test(palettes_interlace_and_16_bits), cmocka_unit_test(files_are_read_and_written),
-        cmocka_unit_test(wrong_arguments_are_refused),  cmocka_unit_test(a_bomb_is_refused),
-        cmocka_unit_test(any_damage_is_survived),       cmocka_unit_test(nothing_is_lost_when_memory_runs_out),
+        cmocka_unit_test(a_png_holds_every_pixel),
+        cmocka_unit_test(a_mode_says_which_channels),
+        cmocka_unit_test(a_jpeg_is_close),
+        cmocka_unit_test(a_camera_turns_its_image),
+        cmocka_unit_test(palettes_interlace_and_16_bits),
+        cmocka_unit_test(files_are_read_and_written),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(a_bomb_is_refused),
+        cmocka_unit_test(any_damage_is_survived),
+        cmocka_unit_test(nothing_is_lost_when_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

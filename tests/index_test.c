@@ -1,5 +1,5 @@
-/* Indexing, joining and sorting beyond the tables' samples: NumPy's placing rule, duplicates, ties and NaN, results that do not
- * depend on the number of threads, and every allocation failing in turn. Expected values are PyTorch's. */
+/* Indexing, joining and sorting beyond the tables' samples: NumPy's placing rule, duplicates, ties and NaN, results
+ * that do not depend on the number of threads, and every allocation failing in turn. Expected values are PyTorch's. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static tp_tensor *longs(tp_ints shape, const int64_t *v) {
     return t;
 }
 #define FLOATS(shape, ...) floats(shape, (const float[]){__VA_ARGS__})
-#define LONGS(shape, ...) longs(shape, (const int64_t[]){__VA_ARGS__})
+#define LONGS(shape, ...)  longs(shape, (const int64_t[]){__VA_ARGS__})
 
 /* 0, 1, 2, ... */
 static tp_tensor *counting(tp_ints shape) {
@@ -41,8 +41,10 @@ static tp_tensor *scattered(tp_ints shape, tp_dtype dtype, int64_t below) {
     uint64_t x = 88172645463325252u;
     for (int64_t i = 0; i < t->numel; i++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        if (dtype == TP_INT64) ((int64_t *)t->data)[i] = (int64_t)(x % (uint64_t)below);
-        else ((float *)t->data)[i] = (float)(x % 100003) / 1009.0f - 40.0f;
+        if (dtype == TP_INT64)
+            ((int64_t *)t->data)[i] = (int64_t)(x % (uint64_t)below);
+        else
+            ((float *)t->data)[i] = (float)(x % 100003) / 1009.0f - 40.0f;
     }
     return t;
 }
@@ -61,7 +63,8 @@ static void expect_floats(tp_tensor *t, tp_ints shape, const float *want) {
     assert_true(tp_is_contiguous(t));
     for (int64_t i = 0; i < t->numel; i++) {
         float got = ((float *)t->data)[i];
-        if (got != want[i] && !(isnan(got) && isnan(want[i]))) fail_msg("element %lld: got %g, expected %g", (long long)i, got, want[i]);
+        if (got != want[i] && !(isnan(got) && isnan(want[i])))
+            fail_msg("element %lld: got %g, expected %g", (long long)i, got, want[i]);
     }
     tpi_release(t);
 }
@@ -72,7 +75,7 @@ static void expect_longs(tp_tensor *t, tp_ints shape, const int64_t *want) {
     for (int64_t i = 0; i < t->numel; i++) assert_int_equal(((int64_t *)t->data)[i], want[i]);
     tpi_release(t);
 }
-#define EXPECT(t, shape, ...) expect_floats(t, shape, (const float[]){__VA_ARGS__})
+#define EXPECT(t, shape, ...)       expect_floats(t, shape, (const float[]){__VA_ARGS__})
 #define EXPECT_LONGS(t, shape, ...) expect_longs(t, shape, (const int64_t[]){__VA_ARGS__})
 
 static void expect_error(tp_tensor *t, const char *words) {
@@ -94,7 +97,8 @@ static int nothing_left(void **state) {
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
 
-/* ---- Advanced indexing ---------------------------------------------------------------------------------------------------- */
+/* ---- Advanced indexing
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void indices_side_by_side_stay_in_place(void **state) {
     (void)state;
@@ -112,7 +116,8 @@ static void indices_apart_come_first(void **state) {
 
 static void masks_pick_where_they_are_true(void **state) {
     (void)state;
-    tp_tensor *x = counting(TP_INTS(2, 3)), *mask = tpo_gt(x, tp_operand_double(3.5)), *rows = tpi_empty(TP_INTS(2), TP_BOOL, cpu);
+    tp_tensor *x = counting(TP_INTS(2, 3)), *mask = tpo_gt(x, tp_operand_double(3.5)),
+              *rows = tpi_empty(TP_INTS(2), TP_BOOL, cpu);
     ((uint8_t *)rows->data)[0] = 0, ((uint8_t *)rows->data)[1] = 1;
     EXPECT(tpo_index(x, TP_LIST(mask)), TP_INTS(2), 4, 5);
     EXPECT(tpo_index(x, TP_LIST(rows)), TP_INTS(1, 3), 3, 4, 5);
@@ -132,7 +137,8 @@ static void index_errors_name_index_dim_and_size(void **state) {
 
 static void duplicates_add_up(void **state) {
     (void)state;
-    tp_tensor *x = tpo_zeros(TP_INTS(3), TP_FLOAT32, cpu), *i = LONGS(TP_INTS(5), 0, 2, 0, 0, 2), *v = FLOATS(TP_INTS(5), 1, 2, 3, 4, 5);
+    tp_tensor *x = tpo_zeros(TP_INTS(3), TP_FLOAT32, cpu), *i = LONGS(TP_INTS(5), 0, 2, 0, 0, 2),
+              *v = FLOATS(TP_INTS(5), 1, 2, 3, 4, 5);
     EXPECT(tpo_index_put(x, TP_LIST(i), v, true), TP_INTS(3), 8, 0, 7);
     EXPECT(tpo_scatter_add(x, 0, i, v), TP_INTS(3), 8, 0, 7);
     EXPECT(tpo_index_add(x, 0, i, v, tp_float(0.5)), TP_INTS(3), 4, 0, 3.5f);
@@ -151,11 +157,13 @@ static void writing_a_tensor_into_itself_is_refused(void **state) {
     tpi_release(i);
 }
 
-/* ---- Joining ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Joining
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void cat_promotes_and_skips_empty_vectors(void **state) {
     (void)state;
-    tp_tensor *a = LONGS(TP_INTS(1, 2), 1, 2), *b = FLOATS(TP_INTS(1, 2), 0.5f, -1), *none = tpi_empty(TP_INTS(0), TP_FLOAT32, cpu);
+    tp_tensor *a = LONGS(TP_INTS(1, 2), 1, 2), *b = FLOATS(TP_INTS(1, 2), 0.5f, -1),
+              *none = tpi_empty(TP_INTS(0), TP_FLOAT32, cpu);
     EXPECT(tpo_cat(TP_LIST(a, none, b), 0), TP_INTS(2, 2), 1, 2, 0.5f, -1);
     EXPECT(tpo_cat(TP_LIST(a, b), -1), TP_INTS(1, 4), 1, 2, 0.5f, -1);
     tpi_release(a), tpi_release(b), tpi_release(none);
@@ -167,13 +175,17 @@ static void long_rows_cross_chunks(void **state) {
     assert_shape(c, TP_INTS(7, 50007));
     for (int64_t r = 0; r < 7; r++)
         for (int64_t k = 0; k < 50007; k++) {
-            float want = k < 3 ? (float)(r * 3 + k) : k < 50004 ? (float)(r * 50001 + k - 3) : (float)(r * 3 + k - 50004);
-            if (((float *)c->data)[r * 50007 + k] != want) fail_msg("row %lld, column %lld", (long long)r, (long long)k);
+            float want = k < 3       ? (float)(r * 3 + k)
+                         : k < 50004 ? (float)(r * 50001 + k - 3)
+                                     : (float)(r * 3 + k - 50004);
+            if (((float *)c->data)[r * 50007 + k] != want)
+                fail_msg("row %lld, column %lld", (long long)r, (long long)k);
         }
     tpi_release(a), tpi_release(b), tpi_release(c);
 }
 
-/* ---- Sorting ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Sorting
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void sorting_is_stable_and_puts_nan_last(void **state) {
     (void)state;
@@ -197,7 +209,8 @@ static void long_rows_sort_like_short_ones(void **state) {
     int64_t n = 300000; /* several chunks */
     tp_tensor *x = scattered(TP_INTS(n), TP_INT64, 1000), *out[2];
     assert_true(tpo_sort(x, 0, false, true, out));
-    const int64_t *v = (const int64_t *)out[0]->data, *at = (const int64_t *)out[1]->data, *from = (const int64_t *)x->data;
+    const int64_t *v = (const int64_t *)out[0]->data, *at = (const int64_t *)out[1]->data,
+                  *from = (const int64_t *)x->data;
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(v[i], from[at[i]]);
         if (i > 0) assert_true(v[i - 1] < v[i] || (v[i - 1] == v[i] && at[i - 1] < at[i]));
@@ -223,7 +236,8 @@ static void extremes_say_where_the_first_one_stands(void **state) {
                 assert_memory_equal(found[0]->data, &most[round], sizeof(float));
                 tpi_release(row), tpi_release(found[0]), tpi_release(found[1]);
             }
-    tp_tensor *nothing_larger = FLOATS(TP_INTS(3), -INFINITY, -INFINITY, -INFINITY), *first = tpo_argmax(nothing_larger, 0, false);
+    tp_tensor *nothing_larger = FLOATS(TP_INTS(3), -INFINITY, -INFINITY, -INFINITY),
+              *first = tpo_argmax(nothing_larger, 0, false);
     expect_longs(first, TP_INTS(), (const int64_t[]){0});
     tpi_release(nothing_larger);
 }
@@ -238,7 +252,8 @@ static void unique_counts_and_inverts(void **state) {
     tpi_release(x);
 }
 
-/* ---- The same bits on any number of threads ------------------------------------------------------------------------------------- */
+/* ---- The same bits on any number of threads
+ * ------------------------------------------------------------------------------------- */
 
 enum { CASES = 8 };
 static tp_tensor *threaded_case(int which, tp_tensor *x, tp_tensor *index, tp_tensor *wide) {
@@ -260,16 +275,20 @@ static tp_tensor *threaded_case(int which, tp_tensor *x, tp_tensor *index, tp_te
 static void thread_counts_do_not_show(void **state) {
     (void)state;
     static const int counts[] = {1, 2, 3, 7};
-    tp_tensor *x = scattered(TP_INTS(50, 700), TP_FLOAT32, 0), *index = scattered(TP_INTS(900), TP_INT64, 50), *wide = scattered(TP_INTS(900, 700), TP_FLOAT32, 0);
+    tp_tensor *x = scattered(TP_INTS(50, 700), TP_FLOAT32, 0), *index = scattered(TP_INTS(900), TP_INT64, 50),
+              *wide = scattered(TP_INTS(900, 700), TP_FLOAT32, 0);
     for (int which = 0; which < CASES; which++) {
         tp_tensor *first = NULL;
         for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
             tp_set_num_threads(counts[k]);
             tp_tensor *got = threaded_case(which, x, index, wide);
             if (!got) fail_msg("case %d: %s", which, tp_error());
-            if (first && memcmp(first->data, got->data, (size_t)got->numel * tpi_itemsize(got)) != 0) fail_msg("case %d differs with %d threads", which, counts[k]);
-            if (first) tpi_release(got);
-            else first = got;
+            if (first && memcmp(first->data, got->data, (size_t)got->numel * tpi_itemsize(got)) != 0)
+                fail_msg("case %d differs with %d threads", which, counts[k]);
+            if (first)
+                tpi_release(got);
+            else
+                first = got;
         }
         tpi_release(first);
     }
@@ -277,7 +296,8 @@ static void thread_counts_do_not_show(void **state) {
     tpi_release(x), tpi_release(index), tpi_release(wide);
 }
 
-/* ---- Memory that runs out --------------------------------------------------------------------------------------------------------- */
+/* ---- Memory that runs out
+ * --------------------------------------------------------------------------------------------------------- */
 
 #define LAST_CALL 13
 
@@ -310,13 +330,16 @@ static bool call_one(int which, tp_tensor *x, tp_tensor *index, tp_tensor *mask)
 
 static void edges_answer_as_pytorch_does(void **state) {
     (void)state;
-    tp_tensor *x = counting(TP_INTS(2, 3)), *row = counting(TP_INTS(3)), *index = LONGS(TP_INTS(1, 2), -1, 0), *mask = tpo_gt(x, tp_operand_double(1.5));
+    tp_tensor *x = counting(TP_INTS(2, 3)), *row = counting(TP_INTS(3)), *index = LONGS(TP_INTS(1, 2), -1, 0),
+              *mask = tpo_gt(x, tp_operand_double(1.5));
     expect_floats(tpo_take_along_dim(x, index, 1), TP_INTS(2, 2), (const float[]){2, 0, 5, 3});
-    expect_floats(tpo_masked_scatter(row, mask, x), TP_INTS(2, 3), (const float[]){0, 1, 0, 1, 2, 3}); /* self takes the mask's shape */
+    expect_floats(tpo_masked_scatter(row, mask, x), TP_INTS(2, 3),
+                  (const float[]){0, 1, 0, 1, 2, 3}); /* self takes the mask's shape */
     assert_null(tpo_masked_scatter_(row, mask, x));
     assert_non_null(strstr(tp_error(), "the result's shape [2, 3] does not fit the tensor's shape [3]"));
     tp_error_clear();
-    expect_floats(tpo_diff(x, 0, 0, x, x), TP_INTS(2, 3), (const float[]){0, 1, 2, 3, 4, 5}); /* no difference, so nothing is joined */
+    expect_floats(tpo_diff(x, 0, 0, x, x), TP_INTS(2, 3),
+                  (const float[]){0, 1, 2, 3, 4, 5}); /* no difference, so nothing is joined */
     tp_tensor *two = FLOATS(TP_INTS(2), 2, 2), *counts[2];
     assert_true(tpo_histogram(two, 2, tp_no_floats(), NULL, false, counts));
     expect_floats(counts[0], TP_INTS(2), (const float[]){0, 2});
@@ -335,7 +358,8 @@ static void failing_allocations_leave_nothing_behind(void **state) {
             tpi_alloc_fail_at(nth, false);
             bool ok = call_one(which, x, index, mask);
             tpi_alloc_fail_at(0, false);
-            if (!ok && tp_ok()) fail_msg("call %d failed without an error when allocation %lld did", which, (long long)nth);
+            if (!ok && tp_ok())
+                fail_msg("call %d failed without an error when allocation %lld did", which, (long long)nth);
             if (tpi_alloc_live() != live) fail_msg("call %d leaks when allocation %lld fails", which, (long long)nth);
             bool done = ok && tp_ok();
             tp_error_clear();

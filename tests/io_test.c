@@ -1,4 +1,5 @@
-/* Files of named tensors: what is saved comes back, NumPy's files are read, nothing is lost on failure, and damage is found. */
+/* Files of named tensors: what is saved comes back, NumPy's files are read, nothing is lost on failure, and damage is
+ * found. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -52,7 +53,8 @@ static void assert_error(tp_code code, const char *words) {
 static tp_tensor *counting(tp_ints shape, tp_dtype dtype, double first) {
     tp_tensor *t = tpi_empty(shape, dtype, cpu);
     assert_non_null(t);
-    for (int64_t i = 0; i < t->numel; i++) tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), dtype, tp_float(first + (double)i));
+    for (int64_t i = 0; i < t->numel; i++)
+        tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), dtype, tp_float(first + (double)i));
     return t;
 }
 
@@ -87,7 +89,8 @@ static void write_bytes(const char *to, const void *data, size_t bytes) {
     fclose(f);
 }
 
-/* ---- There and back --------------------------------------------------------------------------------------------------------- */
+/* ---- There and back
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void every_dtype_comes_back(void **state) {
     (void)state;
@@ -116,7 +119,8 @@ static void all_shapes_and_strides_come_back(void **state) {
     (void)state;
     tp_tensor *t = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *none = counting(TP_INTS(0, 3), TP_INT64, 0);
     tp_tensor *scalar = counting(tp_no_ints(), TP_FLOAT64, 7);
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0), *wide = tpi_alias(t, 2, (int64_t[]){2, 3}, (int64_t[]){0, 1}, 3);
+    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
+              *wide = tpi_alias(t, 2, (int64_t[]){2, 3}, (int64_t[]){0, 1}, 3);
     const char *names[] = {"layer.0/weight", "none", "scalar", "turned", "wide \xc3\xa9"};
     tp_tensor *tensors[] = {t, none, scalar, turned, wide};
     assert_true(tp_save(path, 5, names, tensors));
@@ -136,34 +140,36 @@ static void large_files_take_zip64(void **state) {
     tp_release(a), tp_release(b);
 }
 
-/* Written by np.savez_compressed: fortran float32 [[0, 1, 2], [3, 4, 5]] in Fortran order, big_endian '>i2' [1, -2, 300], truth True. */
+/* Written by np.savez_compressed: fortran float32 [[0, 1, 2], [3, 4, 5]] in Fortran order, big_endian '>i2' [1, -2,
+ * 300], truth True. */
 static const unsigned char by_numpy[] = {
-    80, 75, 3, 4, 45, 0, 0, 0, 8, 0, 0, 0, 33, 0, 206, 44, 224, 211, 255, 255, 255, 255, 255, 255,
-    255, 255, 11, 0, 20, 0, 102, 111, 114, 116, 114, 97, 110, 46, 110, 112, 121, 1, 0, 16, 0, 152, 0, 0,
-    0, 0, 0, 0, 0, 86, 0, 0, 0, 0, 0, 0, 0, 155, 236, 23, 234, 27, 16, 201, 200, 80, 198, 80,
-    173, 158, 146, 90, 156, 92, 164, 110, 165, 160, 110, 147, 102, 162, 174, 163, 160, 158, 150, 95, 84, 82, 148, 152,
-    23, 159, 95, 148, 146, 10, 18, 15, 41, 42, 77, 5, 10, 23, 103, 36, 22, 164, 2, 185, 26, 70, 58, 10,
-    198, 154, 58, 10, 181, 10, 228, 3, 46, 6, 48, 112, 112, 96, 96, 104, 176, 7, 98, 7, 16, 135, 129, 97,
-    129, 3, 0, 80, 75, 3, 4, 45, 0, 0, 0, 8, 0, 0, 0, 33, 0, 239, 74, 90, 27, 255, 255, 255,
-    255, 255, 255, 255, 255, 14, 0, 20, 0, 98, 105, 103, 95, 101, 110, 100, 105, 97, 110, 46, 110, 112, 121, 1,
-    0, 16, 0, 134, 0, 0, 0, 0, 0, 0, 0, 74, 0, 0, 0, 0, 0, 0, 0, 155, 236, 23, 234, 27,
-    16, 201, 200, 80, 198, 80, 173, 158, 146, 90, 156, 92, 164, 110, 165, 160, 110, 151, 105, 164, 174, 163, 160, 158,
-    150, 95, 84, 82, 148, 152, 23, 159, 95, 148, 146, 10, 18, 119, 75, 204, 41, 78, 5, 138, 23, 103, 36, 22,
-    164, 2, 249, 26, 198, 58, 154, 58, 10, 181, 10, 20, 0, 46, 6, 198, 255, 255, 24, 117, 0, 80, 75, 3,
-    4, 45, 0, 0, 0, 8, 0, 0, 0, 33, 0, 130, 45, 248, 211, 255, 255, 255, 255, 255, 255, 255, 255, 9,
-    0, 20, 0, 116, 114, 117, 116, 104, 46, 110, 112, 121, 1, 0, 16, 0, 129, 0, 0, 0, 0, 0, 0, 0,
-    67, 0, 0, 0, 0, 0, 0, 0, 155, 236, 23, 234, 27, 16, 201, 200, 80, 198, 80, 173, 158, 146, 90, 156,
-    92, 164, 110, 165, 160, 94, 147, 100, 168, 174, 163, 160, 158, 150, 95, 84, 82, 148, 152, 23, 159, 95, 148, 146,
-    10, 18, 119, 75, 204, 41, 78, 5, 138, 23, 103, 36, 22, 164, 2, 249, 26, 154, 58, 10, 181, 10, 20, 1,
-    46, 70, 0, 80, 75, 1, 2, 45, 3, 45, 0, 0, 0, 8, 0, 0, 0, 33, 0, 206, 44, 224, 211, 86,
-    0, 0, 0, 152, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 1, 0, 0, 0,
-    0, 102, 111, 114, 116, 114, 97, 110, 46, 110, 112, 121, 80, 75, 1, 2, 45, 3, 45, 0, 0, 0, 8, 0,
-    0, 0, 33, 0, 239, 74, 90, 27, 74, 0, 0, 0, 134, 0, 0, 0, 14, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 128, 1, 147, 0, 0, 0, 98, 105, 103, 95, 101, 110, 100, 105, 97, 110, 46, 110, 112, 121,
-    80, 75, 1, 2, 45, 3, 45, 0, 0, 0, 8, 0, 0, 0, 33, 0, 130, 45, 248, 211, 67, 0, 0, 0,
-    129, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 1, 29, 1, 0, 0, 116, 114,
-    117, 116, 104, 46, 110, 112, 121, 80, 75, 5, 6, 0, 0, 0, 0, 3, 0, 3, 0, 172, 0, 0, 0, 155,
-    1, 0, 0, 0, 0,
+    80,  75,  3,   4,   45,  0,   0,   0,   8,   0,   0,   0,   33,  0,   206, 44,  224, 211, 255, 255, 255, 255, 255,
+    255, 255, 255, 11,  0,   20,  0,   102, 111, 114, 116, 114, 97,  110, 46,  110, 112, 121, 1,   0,   16,  0,   152,
+    0,   0,   0,   0,   0,   0,   0,   86,  0,   0,   0,   0,   0,   0,   0,   155, 236, 23,  234, 27,  16,  201, 200,
+    80,  198, 80,  173, 158, 146, 90,  156, 92,  164, 110, 165, 160, 110, 147, 102, 162, 174, 163, 160, 158, 150, 95,
+    84,  82,  148, 152, 23,  159, 95,  148, 146, 10,  18,  15,  41,  42,  77,  5,   10,  23,  103, 36,  22,  164, 2,
+    185, 26,  70,  58,  10,  198, 154, 58,  10,  181, 10,  228, 3,   46,  6,   48,  112, 112, 96,  96,  104, 176, 7,
+    98,  7,   16,  135, 129, 97,  129, 3,   0,   80,  75,  3,   4,   45,  0,   0,   0,   8,   0,   0,   0,   33,  0,
+    239, 74,  90,  27,  255, 255, 255, 255, 255, 255, 255, 255, 14,  0,   20,  0,   98,  105, 103, 95,  101, 110, 100,
+    105, 97,  110, 46,  110, 112, 121, 1,   0,   16,  0,   134, 0,   0,   0,   0,   0,   0,   0,   74,  0,   0,   0,
+    0,   0,   0,   0,   155, 236, 23,  234, 27,  16,  201, 200, 80,  198, 80,  173, 158, 146, 90,  156, 92,  164, 110,
+    165, 160, 110, 151, 105, 164, 174, 163, 160, 158, 150, 95,  84,  82,  148, 152, 23,  159, 95,  148, 146, 10,  18,
+    119, 75,  204, 41,  78,  5,   138, 23,  103, 36,  22,  164, 2,   249, 26,  198, 58,  154, 58,  10,  181, 10,  20,
+    0,   46,  6,   198, 255, 255, 24,  117, 0,   80,  75,  3,   4,   45,  0,   0,   0,   8,   0,   0,   0,   33,  0,
+    130, 45,  248, 211, 255, 255, 255, 255, 255, 255, 255, 255, 9,   0,   20,  0,   116, 114, 117, 116, 104, 46,  110,
+    112, 121, 1,   0,   16,  0,   129, 0,   0,   0,   0,   0,   0,   0,   67,  0,   0,   0,   0,   0,   0,   0,   155,
+    236, 23,  234, 27,  16,  201, 200, 80,  198, 80,  173, 158, 146, 90,  156, 92,  164, 110, 165, 160, 94,  147, 100,
+    168, 174, 163, 160, 158, 150, 95,  84,  82,  148, 152, 23,  159, 95,  148, 146, 10,  18,  119, 75,  204, 41,  78,
+    5,   138, 23,  103, 36,  22,  164, 2,   249, 26,  154, 58,  10,  181, 10,  20,  1,   46,  70,  0,   80,  75,  1,
+    2,   45,  3,   45,  0,   0,   0,   8,   0,   0,   0,   33,  0,   206, 44,  224, 211, 86,  0,   0,   0,   152, 0,
+    0,   0,   11,  0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   128, 1,   0,   0,   0,   0,   102, 111, 114,
+    116, 114, 97,  110, 46,  110, 112, 121, 80,  75,  1,   2,   45,  3,   45,  0,   0,   0,   8,   0,   0,   0,   33,
+    0,   239, 74,  90,  27,  74,  0,   0,   0,   134, 0,   0,   0,   14,  0,   0,   0,   0,   0,   0,   0,   0,   0,
+    0,   0,   128, 1,   147, 0,   0,   0,   98,  105, 103, 95,  101, 110, 100, 105, 97,  110, 46,  110, 112, 121, 80,
+    75,  1,   2,   45,  3,   45,  0,   0,   0,   8,   0,   0,   0,   33,  0,   130, 45,  248, 211, 67,  0,   0,   0,
+    129, 0,   0,   0,   9,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   128, 1,   29,  1,   0,   0,   116,
+    114, 117, 116, 104, 46,  110, 112, 121, 80,  75,  5,   6,   0,   0,   0,   0,   3,   0,   3,   0,   172, 0,   0,
+    0,   155, 1,   0,   0,   0,   0,
 };
 
 static void numpys_files_are_read(void **state) {
@@ -177,7 +183,8 @@ static void numpys_files_are_read(void **state) {
     tp_release(fortran), tp_release(truth), tp_release(shorts);
 }
 
-/* ---- Loading into tensors --------------------------------------------------------------------------------------------------- */
+/* ---- Loading into tensors
+ * --------------------------------------------------------------------------------------------------- */
 
 static void loading_converts_and_counts_as_a_write(void **state) {
     (void)state;
@@ -193,7 +200,8 @@ static void loading_converts_and_counts_as_a_write(void **state) {
 static void a_failed_load_changes_nothing(void **state) {
     (void)state;
     tp_tensor *a = counting(TP_INTS(2), TP_FLOAT32, 1), *b = counting(TP_INTS(3), TP_FLOAT32, 1);
-    tp_tensor *saved[] = {a, b}, *zeros = counting(TP_INTS(2), TP_FLOAT32, 0), *before = counting(TP_INTS(2), TP_FLOAT32, 0);
+    tp_tensor *saved[] = {a, b}, *zeros = counting(TP_INTS(2), TP_FLOAT32, 0),
+              *before = counting(TP_INTS(2), TP_FLOAT32, 0);
     const char *names[] = {"a", "b"};
     assert_true(tp_save(path, 2, names, saved));
     assert_false(tp_load(path, 2, names, (tp_tensor *[]){zeros, before}));
@@ -204,7 +212,8 @@ static void a_failed_load_changes_nothing(void **state) {
     tp_release(a), tp_release(b), tp_release(zeros), tp_release(before);
 }
 
-/* ---- Failures ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Failures
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
@@ -252,7 +261,8 @@ static bool save_and_load(tp_tensor *from, tp_tensor *into) {
 
 static void nothing_is_lost_when_memory_runs_out(void **state) {
     (void)state;
-    tp_tensor *from = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *turned = tpi_alias(from, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
+    tp_tensor *from = counting(TP_INTS(2, 3), TP_FLOAT32, 1),
+              *turned = tpi_alias(from, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0);
     tp_tensor *into = counting(TP_INTS(3, 2), TP_FLOAT64, 0), *before = counting(TP_INTS(3, 2), TP_FLOAT64, 0);
     int64_t live = tpi_alloc_live(), nth = 1;
     for (bool done = false; !done; nth++) {
@@ -266,7 +276,7 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
         assert_same(into, before);
     }
     assert_true(nth > 15);
-    assert_int_equal(files_in_folder(), 2); /* and no temporary ones */
+    assert_int_equal(files_in_folder(), 2);        /* and no temporary ones */
     write_bytes(other, by_numpy, sizeof by_numpy); /* the same for packed arrays */
     nth = 1;
     for (bool done = false; !done; nth++) {
@@ -283,7 +293,8 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
     tp_release(from), tp_release(turned), tp_release(into), tp_release(before);
 }
 
-/* ---- Damage ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Damage
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void a_flipped_bit_in_the_data_is_found(void **state) {
     (void)state;

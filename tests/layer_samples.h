@@ -1,12 +1,13 @@
-/* The samples of tables/layers: constructors as C calls, inputs as texts that both the C and the Python test turn into the same seeded tensors. */
+/* The samples of tables/layers: constructors as C calls, inputs as texts that both the C and the Python test turn into
+ * the same seeded tensors. */
 #ifndef TAPER_LAYER_SAMPLES_H
 #define TAPER_LAYER_SAMPLES_H
 #include <taper/taper.h>
 
 typedef struct layer_sample {
     const char *layer;
-    int number;            /* among the layer's samples */
-    const char *text;      /* as in the table */
+    int number;       /* among the layer's samples */
+    const char *text; /* as in the table */
     bool eval;
     tp_module *(*make)(void);
     int ninputs;

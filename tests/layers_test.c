@@ -1,5 +1,6 @@
-/* Every layer of tables/layers on its samples: it is built, called and differentiated; the same seed gives the same bits; copies of its state
- * give the same answers. With TAPER_LAYER_RESULTS=FILE everything it computed is written there, for the Python test to compare. */
+/* Every layer of tables/layers on its samples: it is built, called and differentiated; the same seed gives the same
+ * bits; copies of its state give the same answers. With TAPER_LAYER_RESULTS=FILE everything it computed is written
+ * there, for the Python test to compare. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,7 +22,9 @@ static void note(const layer_sample *s, const char *what, const char *name, tp_t
     size_t n = strlen(s->layer) + strlen(what) + strlen(name) + 32;
     names[count] = malloc(n);
     snprintf(names[count], n, "%s/%d/%s/%s", s->layer, s->number, what, name);
-    TP_NO_GRAD TP_SCOPE tensors[count++] = tp_own(tp_clone(tp_detach(t)));
+    TP_NO_GRAD
+        TP_SCOPE
+            tensors[count++] = tp_own(tp_clone(tp_detach(t)));
 }
 
 static void note_text(const layer_sample *s, const char *text) {
@@ -50,7 +53,8 @@ static tp_tensor *call(const layer_sample *s, tp_module *m, tp_tensor *first, co
 static void run(const layer_sample *s) {
     tp_manual_seed(0);
     tp_module *m = NULL;
-    TP_SCOPE m = s->make();
+    TP_SCOPE
+        m = s->make();
     if (!m) fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
     tp_module_train(m, !s->eval);
     char text[4096];
@@ -73,7 +77,8 @@ static void run(const layer_sample *s) {
             if (floating && tp_grad(x)) note(s, "grad", "input", tp_grad(x));
             tp_state parameters = tp_module_parameters(m);
             for (int64_t i = 0; i < parameters.n; i++)
-                if (tp_grad(parameters.tensors[i])) note(s, "grad", parameters.names[i], tp_grad(parameters.tensors[i]));
+                if (tp_grad(parameters.tensors[i]))
+                    note(s, "grad", parameters.names[i], tp_grad(parameters.tensors[i]));
             tp_state_free(parameters);
         }
         note_state(s, "after", m);
@@ -101,19 +106,25 @@ static void test_state_moves(void **state) {
         const layer_sample *s = &layer_samples[i];
         tp_manual_seed(0);
         tp_module *a = NULL, *b = NULL;
-        TP_SCOPE a = s->make(), b = s->make();
+        TP_SCOPE
+            a = s->make(), b = s->make();
         tp_module_train(a, false), tp_module_train(b, false);
         tp_state from = tp_module_state(a);
-        if (!tp_module_load(b, from.n, from.names, from.tensors, true)) fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
-        TP_NO_GRAD TP_SCOPE {
-            tp_value inputs[9];
-            tp_manual_seed(1);
-            for (int k = 0; k < s->ninputs; k++) inputs[k] = tp_value_tensor(layer_tensor(s->inputs[k]));
-            tp_tensor *x = inputs[0].as.tensor;
-            if (strstr(s->text, "float64")) x = tp_to(x, .dtype = TP_FLOAT64);
-            tp_tensor *one = call(s, a, tp_is_view(x) ? x : tp_clone(x), inputs), *two = call(s, b, tp_clone(x), inputs);
-            if (!one || !two || !tp_equal(one, two)) fail_msg("%s(%s): a copied state answers otherwise: %s", s->layer, s->text, tp_error() ? tp_error() : "");
-        }
+        if (!tp_module_load(b, from.n, from.names, from.tensors, true))
+            fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
+        TP_NO_GRAD
+            TP_SCOPE {
+                tp_value inputs[9];
+                tp_manual_seed(1);
+                for (int k = 0; k < s->ninputs; k++) inputs[k] = tp_value_tensor(layer_tensor(s->inputs[k]));
+                tp_tensor *x = inputs[0].as.tensor;
+                if (strstr(s->text, "float64")) x = tp_to(x, .dtype = TP_FLOAT64);
+                tp_tensor *one = call(s, a, tp_is_view(x) ? x : tp_clone(x), inputs),
+                          *two = call(s, b, tp_clone(x), inputs);
+                if (!one || !two || !tp_equal(one, two))
+                    fail_msg("%s(%s): a copied state answers otherwise: %s", s->layer, s->text,
+                             tp_error() ? tp_error() : "");
+            }
         tp_state_free(from);
         tp_module_release(a), tp_module_release(b);
     }
@@ -124,7 +135,8 @@ static void test_resets(void **state) {
     (void)state;
     for (int i = 0; i < layer_sample_count; i++) {
         const layer_sample *s = &layer_samples[i];
-        if (!strncmp(s->layer, "Transformer", 11)) continue; /* copies of one layer at first, each drawn by itself later */
+        if (!strncmp(s->layer, "Transformer", 11))
+            continue; /* copies of one layer at first, each drawn by itself later */
         tp_module *m = NULL;
         TP_SCOPE {
             tp_manual_seed(3);
@@ -132,11 +144,14 @@ static void test_resets(void **state) {
             tp_module *other = tp_module_clone(m);
             tp_state own = tp_module_state(m), copy = tp_module_state(other);
             bool weighted = strstr(s->text, "weight=") != NULL; /* given tensors drew from the stream */
-            for (int64_t k = 0; k < copy.n; k++) TP_NO_GRAD if (!weighted) tp_fill_(copy.tensors[k], 7);
+            for (int64_t k = 0; k < copy.n; k++)
+                TP_NO_GRAD
+                    if (!weighted) tp_fill_(copy.tensors[k], 7);
             tp_manual_seed(3);
             if (!tp_module_reset(other)) fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
             for (int64_t k = 0; k < own.n; k++)
-                if (!weighted && !tp_equal(own.tensors[k], copy.tensors[k])) fail_msg("%s(%s): '%s' is drawn otherwise", s->layer, s->text, own.names[k]);
+                if (!weighted && !tp_equal(own.tensors[k], copy.tensors[k]))
+                    fail_msg("%s(%s): '%s' is drawn otherwise", s->layer, s->text, own.names[k]);
             tp_state_free(own), tp_state_free(copy);
             tp_module_release(other);
         }
@@ -145,6 +160,7 @@ static void test_resets(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_state_moves), cmocka_unit_test(test_resets)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_state_moves),
+                                     cmocka_unit_test(test_resets)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -16,8 +16,10 @@ static bool found_with(const char *setting) {
     assert_true(child >= 0);
     if (child == 0) {
         const char *version = NULL;
-        if (setting) setenv("TAPER_ONEDNN", setting, 1);
-        else unsetenv("TAPER_ONEDNN");
+        if (setting)
+            setenv("TAPER_ONEDNN", setting, 1);
+        else
+            unsetenv("TAPER_ONEDNN");
         _exit(tp_library_at(2, NULL, &version, NULL) && version ? 1 : 0);
     }
     int status = 0;
@@ -57,6 +59,7 @@ static void libraries_are_listed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_environment_keeps_the_library_out), cmocka_unit_test(libraries_are_listed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_environment_keeps_the_library_out),
+                                       cmocka_unit_test(libraries_are_listed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Linear algebra beyond the tables' samples: derivatives of operators that read one triangle, or whose vectors have a free sign or phase, by
- * differences of functions that do not depend on that; errors that name the matrix; the same bits on any number of threads. */
+/* Linear algebra beyond the tables' samples: derivatives of operators that read one triangle, or whose vectors have a
+ * free sign or phase, by differences of functions that do not depend on that; errors that name the matrix; the same
+ * bits on any number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,10 +20,14 @@ static tp_tensor *weights(const tp_tensor *like) { /* fixed, different for every
 static tp_tensor *weighed(tp_tensor *t) { return tp_sum(tp_mul(t, weights(t))); }
 static tp_tensor *sizes(tp_tensor *t) { return tp_square(tp_abs(t)); }
 static tp_tensor *symmetric(tp_tensor *x) { return tp_add(x, tp_adjoint(x)); }
-static tp_tensor *definite(tp_tensor *x) { return tp_add(tp_matmul(x, tp_adjoint(x)), tp_eye(tp_size(x, -1), .dtype = TP_FLOAT64)); }
+static tp_tensor *definite(tp_tensor *x) {
+    return tp_add(tp_matmul(x, tp_adjoint(x)), tp_eye(tp_size(x, -1), .dtype = TP_FLOAT64));
+}
 
 static tp_tensor *of_cholesky(tp_tensor *x) { return weighed(sizes(tp_linalg_cholesky(definite(x)))); }
-static tp_tensor *of_upper_cholesky(tp_tensor *x) { return weighed(sizes(tp_linalg_cholesky(definite(x), .upper = true))); }
+static tp_tensor *of_upper_cholesky(tp_tensor *x) {
+    return weighed(sizes(tp_linalg_cholesky(definite(x), .upper = true)));
+}
 static tp_tensor *of_eigenvalues(tp_tensor *x) { return weighed(tp_linalg_eigvalsh(symmetric(x))); }
 static tp_tensor *of_eigenvectors(tp_tensor *x) {
     tp_linalg_eigh_result r = tp_linalg_eigh(symmetric(x));
@@ -37,21 +42,28 @@ static tp_tensor *of_singular_vectors(tp_tensor *x) {
     return tp_add(tp_add(weighed(sizes(r.U)), weighed(sizes(r.Vh))), weighed(r.S));
 }
 
-/* Along one random direction; twice: the gradient by differences of the function, and its own derivative by differences of the gradient. */
+/* Along one random direction; twice: the gradient by differences of the function, and its own derivative by differences
+ * of the gradient. */
 static void check_derivatives(const char *name, function f, tp_tensor *x) {
     const double step = 1e-5;
     tp_tensor *d = tp_mul(tp_randn_like(x), 1.0);
     tp_tensor *leaf = tp_set_requires_grad(tp_clone(x), true), *g = NULL, *h = NULL;
     tp_tensor *y = f(leaf);
     assert_true(tp_ok());
-    assert_true(tp_gradients(TP_LIST(y), TP_LIST(leaf), NULL, &g, &(tp_grad_options){.size = sizeof(tp_grad_options), .create_graph = true}));
+    assert_true(tp_gradients(TP_LIST(y), TP_LIST(leaf), NULL, &g,
+                             &(tp_grad_options){.size = sizeof(tp_grad_options), .create_graph = true}));
     tp_tensor *along = tp_real(tp_sum(tp_mul(tp_conj(g), d)));
-    double analytic = tp_item(along), up = tp_item(f(tp_add(x, tp_mul(d, step)))), down = tp_item(f(tp_sub(x, tp_mul(d, step))));
+    double analytic = tp_item(along), up = tp_item(f(tp_add(x, tp_mul(d, step)))),
+           down = tp_item(f(tp_sub(x, tp_mul(d, step))));
     double numeric = (up - down) / (2 * step);
-    if (fabs(analytic - numeric) > 1e-5 * fmax(1, fabs(numeric))) fail_msg("%s: derivative %g, by differences %g", name, analytic, numeric);
-    assert_true(tp_gradients(TP_LIST(along), TP_LIST(leaf), NULL, &h, &(tp_grad_options){.size = sizeof(tp_grad_options)}));
-    double second = tp_item(tp_real(tp_sum(tp_mul(tp_conj(h), d)))), numeric2 = (up - 2 * tp_item(f(x)) + down) / (step * step);
-    if (fabs(second - numeric2) > 1e-2 * fmax(1, fabs(numeric2))) fail_msg("%s: second derivative %g, by differences %g", name, second, numeric2);
+    if (fabs(analytic - numeric) > 1e-5 * fmax(1, fabs(numeric)))
+        fail_msg("%s: derivative %g, by differences %g", name, analytic, numeric);
+    assert_true(
+        tp_gradients(TP_LIST(along), TP_LIST(leaf), NULL, &h, &(tp_grad_options){.size = sizeof(tp_grad_options)}));
+    double second = tp_item(tp_real(tp_sum(tp_mul(tp_conj(h), d)))),
+           numeric2 = (up - 2 * tp_item(f(x)) + down) / (step * step);
+    if (fabs(second - numeric2) > 1e-2 * fmax(1, fabs(numeric2)))
+        fail_msg("%s: second derivative %g, by differences %g", name, second, numeric2);
 }
 
 static void derivatives_by_differences(void **state) {
@@ -60,8 +72,9 @@ static void derivatives_by_differences(void **state) {
         const char *name;
         function f;
         int64_t m, n;
-    } cases[] = {{"cholesky", of_cholesky, 4, 4}, {"upper cholesky", of_upper_cholesky, 4, 4}, {"eigvalsh", of_eigenvalues, 4, 4},
-                 {"eigh", of_eigenvectors, 4, 4}, {"svd", of_singular_vectors, 4, 4}, {"tall svd", of_singular_vectors, 5, 3},
+    } cases[] = {{"cholesky", of_cholesky, 4, 4},         {"upper cholesky", of_upper_cholesky, 4, 4},
+                 {"eigvalsh", of_eigenvalues, 4, 4},      {"eigh", of_eigenvectors, 4, 4},
+                 {"svd", of_singular_vectors, 4, 4},      {"tall svd", of_singular_vectors, 5, 3},
                  {"wide svd", of_singular_vectors, 3, 5}, {"eig", of_general_eigenvectors, 4, 4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int phased = 0; phased < 2; phased++)
@@ -83,7 +96,8 @@ static void singular_matrices_are_named(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *zero = tp_zeros(TP_INTS(2, 2)), *eye = tp_eye(2);
-        refuses(tp_linalg_inv(zero), "The diagonal element 1 is zero, the inversion could not be completed because the input matrix is singular");
+        refuses(tp_linalg_inv(zero), "The diagonal element 1 is zero, the inversion could not be completed because the "
+                                     "input matrix is singular");
         refuses(tp_linalg_inv(tp_stack(TP_LIST(eye, zero))), "(Batch element 1)");
         refuses(tp_linalg_solve(zero, tp_ones(TP_INTS(2))), "singular");
         refuses(tp_linalg_cholesky(tp_neg(eye)), "the leading minor of order 1 is not positive-definite");

@@ -1,5 +1,5 @@
-/* Matrix products where the tables' samples are too small: every layout of both operands, long inner dims, all dtypes against one element at a
- * time, and the same bits on any number of threads. */
+/* Matrix products where the tables' samples are too small: every layout of both operands, long inner dims, all dtypes
+ * against one element at a time, and the same bits on any number of threads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include "tensor/tensor.h"
 
 static double value(const tp_tensor *t, int64_t i, int64_t j) {
-    return tp_scalar_to_double(tpi_load_scalar(t->data + (i * t->strides[0] + j * t->strides[1]) * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype));
+    return tp_scalar_to_double(tpi_load_scalar(
+        t->data + (i * t->strides[0] + j * t->strides[1]) * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype));
 }
 
 /* (rows, cols) as it is (0), stored transposed (1), or with gaps in both dims (2). */
@@ -28,7 +29,11 @@ static tp_tensor *laid_out(int64_t rows, int64_t cols, tp_dtype dtype, int layou
 }
 
 static double tolerance(tp_dtype dtype, int64_t k) {
-    double epsilon = dtype == TP_FLOAT32 ? 1.2e-7 : dtype == TP_FLOAT64 ? 2.3e-16 : dtype == TP_FLOAT16 ? 1e-3 : dtype == TP_BFLOAT16 ? 8e-3 : 0;
+    double epsilon = dtype == TP_FLOAT32    ? 1.2e-7
+                     : dtype == TP_FLOAT64  ? 2.3e-16
+                     : dtype == TP_FLOAT16  ? 1e-3
+                     : dtype == TP_BFLOAT16 ? 8e-3
+                                            : 0;
     return 8 * epsilon * sqrt((double)k + 1);
 }
 
@@ -45,7 +50,8 @@ static void check_product(tp_dtype dtype, int64_t m, int64_t k, int64_t n, int l
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
                 double sum = 0, size = 0;
-                for (int64_t l = 0; l < k; l++) sum += value(a, i, l) * value(b, l, j), size += fabs(value(a, i, l) * value(b, l, j));
+                for (int64_t l = 0; l < k; l++)
+                    sum += value(a, i, l) * value(b, l, j), size += fabs(value(a, i, l) * value(b, l, j));
                 if (!tp_dtype_is_floating(dtype)) sum = wrapped(sum, dtype);
                 assert_true(fabs(value(c, i, j) - sum) <= tolerance(dtype, k) * (size + 1));
             }
@@ -54,11 +60,14 @@ static void check_product(tp_dtype dtype, int64_t m, int64_t k, int64_t n, int l
 
 static void products_of_all_layouts(void **state) {
     (void)state;
-    static const tp_dtype dtypes[] = {TP_FLOAT32, TP_FLOAT64, TP_FLOAT16, TP_BFLOAT16, TP_INT64, TP_INT32, TP_UINT8, TP_INT8};
-    static const int64_t sizes[][3] = {{2, 3, 4}, {1, 5, 1}, {1, 40, 33}, {33, 40, 1}, {17, 19, 23}, {5, 1, 7}, {3, 0, 4}, {0, 3, 4}, {70, 65, 67}};
+    static const tp_dtype dtypes[] = {TP_FLOAT32, TP_FLOAT64, TP_FLOAT16, TP_BFLOAT16,
+                                      TP_INT64,   TP_INT32,   TP_UINT8,   TP_INT8};
+    static const int64_t sizes[][3] = {{2, 3, 4}, {1, 5, 1}, {1, 40, 33}, {33, 40, 1}, {17, 19, 23},
+                                       {5, 1, 7}, {3, 0, 4}, {0, 3, 4},   {70, 65, 67}};
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            for (int layout = 0; layout < 9; layout++) check_product(dtypes[t], sizes[s][0], sizes[s][1], sizes[s][2], layout / 3, layout % 3);
+            for (int layout = 0; layout < 9; layout++)
+                check_product(dtypes[t], sizes[s][0], sizes[s][1], sizes[s][2], layout / 3, layout % 3);
 }
 
 static void long_inner_dims(void **state) {
@@ -79,7 +88,8 @@ static void zero_beta_ignores_what_was_there(void **state) {
 }
 
 static bool same_bits(const tp_tensor *a, const tp_tensor *b) {
-    return a->numel == b->numel && tp_is_contiguous(a) && tp_is_contiguous(b) && !memcmp(a->data, b->data, (size_t)a->numel * tpi_itemsize(a));
+    return a->numel == b->numel && tp_is_contiguous(a) && tp_is_contiguous(b) &&
+           !memcmp(a->data, b->data, (size_t)a->numel * tpi_itemsize(a));
 }
 
 static void same_bits_on_any_number_of_threads(void **state) {
@@ -87,9 +97,11 @@ static void same_bits_on_any_number_of_threads(void **state) {
     static const int threads[] = {2, 3, 7};
     TP_SCOPE {
         tp_tensor *a = tp_randn(TP_INTS(700, 513)), *b = tp_randn(TP_INTS(513, 1100)), *v = tp_randn(TP_INTS(200000));
-        tp_tensor *batch = tp_randn(TP_INTS(50, 37, 41)), *other = tp_randn(TP_INTS(50, 41, 29)), *bias = tp_randn(TP_INTS(700));
+        tp_tensor *batch = tp_randn(TP_INTS(50, 37, 41)), *other = tp_randn(TP_INTS(50, 41, 29)),
+                  *bias = tp_randn(TP_INTS(700));
         tp_set_num_threads(1);
-        tp_tensor *mm = tp_mm(a, b), *bmm = tp_bmm(batch, other), *dot = tp_dot(v, v), *line = tp_linear(tp_transpose(b, 0, 1), a, .bias = bias);
+        tp_tensor *mm = tp_mm(a, b), *bmm = tp_bmm(batch, other), *dot = tp_dot(v, v),
+                  *line = tp_linear(tp_transpose(b, 0, 1), a, .bias = bias);
         for (int i = 0; i < 3; i++) {
             tp_set_num_threads(threads[i]);
             assert_true(same_bits(mm, tp_mm(a, b)));
@@ -105,14 +117,16 @@ static void matrices_shared_by_a_batch_are_not_copied(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *a = tp_randn(TP_INTS(4, 5)), *b = tp_randn(TP_INTS(6, 5, 3)), *c = tp_matmul(a, b);
-        for (int64_t i = 0; i < 6; i++) assert_true(tp_item(tp_sum(tp_abs(tp_sub(tp_select(c, 0, i), tp_mm(a, tp_select(b, 0, i)))))) < 1e-5);
+        for (int64_t i = 0; i < 6; i++)
+            assert_true(tp_item(tp_sum(tp_abs(tp_sub(tp_select(c, 0, i), tp_mm(a, tp_select(b, 0, i)))))) < 1e-5);
     }
 }
 
 static void known_values_of_einsum(void **state) {
     (void)state;
     TP_SCOPE {
-        tp_tensor *a = tp_reshape(tp_arange(tp_float(6)), TP_INTS(2, 3)), *b = tp_reshape(tp_arange(tp_float(9)), TP_INTS(3, 3));
+        tp_tensor *a = tp_reshape(tp_arange(tp_float(6)), TP_INTS(2, 3)),
+                  *b = tp_reshape(tp_arange(tp_float(9)), TP_INTS(3, 3));
         assert_true(tp_item(tp_einsum("ii", TP_LIST(b))) == 12);
         assert_true(tp_item(tp_einsum("ij,kj->", TP_LIST(a, b))) == 192); /* (3, 5, 7) . (9, 12, 15) */
         tp_tensor *c = tp_einsum("ij,jk", TP_LIST(a, b));

@@ -1,5 +1,6 @@
-/* The meta device: every operator's samples there, forward and backward, against the CPU: what a call gives has the CPU's shapes, dtypes and strides, or the
- * call says that values decide about them. And what is there without values: memory, copies, printing, random numbers, large tensors. */
+/* The meta device: every operator's samples there, forward and backward, against the CPU: what a call gives has the
+ * CPU's shapes, dtypes and strides, or the call says that values decide about them. And what is there without values:
+ * memory, copies, printing, random numbers, large tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,20 +13,47 @@
 
 static const tp_device meta = {TP_META, 0};
 
-/* ---- Samples --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Samples
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Without values they have nothing to say: shapes depend on them, or they give a plain number. */
 static bool needs_values(const char *op) {
-    static const char *const names[] = {"nonzero", "nonzero_numpy", "argwhere", "where.condition", "masked_select", "unique", "unique_dim", "unique_consecutive", "bincount", "equal", "allclose",
-                                        "repeat_interleave.Tensor", "repeat_interleave.self_Tensor", "tensor_split.tensor_indices_or_sections", "narrow.Tensor", "unravel_index",
-                                        "ctc_loss", "lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data", "one_hot", "index", "to.device", NULL};
+    static const char *const names[] = {"nonzero",
+                                        "nonzero_numpy",
+                                        "argwhere",
+                                        "where.condition",
+                                        "masked_select",
+                                        "unique",
+                                        "unique_dim",
+                                        "unique_consecutive",
+                                        "bincount",
+                                        "equal",
+                                        "allclose",
+                                        "repeat_interleave.Tensor",
+                                        "repeat_interleave.self_Tensor",
+                                        "tensor_split.tensor_indices_or_sections",
+                                        "narrow.Tensor",
+                                        "unravel_index",
+                                        "ctc_loss",
+                                        "lstm.data",
+                                        "gru.data",
+                                        "rnn_tanh.data",
+                                        "rnn_relu.data",
+                                        "one_hot",
+                                        "index",
+                                        "to.device",
+                                        NULL};
     for (int i = 0; names[i]; i++)
         if (!strcmp(op, names[i])) return true;
     return false;
 }
 
-/* A result with gaps comes back from the host without them; two kernels give their result in another order than the CPU where their argument is transposed. */
-static bool lies_otherwise(const char *op) { return !strcmp(op, "linalg_lstsq") || !strcmp(op, "poisson") || !strcmp(op, "rrelu_noise"); }
+/* A result with gaps comes back from the host without them; two kernels give their result in another order than the CPU
+ * where their argument is transposed. */
+static bool lies_otherwise(const char *op) {
+    return !strcmp(op, "linalg_lstsq") || !strcmp(op, "poisson") || !strcmp(op, "rrelu_noise");
+}
 static bool goes_elsewhere(const char *op) { return !strcmp(op, "to.device") || !strcmp(op, "base_grid"); }
 
 static bool on_meta(const tp_tensor *t) { return tp_device_of(t).type == TP_META; }
@@ -37,10 +65,13 @@ static void same_form(const char *op, const char *what, int i, const tp_tensor *
     if (!same_kind(got, want)) return report("%s %d: %s", what, i, difference());
     for (int d = 0; d < got->ndim && !lies_otherwise(op); d++)
         if (got->shape[d] > 1 && got->numel && got->strides[d] != want->strides[d])
-            return report("%s %d: strides %s, expected %s, of shape %s", what, i, tpi_shape_text(tpi_strides(got)), tpi_shape_text(tpi_strides(want)), tpi_shape_text(tpi_shape(got)));
+            return report("%s %d: strides %s, expected %s, of shape %s", what, i, tpi_shape_text(tpi_strides(got)),
+                          tpi_shape_text(tpi_strides(want)), tpi_shape_text(tpi_shape(got)));
 }
 
-static bool says_why(void) { return tp_error_code() == TP_ERR_MISSING || strstr(tp_error(), "cannot be called on meta tensors"); }
+static bool says_why(void) {
+    return tp_error_code() == TP_ERR_MISSING || strstr(tp_error(), "cannot be called on meta tensors");
+}
 
 static void check_forward(const operator_sample *sample, const tp_operator *op, tp_dtype dtype, variant how) {
     arguments here, there;
@@ -56,7 +87,8 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
         tp_error_clear();
     } else {
         if (ok && got.n != want.n) report("%d results, %d on the CPU", got.n, want.n);
-        for (int i = 0; ok && i < got.n && i < want.n; i++) same_form(op->name, "result", i, got.tensors[i], want.tensors[i]);
+        for (int i = 0; ok && i < got.n && i < want.n; i++)
+            same_form(op->name, "result", i, got.tensors[i], want.tensors[i]);
         drop_results(&got);
     }
     if (ok) drop_results(&want);
@@ -73,7 +105,8 @@ static void check_backward(const operator_sample *sample, const tp_operator *op,
     if (!place_arguments(&here.args, meta, &there.args)) report_error("placing the arguments");
     there.n = want_gradients(sample, &there.args, there.which);
     if (evaluate(&here)) {
-        if (!evaluate(&there)) report_error("failed");
+        if (!evaluate(&there))
+            report_error("failed");
         else
             for (int i = 0; i < here.n; i++) same_form(op->name, "gradient", i, there.grads[i], here.grads[i]);
     }
@@ -98,7 +131,8 @@ static void test_samples(void **state) {
     fail_if_reported();
 }
 
-/* ---- Without elements --------------------------------------------------------------------------------------------------------------- */
+/* ---- Without elements
+ * --------------------------------------------------------------------------------------------------------------- */
 static int64_t allocated(void) {
     tp_memory_stats stats = {.size = sizeof stats};
     return tp_memory_query(&stats) ? stats.allocated : -1;
@@ -119,12 +153,14 @@ static void assert_text(const tp_tensor *t, const char *text) {
 static void test_no_data(void **state) {
     (void)state;
     TP_SCOPE {
-        tp_tensor *x = tp_empty(TP_INTS(3, 4), .device = meta), *one = tp_select(tp_select(x, 0, 1), 0, 2), *here = tp_ones(TP_INTS(3, 4));
+        tp_tensor *x = tp_empty(TP_INTS(3, 4), .device = meta), *one = tp_select(tp_select(x, 0, 1), 0, 2),
+                  *here = tp_ones(TP_INTS(3, 4));
         assert_int_equal(tp_storage_bytes(x), 48);
         assert_null(tp_data(x));
         assert_int_equal(tp_storage_offset(one), 6);
         assert_text(x, "tensor(..., device='meta', size=(3, 4))");
-        assert_text(tp_zeros(TP_INTS(2), .dtype = TP_INT64, .device = meta), "tensor(..., device='meta', size=(2,), dtype=torch.int64)");
+        assert_text(tp_zeros(TP_INTS(2), .dtype = TP_INT64, .device = meta),
+                    "tensor(..., device='meta', size=(2,), dtype=torch.int64)");
         assert_true(tp_copy_(x, here) && tp_add_(x, 1) && tp_fill_(one, tp_int(3)));
         assert_true(tp_item(one) != tp_item(one));
         assert_error(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
@@ -139,7 +175,8 @@ static void test_no_data(void **state) {
         assert_null(tp_index(x, tp_list(1, (tp_tensor *[]){tp_gt(x, 0)})));
         assert_int_equal(tp_error_code(), TP_ERR_MISSING);
         tp_error_clear();
-        assert_non_null(tp_index_put_(x, tp_list(1, (tp_tensor *[]){tp_gt(x, 0)}), tp_zeros(TP_INTS(), .device = meta)));
+        assert_non_null(
+            tp_index_put_(x, tp_list(1, (tp_tensor *[]){tp_gt(x, 0)}), tp_zeros(TP_INTS(), .device = meta)));
     }
 }
 
@@ -148,7 +185,8 @@ static void test_no_numbers_are_drawn(void **state) {
     tp_manual_seed(7);
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(100), .device = meta);
-        tp_uniform_(x), tp_normal_(x), tp_bernoulli(x), tp_randperm(50, .device = meta), tp_dropout(x, .p = 0.5, .training = true);
+        tp_uniform_(x), tp_normal_(x), tp_bernoulli(x), tp_randperm(50, .device = meta),
+            tp_dropout(x, .p = 0.5, .training = true);
         assert_true(tp_ok());
         double got = tp_item(tp_rand(TP_INTS(1)));
         tp_manual_seed(7);
@@ -163,7 +201,8 @@ static void test_large(void **state) {
     TP_SCOPE {
         const int64_t width = 1 << 17, length = 1 << 14;
         tp_set_default_device(meta);
-        tp_module *layer = tp_nn_transformer_encoder_layer(width, 128, .batch_first = true, .dim_feedforward = 4 * width);
+        tp_module *layer =
+            tp_nn_transformer_encoder_layer(width, 128, .batch_first = true, .dim_feedforward = 4 * width);
         assert_non_null(layer);
         tp_tensor *x = tp_empty(TP_INTS(64, length, width)), *y = tp_forward(layer, x);
         assert_non_null(y);
@@ -171,7 +210,8 @@ static void test_large(void **state) {
         tp_state all = tp_module_parameters(layer);
         tp_optimiser *optimiser = tp_adamw(tp_list(all.n, all.tensors), .lr = 1e-3);
         assert_true(tp_backward(tp_mean(y)) && tp_step(optimiser));
-        for (int64_t i = 0; i < all.n; i++) assert_true(tp_grad(all.tensors[i]) && tpi_same_shape(tp_grad(all.tensors[i]), all.tensors[i]));
+        for (int64_t i = 0; i < all.n; i++)
+            assert_true(tp_grad(all.tensors[i]) && tpi_same_shape(tp_grad(all.tensors[i]), all.tensors[i]));
         tp_optimiser_free(optimiser);
         tp_state_free(all);
         tp_module_release(layer);
@@ -185,6 +225,7 @@ static void test_large(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_no_data), cmocka_unit_test(test_no_numbers_are_drawn), cmocka_unit_test(test_large)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_no_data),
+                                       cmocka_unit_test(test_no_numbers_are_drawn), cmocka_unit_test(test_large)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

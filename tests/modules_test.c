@@ -1,5 +1,6 @@
-/* Modules in C: networks of layers train, one's own modules hold parameters and children, state moves by name with errors that say everything,
- * texts are PyTorch's, mistakes are refused with the layer's name, and no allocation that fails leaks. */
+/* Modules in C: networks of layers train, one's own modules hold parameters and children, state moves by name with
+ * errors that say everything, texts are PyTorch's, mistakes are refused with the layer's name, and no allocation that
+ * fails leaks. */
 #include "tape_fixture.h"
 #include <stdio.h>
 
@@ -14,14 +15,17 @@ static void assert_text(tp_module *m, const char *want) {
 static double train(tp_module *net, tp_tensor *x, tp_tensor *labels, int steps, double lr, double *first) {
     tp_state parameters = tp_module_parameters(net);
     double loss = 0;
-    for (int step = 0; step < steps; step++) TP_SCOPE {
-        tp_module_zero_grad(net);
-        tp_tensor *error = tp_cross_entropy(tp_forward(net, x), labels);
-        tp_backward(error);
-        TP_NO_GRAD for (int64_t i = 0; i < parameters.n; i++) tp_add_(parameters.tensors[i], tp_grad(parameters.tensors[i]), .alpha = tp_float(-lr));
-        loss = error ? tp_item(error) : 0;
-        if (!step) *first = loss;
-    }
+    for (int step = 0; step < steps; step++)
+        TP_SCOPE {
+            tp_module_zero_grad(net);
+            tp_tensor *error = tp_cross_entropy(tp_forward(net, x), labels);
+            tp_backward(error);
+            TP_NO_GRAD
+                for (int64_t i = 0; i < parameters.n; i++)
+                    tp_add_(parameters.tensors[i], tp_grad(parameters.tensors[i]), .alpha = tp_float(-lr));
+            loss = error ? tp_item(error) : 0;
+            if (!step) *first = loss;
+        }
     if (!tp_ok()) fail_msg("%s", tp_error());
     tp_state_free(parameters);
     return loss;
@@ -32,7 +36,8 @@ static void test_mlp_trains(void **state) {
     tp_manual_seed(0);
     tp_module *net = tp_nn_sequential(tp_nn_linear(2, 16), tp_nn_tanh(), tp_nn_linear(16, 2));
     TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(64, 2)), *labels = tp_to(tp_lt(tp_prod_dim(x, 1), 0), .dtype = TP_INT64); /* exclusive or of the signs */
+        tp_tensor *x = tp_randn(TP_INTS(64, 2)),
+                  *labels = tp_to(tp_lt(tp_prod_dim(x, 1), 0), .dtype = TP_INT64); /* exclusive or of the signs */
         double first = 0, last = train(net, x, labels, 400, 1.0, &first);
         assert_true(first > 0.5 && last < 0.2);
     }
@@ -120,12 +125,14 @@ static void gradients_of(tp_module *net, tp_state all, tp_tensor *x, tp_tensor *
 
 static void test_layers_and_saved_hooks(void **state) {
     (void)state;
-    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 128), tp_nn_relu(), tp_nn_linear(128, 10));
+    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 128), tp_nn_relu(),
+                                      tp_nn_linear(128, 10));
     tp_state all = tp_module_parameters(net);
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(32, 64)), *plain[6], *hooked[6];
         gradients_of(net, all, x, plain);
-        assert_true(tp_push_saved_hooks(&(tp_saved_hooks){sizeof(tp_saved_hooks), keep_turned, turn_back, drop_turned, NULL, NULL}));
+        assert_true(tp_push_saved_hooks(
+            &(tp_saved_hooks){sizeof(tp_saved_hooks), keep_turned, turn_back, drop_turned, NULL, NULL}));
         tp_tensor *y = tp_sum(tp_square(tp_forward(net, x)));
         assert_true(tp_pop_saved_hooks());
         assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, 6}, NULL, hooked, NULL));
@@ -139,16 +146,18 @@ static void test_layers_and_saved_hooks(void **state) {
 static void train_shared(int threads, float *weights) {
     tp_set_num_threads(threads);
     tp_manual_seed(0);
-    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 100), tp_nn_relu(), tp_nn_linear(100, 10));
+    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 100), tp_nn_relu(),
+                                      tp_nn_linear(100, 10));
     tp_state parameters = tp_module_parameters(net);
     tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 1e-2);
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(32, 64)), *y = tp_randint(10, TP_INTS(32));
-        for (int step = 0; step < 20; step++) TP_SCOPE {
-            tp_optimiser_zero_grad(adam);
-            assert_true(tp_backward(tp_cross_entropy(tp_forward(net, x), y)));
-            assert_true(tp_step(adam));
-        }
+        for (int step = 0; step < 20; step++)
+            TP_SCOPE {
+                tp_optimiser_zero_grad(adam);
+                assert_true(tp_backward(tp_cross_entropy(tp_forward(net, x), y)));
+                assert_true(tp_step(adam));
+            }
     }
     assert_true(tp_copy_out(tp_module_tensor(net, "0.weight"), weights, 64 * 128 * sizeof(float)));
     tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net);
@@ -164,10 +173,13 @@ static void check_bits_of_repeats(int64_t rows, tp_module *net, int64_t in) {
         tp_set_num_threads(1);
         gradients_of(net, all, x, alone);
         tp_set_num_threads(2);
-        for (int repeat = 0; repeat < 300; repeat++) TP_SCOPE {
-            gradients_of(net, all, x, together);
-            for (int64_t i = 0; i < all.n; i++) assert_memory_equal(tp_data(alone[i]), tp_data(together[i]), (size_t)tp_numel(alone[i]) * sizeof(float));
-        }
+        for (int repeat = 0; repeat < 300; repeat++)
+            TP_SCOPE {
+                gradients_of(net, all, x, together);
+                for (int64_t i = 0; i < all.n; i++)
+                    assert_memory_equal(tp_data(alone[i]), tp_data(together[i]),
+                                        (size_t)tp_numel(alone[i]) * sizeof(float));
+            }
     }
     tp_set_num_threads(0);
     if (!tp_ok()) fail_msg("%s", tp_error());
@@ -177,10 +189,21 @@ static void check_bits_of_repeats(int64_t rows, tp_module *net, int64_t in) {
 static void test_unequal_layers_give_the_same_bits(void **state) {
     (void)state;
     tp_manual_seed(0);
-    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 10)), 64);
-    check_bits_of_repeats(31, tp_nn_sequential(tp_nn_linear(96, 129), tp_nn_relu(), tp_nn_linear(129, 160), tp_nn_relu(), tp_nn_linear(160, 40)), 96);
-    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu()), 64);
-    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 10)), 64);
+    check_bits_of_repeats(32,
+                          tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(),
+                                           tp_nn_linear(64, 10)),
+                          64);
+    check_bits_of_repeats(31,
+                          tp_nn_sequential(tp_nn_linear(96, 129), tp_nn_relu(), tp_nn_linear(129, 160), tp_nn_relu(),
+                                           tp_nn_linear(160, 40)),
+                          96);
+    check_bits_of_repeats(
+        32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu()), 64);
+    check_bits_of_repeats(32,
+                          tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(),
+                                           tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(),
+                                           tp_nn_linear(64, 10)),
+                          64);
 }
 
 static void test_shared_steps_give_the_same_bits(void **state) {
@@ -196,18 +219,21 @@ static void test_shared_steps_give_the_same_bits(void **state) {
 static void test_convnet_trains(void **state) {
     (void)state;
     tp_manual_seed(0);
-    tp_module *net = tp_nn_sequential(tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(.inplace = true), tp_nn_max_pool2d(TP_INTS(2)),
-        tp_nn_flatten(), tp_nn_dropout(.p = 0.1), tp_nn_linear(8 * 4 * 4, 2));
+    tp_module *net = tp_nn_sequential(tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8),
+                                      tp_nn_relu(.inplace = true), tp_nn_max_pool2d(TP_INTS(2)), tp_nn_flatten(),
+                                      tp_nn_dropout(.p = 0.1), tp_nn_linear(8 * 4 * 4, 2));
     TP_SCOPE {
         tp_tensor *labels = tp_randint_low(0, 2, TP_INTS(32)), *x = tp_randn(TP_INTS(32, 1, 8, 8));
-        tp_tensor *half = tp_mul(tp_view(tp_to(labels, .dtype = TP_FLOAT32), TP_INTS(32, 1, 1, 1)), 1.5); /* class 1 is brighter on the left */
+        tp_tensor *half = tp_mul(tp_view(tp_to(labels, .dtype = TP_FLOAT32), TP_INTS(32, 1, 1, 1)),
+                                 1.5); /* class 1 is brighter on the left */
         x = tp_add(x, tp_pad(tp_expand(half, TP_INTS(32, 1, 8, 4)), TP_INTS(0, 4)));
         double first = 0, last = train(net, x, labels, 25, 0.1, &first);
         assert_true(first > 0.4 && last < 0.2);
         assert_int_equal(tp_item(tp_module_tensor(net, "1.num_batches_tracked")), 25);
         tp_module_train(net, false);
         tp_tensor *answers = NULL;
-        TP_NO_GRAD answers = tp_argmax(tp_forward(net, x), .dim = 1);
+        TP_NO_GRAD
+            answers = tp_argmax(tp_forward(net, x), .dim = 1);
         assert_true(tp_item(tp_sum(tp_eq(answers, labels))) >= 30);
         assert_int_equal(tp_item(tp_module_tensor(net, "1.num_batches_tracked")), 25);
     }
@@ -233,7 +259,8 @@ static void test_own_module(void **state) {
     (void)state;
     tp_manual_seed(0);
     tp_module *net = tp_nn_sequential(make_block(), tp_nn_linear(3, 1, .bias = false));
-    static const char *const parameters[] = {"0.scale", "0.inner.weight", "0.inner.bias", "1.weight"}, *const all[] = {"0.scale", "0.steps", "0.inner.weight", "0.inner.bias", "1.weight"};
+    static const char *const parameters[] = {"0.scale", "0.inner.weight", "0.inner.bias", "1.weight"},
+                             *const all[] = {"0.scale", "0.steps", "0.inner.weight", "0.inner.bias", "1.weight"};
     tp_state p = tp_module_parameters(net), s = tp_module_state(net);
     assert_int_equal(p.n, 4);
     for (int i = 0; i < 4; i++) assert_string_equal(p.names[i], parameters[i]);
@@ -250,7 +277,8 @@ static void test_own_module(void **state) {
         assert_false(tp_requires_grad(tp_forward(net, tp_ones(TP_INTS(2, 3)))));
     }
     tp_state_free(p), tp_state_free(s);
-    assert_text(net, "Sequential(\n  (0): Block(\n    (inner): Linear(in_features=3, out_features=3, bias=True)\n  )\n  (1): Linear(in_features=3, out_features=1, bias=False)\n)");
+    assert_text(net, "Sequential(\n  (0): Block(\n    (inner): Linear(in_features=3, out_features=3, bias=True)\n  )\n "
+                     " (1): Linear(in_features=3, out_features=1, bias=False)\n)");
 }
 
 static bool both_ways(tp_module *self, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
@@ -265,7 +293,8 @@ static void test_several_results(void **state) {
     tp_module *m = tp_module_new_values("Both", both_ways), *lstm = tp_nn_lstm(3, 4, .num_layers = 2);
     TP_SCOPE {
         tp_value out[3];
-        assert_true(tp_forward_values(m, 2, (const tp_value[]){tp_value_tensor(VECTOR(1, 2)), tp_value_tensor(VECTOR(3, 5))}, 2, out));
+        assert_true(tp_forward_values(
+            m, 2, (const tp_value[]){tp_value_tensor(VECTOR(1, 2)), tp_value_tensor(VECTOR(3, 5))}, 2, out));
         ASSERT_VALUES(out[0].as.tensor, 4, 7);
         ASSERT_VALUES(out[1].as.tensor, -2, -3);
         assert_true(tp_forward_values(lstm, 1, (const tp_value[]){tp_value_tensor(tp_ones(TP_INTS(5, 2, 3)))}, 3, out));
@@ -280,7 +309,9 @@ static void test_several_results(void **state) {
 /* ---- state ---- */
 static void test_loading(void **state) {
     (void)state;
-    tp_module *a = tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_batch_norm1d(3)), *b = tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_batch_norm1d(3)), *c = tp_nn_sequential(tp_nn_linear(4, 3));
+    tp_module *a = tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_batch_norm1d(3)),
+              *b = tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_batch_norm1d(3)),
+              *c = tp_nn_sequential(tp_nn_linear(4, 3));
     tp_state from = tp_module_state(a), other = tp_module_state(c);
     assert_true(tp_module_load(b, from.n, from.names, from.tensors, true));
     TP_SCOPE {
@@ -289,8 +320,10 @@ static void test_loading(void **state) {
         assert_false(tp_module_load(b, other.n, other.names, other.tensors, true));
         const char *said = tp_error();
         assert_non_null(strstr(said, "Error(s) in loading state_dict for Sequential:"));
-        assert_non_null(strstr(said, "Missing key(s) in state_dict: \"1.weight\", \"1.bias\", \"1.running_mean\", \"1.running_var\", \"1.num_batches_tracked\". "));
-        assert_error("size mismatch for 0.weight: copying a param with shape torch.Size([3, 4]) from checkpoint, the shape in current model is torch.Size([3, 2]).");
+        assert_non_null(strstr(said, "Missing key(s) in state_dict: \"1.weight\", \"1.bias\", \"1.running_mean\", "
+                                     "\"1.running_var\", \"1.num_batches_tracked\". "));
+        assert_error("size mismatch for 0.weight: copying a param with shape torch.Size([3, 4]) from checkpoint, the "
+                     "shape in current model is torch.Size([3, 2]).");
         assert_false(tp_module_load(c, from.n, from.names, from.tensors, true));
         assert_error("Unexpected key(s) in state_dict: \"1.weight\"");
         assert_true(tp_equal(before, tp_module_tensor(b, "0.bias"))); /* bad input changes nothing */
@@ -326,20 +359,30 @@ static void test_copies_and_dtypes(void **state) {
 /* ---- texts ---- */
 static void test_texts(void **state) {
     (void)state;
-    assert_text(tp_nn_conv2d(4, 4, TP_INTS(3), .pad_to = "same", .groups = 2, .bias = false, .padding_mode = "circular", .dilation = TP_INTS(2)),
-        "Conv2d(4, 4, kernel_size=(3, 3), stride=(1, 1), padding=same, dilation=(2, 2), groups=2, bias=False, padding_mode=circular)");
-    assert_text(tp_nn_conv_transpose1d(2, 3, TP_INTS(3), .stride = TP_INTS(2), .output_padding = TP_INTS(1)), "ConvTranspose1d(2, 3, kernel_size=(3,), stride=(2,), output_padding=(1,))");
-    assert_text(tp_nn_max_pool2d(TP_INTS(2)), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
-    assert_text(tp_nn_batch_norm2d(3), "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)");
+    assert_text(tp_nn_conv2d(4, 4, TP_INTS(3), .pad_to = "same", .groups = 2, .bias = false, .padding_mode = "circular",
+                             .dilation = TP_INTS(2)),
+                "Conv2d(4, 4, kernel_size=(3, 3), stride=(1, 1), padding=same, dilation=(2, 2), groups=2, bias=False, "
+                "padding_mode=circular)");
+    assert_text(tp_nn_conv_transpose1d(2, 3, TP_INTS(3), .stride = TP_INTS(2), .output_padding = TP_INTS(1)),
+                "ConvTranspose1d(2, 3, kernel_size=(3,), stride=(2,), output_padding=(1,))");
+    assert_text(tp_nn_max_pool2d(TP_INTS(2)),
+                "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+    assert_text(tp_nn_batch_norm2d(3),
+                "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)");
     assert_text(tp_nn_layer_norm(TP_INTS(2, 3)), "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)");
     assert_text(tp_nn_upsample(.scale_factor = TP_FLOATS(2)), "Upsample(scale_factor=2.0, mode='nearest')");
     assert_text(tp_nn_leaky_relu(.inplace = true), "LeakyReLU(negative_slope=0.01, inplace=True)");
-    assert_text(tp_nn_transformer_encoder(tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8), 2, NULL),
-        "TransformerEncoder(\n  (layers): ModuleList(\n    (0-1): 2 x TransformerEncoderLayer(\n      (self_attn): MultiheadAttention(\n"
+    assert_text(
+        tp_nn_transformer_encoder(tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8), 2, NULL),
+        "TransformerEncoder(\n  (layers): ModuleList(\n    (0-1): 2 x TransformerEncoderLayer(\n      (self_attn): "
+        "MultiheadAttention(\n"
         "        (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)\n      )\n"
-        "      (linear1): Linear(in_features=4, out_features=8, bias=True)\n      (dropout): Dropout(p=0.1, inplace=False)\n      (linear2): Linear(in_features=8, out_features=4, bias=True)\n"
-        "      (norm1): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n      (norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n"
-        "      (dropout1): Dropout(p=0.1, inplace=False)\n      (dropout2): Dropout(p=0.1, inplace=False)\n    )\n  )\n)");
+        "      (linear1): Linear(in_features=4, out_features=8, bias=True)\n      (dropout): Dropout(p=0.1, "
+        "inplace=False)\n      (linear2): Linear(in_features=8, out_features=4, bias=True)\n"
+        "      (norm1): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)\n      (norm2): LayerNorm((4,), "
+        "eps=1e-05, elementwise_affine=True, bias=True)\n"
+        "      (dropout1): Dropout(p=0.1, inplace=False)\n      (dropout2): Dropout(p=0.1, inplace=False)\n    )\n  "
+        ")\n)");
 }
 
 /* ---- mistakes ---- */
@@ -349,7 +392,8 @@ static void test_mistakes(void **state) {
     assert_error("Conv2d: in_channels must be divisible by groups");
     assert_null(tp_nn_dropout(.p = 1.5));
     assert_error("Dropout: dropout probability has to be between 0 and 1, but got 1.5");
-    assert_null(tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_group_norm(2, 3), tp_nn_relu())); /* what was made is released */
+    assert_null(
+        tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_group_norm(2, 3), tp_nn_relu())); /* what was made is released */
     assert_error("num_channels (3) must be divisible by num_groups (2)");
     tp_module *net = tp_nn_sequential(tp_nn_linear(2, 3), tp_nn_batch_norm2d(3)), *unmade = tp_module_new("Net", NULL);
     TP_SCOPE {
@@ -373,10 +417,12 @@ static void test_mistakes(void **state) {
 
 /* ---- no memory ---- */
 static void a_bit_of_everything(void) {
-    tp_module *net = tp_nn_sequential(tp_nn_conv1d(2, 4, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm1d(4), tp_nn_relu(.inplace = true), tp_nn_gru(5, 4),
-        tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8), make_block());
+    tp_module *net = tp_nn_sequential(tp_nn_conv1d(2, 4, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm1d(4),
+                                      tp_nn_relu(.inplace = true), tp_nn_gru(5, 4),
+                                      tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8), make_block());
     tp_module_release(net); /* its last part does not fit: built and let go */
-    net = tp_nn_sequential(tp_nn_gru(5, 4), tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8), tp_nn_linear(4, 3), make_block());
+    net = tp_nn_sequential(tp_nn_gru(5, 4), tp_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 8),
+                           tp_nn_linear(4, 3), make_block());
     TP_SCOPE {
         tp_tensor *x = tp_ones(TP_INTS(2, 1, 5));
         if (net && x) tp_backward(tp_sum(tp_forward(net, x)));
@@ -398,9 +444,23 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_sequential_is_its_layers), TEST(test_sequential_is_its_layers),
-        cmocka_unit_test(test_layers_and_saved_hooks), cmocka_unit_test(test_shared_steps_give_the_same_bits),
-        cmocka_unit_test(test_unequal_layers_give_the_same_bits), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
-        cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains),
+                                     TEST(test_mlp_trains),
+                                     cmocka_unit_test(test_sequential_is_its_layers),
+                                     TEST(test_sequential_is_its_layers),
+                                     cmocka_unit_test(test_layers_and_saved_hooks),
+                                     cmocka_unit_test(test_shared_steps_give_the_same_bits),
+                                     cmocka_unit_test(test_unequal_layers_give_the_same_bits),
+                                     cmocka_unit_test(test_convnet_trains),
+                                     TEST(test_convnet_trains),
+                                     TEST(test_own_module),
+                                     cmocka_unit_test(test_several_results),
+                                     TEST(test_several_results),
+                                     TEST(test_loading),
+                                     TEST(test_copies_and_dtypes),
+                                     cmocka_unit_test(test_texts),
+                                     TEST(test_texts),
+                                     TEST(test_mistakes),
+                                     cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Collectives on GPUs, seen from the host: that nobody waits who does not have to, that a stream waits for what it must, that works are held until the GPU
- * is done, and that a job which fails gets its communicators back. The GPU is host memory with streams that are threads, and NCCL is tests/fake_nccl.c,
- * whose operations run in those streams. */
+/* Collectives on GPUs, seen from the host: that nobody waits who does not have to, that a stream waits for what it
+ * must, that works are held until the GPU is done, and that a job which fails gets its communicators back. The GPU is
+ * host memory with streams that are threads, and NCCL is tests/fake_nccl.c, whose operations run in those streams. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -93,12 +93,15 @@ static void await(tpi_gpu_stream *s, int64_t number) {
 /* ---- The driver ---- */
 static int count(void) { return 1; }
 static bool describe(int index, tpi_gpu_caps *caps) {
-    *caps = (tpi_gpu_caps){.name = "a thread", .pci_bus = index + 1, .memory = 1 << 30, .warp = 1, .max_threads = 1, .units = 1};
+    *caps = (tpi_gpu_caps){
+        .name = "a thread", .pci_bus = index + 1, .memory = 1 << 30, .warp = 1, .max_threads = 1, .units = 1};
     return true;
 }
 static void *raw_alloc(int index, size_t bytes) { return (void)index, malloc(bytes); }
 static void raw_free(int index, void *block) { (void)index, free(block); }
-static bool stream_new(int index, int priority, tpi_gpu_stream **s) { return (void)index, (void)priority, *s = stream_start(), true; }
+static bool stream_new(int index, int priority, tpi_gpu_stream **s) {
+    return (void)index, (void)priority, *s = stream_start(), true;
+}
 static void stream_free(int index, tpi_gpu_stream *s) { (void)index, (void)s; }
 static bool stream_sync(int index, tpi_gpu_stream *s) {
     (void)index;
@@ -106,7 +109,9 @@ static bool stream_sync(int index, tpi_gpu_stream *s) {
     await(s, s->given);
     return true;
 }
-static bool event_new(int index, bool timing, tpi_gpu_event **event) { return (void)index, (void)timing, (*event = calloc(1, sizeof **event)) != NULL; }
+static bool event_new(int index, bool timing, tpi_gpu_event **event) {
+    return (void)index, (void)timing, (*event = calloc(1, sizeof **event)) != NULL;
+}
 static void event_free(int index, tpi_gpu_event *event) { (void)index, free(event); }
 static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *s) {
     (void)index;
@@ -150,29 +155,60 @@ static bool copy_bytes(int index, tpi_gpu_stream *s, void *to, const void *from,
     give(s, run_copy, c);
     return way == TPI_GPU_WITHIN || stream_sync(index, s);
 }
-static const tpi_gpu_driver driver = {
-    .version = TPI_GPU_DRIVER_VERSION, .name = "threads", .type = TP_CUDA, .count = count, .describe = describe, .alloc = raw_alloc, .free = raw_free, .copy = copy_bytes,
-    .stream_new = stream_new, .stream_free = stream_free, .stream_sync = stream_sync, .stream_wait = stream_wait, .event_new = event_new, .event_free = event_free,
-    .event_record = event_record, .event_query = event_query};
+static const tpi_gpu_driver driver = {.version = TPI_GPU_DRIVER_VERSION,
+                                      .name = "threads",
+                                      .type = TP_CUDA,
+                                      .count = count,
+                                      .describe = describe,
+                                      .alloc = raw_alloc,
+                                      .free = raw_free,
+                                      .copy = copy_bytes,
+                                      .stream_new = stream_new,
+                                      .stream_free = stream_free,
+                                      .stream_sync = stream_sync,
+                                      .stream_wait = stream_wait,
+                                      .event_new = event_new,
+                                      .event_free = event_free,
+                                      .event_record = event_record,
+                                      .event_query = event_query};
 
 /* ---- The device: the CPU's kernels, after what the current stream has to do ---- */
 static bool quiet(tp_device device) { return stream_sync(device.index, tpi_gpu_stream_of(device)); }
 static void *take(tp_device device, size_t bytes) { return (void)device, malloc(bytes + 1); }
 static atomic_int freed;
-static void give_back(tp_device device, void *block, size_t bytes) { (void)device, (void)bytes, atomic_fetch_add(&freed, 1), free(block); }
-static bool to_host(tp_device device, void *host, const void *block, size_t bytes) { return quiet(device) && memcpy(host, block, bytes); }
-static bool from_host(tp_device device, void *block, const void *host, size_t bytes) { return quiet(device) && memcpy(block, host, bytes); }
-static bool map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) { return quiet(device) && tpi_cpu_map(device, op, plan, compute, params); }
+static void give_back(tp_device device, void *block, size_t bytes) {
+    (void)device, (void)bytes, atomic_fetch_add(&freed, 1), free(block);
+}
+static bool to_host(tp_device device, void *host, const void *block, size_t bytes) {
+    return quiet(device) && memcpy(host, block, bytes);
+}
+static bool from_host(tp_device device, void *block, const void *host, size_t bytes) {
+    return quiet(device) && memcpy(block, host, bytes);
+}
+static bool map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
+    return quiet(device) && tpi_cpu_map(device, op, plan, compute, params);
+}
 static bool copy(tp_device device, tpi_plan *plan) { return quiet(device) && tpi_cpu_copy(device, plan); }
-static bool fill(tp_device device, tpi_plan *plan, const tp_scalar *value) { return quiet(device) && tpi_cpu_fill(device, plan, value); }
-static const tpi_device_ops table = {.version = TPI_DEVICE_VERSION, .name = "cuda", .count = count, .alloc = take, .free = give_back, .to_host = to_host, .from_host = from_host,
-                                     .synchronize = quiet, .map = map, .copy = copy, .fill = fill};
+static bool fill(tp_device device, tpi_plan *plan, const tp_scalar *value) {
+    return quiet(device) && tpi_cpu_fill(device, plan, value);
+}
+static const tpi_device_ops table = {.version = TPI_DEVICE_VERSION,
+                                     .name = "cuda",
+                                     .count = count,
+                                     .alloc = take,
+                                     .free = give_back,
+                                     .to_host = to_host,
+                                     .from_host = from_host,
+                                     .synchronize = quiet,
+                                     .map = map,
+                                     .copy = copy,
+                                     .fill = fill};
 
 /* ---- Ranks: forked, each with a program to run ---- */
 static const tp_device gpu = {TP_CUDA, 0};
 static char store_path[] = "/tmp/taper-nccl-XXXXXX";
-#define MUST(...)                                                                         \
-    do {                                                                                        \
+#define MUST(...)                                                                                               \
+    do {                                                                                                        \
         if (!(__VA_ARGS__)) fprintf(stderr, "line %d: %s; %s\n", __LINE__, #__VA_ARGS__, tp_error()), _exit(1); \
     } while (0)
 
@@ -191,7 +227,8 @@ static void begin(int rank, int size, double stall) {
     streams(give);
     tpi_gpu_put_driver(&driver);
     MUST(tpi_device_register(TP_CUDA, &table));
-    MUST(tp_dist_init(.backend = "nccl", .placed = true, .rank = rank, .world_size = size, .store = tp_store_file(store_path, 0), .stall = stall, .timeout = 20));
+    MUST(tp_dist_init(.backend = "nccl", .placed = true, .rank = rank, .world_size = size,
+                      .store = tp_store_file(store_path, 0), .stall = stall, .timeout = 20));
     MUST(tp_dist_available("nccl") && tp_dist_nccl_version() == 22703);
 }
 
@@ -263,20 +300,25 @@ static void overlaps(int rank, int n) {
 
 static void each(int rank, int n) {
     begin(rank, n, 30);
-    tp_tensor *x = full(rank, TP_INTS(2, 3)), *turned = tpi_alias(x, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0), *whole = full(0, TP_INTS(n * 6)), *part = full(0, TP_INTS(6));
+    tp_tensor *x = full(rank, TP_INTS(2, 3)), *turned = tpi_alias(x, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0),
+              *whole = full(0, TP_INTS(n * 6)), *part = full(0, TP_INTS(6));
     tp_tensor *words = tpi_empty(TP_INTS(4), TP_INT16, gpu), *truth = tpi_empty(TP_INTS(4), TP_BOOL, gpu);
     MUST(tpi_fill_data(words, tp_int(rank + 1)) && tpi_fill_data(truth, tp_int(rank == 0)));
-    MUST(tp_dist_wait(tp_dist_all_gather_into(NULL, whole, x)) && tp_dist_wait(tp_dist_reduce_scatter_of(NULL, part, whole, TP_REDUCE_SUM)));
+    MUST(tp_dist_wait(tp_dist_all_gather_into(NULL, whole, x)) &&
+         tp_dist_wait(tp_dist_reduce_scatter_of(NULL, part, whole, TP_REDUCE_SUM)));
     MUST(first(part) == (float)(rank * n));
     MUST(tp_dist_wait(tp_dist_broadcast(NULL, turned, n - 1)) && first(x) == (float)(n - 1));
-    MUST(tp_dist_wait(tp_dist_all_reduce(NULL, words, TP_REDUCE_PRODUCT)) && tp_dist_wait(tp_dist_all_reduce(NULL, truth, TP_REDUCE_SUM)));
+    MUST(tp_dist_wait(tp_dist_all_reduce(NULL, words, TP_REDUCE_PRODUCT)) &&
+         tp_dist_wait(tp_dist_all_reduce(NULL, truth, TP_REDUCE_SUM)));
     tp_tensor *host = tpi_on_host(words), *said = tpi_on_host(truth);
     MUST(*(int16_t *)host->data == (int16_t[]){1, 1, 2, 6, 24}[n] && *said->data == 1);
-    tp_tensor *got = full(0, TP_INTS(3)), *mine = full(rank, TP_INTS(3)); /* to the right, all at once; far more than fits on the way */
+    tp_tensor *got = full(0, TP_INTS(3)),
+              *mine = full(rank, TP_INTS(3)); /* to the right, all at once; far more than fits on the way */
     tp_tensor *far = full(rank, TP_INTS(100000)), *near = full(-1, TP_INTS(100000));
     if (n > 1) {
-        tp_work *works[4] = {tp_dist_send(NULL, far, (rank + 1) % n, 0), tp_dist_recv(NULL, near, (rank + n - 1) % n, 0), tp_dist_send(NULL, mine, (rank + 1) % n, 0),
-                             tp_dist_recv(NULL, got, (rank + n - 1) % n, 0)};
+        tp_work *works[4] = {
+            tp_dist_send(NULL, far, (rank + 1) % n, 0), tp_dist_recv(NULL, near, (rank + n - 1) % n, 0),
+            tp_dist_send(NULL, mine, (rank + 1) % n, 0), tp_dist_recv(NULL, got, (rank + n - 1) % n, 0)};
         for (int i = 0; i < 4; i++) MUST(tp_dist_wait(works[i]));
         MUST(first(near) == (float)((rank + n - 1) % n) && first(got) == first(near));
     }
@@ -286,7 +328,9 @@ static void each(int rank, int n) {
 }
 
 static char reported[8192];
-static void report(const char *text) { snprintf(reported + strlen(reported), sizeof reported - strlen(reported), "%s\n", text); }
+static void report(const char *text) {
+    snprintf(reported + strlen(reported), sizeof reported - strlen(reported), "%s\n", text);
+}
 
 /* A rank dies: the others' GPUs are in a collective that never ends, until it is given up. */
 static void dies(int rank, int n) {
@@ -305,7 +349,8 @@ static void dies(int rank, int n) {
     _exit(0);
 }
 
-/* All have come, and one's data does not: the watcher says so, and what takes longer than the group's time ends the job. */
+/* All have come, and one's data does not: the watcher says so, and what takes longer than the group's time ends the
+ * job. */
 static void hold(void *context) { (void)context, usleep(2500000); }
 static void stalls(int rank, int n) {
     tp_dist_set_watcher(report, NULL, 30);
@@ -318,7 +363,9 @@ static void stalls(int rank, int n) {
     MUST(w && tp_work_wait(w, -1));
     while (!tp_work_done(w)) usleep(1000);
     MUST(!tp_work_succeeded(w) && strstr(tp_work_error(w), "timed out after 1.5 seconds"));
-    MUST(strstr(reported, "has waited") && strstr(reported, "all_reduce(SUM) of float32 [10] on cuda, number 2 of group 'default'") && strstr(reported, "All ranks have come"));
+    MUST(strstr(reported, "has waited") &&
+         strstr(reported, "all_reduce(SUM) of float32 [10] on cuda, number 2 of group 'default'") &&
+         strstr(reported, "All ranks have come"));
     _exit(0);
 }
 
@@ -346,6 +393,7 @@ static void a_stall(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_host_goes_on), cmocka_unit_test(every_collective), cmocka_unit_test(a_death), cmocka_unit_test(a_stall)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_host_goes_on), cmocka_unit_test(every_collective),
+                                       cmocka_unit_test(a_death), cmocka_unit_test(a_stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Neural-network operators beyond the tables' samples: values from PyTorch, results that do not depend on the number of threads,
- * layouts, and every allocation failing in turn. */
+/* Neural-network operators beyond the tables' samples: values from PyTorch, results that do not depend on the number of
+ * threads, layouts, and every allocation failing in turn. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -49,7 +49,8 @@ static void run_once(call_fn call, tp_tensor *const *in, int n, tp_tensor **out)
     if (!out[0]) fail_msg("%s", tp_error());
     tp_tensor *seed = scattered(tpi_shape(out[0]));
     tp_grad_options options = {.size = sizeof options};
-    if (!tp_gradients((tp_tensors){out, 1}, (tp_tensors){(tp_tensor **)in, n}, &seed, out + 1, &options)) fail_msg("%s", tp_error());
+    if (!tp_gradients((tp_tensors){out, 1}, (tp_tensors){(tp_tensor **)in, n}, &seed, out + 1, &options))
+        fail_msg("%s", tp_error());
     tp_release(seed);
 }
 
@@ -75,31 +76,60 @@ static void same_bits(call_fn call, tp_tensor *const *in, int n) {
     tp_set_num_threads(0);
 }
 
-static tp_tensor *conv(tp_tensor *const *in) { return tpo_conv2d(in[0], in[1], in[2], TP_INTS(1), TP_INTS(1), TP_INTS(1), 1); }
-static tp_tensor *small_conv(tp_tensor *const *in) { return tpo_conv2d(in[0], in[1], in[2], TP_INTS(2), TP_INTS(1), TP_INTS(1), 1); }
-static tp_tensor *depthwise(tp_tensor *const *in) { return tpo_conv2d(in[0], in[1], in[2], TP_INTS(1), TP_INTS(1), TP_INTS(1), 24); }
-static tp_tensor *transposed(tp_tensor *const *in) { return tpo_conv_transpose2d(in[0], in[1], in[2], TP_INTS(2), TP_INTS(1), TP_INTS(0), 1, TP_INTS(1)); }
+static tp_tensor *conv(tp_tensor *const *in) {
+    return tpo_conv2d(in[0], in[1], in[2], TP_INTS(1), TP_INTS(1), TP_INTS(1), 1);
+}
+static tp_tensor *small_conv(tp_tensor *const *in) {
+    return tpo_conv2d(in[0], in[1], in[2], TP_INTS(2), TP_INTS(1), TP_INTS(1), 1);
+}
+static tp_tensor *depthwise(tp_tensor *const *in) {
+    return tpo_conv2d(in[0], in[1], in[2], TP_INTS(1), TP_INTS(1), TP_INTS(1), 24);
+}
+static tp_tensor *transposed(tp_tensor *const *in) {
+    return tpo_conv_transpose2d(in[0], in[1], in[2], TP_INTS(2), TP_INTS(1), TP_INTS(0), 1, TP_INTS(1));
+}
 static tp_tensor *layer(tp_tensor *const *in) { return tpo_layer_norm(in[0], TP_INTS(300), in[1], in[2], 1e-5); }
-static tp_tensor *batch(tp_tensor *const *in) { return tpo_batch_norm(in[0], NULL, NULL, in[1], in[2], true, 0.1, 1e-5); }
+static tp_tensor *batch(tp_tensor *const *in) {
+    return tpo_batch_norm(in[0], NULL, NULL, in[1], in[2], true, 0.1, 1e-5);
+}
 static tp_tensor *group(tp_tensor *const *in) { return tpo_group_norm(in[0], 4, in[1], in[2], 1e-5); }
 static tp_tensor *soft(tp_tensor *const *in) { return tpo_softmax(in[0], 1, TP_NO_DTYPE); }
-static tp_tensor *pool(tp_tensor *const *in) { return tpo_max_pool2d(in[0], TP_INTS(3), TP_INTS(2), TP_INTS(1), TP_INTS(1), false); }
-static tp_tensor *attend(tp_tensor *const *in) { return tpo_scaled_dot_product_attention(in[0], in[1], in[2], NULL, 0, true, TP_NO_FLOAT, false); }
+static tp_tensor *pool(tp_tensor *const *in) {
+    return tpo_max_pool2d(in[0], TP_INTS(3), TP_INTS(2), TP_INTS(1), TP_INTS(1), false);
+}
+static tp_tensor *attend(tp_tensor *const *in) {
+    return tpo_scaled_dot_product_attention(in[0], in[1], in[2], NULL, 0, true, TP_NO_FLOAT, false);
+}
 
 static void threads_do_not_matter(void **state) {
     (void)state;
-    same_bits(conv, (tp_tensor *[]){scattered(TP_INTS(9, 16, 30, 30)), scattered(TP_INTS(24, 16, 3, 3)), scattered(TP_INTS(24))}, 3);
-    same_bits(small_conv, (tp_tensor *[]){scattered(TP_INTS(9, 32, 7, 7)), scattered(TP_INTS(24, 32, 3, 3)), scattered(TP_INTS(24))}, 3);
-    same_bits(depthwise, (tp_tensor *[]){scattered(TP_INTS(5, 24, 20, 20)), scattered(TP_INTS(24, 1, 3, 3)), scattered(TP_INTS(24))}, 3);
-    same_bits(transposed, (tp_tensor *[]){scattered(TP_INTS(5, 24, 12, 12)), scattered(TP_INTS(24, 8, 4, 4)), scattered(TP_INTS(8))}, 3);
-    same_bits(layer, (tp_tensor *[]){scattered(TP_INTS(500, 300)), scattered(TP_INTS(300)), scattered(TP_INTS(300))}, 3);
-    same_bits(batch, (tp_tensor *[]){scattered(TP_INTS(9, 12, 30, 30)), scattered(TP_INTS(12)), scattered(TP_INTS(12))}, 3);
+    same_bits(
+        conv,
+        (tp_tensor *[]){scattered(TP_INTS(9, 16, 30, 30)), scattered(TP_INTS(24, 16, 3, 3)), scattered(TP_INTS(24))},
+        3);
+    same_bits(
+        small_conv,
+        (tp_tensor *[]){scattered(TP_INTS(9, 32, 7, 7)), scattered(TP_INTS(24, 32, 3, 3)), scattered(TP_INTS(24))}, 3);
+    same_bits(
+        depthwise,
+        (tp_tensor *[]){scattered(TP_INTS(5, 24, 20, 20)), scattered(TP_INTS(24, 1, 3, 3)), scattered(TP_INTS(24))}, 3);
+    same_bits(
+        transposed,
+        (tp_tensor *[]){scattered(TP_INTS(5, 24, 12, 12)), scattered(TP_INTS(24, 8, 4, 4)), scattered(TP_INTS(8))}, 3);
+    same_bits(layer, (tp_tensor *[]){scattered(TP_INTS(500, 300)), scattered(TP_INTS(300)), scattered(TP_INTS(300))},
+              3);
+    same_bits(batch, (tp_tensor *[]){scattered(TP_INTS(9, 12, 30, 30)), scattered(TP_INTS(12)), scattered(TP_INTS(12))},
+              3);
     same_bits(batch, (tp_tensor *[]){scattered(TP_INTS(5000, 12)), scattered(TP_INTS(12)), scattered(TP_INTS(12))}, 3);
-    same_bits(group, (tp_tensor *[]){scattered(TP_INTS(9, 12, 30, 30)), scattered(TP_INTS(12)), scattered(TP_INTS(12))}, 3);
+    same_bits(group, (tp_tensor *[]){scattered(TP_INTS(9, 12, 30, 30)), scattered(TP_INTS(12)), scattered(TP_INTS(12))},
+              3);
     same_bits(soft, (tp_tensor *[]){scattered(TP_INTS(500, 100))}, 1);
     same_bits(soft, (tp_tensor *[]){scattered(TP_INTS(9, 20, 300))}, 1);
     same_bits(pool, (tp_tensor *[]){scattered(TP_INTS(9, 12, 30, 30))}, 1);
-    same_bits(attend, (tp_tensor *[]){scattered(TP_INTS(2, 3, 150, 16)), scattered(TP_INTS(2, 3, 300, 16)), scattered(TP_INTS(2, 3, 300, 16))}, 3);
+    same_bits(attend,
+              (tp_tensor *[]){scattered(TP_INTS(2, 3, 150, 16)), scattered(TP_INTS(2, 3, 300, 16)),
+                              scattered(TP_INTS(2, 3, 300, 16))},
+              3);
 }
 
 /* ---- Values ---- */
@@ -119,7 +149,8 @@ static void attention_sees_only_what_it_may(void **state) {
 
 static void batch_norm_moves_its_running_statistics(void **state) {
     (void)state;
-    tp_tensor *x = floats(TP_INTS(4, 1), (float[]){1, 2, 3, 6}), *mean = floats(TP_INTS(1), (float[]){0}), *var = floats(TP_INTS(1), (float[]){1});
+    tp_tensor *x = floats(TP_INTS(4, 1), (float[]){1, 2, 3, 6}), *mean = floats(TP_INTS(1), (float[]){0}),
+              *var = floats(TP_INTS(1), (float[]){1});
     int64_t before = tp_tensor_version(mean);
     tp_tensor *y = tpo_batch_norm(x, mean, var, NULL, NULL, true, 0.1, 1e-9);
     expect_near(y, 4, (float[]){-1.0690450f, -0.5345225f, 0, 1.6035675f});
@@ -156,7 +187,8 @@ static void repeated_rows_are_measured_whole(void **state) {
 
 static void edges_are_repeated_when_nothing_else_is_left(void **state) {
     (void)state;
-    tp_tensor *x = floats(TP_INTS(1, 1, 4), (float[]){0, 1, 2, 3}), *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", NAN);
+    tp_tensor *x = floats(TP_INTS(1, 1, 4), (float[]){0, 1, 2, 3}),
+              *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", NAN);
     expect_near(padded, 5, (float[]){3, 3, 3, 3, 3});
     tp_release(padded), tp_release(x);
 }
@@ -166,7 +198,8 @@ static void channels_last_survives(void **state) {
     tp_tensor *plain = scattered(TP_INTS(2, 3, 6, 5)), *w = scattered(TP_INTS(4, 3, 3, 3));
     tp_tensor *x = tpi_empty_layout(tpi_shape(plain), TP_FLOAT32, cpu, TP_CHANNELS_LAST);
     assert_true(tpi_copy_data(x, plain));
-    tp_tensor *a = tpo_conv2d(plain, w, NULL, TP_INTS(1), TP_INTS(1), TP_INTS(1), 1), *b = tpo_conv2d(x, w, NULL, TP_INTS(1), TP_INTS(1), TP_INTS(1), 1);
+    tp_tensor *a = tpo_conv2d(plain, w, NULL, TP_INTS(1), TP_INTS(1), TP_INTS(1), 1),
+              *b = tpo_conv2d(x, w, NULL, TP_INTS(1), TP_INTS(1), TP_INTS(1), 1);
     assert_true(tp_is_contiguous_as(b, TP_CHANNELS_LAST));
     tp_tensor *back = tpi_contiguous_data(b);
     expect_near(back, a->numel, (float *)a->data);
@@ -196,25 +229,37 @@ static void fails_cleanly(call_fn call, tp_tensor *const *in, int n) {
 static void out_of_memory_leaks_nothing(void **state) {
     (void)state;
     tp_set_num_threads(1);
-    fails_cleanly(conv, (tp_tensor *[]){scattered(TP_INTS(2, 3, 8, 8)), scattered(TP_INTS(4, 3, 3, 3)), scattered(TP_INTS(4))}, 3);
-    fails_cleanly(small_conv, (tp_tensor *[]){scattered(TP_INTS(3, 3, 5, 5)), scattered(TP_INTS(4, 3, 3, 3)), scattered(TP_INTS(4))}, 3);
-    fails_cleanly(transposed, (tp_tensor *[]){scattered(TP_INTS(2, 3, 4, 4)), scattered(TP_INTS(3, 2, 4, 4)), scattered(TP_INTS(2))}, 3);
-    fails_cleanly(layer, (tp_tensor *[]){scattered(TP_INTS(5, 300)), scattered(TP_INTS(300)), scattered(TP_INTS(300))}, 3);
+    fails_cleanly(
+        conv, (tp_tensor *[]){scattered(TP_INTS(2, 3, 8, 8)), scattered(TP_INTS(4, 3, 3, 3)), scattered(TP_INTS(4))},
+        3);
+    fails_cleanly(
+        small_conv,
+        (tp_tensor *[]){scattered(TP_INTS(3, 3, 5, 5)), scattered(TP_INTS(4, 3, 3, 3)), scattered(TP_INTS(4))}, 3);
+    fails_cleanly(
+        transposed,
+        (tp_tensor *[]){scattered(TP_INTS(2, 3, 4, 4)), scattered(TP_INTS(3, 2, 4, 4)), scattered(TP_INTS(2))}, 3);
+    fails_cleanly(layer, (tp_tensor *[]){scattered(TP_INTS(5, 300)), scattered(TP_INTS(300)), scattered(TP_INTS(300))},
+                  3);
     fails_cleanly(batch, (tp_tensor *[]){scattered(TP_INTS(5, 12)), scattered(TP_INTS(12)), scattered(TP_INTS(12))}, 3);
-    fails_cleanly(group, (tp_tensor *[]){scattered(TP_INTS(2, 12, 3)), scattered(TP_INTS(12)), scattered(TP_INTS(12))}, 3);
+    fails_cleanly(group, (tp_tensor *[]){scattered(TP_INTS(2, 12, 3)), scattered(TP_INTS(12)), scattered(TP_INTS(12))},
+                  3);
     fails_cleanly(soft, (tp_tensor *[]){scattered(TP_INTS(5, 10))}, 1);
     fails_cleanly(pool, (tp_tensor *[]){scattered(TP_INTS(2, 3, 6, 6))}, 1);
-    fails_cleanly(attend, (tp_tensor *[]){scattered(TP_INTS(2, 5, 4)), scattered(TP_INTS(2, 6, 4)), scattered(TP_INTS(2, 6, 4))}, 3);
+    fails_cleanly(
+        attend, (tp_tensor *[]){scattered(TP_INTS(2, 5, 4)), scattered(TP_INTS(2, 6, 4)), scattered(TP_INTS(2, 6, 4))},
+        3);
     tp_set_num_threads(0);
 }
 
-/* Elements that overflow, underflow or are NaN send their neighbours the long way: the same bits there, and as exact. */
+/* Elements that overflow, underflow or are NaN send their neighbours the long way: the same bits there, and as exact.
+ */
 static void exponentials_do_not_depend_on_their_neighbours(void **state) {
     (void)state;
     enum { N = 1000 };
     static const float wild[] = {NAN, INFINITY, -INFINITY, 88.5f, 200, -88.5f, -103.5f, -1e30f};
     float x[N], together[N];
-    for (int i = 0; i < N; i++) x[i] = i % 90 == 7 && i > 300 ? wild[i / 90 % 8] : (float)(i % 2 ? 87 : -87) * sinf((float)i);
+    for (int i = 0; i < N; i++)
+        x[i] = i % 90 == 7 && i > 300 ? wild[i / 90 % 8] : (float)(i % 2 ? 87 : -87) * sinf((float)i);
     tp_tensor *t = floats(TP_INTS(N), x), *all = tpo_exp(t);
     assert_non_null(all);
     memcpy(together, all->data, sizeof together);
@@ -223,9 +268,13 @@ static void exponentials_do_not_depend_on_their_neighbours(void **state) {
         assert_memory_equal(alone->data, &together[i], sizeof(float));
         tpi_release(one), tpi_release(alone);
         const double want = exp((double)x[i]), least = 0x1p-149;
-        if (isnan(x[i])) assert_true(isnan(together[i]));
-        else if (want > 0x1.fffffep127) assert_true(isinf(together[i]));
-        else assert_true(fabs((double)together[i] - want) <= 1.1 * (want > 0 ? fmax(ldexp(1, ilogb(want) - 23), least) : least));
+        if (isnan(x[i]))
+            assert_true(isnan(together[i]));
+        else if (want > 0x1.fffffep127)
+            assert_true(isinf(together[i]));
+        else
+            assert_true(fabs((double)together[i] - want) <=
+                        1.1 * (want > 0 ? fmax(ldexp(1, ilogb(want) - 23), least) : least));
     }
     tpi_release(t), tpi_release(all);
 }
@@ -238,13 +287,16 @@ static void shares_may_be_denormal(void **state) {
         int64_t n = lengths[k / 2], shape[2] = {k % 2 ? n : 2, k % 2 ? 2 : n}, apart = k % 2 ? 2 : 1;
         float *x = calloc((size_t)(2 * n), sizeof *x);
         const float at[] = {0, -87.5f, -95, -103, -INFINITY};
-        for (int64_t i = 0; i < n; i++) x[i * apart] = i ? at[i % 5] - 40 * (i % 5 == 0) : 0; /* but for the first all are too small for the sum */
-        tp_tensor *t = tp_keep(tp_from_data(x, TP_FLOAT32, tp_ints_view(shape, 2))), *y = tpo_softmax(t, k % 2 ? 0 : 1, TP_NO_DTYPE);
+        for (int64_t i = 0; i < n; i++)
+            x[i * apart] = i ? at[i % 5] - 40 * (i % 5 == 0) : 0; /* but for the first all are too small for the sum */
+        tp_tensor *t = tp_keep(tp_from_data(x, TP_FLOAT32, tp_ints_view(shape, 2))),
+                  *y = tpo_softmax(t, k % 2 ? 0 : 1, TP_NO_DTYPE);
         double sum = 0;
         for (int64_t i = 0; i < n; i++) sum += exp((double)x[i * apart]);
         for (int64_t i = 0; i < n; i++) {
             double want = exp((double)x[i * apart]) / sum;
-            assert_true(fabs((double)((float *)(void *)y->data)[i * apart] - want) <= fmax(1e-6 * want, 0x1p-148)); /* it is rounded twice */
+            assert_true(fabs((double)((float *)(void *)y->data)[i * apart] - want) <=
+                        fmax(1e-6 * want, 0x1p-148)); /* it is rounded twice */
         }
         tpi_release(t), tpi_release(y);
         free(x);

@@ -1,10 +1,12 @@
-/* The tape in the user's hands: its nodes, hooks around them, backward over several roots and for chosen inputs, saved tensors through hooks,
- * traces of calls, and what custom functions may ask for. Numbers are PyTorch's for the same programs. */
+/* The tape in the user's hands: its nodes, hooks around them, backward over several roots and for chosen inputs, saved
+ * tensors through hooks, traces of calls, and what custom functions may ask for. Numbers are PyTorch's for the same
+ * programs. */
 #include "tape_fixture.h"
 
 static void count_up(void *count) { ++*(int *)count; }
 
-/* ---- Nodes --------------------------------------------------------------------------------------------------------------- */
+/* ---- Nodes
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void nodes_are_one_address_each(void **state) {
     (void)state;
@@ -40,7 +42,8 @@ static void nodes_are_one_address_each(void **state) {
         assert_ptr_equal(tp_node_binding(mul), &gone);
         assert_null(tp_node_binding(add));
         tp_node_release(tp_node_retain(add));
-        tp_node_release(add), tp_node_release(again), tp_node_release(mul), tp_node_release(leaf), tp_node_release(accumulator);
+        tp_node_release(add), tp_node_release(again), tp_node_release(mul), tp_node_release(leaf),
+            tp_node_release(accumulator);
     }
     assert_int_equal(gone, 1);
 }
@@ -61,7 +64,8 @@ static void a_node_runs_by_itself(void **state) {
     }
 }
 
-/* ---- Hooks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Hooks
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static char said[64];
 static void say(const char *word) {
@@ -181,7 +185,8 @@ static void retaining_is_told(void **state) {
     }
 }
 
-/* ---- Several roots, chosen inputs -------------------------------------------------------------------------------------------------- */
+/* ---- Several roots, chosen inputs
+ * -------------------------------------------------------------------------------------------------- */
 
 static void several_roots_go_together(void **state) {
     (void)state;
@@ -229,7 +234,8 @@ static void unused_inputs_can_get_zeros(void **state) {
     }
 }
 
-/* ---- Saved tensors in other hands ------------------------------------------------------------------------------------------------------- */
+/* ---- Saved tensors in other hands
+ * ------------------------------------------------------------------------------------------------------- */
 
 typedef struct packer {
     int packed, unpacked, dropped, released;
@@ -247,7 +253,9 @@ static void *pack(tp_tensor *t, void *context) {
 static tp_tensor *unpack(void *packed, void *context) {
     packer *p = context;
     p->unpacked++;
-    TP_NO_GRAD { return tp_mul((tp_tensor *)packed, p->scale); }
+    TP_NO_GRAD {
+        return tp_mul((tp_tensor *)packed, p->scale);
+    }
     return NULL;
 }
 static void drop(void *packed, void *context) {
@@ -256,8 +264,12 @@ static void drop(void *packed, void *context) {
 }
 static void packer_gone(void *context) { ((packer *)context)->released++; }
 static bool push(packer *p) {
-    return tp_push_saved_hooks(&(tp_saved_hooks){
-        .size = sizeof(tp_saved_hooks), .pack = pack, .unpack = unpack, .drop = drop, .context = p, .release = packer_gone});
+    return tp_push_saved_hooks(&(tp_saved_hooks){.size = sizeof(tp_saved_hooks),
+                                                 .pack = pack,
+                                                 .unpack = unpack,
+                                                 .drop = drop,
+                                                 .context = p,
+                                                 .release = packer_gone});
 }
 
 static void saved_tensors_go_through_hooks(void **state) {
@@ -337,7 +349,9 @@ static void pack_hooks_may_fail_and_may_not_write(void **state) {
     assert_int_equal(writing.dropped, 1);
 }
 
-/* ---- Modes and anomalies ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Modes and anomalies
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void modes_can_be_set_and_asked(void **state) {
     (void)state;
@@ -377,7 +391,8 @@ static void drop_trace(void *trace, void *context) {
 static void anomalies_tell_where_the_program_was(void **state) {
     (void)state;
     int here;
-    assert_true(tp_set_trace_hooks(&(tp_trace_hooks){.size = sizeof(tp_trace_hooks), .record = record, .describe = describe, .drop = drop_trace, .context = &here}));
+    assert_true(tp_set_trace_hooks(&(tp_trace_hooks){
+        .size = sizeof(tp_trace_hooks), .record = record, .describe = describe, .drop = drop_trace, .context = &here}));
     live_before = tpi_alloc_live(); /* hooks that were ever set stay */
     TP_SCOPE {
         tp_tensor *x = LEAF(0, 1);
@@ -400,7 +415,9 @@ static void anomalies_tell_where_the_program_was(void **state) {
     assert_int_equal(traces, 0);
 }
 
-/* ---- Custom functions ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Custom functions
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct two { /* of two results the second gets no gradient */
     bool materialize, saw_null;
@@ -408,7 +425,8 @@ typedef struct two { /* of two results the second gets no gradient */
     tp_node *node;
 } two;
 
-static bool two_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+static bool two_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
+                        int64_t noutputs) {
     two *t = context;
     assert_int_equal(noutputs, 3);
     tp_function_materialize(call, t->materialize);
@@ -418,10 +436,12 @@ static bool two_forward(tp_function_call *call, void *context, tp_tensors inputs
     tp_function_mark_nondiff(call, 2);
     t->node = tp_function_node(call);
     assert_ptr_equal(tp_function_context(call), t);
-    tp_tensor *kept[4] = {outputs[0], NULL, outputs[2], tp_add(inputs.v[0], 1)}; /* a result, nothing, an integer result, something between */
+    tp_tensor *kept[4] = {outputs[0], NULL, outputs[2],
+                          tp_add(inputs.v[0], 1)}; /* a result, nothing, an integer result, something between */
     return tp_function_save(call, tp_list(4, kept));
 }
-static bool two_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs) {
+static bool two_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                         tp_tensor **grad_inputs, int64_t ninputs) {
     two *t = context;
     assert_int_equal(noutputs + ninputs, 4);
     assert_int_equal(tp_function_saved_count(call), 4);
@@ -439,7 +459,11 @@ static void two_release(void *context) { ((two *)context)->released++; }
 
 static void gradients_that_did_not_come_are_null_or_zeros(void **state) {
     (void)state;
-    const tp_function function = {.size = sizeof function, .name = "Two", .forward = two_forward, .backward = two_backward, .release = two_release};
+    const tp_function function = {.size = sizeof function,
+                                  .name = "Two",
+                                  .forward = two_forward,
+                                  .backward = two_backward,
+                                  .release = two_release};
     for (int i = 0; i < 2; i++) {
         two t = {.materialize = i};
         TP_SCOPE {
@@ -463,18 +487,21 @@ static void gradients_that_did_not_come_are_null_or_zeros(void **state) {
     }
 }
 
-static bool same_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+static bool same_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
+                         int64_t noutputs) {
     (void)call, (void)context, (void)noutputs;
     outputs[0] = tp_retain(inputs.v[0]);
     return true;
 }
-static bool dirty_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+static bool dirty_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
+                          int64_t noutputs) {
     (void)context, (void)noutputs;
     tp_function_mark_dirty(call, 0);
     outputs[0] = tp_mul(inputs.v[0], 1);
     return true;
 }
-static bool same_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs) {
+static bool same_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                          tp_tensor **grad_inputs, int64_t ninputs) {
     (void)call, (void)context, (void)noutputs, (void)ninputs;
     grad_inputs[0] = tp_mul(grads[0], 5);
     return true;
@@ -483,25 +510,31 @@ static bool same_backward(tp_function_call *call, void *context, tp_tensor *cons
 static void an_input_returned_as_it_is_becomes_a_view(void **state) {
     (void)state;
     const tp_function same = {.size = sizeof same, .name = "Same", .forward = same_forward, .backward = same_backward};
-    const tp_function dirty = {.size = sizeof dirty, .name = "Dirty", .forward = dirty_forward, .backward = same_backward};
+    const tp_function dirty = {
+        .size = sizeof dirty, .name = "Dirty", .forward = dirty_forward, .backward = same_backward};
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *y = NULL, *h = tp_mul(x, 1);
         assert_true(tp_apply(&same, NULL, TP_LIST(h), &y, 1));
         assert_true(y != h && tp_is_view(y) && tp_shares_storage(y, h));
         assert_null(tp_add_(y, 1));
-        assert_error("Output 0 of Same is a view and is being modified inplace. This view was created inside a custom Function");
+        assert_error(
+            "Output 0 of Same is a view and is being modified inplace. This view was created inside a custom Function");
         assert_null(tp_add_(tp_select(y, 0, 0), 1));
         assert_error("This view was created inside a custom Function");
         assert_true(tp_backward(tp_sum(y)));
         ASSERT_VALUES(tp_grad(x), 5, 5);
-        TP_NO_GRAD { assert_true(tp_apply(&same, NULL, TP_LIST(x), &y, 1)); }
+        TP_NO_GRAD {
+            assert_true(tp_apply(&same, NULL, TP_LIST(x), &y, 1));
+        }
         assert_true(y != x && !tp_requires_grad(y) && tp_shares_storage(y, x) && tp_requires_grad(x));
         assert_false(tp_apply(&dirty, NULL, TP_LIST(h), &y, 1));
         assert_error("The inputs that are modified inplace must all be outputs of the Function");
     }
 }
 
-/* ---- Without memory ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Without memory
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_hook_result keep_all(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
     (void)grad_inputs, (void)grad_outputs, (void)replaced, (void)context;
@@ -513,17 +546,20 @@ static void drop_quietly(void *packed, void *context) { (void)context, tp_releas
 
 static void a_bit_of_everything(void) {
     const tp_function same = {.size = sizeof same, .name = "Same", .forward = same_forward, .backward = same_backward};
-    const tp_saved_hooks hooks = {.size = sizeof hooks, .pack = pack_quietly, .unpack = unpack_quietly, .drop = drop_quietly};
+    const tp_saved_hooks hooks = {
+        .size = sizeof hooks, .pack = pack_quietly, .unpack = unpack_quietly, .drop = drop_quietly};
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *y = NULL, *g = NULL;
         tp_node *node = x ? tp_grad_accumulator(x) : NULL;
-        bool ok = node && tp_node_add_hook(node, keep_all, NULL, NULL) && tp_node_add_prehook(node, ten_times, NULL, NULL) && tp_node_set_binding(node, x, NULL);
+        bool ok = node && tp_node_add_hook(node, keep_all, NULL, NULL) &&
+                  tp_node_add_prehook(node, ten_times, NULL, NULL) && tp_node_set_binding(node, x, NULL);
         if (ok && tp_push_saved_hooks(&hooks)) {
             y = tp_exp(tp_mul(x, x));
             tp_pop_saved_hooks();
         }
         tp_grad_options options = {.size = sizeof options, .create_graph = true, .materialize_grads = true};
-        ok = y && tp_gradients(TP_LIST(tp_sum(y)), TP_LIST(x), NULL, &g, &options) && tp_backward(tp_sum(g), .inputs = TP_LIST(x));
+        ok = y && tp_gradients(TP_LIST(tp_sum(y)), TP_LIST(x), NULL, &g, &options) &&
+             tp_backward(tp_sum(g), .inputs = TP_LIST(x));
         if (ok && tp_apply(&same, NULL, TP_LIST(x), &y, 1)) tp_backward(tp_sum(y));
         tp_node_release(node);
     }

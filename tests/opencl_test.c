@@ -1,4 +1,5 @@
-/* The OpenCL driver by itself: memory behind addresses, copies, streams, events, programs, launches, threads, and a fork. Skipped where OpenCL has no device. */
+/* The OpenCL driver by itself: memory behind addresses, copies, streams, events, programs, launches, threads, and a
+ * fork. Skipped where OpenCL has no device. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -20,12 +21,13 @@ static void assert_failed(const char *words) {
     tp_error_clear();
 }
 
-static const char source[] = "__kernel void scale(__global char *x, ulong x_at, __global char *y, ulong y_at, int n, float by) {\n"
-                             "    __global const float *from = (__global const float *)(x + x_at);\n"
-                             "    __global float *to = (__global float *)(y + y_at);\n"
-                             "    int i = (int)get_global_id(0);\n"
-                             "    if (i < n) to[i] = from[i] * by;\n"
-                             "}\n";
+static const char source[] =
+    "__kernel void scale(__global char *x, ulong x_at, __global char *y, ulong y_at, int n, float by) {\n"
+    "    __global const float *from = (__global const float *)(x + x_at);\n"
+    "    __global float *to = (__global float *)(y + y_at);\n"
+    "    int i = (int)get_global_id(0);\n"
+    "    if (i < n) to[i] = from[i] * by;\n"
+    "}\n";
 
 static tpi_gpu_function *scale(void) {
     size_t bytes;
@@ -82,15 +84,18 @@ static bool builds(const char *text, const char *name) {
     static tpi_gpu_function *functions[4];
     static int n;
     assert_true(n < 4);
-    if (!driver->build(0, text, name, &modules[n]) || !driver->function(0, modules[n], name, &functions[n])) return false;
+    if (!driver->build(0, text, name, &modules[n]) || !driver->function(0, modules[n], name, &functions[n]))
+        return false;
     n++;
     return true;
 }
 
-/* Kernels' text needs no more of OpenCL than kernels/builtins.h declares; what does is compiled all the same, with all of it. */
+/* Kernels' text needs no more of OpenCL than kernels/builtins.h declares; what does is compiled all the same, with all
+ * of it. */
 static void programs_declare_what_they_call(void **s) {
     (void)s;
-    static const char whole[] = "__kernel void whole(__global char *x, ulong x_at) { ((__global float *)(x + x_at))[0] = dot((float4)(1, 2, 3, 4), (float4)(1)); }\n";
+    static const char whole[] = "__kernel void whole(__global char *x, ulong x_at) { ((__global float *)(x + x_at))[0] "
+                                "= dot((float4)(1, 2, 3, 4), (float4)(1)); }\n";
     if (!caps.keeps) {
         print_message("SKIPPED: expected PoCL\n");
         skip();
@@ -187,7 +192,8 @@ static void a_forked_child_is_told(void **s) {
     (void)s;
     assert_true(driver->device_sync(0));
     pid_t child = fork();
-    if (child == 0) _exit(!driver->device_sync(0) && strstr(tp_error(), "Cannot re-initialize XPU in forked subprocess") ? 0 : 1);
+    if (child == 0)
+        _exit(!driver->device_sync(0) && strstr(tp_error(), "Cannot re-initialize XPU in forked subprocess") ? 0 : 1);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -210,7 +216,8 @@ static int count_with(const char *tiles, const char *mask) {
 
 static void tiles_and_masks_count(void **s) {
     (void)s;
-    if (!caps.host_memory || caps.units < 2 || driver->count() != 1) { /* a GPU's driver may read the mask itself, and its tiles are as they are */
+    if (!caps.host_memory || caps.units < 2 ||
+        driver->count() != 1) { /* a GPU's driver may read the mask itself, and its tiles are as they are */
         print_message("SKIPPED: expected one processor of two cores or more\n");
         skip();
     }
@@ -225,9 +232,14 @@ int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) return driver->count();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_can_be_added_to),  cmocka_unit_test(kernels_take_addresses_and_values), cmocka_unit_test(streams_wait_for_events_and_take_times),
-        cmocka_unit_test(what_cannot_be_is_an_error), cmocka_unit_test(threads_share_a_kernel),            cmocka_unit_test(a_forked_child_is_told),
-        cmocka_unit_test(tiles_and_masks_count),      cmocka_unit_test(programs_declare_what_they_call),
+        cmocka_unit_test(addresses_can_be_added_to),
+        cmocka_unit_test(kernels_take_addresses_and_values),
+        cmocka_unit_test(streams_wait_for_events_and_take_times),
+        cmocka_unit_test(what_cannot_be_is_an_error),
+        cmocka_unit_test(threads_share_a_kernel),
+        cmocka_unit_test(a_forked_child_is_told),
+        cmocka_unit_test(tiles_and_masks_count),
+        cmocka_unit_test(programs_declare_what_they_call),
     };
     if (driver->count() == 0) {
         fprintf(stderr, "SKIPPED: %s (Debian: pocl-opencl-icd)\n", driver->missing());

@@ -1,5 +1,6 @@
-/* The forms of every operator beside the plain call: in place and `out`, with the same values and gradients; and calls that must fail:
- * with the words of the table and the operator's name, with every input as it was, and with the thread fit to go on. */
+/* The forms of every operator beside the plain call: in place and `out`, with the same values and gradients; and calls
+ * that must fail: with the words of the table and the operator's name, with every input as it was, and with the thread
+ * fit to go on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,18 +33,22 @@ static void take(snapshot *s, const arguments *args) {
 }
 static void expect_unchanged(const snapshot *s, const arguments *args) {
     for (int i = 0; i < s->n; i++)
-        if (!same_bits(args->tensors[i], s->copies[i])) report("argument %s changed: %s", args->op->args[args->argument[i]].name, difference());
+        if (!same_bits(args->tensors[i], s->copies[i]))
+            report("argument %s changed: %s", args->op->args[args->argument[i]].name, difference());
 }
 static void drop_snapshot(snapshot *s) {
     for (int i = 0; i < s->n; i++) tp_release(s->copies[i]);
 }
 
-/* ---- In place ------------------------------------------------------------------------------------------------------------------- */
+/* ---- In place
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Can the plain call's result be written into self? Otherwise the in-place call has to be refused. */
 static bool fits_self(const arguments *args, const results *plain) {
     const tp_tensor *self = args->values[0].as.tensor;
-    return plain->n == 1 && tpi_same_shape(self, plain->tensors[0]) && tp_can_cast((tp_dtype)plain->tensors[0]->dtype, (tp_dtype)self->dtype);
+    return plain->n == 1 && tpi_same_shape(self, plain->tensors[0]) &&
+           tp_can_cast((tp_dtype)plain->tensors[0]->dtype, (tp_dtype)self->dtype);
 }
 
 /* Calls the in-place form; true when it worked. */
@@ -62,7 +67,9 @@ static void check_written(const arguments *args, const results *want, int64_t ve
         if (!same_bits(self, want->tensors[0])) report("%s", difference());
         return;
     }
-    if (!fits_self(args, want)) return report("took a result that does not fit: %s into %s", tpi_shape_text(tpi_shape(want->tensors[0])), tpi_shape_text(tpi_shape(self)));
+    if (!fits_self(args, want))
+        return report("took a result that does not fit: %s into %s", tpi_shape_text(tpi_shape(want->tensors[0])),
+                      tpi_shape_text(tpi_shape(self)));
     tp_tensor *cast = tpi_as_dtype_data(want->tensors[0], (tp_dtype)self->dtype);
     if (!near(self, cast, tolerance_of((tp_dtype)self->dtype) / 4)) report("%s", difference());
     if (tp_tensor_version(self) <= version && self->numel) report("the version was not raised");
@@ -73,11 +80,13 @@ static void check_inplace_values(const operator_sample *sample, tp_dtype dtype, 
     arguments plain, args;
     results want = {0};
     if (!make_arguments(sample, dtype, how, NULL, &plain) || !make_arguments(sample, dtype, how, NULL, &args)) return;
-    if (args.values[0].kind == TP_K_TENSOR && call(&plain, &want)) { /* samples that do not suit are the values test's affair */
+    if (args.values[0].kind == TP_K_TENSOR &&
+        call(&plain, &want)) { /* samples that do not suit are the values test's affair */
         snapshot before;
         int64_t version = tp_tensor_version(args.values[0].as.tensor);
         take(&before, &args);
-        if (call_inplace(&args)) check_written(&args, &want, version);
+        if (call_inplace(&args))
+            check_written(&args, &want, version);
         else {
             if (fits_self(&args, &want)) report_error("failed");
             tp_error_clear();
@@ -108,15 +117,20 @@ static bool gradients_by(form form, const operator_sample *sample, tp_tensor **g
         } else {
             tp_tensor *copy = form == IN_PLACE ? tp_mul(self, 1) : tp_stack(TP_LIST(self, self));
             args.values[0].as.tensor = form == IN_PLACE ? copy : tp_select(copy, 0, 1);
-            if (copy && args.values[0].as.tensor && call_inplace(&args)) out = form == IN_PLACE ? copy : tp_select(copy, 0, 1);
+            if (copy && args.values[0].as.tensor && call_inplace(&args))
+                out = form == IN_PLACE ? copy : tp_select(copy, 0, 1);
         }
         weights = out ? tpi_to_scope(weights_like(out, 3)) : NULL;
         tp_grad_options options = {.size = sizeof options, .allow_unused = true};
-        fine = weights && (!tp_requires_grad(out) || tp_gradients(TP_LIST(out), (tp_tensors){inputs, *n}, &weights, grads, &options));
+        fine = weights && (!tp_requires_grad(out) ||
+                           tp_gradients(TP_LIST(out), (tp_tensors){inputs, *n}, &weights, grads, &options));
         for (int i = 0; fine && i < *n; i++) tp_keep(grads[i]);
     }
     drop_arguments(&args);
-    if (!fine) report_error(form == FUNCTIONAL ? "backward" : form == IN_PLACE ? "backward through the in-place form" : "backward through the in-place form on a view");
+    if (!fine)
+        report_error(form == FUNCTIONAL ? "backward"
+                     : form == IN_PLACE ? "backward through the in-place form"
+                                        : "backward through the in-place form on a view");
     return fine;
 }
 
@@ -132,7 +146,8 @@ static bool same_gradient(tp_tensor *got, tp_tensor *want) {
 static void check_inplace_gradients(const operator_sample *sample, const tp_operator *op) {
     arguments args;
     results plain = {0};
-    if (!op->differentiable || sample->nograd || !sample_allows(sample, TP_FLOAT64) || !strcmp(op->kind, "view")) return;
+    if (!op->differentiable || sample->nograd || !sample_allows(sample, TP_FLOAT64) || !strcmp(op->kind, "view"))
+        return;
     if (!make_arguments(sample, TP_FLOAT64, PLAIN, NULL, &args)) return;
     bool fits = args.values[0].kind == TP_K_TENSOR && call(&args, &plain) && fits_self(&args, &plain);
     drop_results(&plain), drop_arguments(&args);
@@ -147,7 +162,8 @@ static void check_inplace_gradients(const operator_sample *sample, const tp_oper
     }
 }
 
-/* A tensor whose elements share memory cannot be written element by element: the call is refused and nothing changes. */
+/* A tensor whose elements share memory cannot be written element by element: the call is refused and nothing changes.
+ */
 static void check_overlapping_self(const operator_sample *sample) {
     arguments args;
     tp_dtype dtype = first_dtype(sample);
@@ -157,8 +173,10 @@ static void check_overlapping_self(const operator_sample *sample) {
     if (self && strcmp(args.op->kind, "view") && !args.op->fills && tpi_overlaps_itself(self)) {
         snapshot before;
         take(&before, &args);
-        if (call_inplace(&args)) report("worked");
-        else if (!tp_error() || !strstr(tp_error(), "memory")) report("the message does not speak of memory: %s", tp_error() ? tp_error() : "none");
+        if (call_inplace(&args))
+            report("worked");
+        else if (!tp_error() || !strstr(tp_error(), "memory"))
+            report("the message does not speak of memory: %s", tp_error() ? tp_error() : "none");
         tp_error_clear();
         expect_unchanged(&before, &args);
         drop_snapshot(&before);
@@ -185,7 +203,9 @@ static void inplace_forms_do_what_plain_ones_do(void **state) {
     fail_if_reported();
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- out
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_tensor *make_out(const tp_tensor *like, int kind) {
     const tp_device cpu = {TP_CPU, 0};
@@ -210,9 +230,12 @@ static void out_form(const operator_sample *sample, const tp_operator *op) {
             tp_tensor *out = make_out(want.tensors[0], i % 3);
             int64_t version = out ? tp_tensor_version(out) : 0;
             tp_manual_seed(7);
-            if (!out || !op->invoke_out(out, args.values)) report_error("failed");
-            else if (!same_kind(out, want.tensors[0]) || !near(out, want.tensors[0], tolerance_of(dtype) / 4)) report("%s", difference());
-            else if (out->numel && tp_tensor_version(out) <= version) report("the version was not raised");
+            if (!out || !op->invoke_out(out, args.values))
+                report_error("failed");
+            else if (!same_kind(out, want.tensors[0]) || !near(out, want.tensors[0], tolerance_of(dtype) / 4))
+                report("%s", difference());
+            else if (out->numel && tp_tensor_version(out) <= version)
+                report("the version was not raised");
             tp_release(out);
             drop_results(&want);
         }
@@ -227,20 +250,28 @@ static void out_forms_do_what_plain_ones_do(void **state) {
     fail_if_reported();
 }
 
-/* ---- Calls that must fail ---------------------------------------------------------------------------------------------------------- */
+/* ---- Calls that must fail
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Does the message start with the operator's name, as the user writes it? */
-static bool names_operator(const char *message, const char *op) { return message && !strncmp(message, op, strcspn(op, ".")); }
+static bool names_operator(const char *message, const char *op) {
+    return message && !strncmp(message, op, strcspn(op, "."));
+}
 
 static void expect_error(const arguments *args, const char *words) {
     snapshot before;
     bool worked = false;
     take(&before, args);
-    TP_SCOPE worked = tp_call_values(args->op->name, args->op->nargs, args->values, 0, NULL);
-    if (worked) report("worked; an error with '%s' was expected", words);
-    else if (tp_ok()) report("failed without an error");
-    else if (!strstr(tp_error(), words)) report("the message lacks '%s': %s", words, tp_error());
-    else if (!names_operator(tp_error(), args->op->name)) report("the message does not begin with the operator: %s", tp_error());
+    TP_SCOPE
+        worked = tp_call_values(args->op->name, args->op->nargs, args->values, 0, NULL);
+    if (worked)
+        report("worked; an error with '%s' was expected", words);
+    else if (tp_ok())
+        report("failed without an error");
+    else if (!strstr(tp_error(), words))
+        report("the message lacks '%s': %s", words, tp_error());
+    else if (!names_operator(tp_error(), args->op->name))
+        report("the message does not begin with the operator: %s", tp_error());
     tp_error_clear();
     expect_unchanged(&before, args);
     drop_snapshot(&before);

@@ -1,8 +1,9 @@
-/* Derivatives of every differentiable operator against central differences, in float64 and, where the operator takes complex numbers, in
- * complex128: first derivatives, derivatives of those, and first ones again for arguments and gradients that lie otherwise in memory.
+/* Derivatives of every differentiable operator against central differences, in float64 and, where the operator takes
+ * complex numbers, in complex128: first derivatives, derivatives of those, and first ones again for arguments and
+ * gradients that lie otherwise in memory.
  *
- * All floating results are weighted with fixed random numbers into one real loss, Re(sum(conj(w) * result)); its gradient with respect to
- * a complex number is dL/dRe + i dL/dIm, PyTorch's convention. */
+ * All floating results are weighted with fixed random numbers into one real loss, Re(sum(conj(w) * result)); its
+ * gradient with respect to a complex number is dL/dRe + i dL/dIm, PyTorch's convention. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,8 @@ static double weigh(const tp_tensor *t, uint64_t seed) {
     return sum;
 }
 
-/* ---- One evaluation: arguments with one number moved ------------------------------------------------------------------------ */
+/* ---- One evaluation: arguments with one number moved
+ * ------------------------------------------------------------------------ */
 
 typedef struct nudge {
     int tensor;
@@ -60,33 +62,40 @@ static double loss_of(const evaluation *e) {
     return sum;
 }
 
-/* ---- First derivatives -------------------------------------------------------------------------------------------------------- */
+/* ---- First derivatives
+ * -------------------------------------------------------------------------------------------------------- */
 
 static bool loss_at(const operator_sample *sample, tp_dtype dtype, nudge where, double *loss) {
     evaluation e;
     bool fine = false;
-    TP_NO_GRAD fine = evaluate(sample, dtype, PLAIN, &where, &e);
+    TP_NO_GRAD
+        fine = evaluate(sample, dtype, PLAIN, &where, &e);
     if (!fine) return false;
     *loss = loss_of(&e);
     return drop_evaluation(&e), true;
 }
 
-static bool close_enough(double got, double want) { return fabs(got - want) <= absolute + relative * fabs(want) || (isnan(got) && isnan(want)); }
+static bool close_enough(double got, double want) {
+    return fabs(got - want) <= absolute + relative * fabs(want) || (isnan(got) && isnan(want));
+}
 
 typedef bool (*value_at)(const operator_sample *sample, tp_dtype dtype, nudge where, double *value);
 
 /* `grad` against the differences of `value` with respect to one tensor argument; one report per argument is enough. */
-static bool check_tensor(const operator_sample *sample, tp_dtype dtype, const arguments *args, int tensor, const tp_tensor *grad, value_at value, const char *what) {
+static bool check_tensor(const operator_sample *sample, tp_dtype dtype, const arguments *args, int tensor,
+                         const tp_tensor *grad, value_at value, const char *what) {
     const tp_tensor *t = args->tensors[tensor];
     double *got = grad ? numbers_of(grad) : NULL;
     bool fine = !grad || got;
     for (int64_t i = 0; fine && i < 2 * t->numel; i += tp_dtype_is_complex((tp_dtype)t->dtype) ? 1 : 2) {
         double above = 0, below = 0;
-        fine = value(sample, dtype, (nudge){tensor, i, step}, &above) && value(sample, dtype, (nudge){tensor, i, -step}, &below);
+        fine = value(sample, dtype, (nudge){tensor, i, step}, &above) &&
+               value(sample, dtype, (nudge){tensor, i, -step}, &below);
         double want = (above - below) / (2 * step), has = got ? got[i] : 0;
         if (!fine || close_enough(has, want)) continue;
-        report("%s derivative of %s, element %lld%s: %.6g, by differences %.6g%s", what, args->op->args[args->argument[tensor]].name, (long long)i / 2,
-               i % 2 ? " (imaginary)" : "", has, want, grad ? "" : " (no gradient came)");
+        report("%s derivative of %s, element %lld%s: %.6g, by differences %.6g%s", what,
+               args->op->args[args->argument[tensor]].name, (long long)i / 2, i % 2 ? " (imaginary)" : "", has, want,
+               grad ? "" : " (no gradient came)");
         fine = false;
     }
     free(got);
@@ -99,13 +108,17 @@ static bool check_first(const operator_sample *sample, tp_dtype dtype) {
     bool fine = differentiate_or_report(&e, false, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         const tp_tensor *t = e.args.tensors[e.which[i]], *g = e.grads[i];
-        if (g && !same_kind(g, t)) report("the gradient of %s: %s", e.args.op->args[e.args.argument[e.which[i]]].name, difference()), fine = false;
-        else fine = check_tensor(sample, dtype, &e.args, e.which[i], g, loss_at, "first");
+        if (g && !same_kind(g, t))
+            report("the gradient of %s: %s", e.args.op->args[e.args.argument[e.which[i]]].name, difference()),
+                fine = false;
+        else
+            fine = check_tensor(sample, dtype, &e.args, e.which[i], g, loss_at, "first");
     }
     return drop_evaluation(&e), fine;
 }
 
-/* ---- Second derivatives: of the first gradients, weighted in turn -------------------------------------------------------------- */
+/* ---- Second derivatives: of the first gradients, weighted in turn
+ * -------------------------------------------------------------- */
 
 enum { SECOND_SEED = 1000 };
 
@@ -127,17 +140,21 @@ static void check_second(const operator_sample *sample, tp_dtype dtype) {
     bool fine = differentiate_or_report(&e, true, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         inputs[i] = e.args.tensors[e.which[i]];
-        if (e.grads[i] && tp_requires_grad(e.grads[i])) outputs[n] = e.grads[i], weights[n++] = weights_like(e.grads[i], SECOND_SEED + (uint64_t)i);
+        if (e.grads[i] && tp_requires_grad(e.grads[i]))
+            outputs[n] = e.grads[i], weights[n++] = weights_like(e.grads[i], SECOND_SEED + (uint64_t)i);
     }
     tp_grad_options options = {.size = sizeof options, .allow_unused = true};
-    if (fine && n && !tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e.n}, weights, seconds, &options)) report_error("backward of the backward failed"), fine = false;
-    for (int i = 0; fine && i < e.n; i++) fine = check_tensor(sample, dtype, &e.args, e.which[i], seconds[i], gradient_at, "second");
+    if (fine && n && !tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e.n}, weights, seconds, &options))
+        report_error("backward of the backward failed"), fine = false;
+    for (int i = 0; fine && i < e.n; i++)
+        fine = check_tensor(sample, dtype, &e.args, e.which[i], seconds[i], gradient_at, "second");
     for (int i = 0; i < n; i++) tp_release(weights[i]);
     for (int i = 0; i < e.n; i++) tp_release(seconds[i]);
     drop_evaluation(&e);
 }
 
-/* ---- Other layouts ------------------------------------------------------------------------------------------------------------- */
+/* ---- Other layouts
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Repeated values may not be for this operator: a matrix of them is singular. */
 static bool suits(const operator_sample *sample, tp_dtype dtype, variant how) {
@@ -164,9 +181,12 @@ static void check_layouts(const operator_sample *sample, tp_dtype dtype) {
         if (depends_on_strides(sample->op) || !suits(sample, dtype, cases[c].plain)) continue;
         if (!evaluate(sample, dtype, cases[c].how, NULL, &got)) continue;
         if (evaluate(sample, dtype, cases[c].plain, NULL, &want)) {
-            bool fine = differentiate_or_report(&want, false, cases[c].plain_weights) && differentiate_or_report(&got, false, cases[c].weights);
+            bool fine = differentiate_or_report(&want, false, cases[c].plain_weights) &&
+                        differentiate_or_report(&got, false, cases[c].weights);
             for (int i = 0; fine && i < want.n; i++)
-                if (!near(got.grads[i], want.grads[i], 1e-10)) report("the gradient of %s: %s", got.args.op->args[got.args.argument[got.which[i]]].name, difference());
+                if (!near(got.grads[i], want.grads[i], 1e-10))
+                    report("the gradient of %s: %s", got.args.op->args[got.args.argument[got.which[i]]].name,
+                           difference());
             drop_evaluation(&want);
         }
         drop_evaluation(&got);

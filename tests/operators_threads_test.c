@@ -1,5 +1,5 @@
-/* The number of threads changes no bit of any result or gradient: every sample, and the heavy operators again at sizes that are really
- * split among threads, on 1, 2, 3 and 7 threads. */
+/* The number of threads changes no bit of any result or gradient: every sample, and the heavy operators again at sizes
+ * that are really split among threads, on 1, 2, 3 and 7 threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +16,10 @@ static bool run_on(int threads, const operator_sample *sample, const tp_operator
     if (!prepare(sample, dtype, PLAIN, e)) return false;
     forward = call(&e->args, &e->results);
     fine = forward && (!op->differentiable || sample->nograd || differentiate(e, false, WEIGHTS_ALL));
-    if (!forward) tp_error_clear(); /* the values test tells */
-    else if (!fine) report_error("backward");
+    if (!forward)
+        tp_error_clear(); /* the values test tells */
+    else if (!fine)
+        report_error("backward");
     if (!fine) drop_evaluation(e);
     tp_set_num_threads(0);
     return fine;
@@ -25,9 +27,12 @@ static bool run_on(int threads, const operator_sample *sample, const tp_operator
 
 static void compare(const evaluation *got, const evaluation *want, int threads) {
     for (int i = 0; i < want->results.n; i++)
-        if (!same_bits(got->results.tensors[i], want->results.tensors[i])) report("result %d on %d threads: %s", i, threads, difference());
+        if (!same_bits(got->results.tensors[i], want->results.tensors[i]))
+            report("result %d on %d threads: %s", i, threads, difference());
     for (int i = 0; i < want->n; i++)
-        if (!same_bits(got->grads[i], want->grads[i])) report("the gradient of %s on %d threads: %s", got->args.op->args[got->args.argument[got->which[i]]].name, threads, difference());
+        if (!same_bits(got->grads[i], want->grads[i]))
+            report("the gradient of %s on %d threads: %s", got->args.op->args[got->args.argument[got->which[i]]].name,
+                   threads, difference());
 }
 
 static void compare_thread_counts(const operator_sample *sample, const tp_operator *op, tp_dtype dtype) {
@@ -54,18 +59,35 @@ static void samples_give_the_same_bits_on_any_number_of_threads(void **state) {
     fail_if_reported();
 }
 
-/* ---- Heavy operators at sizes that go parallel -------------------------------------------------------------------------------- */
+/* ---- Heavy operators at sizes that go parallel
+ * -------------------------------------------------------------------------------- */
 
 #define SIZES(...) .ndim = sizeof((int[]){__VA_ARGS__}) / sizeof(int), .shape = {__VA_ARGS__}
-#define T(...) {.kind = SAMPLE_TENSOR, .maker = MAKE_T, SIZES(__VA_ARGS__)}
-#define POS(...) {.kind = SAMPLE_TENSOR, .maker = MAKE_POS, SIZES(__VA_ARGS__)}
-#define INDEX(below, ...) {.kind = SAMPLE_TENSOR, .maker = MAKE_INTS, SIZES(__VA_ARGS__), .low = 0, .high = below}
-#define INT(v) {.kind = SAMPLE_INT, .i = v}
-#define NAMED(what, v) {.kind = SAMPLE_INT, .name = what, .i = v}
-#define LIST(what, ...) {.kind = SAMPLE_INTS, .name = what, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), .ints = (const int64_t[]){__VA_ARGS__}}
-#define HEAVY(name, ...) \
-    {.op = name, .file = "operators_threads_test.c", .line = __LINE__, .text = name " " #__VA_ARGS__, .types = TPI_CAT_FLOAT, \
-     .nargs = sizeof((sample_value[]){__VA_ARGS__}) / sizeof(sample_value), .args = (const sample_value[]){__VA_ARGS__}}
+#define T(...) \
+    { .kind = SAMPLE_TENSOR, .maker = MAKE_T, SIZES(__VA_ARGS__) }
+#define POS(...) \
+    { .kind = SAMPLE_TENSOR, .maker = MAKE_POS, SIZES(__VA_ARGS__) }
+#define INDEX(below, ...) \
+    { .kind = SAMPLE_TENSOR, .maker = MAKE_INTS, SIZES(__VA_ARGS__), .low = 0, .high = below }
+#define INT(v) \
+    { .kind = SAMPLE_INT, .i = v }
+#define NAMED(what, v) \
+    { .kind = SAMPLE_INT, .name = what, .i = v }
+#define LIST(what, ...)                                                                             \
+    {                                                                                               \
+        .kind = SAMPLE_INTS, .name = what, .n = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+        .ints = (const int64_t[]) {                                                                 \
+            __VA_ARGS__                                                                             \
+        }                                                                                           \
+    }
+#define HEAVY(name, ...)                                                                                 \
+    {                                                                                                    \
+        .op = name, .file = "operators_threads_test.c", .line = __LINE__, .text = name " " #__VA_ARGS__, \
+        .types = TPI_CAT_FLOAT, .nargs = sizeof((sample_value[]){__VA_ARGS__}) / sizeof(sample_value),   \
+        .args = (const sample_value[]) {                                                                 \
+            __VA_ARGS__                                                                                  \
+        }                                                                                                \
+    }
 
 static const operator_sample heavy[] = {
     HEAVY("add", T(300, 1, 700), T(5, 700)),
@@ -86,7 +108,8 @@ static const operator_sample heavy[] = {
     HEAVY("softmax", T(700, 1300), INT(1)),
     HEAVY("log_softmax", T(700, 1300), INT(0)),
     HEAVY("layer_norm", T(700, 1300), LIST(NULL, 1300), T(1300), T(1300)),
-    HEAVY("batch_norm", T(16, 24, 40, 40), T(24), T(24), {.kind = SAMPLE_NONE}, {.kind = SAMPLE_NONE}, {.kind = SAMPLE_BOOL, .i = 1}),
+    HEAVY("batch_norm", T(16, 24, 40, 40), T(24), T(24), {.kind = SAMPLE_NONE}, {.kind = SAMPLE_NONE},
+          {.kind = SAMPLE_BOOL, .i = 1}),
     HEAVY("matmul", T(700, 300), T(300, 500)),
     HEAVY("matmul", T(3, 129), T(129, 1000)),
     HEAVY("bmm", T(20, 64, 96), T(20, 96, 80)),
@@ -111,8 +134,10 @@ static void heavy_operators_give_the_same_bits_on_any_number_of_threads(void **s
     (void)state;
     for (size_t i = 0; i < sizeof heavy / sizeof *heavy; i++) {
         const tp_operator *op = tp_find_operator(heavy[i].op);
-        if (op) compare_thread_counts(&heavy[i], op, TP_FLOAT32);
-        else at(NULL, TP_FLOAT32, ""), report("no operator %s", heavy[i].op);
+        if (op)
+            compare_thread_counts(&heavy[i], op, TP_FLOAT32);
+        else
+            at(NULL, TP_FLOAT32, ""), report("no operator %s", heavy[i].op);
     }
     fail_if_reported();
 }

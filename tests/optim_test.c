@@ -1,10 +1,11 @@
-/* Optimisers from C: constructors with options, groups, state by name, L-BFGS; for every optimiser of the table: threads, dtypes, layouts, failing
- * allocations. That the numbers are PyTorch's is tests/python/test_optim.py's matter, which runs the same code. */
+/* Optimisers from C: constructors with options, groups, state by name, L-BFGS; for every optimiser of the table:
+ * threads, dtypes, layouts, failing allocations. That the numbers are PyTorch's is tests/python/test_optim.py's matter,
+ * which runs the same code. */
 #include "tape_fixture.h"
 
 static const tp_optimiser_kind *each_kind(int64_t i) { return tp_optimiser_kind_at(i); }
 static bool needs_closure(const tp_optimiser_kind *kind) { return !strcmp(kind->name, "LBFGS"); }
-#define EACH_KIND(kind) \
+#define EACH_KIND(kind)                                                 \
     for (int64_t each_ = 0; each_ < tp_optimiser_kind_count(); each_++) \
         for (const tp_optimiser_kind *kind = each_kind(each_); kind && !needs_closure(kind); kind = NULL)
 
@@ -13,15 +14,19 @@ static void a_training_loop(void **state) {
     (void)state;
     TP_SCOPE {
         tp_tensor *x = tp_randn(TP_INTS(32, 3)), *truth = tp_reshape(VECTOR(1, -2, 0.5), TP_INTS(1, 3));
-        tp_tensor *y = tp_add(tp_linear(x, truth), 0.25), *weight = tp_set_requires_grad(tp_zeros(TP_INTS(1, 3)), true), *bias = LEAF(0);
+        tp_tensor *y = tp_add(tp_linear(x, truth), 0.25), *weight = tp_set_requires_grad(tp_zeros(TP_INTS(1, 3)), true),
+                  *bias = LEAF(0);
         tp_optimiser *adam = tp_adam(TP_LIST(weight, bias), .lr = 0.05, .betas = {0.8, 0.99});
-        for (int step = 0; step < 400; step++) TP_SCOPE {
-            tp_optimiser_zero_grad(adam);
-            tp_backward(tp_mse_loss(tp_linear(x, weight, .bias = bias), y));
-            tp_step(adam);
-        }
+        for (int step = 0; step < 400; step++)
+            TP_SCOPE {
+                tp_optimiser_zero_grad(adam);
+                tp_backward(tp_mse_loss(tp_linear(x, weight, .bias = bias), y));
+                tp_step(adam);
+            }
         assert_true(tp_ok());
-        for (int i = 0; i < 3; i++) assert_true(fabs(tp_item(tp_sub(tp_select(tp_reshape(weight, TP_INTS(-1)), 0, i), tp_select(tp_reshape(truth, TP_INTS(-1)), 0, i)))) < 1e-3);
+        for (int i = 0; i < 3; i++)
+            assert_true(fabs(tp_item(tp_sub(tp_select(tp_reshape(weight, TP_INTS(-1)), 0, i),
+                                            tp_select(tp_reshape(truth, TP_INTS(-1)), 0, i)))) < 1e-3);
         assert_true(fabs(tp_item(bias) - 0.25) < 1e-3);
         tp_optimiser_free(adam);
     }
@@ -31,17 +36,19 @@ static void a_network_trains(void **state) {
     (void)state;
     TP_SCOPE {
         tp_manual_seed(0);
-        tp_tensor *x = tp_reshape(VECTOR(0, 0, 0, 1, 1, 0, 1, 1), TP_INTS(4, 2)), *y = tp_reshape(VECTOR(0, 1, 1, 0), TP_INTS(4, 1));
+        tp_tensor *x = tp_reshape(VECTOR(0, 0, 0, 1, 1, 0, 1, 1), TP_INTS(4, 2)),
+                  *y = tp_reshape(VECTOR(0, 1, 1, 0), TP_INTS(4, 1));
         tp_module *net = tp_nn_sequential(tp_nn_linear(2, 16), tp_nn_tanh(), tp_nn_linear(16, 1));
         tp_state all = tp_module_parameters(net);
         tp_optimiser *adam = tp_adam(tp_list(all.n, all.tensors), .lr = 1e-2);
         tp_schedule *schedule = tp_cosine_annealing_lr(adam, .T_max = 500);
-        for (int step = 0; step < 500; step++) TP_SCOPE {
-            tp_optimiser_zero_grad(adam);
-            tp_backward(tp_mse_loss(tp_forward(net, x), y));
-            tp_step(adam);
-            tp_schedule_step(schedule);
-        }
+        for (int step = 0; step < 500; step++)
+            TP_SCOPE {
+                tp_optimiser_zero_grad(adam);
+                tp_backward(tp_mse_loss(tp_forward(net, x), y));
+                tp_step(adam);
+                tp_schedule_step(schedule);
+            }
         assert_true(tp_ok());
         assert_true(tp_item(tp_mse_loss(tp_forward(net, x), y)) < 1e-3);
         tp_schedule_free(schedule);
@@ -60,7 +67,8 @@ static void steps_are_pytorchs(void **state) {
             assert_true(tp_set_grad(p, VECTOR(1, -1)));
             assert_true(tp_step(sgd));
         }
-        ASSERT_VALUES(p, 0.5725f, 2); /* 1 - 0.1 * 1.5 - 0.1 * (0.9 * 1.5 + 1.425); the other gradient and the decay cancel */
+        ASSERT_VALUES(p, 0.5725f,
+                      2); /* 1 - 0.1 * 1.5 - 0.1 * (0.9 * 1.5 + 1.425); the other gradient and the decay cancel */
         ASSERT_VALUES(tp_optimiser_state(sgd, 0, "momentum_buffer"), 2.775f, 0);
         tp_optimiser_free(sgd);
     }
@@ -138,9 +146,11 @@ static void state_by_name(void **state) {
         assert_true(tp_step(one) && tp_step(one));
         for (int64_t k = 0; k < tp_optimiser_kind_of(one)->nstates; k++) {
             const char *name = tp_optimiser_kind_of(one)->states[k];
-            if (tp_optimiser_state(one, 0, name)) assert_true(tp_optimiser_set_state(two, 0, name, tp_optimiser_state(one, 0, name)));
+            if (tp_optimiser_state(one, 0, name))
+                assert_true(tp_optimiser_set_state(two, 0, name, tp_optimiser_state(one, 0, name)));
         }
-        TP_NO_GRAD tp_copy_(q, p);
+        TP_NO_GRAD
+            tp_copy_(q, p);
         tp_set_grad(q, g);
         assert_true(tp_step(one) && tp_step(two));
         float a[2], b[2];
@@ -207,7 +217,8 @@ static void make_params(tp_tensor **p, tp_dtype dtype) {
 }
 static void give_grads(tp_tensor **p, int step) {
     tp_manual_seed(100 + (uint64_t)step);
-    for (int i = 0; i < PARAMS; i++) tp_set_grad(p[i], step == 1 && i == 1 ? NULL : tp_to(tp_randn(tp_shape(p[i])), .dtype = tp_dtype_of(p[i])));
+    for (int i = 0; i < PARAMS; i++)
+        tp_set_grad(p[i], step == 1 && i == 1 ? NULL : tp_to(tp_randn(tp_shape(p[i])), .dtype = tp_dtype_of(p[i])));
 }
 static uint64_t checksum(tp_tensor *t) {
     uint64_t h = 1469598103934665603u;
@@ -224,21 +235,24 @@ static void the_bits_do_not_depend_on_threads(void **state) {
     const int threads[] = {1, 2, 3, 7};
     EACH_KIND(kind) {
         uint64_t want[PARAMS] = {0};
-        for (int k = 0; k < 4; k++) TP_SCOPE {
-            tp_tensor *p[PARAMS];
-            tp_set_num_threads(threads[k]);
-            make_params(p, TP_FLOAT32);
-            tp_optimiser *o = tp_optimiser_new(kind, tp_list(PARAMS, p), NULL);
-            for (int step = 0; step < 3; step++) {
-                give_grads(p, step);
-                assert_true(tp_step(o));
+        for (int k = 0; k < 4; k++)
+            TP_SCOPE {
+                tp_tensor *p[PARAMS];
+                tp_set_num_threads(threads[k]);
+                make_params(p, TP_FLOAT32);
+                tp_optimiser *o = tp_optimiser_new(kind, tp_list(PARAMS, p), NULL);
+                for (int step = 0; step < 3; step++) {
+                    give_grads(p, step);
+                    assert_true(tp_step(o));
+                }
+                for (int i = 0; i < PARAMS; i++) {
+                    if (!k)
+                        want[i] = checksum(p[i]);
+                    else if (want[i] != checksum(p[i]))
+                        fail_msg("%s: other bits with %d threads", kind->name, threads[k]);
+                }
+                tp_optimiser_free(o);
             }
-            for (int i = 0; i < PARAMS; i++) {
-                if (!k) want[i] = checksum(p[i]);
-                else if (want[i] != checksum(p[i])) fail_msg("%s: other bits with %d threads", kind->name, threads[k]);
-            }
-            tp_optimiser_free(o);
-        }
     }
     tp_set_num_threads(0);
 }
@@ -250,19 +264,22 @@ static void half_precision_computes_in_float(void **state) {
         tp_tensor *p[PARAMS], *q[PARAMS];
         make_params(q, dtypes[k]);
         for (int i = 0; i < PARAMS; i++) p[i] = tp_set_requires_grad(tp_to(tp_detach(q[i]), .dtype = TP_FLOAT32), true);
-        tp_optimiser *one = tp_optimiser_new(kind, tp_list(PARAMS, p), NULL), *two = tp_optimiser_new(kind, tp_list(PARAMS, q), NULL);
+        tp_optimiser *one = tp_optimiser_new(kind, tp_list(PARAMS, p), NULL),
+                     *two = tp_optimiser_new(kind, tp_list(PARAMS, q), NULL);
         give_grads(q, 0);
         for (int i = 0; i < PARAMS; i++) tp_set_grad(p[i], tp_to(tp_grad(q[i]), .dtype = TP_FLOAT32));
         assert_true(tp_step(one) && tp_step(two));
         for (int i = 0; i < PARAMS; i++) {
             assert_int_equal(tp_dtype_of(q[i]), dtypes[k]);
-            if (!tp_allclose(tp_to(tp_detach(q[i]), .dtype = TP_FLOAT32), tp_detach(p[i]), .rtol = 2e-2, .atol = 1e-2)) fail_msg("%s in %s", kind->name, tp_dtype_name(dtypes[k]));
+            if (!tp_allclose(tp_to(tp_detach(q[i]), .dtype = TP_FLOAT32), tp_detach(p[i]), .rtol = 2e-2, .atol = 1e-2))
+                fail_msg("%s in %s", kind->name, tp_dtype_name(dtypes[k]));
         }
         tp_optimiser_free(one), tp_optimiser_free(two);
     }
 }
 
-/* Every allocation of a first step and of a second one fails in turn: parameters and state stay as they are, and the step can be taken again. */
+/* Every allocation of a first step and of a second one fails in turn: parameters and state stay as they are, and the
+ * step can be taken again. */
 static void failing_allocations_change_nothing(void **state) {
     (void)state;
     EACH_KIND(kind) for (int before = 0; before < 2; before++) TP_SCOPE {
@@ -275,7 +292,8 @@ static void failing_allocations_change_nothing(void **state) {
         for (int i = 0; i < PARAMS; i++) {
             params[i] = checksum(p[i]);
             for (int64_t k = 0; k < kind->nstates; k++)
-                if (tp_optimiser_state(o, i, kind->states[k])) states[i][k] = checksum(tp_optimiser_state(o, i, kind->states[k]));
+                if (tp_optimiser_state(o, i, kind->states[k]))
+                    states[i][k] = checksum(tp_optimiser_state(o, i, kind->states[k]));
         }
         bool done = false;
         for (int64_t nth = 1; !done; nth++) {
@@ -285,10 +303,12 @@ static void failing_allocations_change_nothing(void **state) {
             tp_error_clear();
             if (nth > 3000) fail_msg("%s never gets through", kind->name);
             for (int i = 0; !done && i < PARAMS; i++) {
-                if (params[i] != checksum(p[i])) fail_msg("%s: allocation %d changed a parameter", kind->name, (int)nth);
+                if (params[i] != checksum(p[i]))
+                    fail_msg("%s: allocation %d changed a parameter", kind->name, (int)nth);
                 for (int64_t k = 0; k < kind->nstates; k++) {
                     tp_tensor *s = tp_optimiser_state(o, i, kind->states[k]);
-                    if ((s ? checksum(s) : 0) != states[i][k]) fail_msg("%s: allocation %d changed %s", kind->name, (int)nth, kind->states[k]);
+                    if ((s ? checksum(s) : 0) != states[i][k])
+                        fail_msg("%s: allocation %d changed %s", kind->name, (int)nth, kind->states[k]);
                 }
             }
         }
@@ -324,8 +344,17 @@ static void the_table_can_be_asked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(a_training_loop), CASE(a_network_trains), CASE(steps_are_pytorchs), CASE(groups_and_options), CASE(bad_options_are_refused), CASE(state_by_name), CASE(lbfgs_minimises),
-        CASE(the_bits_do_not_depend_on_threads), CASE(half_precision_computes_in_float), CASE(failing_allocations_change_nothing), CASE(failing_allocations_when_made),
+        CASE(a_training_loop),
+        CASE(a_network_trains),
+        CASE(steps_are_pytorchs),
+        CASE(groups_and_options),
+        CASE(bad_options_are_refused),
+        CASE(state_by_name),
+        CASE(lbfgs_minimises),
+        CASE(the_bits_do_not_depend_on_threads),
+        CASE(half_precision_computes_in_float),
+        CASE(failing_allocations_change_nothing),
+        CASE(failing_allocations_when_made),
         CASE(the_table_can_be_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

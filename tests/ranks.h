@@ -13,12 +13,12 @@
 #include <taper/taper.h>
 
 static char store_path[] = "/tmp/taper-ranks-XXXXXX";
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
+#define CHECK(condition)                                                                                             \
+    do {                                                                                                             \
+        if (!(condition)) {                                                                                          \
             fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition, tp_error() ? tp_error() : ""); \
-            return false; \
-        } \
+            return false;                                                                                            \
+        }                                                                                                            \
     } while (0)
 
 static void run_ranks(int n, bool (*body)(int rank, int n)) {
@@ -30,16 +30,20 @@ static void run_ranks(int n, bool (*body)(int rank, int n)) {
         children[rank] = fork();
         if (children[rank]) continue;
         tp_store *store = tp_store_file(store_path, n);
-        bool ok = tp_dist_init(.backend = "tcp", .placed = true, .rank = rank, .world_size = n, .store = store, .timeout = 30);
+        bool ok = tp_dist_init(.backend = "tcp", .placed = true, .rank = rank, .world_size = n, .store = store,
+                               .timeout = 30);
         if (!ok) fprintf(stderr, "rank %d: %s\n", rank, tp_error());
         tp_store_release(store);
-        TP_SCOPE { ok = ok && body(rank, n); }
+        TP_SCOPE {
+            ok = ok && body(rank, n);
+        }
         if (ok) tp_dist_end();
         _exit(ok ? 0 : 1);
     }
     for (int rank = 0; rank < n; rank++) {
         int status;
-        assert_true(waitpid(children[rank], &status, 0) == children[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        assert_true(waitpid(children[rank], &status, 0) == children[rank] && WIFEXITED(status) &&
+                    WEXITSTATUS(status) == 0);
     }
 }
 #endif

@@ -1,6 +1,7 @@
-/* Every training of trainings.c leaves the same losses, weights and answers, bit by bit, on 1, 2, 3, 4 and 8 threads, and whether a profile runs, hooks hang on
- * its parameters, what its backward needs is packed, or its steps are captured. With TAPER_TRAINING_RESULTS=FILE what they leave is written there, and
- * tests/python/test_same_bits.py compares it with what Python's leave. */
+/* Every training of trainings.c leaves the same losses, weights and answers, bit by bit, on 1, 2, 3, 4 and 8 threads,
+ * and whether a profile runs, hooks hang on its parameters, what its backward needs is packed, or its steps are
+ * captured. With TAPER_TRAINING_RESULTS=FILE what they leave is written there, and tests/python/test_same_bits.py
+ * compares it with what Python's leave. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,9 @@ static void note(left *l, const training *t, const char *what, const char *name,
     if (!x) fail_msg("%s: %s", t->name, tp_error());
     assert_true(l->n < MOST);
     assert_true(snprintf(l->names[l->n], NAME, "%s/%s %s", t->name, what, name) < NAME);
-    TP_NO_GRAD TP_SCOPE l->tensors[l->n++] = tp_own(tp_contiguous(tp_clone(tp_detach(x))));
+    TP_NO_GRAD
+        TP_SCOPE
+            l->tensors[l->n++] = tp_own(tp_contiguous(tp_clone(tp_detach(x))));
 }
 
 static void note_numbered(left *l, const training *t, const char *what, int i, tp_tensor *x) {
@@ -46,7 +49,8 @@ static void assert_same(const left *a, const left *b, const char *how, int threa
     for (int64_t i = 0; i < a->n; i++) {
         assert_string_equal(a->names[i], b->names[i]);
         size_t bytes = (size_t)tp_numel(a->tensors[i]) * (size_t)tp_dtype_size(tp_dtype_of(a->tensors[i]));
-        if (bytes && memcmp(tp_data(a->tensors[i]), tp_data(b->tensors[i]), bytes)) fail_msg("%s, %d threads: other bits in %s", how, threads, a->names[i]);
+        if (bytes && memcmp(tp_data(a->tensors[i]), tp_data(b->tensors[i]), bytes))
+            fail_msg("%s, %d threads: other bits in %s", how, threads, a->names[i]);
     }
 }
 
@@ -73,7 +77,8 @@ static void drop(void *packed, void *context) {
 }
 
 static tp_profile *begin_watching(watcher w, tp_state parameters) {
-    if (w == PACKED) assert_true(tp_push_saved_hooks(&(tp_saved_hooks){sizeof(tp_saved_hooks), pack, unpack, drop, NULL, NULL}));
+    if (w == PACKED)
+        assert_true(tp_push_saved_hooks(&(tp_saved_hooks){sizeof(tp_saved_hooks), pack, unpack, drop, NULL, NULL}));
     for (int64_t i = 0; w == HOOKS && i < parameters.n; i++) {
         assert_true(tp_add_hook(parameters.tensors[i], see_gradient, NULL, NULL));
         assert_true(tp_add_accumulated_hook(parameters.tensors[i], see_leaf, NULL, NULL));
@@ -94,37 +99,43 @@ static tp_tensor *step(const training *t, tp_module *net, tp_optimiser *optimise
     return tp_backward(loss) && tp_step(optimiser) ? loss : NULL;
 }
 
-static void steps(const training *t, tp_module *net, tp_optimiser *optimiser, tp_tensor *x, tp_tensor *y, bool captured, left *l) {
+static void steps(const training *t, tp_module *net, tp_optimiser *optimiser, tp_tensor *x, tp_tensor *y, bool captured,
+                  left *l) {
     tp_compiled *graph = NULL;
-    for (int i = 0; i < STEPS; i++) TP_SCOPE {
-        tp_tensor *loss = NULL;
-        if (graph) {
-            tp_compiled_run(graph, TP_LIST(x, y), &loss);
-        } else {
-            tp_capture *capture = captured ? tp_capture_begin(TP_LIST(x, y)) : NULL;
-            loss = step(t, net, optimiser, x, y);
-            if (captured && !(graph = tp_capture_end(capture, TP_LIST(loss)))) fail_msg("%s: %s", t->name, tp_error());
+    for (int i = 0; i < STEPS; i++)
+        TP_SCOPE {
+            tp_tensor *loss = NULL;
+            if (graph) {
+                tp_compiled_run(graph, TP_LIST(x, y), &loss);
+            } else {
+                tp_capture *capture = captured ? tp_capture_begin(TP_LIST(x, y)) : NULL;
+                loss = step(t, net, optimiser, x, y);
+                if (captured && !(graph = tp_capture_end(capture, TP_LIST(loss))))
+                    fail_msg("%s: %s", t->name, tp_error());
+            }
+            note_numbered(l, t, "loss", i, loss);
         }
-        note_numbered(l, t, "loss", i, loss);
-    }
     tp_compiled_release(graph);
 }
 
 static void evaluate(const training *t, tp_module *net, tp_tensor *x, bool captured, left *l) {
     tp_compiled *graph = NULL;
     tp_module_train(net, false);
-    for (int i = 0; i < 2; i++) TP_NO_GRAD TP_SCOPE {
-        tp_tensor *out = NULL;
-        tp_manual_seed(8);
-        if (graph) {
-            tp_compiled_run(graph, TP_LIST(x), &out);
-        } else {
-            tp_capture *capture = captured ? tp_capture_begin(TP_LIST(x)) : NULL;
-            out = tp_forward(net, x);
-            if (captured && !(graph = tp_capture_end(capture, TP_LIST(out)))) fail_msg("%s: %s", t->name, tp_error());
-        }
-        note_numbered(l, t, "evaluated", i, out);
-    }
+    for (int i = 0; i < 2; i++)
+        TP_NO_GRAD
+            TP_SCOPE {
+                tp_tensor *out = NULL;
+                tp_manual_seed(8);
+                if (graph) {
+                    tp_compiled_run(graph, TP_LIST(x), &out);
+                } else {
+                    tp_capture *capture = captured ? tp_capture_begin(TP_LIST(x)) : NULL;
+                    out = tp_forward(net, x);
+                    if (captured && !(graph = tp_capture_end(capture, TP_LIST(out))))
+                        fail_msg("%s: %s", t->name, tp_error());
+                }
+                note_numbered(l, t, "evaluated", i, out);
+            }
     tp_compiled_release(graph);
 }
 
@@ -144,7 +155,8 @@ static void train(const training *t, int threads, watcher w, left *l) {
         evaluate(t, net, x, w == CAPTURE, l);
         end_watching(w, profile);
         for (int64_t i = 0; i < all.n; i++) note(l, t, "state", all.names[i], all.tensors[i]);
-        for (int64_t i = 0; i < parameters.n; i++) note(l, t, "gradient", parameters.names[i], tp_grad(parameters.tensors[i]));
+        for (int64_t i = 0; i < parameters.n; i++)
+            note(l, t, "gradient", parameters.names[i], tp_grad(parameters.tensors[i]));
         tp_optimiser_free(optimiser), tp_state_free(parameters), tp_state_free(all);
     }
     tp_module_release(net);
@@ -202,6 +214,8 @@ static void results_are_written(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_leave_the_same_bits), cmocka_unit_test(watchers_leave_the_same_bits), cmocka_unit_test(results_are_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(threads_leave_the_same_bits),
+                                       cmocka_unit_test(watchers_leave_the_same_bits),
+                                       cmocka_unit_test(results_are_written)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 
 const char *const variant_names[VARIANTS] = {"plain", "transposed", "stepped", "offset", "expanded", "repeated"};
 
-/* ---- Numbers: a small generator of our own, so that values depend on the sample's text alone ---------------------------- */
+/* ---- Numbers: a small generator of our own, so that values depend on the sample's text alone
+ * ---------------------------- */
 static uint64_t mix(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -35,7 +36,8 @@ static double real_value(sample_maker maker, uint64_t *state) {
     case MAKE_UNIT: return between(state, -0.9, 0.9);
     case MAKE_PROB: return between(state, 0.1, 0.9);
     case MAKE_BIG: return between(state, 1.2, 3);
-    case MAKE_AWAY: return floor(2 * normal(state)) / 2 + between(state, 0.2, 0.3); /* 0.2 from every multiple of a half */
+    case MAKE_AWAY:
+        return floor(2 * normal(state)) / 2 + between(state, 0.2, 0.3); /* 0.2 from every multiple of a half */
     default: return normal(state);
     }
 }
@@ -57,20 +59,27 @@ static int64_t integer_value(sample_maker maker, bool negative, uint64_t *state)
 }
 
 static tp_scalar element_value(sample_maker maker, const sample_value *v, tp_dtype dtype, uint64_t *state) {
-    if (maker == MAKE_INTS || maker == MAKE_INT32S) return tp_int(v->low + (int64_t)(mix(state) % (uint64_t)(v->high > v->low ? v->high - v->low : 1)));
-    if (dtype == TP_BOOL) return tp_truth(maker == MAKE_POS || maker == MAKE_BIG || maker == MAKE_AWAY || mix(state) % 2);
-    if (tp_dtype_is_integral(dtype)) return tp_int(integer_value(maker, dtype != TP_UINT8 && !(tpi_dtype_group[dtype] & (TPI_CAT_UNSIGNED | TPI_CAT_UNSIGNED64)), state));
+    if (maker == MAKE_INTS || maker == MAKE_INT32S)
+        return tp_int(v->low + (int64_t)(mix(state) % (uint64_t)(v->high > v->low ? v->high - v->low : 1)));
+    if (dtype == TP_BOOL)
+        return tp_truth(maker == MAKE_POS || maker == MAKE_BIG || maker == MAKE_AWAY || mix(state) % 2);
+    if (tp_dtype_is_integral(dtype))
+        return tp_int(integer_value(
+            maker, dtype != TP_UINT8 && !(tpi_dtype_group[dtype] & (TPI_CAT_UNSIGNED | TPI_CAT_UNSIGNED64)), state));
     double real = real_value(maker, state);
     return tp_dtype_is_complex(dtype) ? tp_cplx(real, imaginary_value(maker, state)) : tp_float(real);
 }
 
-/* ---- Filling a contiguous tensor -------------------------------------------------------------------------------------------- */
+/* ---- Filling a contiguous tensor
+ * -------------------------------------------------------------------------------------------- */
 static void *element(const tp_tensor *t, int64_t i) { return t->data + (size_t)i * tpi_itemsize(t); }
 static void store(const tp_tensor *t, int64_t i, double re, double im) {
-    tpi_store_scalar(element(t, i), (tp_dtype)t->dtype, tp_dtype_is_complex((tp_dtype)t->dtype) ? tp_cplx(re, im) : tp_float(re));
+    tpi_store_scalar(element(t, i), (tp_dtype)t->dtype,
+                     tp_dtype_is_complex((tp_dtype)t->dtype) ? tp_cplx(re, im) : tp_float(re));
 }
 
-/* A shuffled run of steps of 0.37 around zero (whole numbers from 0 for integers), plus noise too small to change the order. */
+/* A shuffled run of steps of 0.37 around zero (whole numbers from 0 for integers), plus noise too small to change the
+ * order. */
 static void fill_distinct(tp_tensor *t, uint64_t *state) {
     int64_t n = t->numel, *order = malloc(sizeof(int64_t) * (size_t)(n + 1));
     if (!order) return;
@@ -86,14 +95,16 @@ static void fill_distinct(tp_tensor *t, uint64_t *state) {
     free(order);
 }
 
-/* (..., n, n): a diagonal 1, 2, 3, ... with something smaller around it; symmetric (Hermitian) and positive definite if asked. */
+/* (..., n, n): a diagonal 1, 2, 3, ... with something smaller around it; symmetric (Hermitian) and positive definite if
+ * asked. */
 static void fill_matrices(tp_tensor *t, bool symmetric, uint64_t *state) {
     int64_t n = t->ndim ? t->shape[t->ndim - 1] : 1;
     for (int64_t first = 0; first < t->numel; first += n * n)
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++) {
                 double re = 0.25 * normal(state), im = 0.25 * normal(state);
-                if (i == j) store(t, first + i * n + i, (double)(i + 1) + 0.5 + re * 0.4, symmetric ? 0 : im);
+                if (i == j)
+                    store(t, first + i * n + i, (double)(i + 1) + 0.5 + re * 0.4, symmetric ? 0 : im);
                 else {
                     store(t, first + i * n + j, re, im);
                     if (!symmetric) re = 0.25 * normal(state), im = -0.25 * normal(state);
@@ -103,15 +114,21 @@ static void fill_matrices(tp_tensor *t, bool symmetric, uint64_t *state) {
 }
 
 static void fill(tp_tensor *t, const sample_value *v, uint64_t *state) {
-    if (v->maker == MAKE_DISTINCT && t->dtype != TP_BOOL) fill_distinct(t, state);
-    else if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND) fill_matrices(t, v->maker == MAKE_SPD, state);
-    else for (int64_t i = 0; i < t->numel; i++) tpi_store_scalar(element(t, i), (tp_dtype)t->dtype, element_value(v->maker, v, (tp_dtype)t->dtype, state));
+    if (v->maker == MAKE_DISTINCT && t->dtype != TP_BOOL)
+        fill_distinct(t, state);
+    else if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND)
+        fill_matrices(t, v->maker == MAKE_SPD, state);
+    else
+        for (int64_t i = 0; i < t->numel; i++)
+            tpi_store_scalar(element(t, i), (tp_dtype)t->dtype, element_value(v->maker, v, (tp_dtype)t->dtype, state));
 }
 
-/* ---- Layouts ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Layouts
+ * ----------------------------------------------------------------------------------------------------------------- */
 static const tp_device cpu = {TP_CPU, 0};
 
-/* An uninitialised tensor of t's shape whose elements lie as the variant says, in a block filled with a value of its own. */
+/* An uninitialised tensor of t's shape whose elements lie as the variant says, in a block filled with a value of its
+ * own. */
 static tp_tensor *laid_out(const tp_tensor *t, variant how) {
     int64_t strides[TP_MAX_DIMS], step = how == STEPPED ? 2 : 1, offset = how == OFFSET ? 3 : how == STEPPED ? 1 : 0;
     for (int d = 0; d < t->ndim; d++) {
@@ -127,7 +144,9 @@ static tp_tensor *laid_out(const tp_tensor *t, variant how) {
 
 /* Takes the reference to t; gives t back where the variant means nothing for it. */
 static tp_tensor *vary(tp_tensor *t, sample_maker maker, variant how, bool *varied) {
-    if (!t || how == PLAIN || (how == TRANSPOSED && t->ndim < 2) || ((how == EXPANDED || how == REPEATED) && (maker >= MAKE_DISTINCT && maker <= MAKE_INT32S))) return t;
+    if (!t || how == PLAIN || (how == TRANSPOSED && t->ndim < 2) ||
+        ((how == EXPANDED || how == REPEATED) && (maker >= MAKE_DISTINCT && maker <= MAKE_INT32S)))
+        return t;
     tp_tensor *out;
     if (how == EXPANDED || how == REPEATED) {
         int dim = 0;
@@ -149,7 +168,8 @@ static tp_tensor *vary(tp_tensor *t, sample_maker maker, variant how, bool *vari
     return out;
 }
 
-/* ---- Arguments ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Arguments
+ * ----------------------------------------------------------------------------------------------------------------- */
 typedef struct making {
     const operator_sample *sample;
     tp_dtype dtype;
@@ -165,7 +185,11 @@ static tp_tensor *make_tensor(making *m, const sample_value *v, int argument) {
     for (int d = 0; d < ndim; d++) shape[d] = v->shape[d];
     if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND) shape[ndim] = shape[ndim - 1], ndim++;
     if (m->shape) memcpy(shape, m->shape->shape, sizeof m->shape->shape), ndim = m->shape->ndim;
-    tp_dtype dtype = v->maker == MAKE_INTS ? TP_INT64 : v->maker == MAKE_INT32S ? TP_INT32 : v->maker == MAKE_BOOLS ? TP_BOOL : v->maker == MAKE_COMPLEX ? tpi_dtype_to_complex(m->dtype) : m->dtype;
+    tp_dtype dtype = v->maker == MAKE_INTS      ? TP_INT64
+                     : v->maker == MAKE_INT32S  ? TP_INT32
+                     : v->maker == MAKE_BOOLS   ? TP_BOOL
+                     : v->maker == MAKE_COMPLEX ? tpi_dtype_to_complex(m->dtype)
+                                                : m->dtype;
     tp_tensor *t = tpi_empty(tp_ints_view(shape, ndim), dtype, cpu);
     if (!t) return NULL;
     uint64_t state = seed_of(m->sample->text, m->out->ntensors);
@@ -214,8 +238,10 @@ static bool make_value(making *m, const sample_value *v, int argument, tp_value 
     case SAMPLE_LIST: return make_list(m, v, argument, out);
     case SAMPLE_INTS:
         if (!strncmp(type, "Tensor", 6)) return make_list(m, v, argument, out);
-        if (strncmp(type, "float[", 6) && strncmp(type, "Scalar[", 7)) *out = tp_value_ints(tp_ints_view(v->ints, v->n));
-        else *out = make_numbers(m, v, type);
+        if (strncmp(type, "float[", 6) && strncmp(type, "Scalar[", 7))
+            *out = tp_value_ints(tp_ints_view(v->ints, v->n));
+        else
+            *out = make_numbers(m, v, type);
         return true;
     case SAMPLE_FLOATS: *out = make_numbers(m, v, type); return true;
     case SAMPLE_INT: *out = tp_value_int(v->i); return true;
@@ -228,21 +254,26 @@ static bool make_value(making *m, const sample_value *v, int argument, tp_value 
     return false;
 }
 
-bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, const shape_override *shape, arguments *out) {
+bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, const shape_override *shape,
+                    arguments *out) {
     *out = (arguments){.op = tp_find_operator(sample->op)};
     making m = {sample, dtype, how, shape, out, 0};
     for (int i = 0; i < sample->nargs; i++) {
         int k = i;
         if (sample->args[i].name)
             for (k = 0; k < out->op->nargs && strcmp(out->op->args[k].name, sample->args[i].name);) k++;
-        if (k >= out->op->nargs) return report("the sample has arguments the signature does not: %s", out->op->signature), drop_arguments(out), false;
-        if (!make_value(&m, &sample->args[i], k, &out->values[k])) return report_error("making the arguments"), drop_arguments(out), false;
+        if (k >= out->op->nargs)
+            return report("the sample has arguments the signature does not: %s", out->op->signature),
+                   drop_arguments(out), false;
+        if (!make_value(&m, &sample->args[i], k, &out->values[k]))
+            return report_error("making the arguments"), drop_arguments(out), false;
     }
     return true;
 }
 
 /* The arguments with every tensor exchanged for what `as` makes of it. */
-static bool exchange_arguments(const arguments *from, arguments *out, tp_tensor *(*as)(tp_tensor *t, tp_device where), tp_device where) {
+static bool exchange_arguments(const arguments *from, arguments *out, tp_tensor *(*as)(tp_tensor *t, tp_device where),
+                               tp_device where) {
     *out = *from;
     out->ntensors = 0;
     int listed = 0;
@@ -266,10 +297,14 @@ static bool exchange_arguments(const arguments *from, arguments *out, tp_tensor 
 static tp_tensor *widened(tp_tensor *t, tp_device where) {
     (void)where;
     tp_dtype dtype = (tp_dtype)t->dtype;
-    if (tp_dtype_is_complex(dtype)) dtype = TP_COMPLEX128;
-    else if (tp_dtype_is_floating(dtype)) dtype = TP_FLOAT64;
-    else if (dtype != TP_BOOL) dtype = TP_INT64;
-    tp_tensor *wide = tpi_as_dtype_data(t, dtype), *own = wide ? wide == t ? tpi_contiguous_data(t) : tpi_retain(wide) : NULL;
+    if (tp_dtype_is_complex(dtype))
+        dtype = TP_COMPLEX128;
+    else if (tp_dtype_is_floating(dtype))
+        dtype = TP_FLOAT64;
+    else if (dtype != TP_BOOL)
+        dtype = TP_INT64;
+    tp_tensor *wide = tpi_as_dtype_data(t, dtype),
+              *own = wide ? wide == t ? tpi_contiguous_data(t) : tpi_retain(wide) : NULL;
     if (own == t) tpi_release(own), own = tpi_empty_like(t, dtype), own && tpi_copy_data(own, t);
     tpi_release(wide);
     return own;
@@ -281,7 +316,8 @@ bool widen_arguments(const arguments *from, arguments *out) { return exchange_ar
 static tp_tensor *placed(tp_tensor *t, tp_device where) {
     const tpi_device_ops *ops = tpi_device_ops_of(where);
     tpi_storage *s = ops ? tpi_storage_new(where, t->storage->bytes) : NULL;
-    if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes)) tpi_storage_release(s), s = NULL;
+    if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes))
+        tpi_storage_release(s), s = NULL;
     return s ? tpi_tensor_over(s, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), t->data - t->storage->data) : NULL;
 }
 
@@ -301,16 +337,22 @@ int want_gradients(const operator_sample *sample, arguments *args, int *which) {
     int n = 0;
     for (int i = 0; i < args->ntensors; i++) {
         tp_tensor *t = args->tensors[i];
-        if (sample->nondiff >> args->argument[i] & 1 || !(tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX))) continue;
+        if (sample->nondiff >> args->argument[i] & 1 ||
+            !(tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX)))
+            continue;
         if (!tp_set_requires_grad(t, true)) report_error("requiring gradients");
         which[n++] = i;
     }
     return n;
 }
 
-/* ---- Dtypes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Dtypes
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 bool sample_allows(const operator_sample *sample, tp_dtype dtype) {
-    if (!(sample->types & tpi_dtype_group[dtype] & ~TPI_CAT_OPAQUE) || (sample->no_half && (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16))) return false;
+    if (!(sample->types & tpi_dtype_group[dtype] & ~TPI_CAT_OPAQUE) ||
+        (sample->no_half && (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16)))
+        return false;
     if (!sample->dtypes) return true;
     const char *name = tp_dtype_name(dtype), *found = sample->dtypes;
     size_t length = strlen(name);
@@ -322,13 +364,16 @@ bool sample_allows(const operator_sample *sample, tp_dtype dtype) {
 }
 
 tp_dtype first_dtype(const operator_sample *sample) {
-    static const tp_dtype order[] = {TP_FLOAT32, TP_FLOAT64, TP_COMPLEX64, TP_COMPLEX128, TP_INT64, TP_INT32, TP_INT16, TP_INT8, TP_UINT8, TP_BOOL, TP_FLOAT16, TP_BFLOAT16};
+    static const tp_dtype order[] = {TP_FLOAT32, TP_FLOAT64, TP_COMPLEX64, TP_COMPLEX128, TP_INT64,   TP_INT32,
+                                     TP_INT16,   TP_INT8,    TP_UINT8,     TP_BOOL,       TP_FLOAT16, TP_BFLOAT16};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (sample_allows(sample, order[i])) return order[i];
     return TP_FLOAT32;
 }
 
-/* ---- Calls ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- Calls
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 static bool drew;
 
 bool call(const arguments *args, results *out) {
@@ -342,10 +387,13 @@ bool call(const arguments *args, results *out) {
     drew = g->left != left || g->next != next;
     if (!fine) return false;
     for (int64_t i = 0; i < args->op->nresults; i++) {
-        if (values[i].kind == TP_K_TENSOR) out->tensors[out->n++] = values[i].as.tensor;
-        else if (values[i].kind == TP_K_SCALAR) out->plain = tp_scalar_to_double(values[i].as.scalar);
+        if (values[i].kind == TP_K_TENSOR)
+            out->tensors[out->n++] = values[i].as.tensor;
+        else if (values[i].kind == TP_K_SCALAR)
+            out->plain = tp_scalar_to_double(values[i].as.scalar);
         else if (values[i].kind == TP_K_TENSORS) {
-            for (int64_t k = 0; k < values[i].as.tensors.n && out->n < 32; k++) out->tensors[out->n++] = tpi_retain(values[i].as.tensors.v[k]);
+            for (int64_t k = 0; k < values[i].as.tensors.n && out->n < 32; k++)
+                out->tensors[out->n++] = tpi_retain(values[i].as.tensors.v[k]);
             tp_release_all(values[i].as.tensors);
         }
     }
@@ -365,16 +413,20 @@ static bool among(const char *op, const char *const *names) {
     return false;
 }
 bool leaves_memory_unset(const char *op) {
-    static const char *const names[] = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", NULL};
+    static const char *const names[] = {
+        "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", NULL};
     return among(op, names);
 }
 bool depends_on_strides(const char *op) {
-    static const char *const names[] = {"as_strided", "as_strided_copy", "as_strided_scatter", "as_strided_backward", "view", "view.dtype",
-                                        "view_as", "view_copy", "view_as_complex", "view_as_complex_copy", NULL};
+    static const char *const names[] = {
+        "as_strided", "as_strided_copy", "as_strided_scatter", "as_strided_backward",  "view", "view.dtype",
+        "view_as",    "view_copy",       "view_as_complex",    "view_as_complex_copy", NULL};
     return among(op, names);
 }
 
-/* ---- Gradients ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Gradients
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 tp_tensor *weights_like(const tp_tensor *t, uint64_t seed) {
     tp_tensor *w = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, cpu);
     for (int64_t i = 0; w && i < w->numel; i++) {

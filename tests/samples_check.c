@@ -13,7 +13,8 @@
 #include "samples.h"
 #include "tensor/tensor.h"
 
-/* ---- Comparing ------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing
+ * ------------------------------------------------------------------------------------------------------------- */
 static char told[512];
 const char *difference(void) { return told; }
 static bool differ(const char *format, ...) {
@@ -26,8 +27,11 @@ static bool differ(const char *format, ...) {
 
 bool same_kind(const tp_tensor *got, const tp_tensor *want) {
     if (!got || !want) return got == want || differ("%s is missing", got ? "the expected" : "the result");
-    if (!tpi_same_shape(got, want)) return differ("shape %s, expected %s", tpi_shape_text(tpi_shape(got)), tpi_shape_text(tpi_shape(want)));
-    if (got->dtype != want->dtype) return differ("dtype %s, expected %s", tp_dtype_name((tp_dtype)got->dtype), tp_dtype_name((tp_dtype)want->dtype));
+    if (!tpi_same_shape(got, want))
+        return differ("shape %s, expected %s", tpi_shape_text(tpi_shape(got)), tpi_shape_text(tpi_shape(want)));
+    if (got->dtype != want->dtype)
+        return differ("dtype %s, expected %s", tp_dtype_name((tp_dtype)got->dtype),
+                      tp_dtype_name((tp_dtype)want->dtype));
     return true;
 }
 
@@ -35,7 +39,8 @@ double *numbers_of(const tp_tensor *t) {
     size_t size = tpi_itemsize(t), n = (size_t)t->numel;
     char *bytes = malloc(n * size + 1);
     double *numbers = malloc((n + 1) * 2 * sizeof(double));
-    if (!bytes || !numbers || !tp_copy_out(t, bytes, n * size)) return report_error("reading a tensor"), free(bytes), free(numbers), NULL;
+    if (!bytes || !numbers || !tp_copy_out(t, bytes, n * size))
+        return report_error("reading a tensor"), free(bytes), free(numbers), NULL;
     for (size_t i = 0; i < n; i++) {
         tp_scalar s = tpi_load_scalar(bytes + i * size, (tp_dtype)t->dtype);
         bool whole = s.kind == TP_SCALAR_BOOL || s.kind == TP_SCALAR_INT;
@@ -80,17 +85,24 @@ double tolerance_of(tp_dtype dtype) {
 }
 
 /* The largest finite value of got's dtype: what is above it may have become infinite. */
-static double highest(tp_dtype dtype) { return dtype == TP_FLOAT16 ? 65000 : dtype == TP_BFLOAT16 || dtype == TP_FLOAT32 || dtype == TP_COMPLEX64 ? 3.3e38 : INFINITY; }
+static double highest(tp_dtype dtype) {
+    return dtype == TP_FLOAT16                                                    ? 65000
+           : dtype == TP_BFLOAT16 || dtype == TP_FLOAT32 || dtype == TP_COMPLEX64 ? 3.3e38
+                                                                                  : INFINITY;
+}
 
 bool near(const tp_tensor *got, const tp_tensor *want, double tolerance) {
     if (!got || !want) return got == want || differ("%s is missing", got ? "the expected" : "the result");
-    if (!tpi_same_shape(got, want)) return differ("shape %s, expected %s", tpi_shape_text(tpi_shape(got)), tpi_shape_text(tpi_shape(want)));
+    if (!tpi_same_shape(got, want))
+        return differ("shape %s, expected %s", tpi_shape_text(tpi_shape(got)), tpi_shape_text(tpi_shape(want)));
     double *x = numbers_of(got), *y = numbers_of(want), scale = 0;
     bool fine = x && y;
     for (int64_t i = 0; fine && i < 2 * got->numel; i++)
         if (isfinite(y[i]) && fabs(y[i]) > scale) scale = fabs(y[i]);
     for (int64_t i = 0; fine && i < 2 * got->numel; i++) {
-        if (as_number(x[i], y[i]) || fabs(x[i] - y[i]) <= tolerance * (fabs(y[i]) + fmin(scale, highest((tp_dtype)got->dtype)))) continue;
+        if (as_number(x[i], y[i]) ||
+            fabs(x[i] - y[i]) <= tolerance * (fabs(y[i]) + fmin(scale, highest((tp_dtype)got->dtype))))
+            continue;
         if (isinf(x[i]) && x[i] * y[i] > 0 && fabs(y[i]) > highest((tp_dtype)got->dtype)) continue;
         fine = differ("element %lld is %.9g, expected %.9g", (long long)i / 2, x[i], y[i]);
     }
@@ -106,13 +118,16 @@ bool vanishes(const tp_tensor *t, double bound) {
     return small;
 }
 
-/* ---- Failures ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Failures
+ * ---------------------------------------------------------------------------------------------------------------- */
 static const operator_sample *at_sample;
 static tp_dtype at_dtype;
 static const char *at_what;
 static int reported;
 
-void at(const operator_sample *sample, tp_dtype dtype, const char *what) { at_sample = sample, at_dtype = dtype, at_what = what; }
+void at(const operator_sample *sample, tp_dtype dtype, const char *what) {
+    at_sample = sample, at_dtype = dtype, at_what = what;
+}
 
 static int shown_at_most(void) {
     const char *text = getenv("TAPER_TEST_FAILURES");
@@ -124,7 +139,8 @@ void report(const char *format, ...) {
     va_list list;
     va_start(list, format);
     if (at_sample)
-        fprintf(stderr, "%s (%s:%d) `%s` %s %s: ", at_sample->op, at_sample->file, at_sample->line, at_sample->text, tp_dtype_name(at_dtype), at_what ? at_what : "");
+        fprintf(stderr, "%s (%s:%d) `%s` %s %s: ", at_sample->op, at_sample->file, at_sample->line, at_sample->text,
+                tp_dtype_name(at_dtype), at_what ? at_what : "");
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     va_end(list);
@@ -138,11 +154,13 @@ void report_error(const char *doing) {
 void fail_if_reported(void) {
     int n = reported;
     reported = 0, at_sample = NULL;
-    if (n > shown_at_most()) fprintf(stderr, "... and %d more (TAPER_TEST_FAILURES=%d shows them)\n", n - shown_at_most(), n);
+    if (n > shown_at_most())
+        fprintf(stderr, "... and %d more (TAPER_TEST_FAILURES=%d shows them)\n", n - shown_at_most(), n);
     if (n) fail_msg("%d failures", n);
 }
 
-/* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The loop
+ * ------------------------------------------------------------------------------------------------------------------ */
 #if defined(__SANITIZE_ADDRESS__) || TPI_PLAIN_ALLOC
 #define CATCH_CRASHES 0 /* the sanitizer tells more than we could */
 #else
@@ -164,7 +182,8 @@ static void catch_crashes(void) {
     for (size_t i = 0; CATCH_CRASHES && i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], on_crash);
 }
 
-/* Is the operator one of the part that TAPER_TEST_PART names? Operators are dealt out one by one, so that a family's load is shared. */
+/* Is the operator one of the part that TAPER_TEST_PART names? Operators are dealt out one by one, so that a family's
+ * load is shared. */
 static bool in_part(const char *op) {
     static const char *last = NULL;
     static int number = -1;
@@ -183,8 +202,10 @@ void for_each_sample(bool errors, void (*body)(const operator_sample *sample, co
         if (!in_part(sample->op) || !sample->error == errors || (only && strcmp(only, sample->op))) continue;
         at(sample, first_dtype(sample), "");
         int number = sigsetjmp(crashed, 1);
-        if (number) tpi_alloc_fail_at(0, false), report("crashed with signal %d", number);
-        else body(sample, tp_find_operator(sample->op));
+        if (number)
+            tpi_alloc_fail_at(0, false), report("crashed with signal %d", number);
+        else
+            body(sample, tp_find_operator(sample->op));
         if (!tp_ok()) report_error("an error was left");
         tp_grad_mode_leave(&(tp_grad_mode){false, false});
     }

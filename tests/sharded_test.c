@@ -1,5 +1,5 @@
-/* Sharded checkpoints from C: saved on four ranks, loaded on others in other parts; in the background; damaged ones, and ranks that disagree, are refused on all
- * ranks with nothing changed. */
+/* Sharded checkpoints from C: saved on four ranks, loaded on others in other parts; in the background; damaged ones,
+ * and ranks that disagree, are refused on all ranks with nothing changed. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,26 +9,43 @@ enum { ROWS = 10, COLUMNS = 6 };
 static char folder[] = "/tmp/taper-sharded-XXXXXX";
 
 /* Rows of a matrix of ROWS that a rank has, as evenly as it goes; the last ranks may have none. */
-static int64_t first_row(int rank, int n) { return (int64_t)ROWS * rank / n; }
+static int64_t first_row(int rank, int n) {
+    return (int64_t)ROWS
+    *rank / n;
+}
 
 typedef struct model {
     tp_tensor *rows, *columns, *bias, *step;
     tp_shard shards[4];
 } model;
 
-/* Element (i, j) of the matrices is base + 100 i + j; rows are cut over the ranks, and columns of the other, transposed in memory. */
+/* Element (i, j) of the matrices is base + 100 i + j; rows are cut over the ranks, and columns of the other, transposed
+ * in memory. */
 static model make(int rank, int n, double base) {
-    int64_t from = first_row(rank, n), count = first_row(rank + 1, n) - from, left = (int64_t)COLUMNS * rank / n, width = (int64_t)COLUMNS * (rank + 1) / n - left;
-    model m = {.rows = tp_zeros(TP_INTS(count, COLUMNS)), .columns = tp_transpose(tp_zeros(TP_INTS(width, ROWS), .dtype = TP_FLOAT64), 0, 1), .bias = tp_zeros(TP_INTS(3)),
-               .step = tp_zeros(TP_INTS(), .dtype = TP_INT64)};
+    int64_t from = first_row(rank, n), count = first_row(rank + 1, n) - from, left = (int64_t)COLUMNS * rank / n,
+            width = (int64_t)COLUMNS * (rank + 1) / n - left;
+    model m = {
+        .rows = tp_zeros(TP_INTS(count, COLUMNS)),
+        .columns = tp_transpose(tp_zeros(TP_INTS(width, ROWS), .dtype = TP_FLOAT64), 0, 1),
+        .bias = tp_zeros(TP_INTS(3)),
+        .step = tp_zeros(TP_INTS(), .dtype = TP_INT64)
+    };
     for (int64_t i = 0; base >= 0 && i < count; i++)
-        for (int64_t j = 0; j < COLUMNS; j++) ((float *)tp_data(m.rows))[i * COLUMNS + j] = (float)(base + 100.0 * (double)(from + i) + (double)j);
+        for (int64_t j = 0; j < COLUMNS; j++)
+            ((float *)tp_data(m.rows))[i * COLUMNS + j] = (float)(base + 100.0 * (double)(from + i) + (double)j);
     for (int64_t j = 0; base >= 0 && j < width; j++)
-        for (int64_t i = 0; i < ROWS; i++) ((double *)tp_data(m.columns))[j * ROWS + i] = base + 100.0 * (double)i + (double)(left + j);
+        for (int64_t i = 0; i < ROWS; i++)
+            ((double *)tp_data(m.columns))[j * ROWS + i] = base + 100.0 * (double)i + (double)(left + j);
     for (int i = 0; base >= 0 && i < 3; i++) ((float *)tp_data(m.bias))[i] = (float)base + (float)i;
     if (base >= 0) *(int64_t *)tp_data(m.step) = (int64_t)base;
     static int64_t sizes[6];
-    memcpy(sizes, (int64_t[]){ROWS, COLUMNS, from, 0, 0, left}, sizeof sizes);
+    memcpy(
+        sizes,
+        (int64_t[]) {
+            ROWS
+            , COLUMNS, from, 0, 0, left
+        },
+        sizeof sizes);
     m.shards[0] = (tp_shard){"net.rows", m.rows, tp_ints_view(sizes, 2), tp_ints_view(sizes + 2, 2)};
     m.shards[1] = (tp_shard){"net.columns", m.columns, tp_ints_view(sizes, 2), tp_ints_view(sizes + 4, 2)};
     m.shards[2] = (tp_shard){.name = "bias", .part = m.bias};
@@ -37,7 +54,8 @@ static model make(int rank, int n, double base) {
 }
 
 static bool same(const model *a, const model *b) {
-    return tp_equal(a->rows, b->rows) && tp_equal(a->columns, b->columns) && tp_equal(a->bias, b->bias) && tp_equal(a->step, b->step);
+    return tp_equal(a->rows, b->rows) && tp_equal(a->columns, b->columns) && tp_equal(a->bias, b->bias) &&
+           tp_equal(a->step, b->step);
 }
 
 static bool save_7(int rank, int n) {
@@ -59,7 +77,7 @@ static bool save_9_later(int rank, int n) {
     tp_saving *saving = tp_checkpoint_save_async(folder, NULL, 4, m.shards);
     CHECK(saving);
     CHECK(tp_fill_(m.rows, tp_float(0)) && tp_fill_(m.step, tp_float(0))); /* what is saved was copied */
-    CHECK(tp_dist_wait(tp_dist_barrier(NULL)));                   /* the job's own collectives go on */
+    CHECK(tp_dist_wait(tp_dist_barrier(NULL)));                            /* the job's own collectives go on */
     CHECK(tp_saving_wait(saving));
     return true;
 }
@@ -163,12 +181,15 @@ static void damaged_parts(void **state) {
 static bool disagree(int rank, int n) {
     model m = make(rank, n, 1);
     if (rank == 1) m.shards[2].part = tp_zeros(TP_INTS(4));
-    CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) && strstr(tp_error(), "ranks disagree on what 'bias' is: rank 0 has float32, part and whole [3] [3]; rank 1 has float32, [4] [4]"));
+    CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) &&
+          strstr(tp_error(), "ranks disagree on what 'bias' is: rank 0 has float32, part and whole [3] [3]; rank 1 has "
+                             "float32, [4] [4]"));
     tp_error_clear();
     m = make(rank, n, 1);
     tp_ints beyond = TP_INTS(8, 0);
     if (rank == 1) m.shards[0].offset = beyond;
-    CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) && strstr(tp_error(), "rank 1: ") && strstr(tp_error(), "the part of 'net.rows' leaves the whole in dim 0"));
+    CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) && strstr(tp_error(), "rank 1: ") &&
+          strstr(tp_error(), "the part of 'net.rows' leaves the whole in dim 0"));
     tp_error_clear();
     return true;
 }
@@ -209,18 +230,24 @@ static void one_process(void **state) {
         assert_true(tp_checkpoint_load(folder, NULL, 4, m.shards) && same(&m, &wanted));
         assert_false(tp_checkpoint_save("", NULL, 4, m.shards));
         tp_error_clear();
-        snprintf(path, sizeof path, "%s/tests/python/checkpoint_folder", getenv("TAPER_SOURCE_DIR") ? getenv("TAPER_SOURCE_DIR") : ".");
-        tp_shard theirs[] = {{.name = "model.w", .part = tp_zeros(TP_INTS(2, 3))}, {.name = "step", .part = tp_zeros(TP_INTS(), .dtype = TP_INT64)}, {.name = "list.1", .part = tp_zeros(TP_INTS(3))},
-                              {.name = "name", .part = tp_zeros(TP_INTS(1))}};
+        snprintf(path, sizeof path, "%s/tests/python/checkpoint_folder",
+                 getenv("TAPER_SOURCE_DIR") ? getenv("TAPER_SOURCE_DIR") : ".");
+        tp_shard theirs[] = {{.name = "model.w", .part = tp_zeros(TP_INTS(2, 3))},
+                             {.name = "step", .part = tp_zeros(TP_INTS(), .dtype = TP_INT64)},
+                             {.name = "list.1", .part = tp_zeros(TP_INTS(3))},
+                             {.name = "name", .part = tp_zeros(TP_INTS(1))}};
         assert_true(tp_checkpoint_load(path, NULL, 3, theirs));
-        assert_true(tp_item(tp_sum(theirs[0].part)) == 15 && tp_item(theirs[1].part) == 3 && tp_item(tp_sum(theirs[2].part)) == 3);
-        assert_true(!tp_checkpoint_load(path, NULL, 4, theirs) && strstr(tp_error(), "a text, which fills no tensor of shape [1]"));
+        assert_true(tp_item(tp_sum(theirs[0].part)) == 15 && tp_item(theirs[1].part) == 3 &&
+                    tp_item(tp_sum(theirs[2].part)) == 3);
+        assert_true(!tp_checkpoint_load(path, NULL, 4, theirs) &&
+                    strstr(tp_error(), "a text, which fills no tensor of shape [1]"));
         tp_error_clear();
     }
     remove_folder();
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(other_numbers_of_ranks), cmocka_unit_test(damaged_parts), cmocka_unit_test(what_does_not_fit), cmocka_unit_test(one_process)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(other_numbers_of_ranks), cmocka_unit_test(damaged_parts),
+                                       cmocka_unit_test(what_does_not_fit), cmocka_unit_test(one_process)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Operators run on threads with a small stack: every sample with its gradient, and sizes whose blocks are whole, on a thread of 128 KiB. An operator that needs more ends the
- * process. tests/stack_frames_test.sh refuses frames above 64 KiB; this tells about sums of frames, too. */
+/* Operators run on threads with a small stack: every sample with its gradient, and sizes whose blocks are whole, on a
+ * thread of 128 KiB. An operator that needs more ends the process. tests/stack_frames_test.sh refuses frames above 64
+ * KiB; this tells about sums of frames, too. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,9 +55,12 @@ static bool fine;
 static void large_sizes(void) {
     TP_SCOPE {
         for (int dtype = 0; dtype < 3; dtype++) {
-            tp_tensor *x = tp_ones(TP_INTS(600, 700), .dtype = (tp_dtype[]){TP_FLOAT32, TP_FLOAT64, TP_COMPLEX128}[dtype]), *turned = tp_transpose(x, 0, 1);
+            tp_tensor *x = tp_ones(TP_INTS(600, 700),
+                                   .dtype = (tp_dtype[]){TP_FLOAT32, TP_FLOAT64, TP_COMPLEX128}[dtype]),
+                      *turned = tp_transpose(x, 0, 1);
             for (int64_t dim = 0; dim < 2; dim++) {
-                tp_sum(x, .dim = TP_INTS(dim)), tp_sum(turned, .dim = TP_INTS(dim)), tp_prod_dim(x, dim), tp_cumsum(turned, dim), tp_var(turned, .dim = TP_INTS(dim));
+                tp_sum(x, .dim = TP_INTS(dim)), tp_sum(turned, .dim = TP_INTS(dim)), tp_prod_dim(x, dim),
+                    tp_cumsum(turned, dim), tp_var(turned, .dim = TP_INTS(dim));
                 if (dtype < 2) tp_softmax(x, dim);
             }
             tp_matmul(turned, x), tp_matmul(x, turned), tp_add(x, tp_transpose(tp_contiguous(turned), 0, 1));

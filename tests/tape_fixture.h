@@ -1,4 +1,5 @@
-/* What tests of the tape share: small float vectors, comparing them, errors, and the check that a test leaves nothing behind. */
+/* What tests of the tape share: small float vectors, comparing them, errors, and the check that a test leaves nothing
+ * behind. */
 #ifndef TAPE_FIXTURE_H
 #define TAPE_FIXTURE_H
 #include <stdarg.h>
@@ -11,10 +12,11 @@
 #include <taper/taper.h>
 #include "base/memory.h"
 
-#define VALUES(...) (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)), (const float[]){__VA_ARGS__}
+#define VALUES(...) \
+    (int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float)), (const float[]) { __VA_ARGS__ }
 static inline tp_tensor *of_values(int n, const float *v) { return tp_from_data(v, TP_FLOAT32, TP_INTS(n)); }
 #define VECTOR(...) of_values(VALUES(__VA_ARGS__))
-#define LEAF(...) tp_set_requires_grad(VECTOR(__VA_ARGS__), true)
+#define LEAF(...)   tp_set_requires_grad(VECTOR(__VA_ARGS__), true)
 
 static inline void assert_values(const tp_tensor *t, int n, const float *want) {
     float got[64];
@@ -23,7 +25,8 @@ static inline void assert_values(const tp_tensor *t, int n, const float *want) {
     assert_int_equal(tp_numel(t), n);
     assert_true(tp_copy_out(t, got, sizeof got));
     for (int i = 0; i < n; i++)
-        if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i])))) fail_msg("element %d: got %g, expected %g", i, (double)got[i], (double)want[i]);
+        if (!(fabsf(got[i] - want[i]) <= 1e-5f * (1 + fabsf(want[i]))))
+            fail_msg("element %d: got %g, expected %g", i, (double)got[i], (double)want[i]);
 }
 #define ASSERT_VALUES(t, ...) assert_values(t, VALUES(__VA_ARGS__))
 
@@ -65,7 +68,8 @@ static inline int remember_live(void **state) {
 static inline int nothing_left(void **state) {
     (void)state;
     if (!tp_ok()) print_message("left an error: %s\n", tp_error());
-    if (tpi_alloc_live() != live_before) print_message("left %lld blocks\n", (long long)(tpi_alloc_live() - live_before));
+    if (tpi_alloc_live() != live_before)
+        print_message("left %lld blocks\n", (long long)(tpi_alloc_live() - live_before));
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
 
@@ -82,7 +86,9 @@ static inline void fail_each_allocation(void (*work)(void)) {
         work();
         tpi_alloc_fail_at(0, false);
         tp_error_clear();
-        if (tpi_alloc_live() != live) fail_msg("failing allocation %lld of %lld leaves %lld blocks", (long long)i, (long long)count, (long long)(tpi_alloc_live() - live));
+        if (tpi_alloc_live() != live)
+            fail_msg("failing allocation %lld of %lld leaves %lld blocks", (long long)i, (long long)count,
+                     (long long)(tpi_alloc_live() - live));
     }
 }
 #define CASE(test) cmocka_unit_test_setup_teardown(test, remember_live, nothing_left)

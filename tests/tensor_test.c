@@ -53,7 +53,8 @@ static int nothing_left(void **state) {
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
 
-/* ---- Making ------------------------------------------------------------------------------------------------------------ */
+/* ---- Making
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void an_empty_tensor_is_contiguous(void **state) {
     (void)state;
@@ -71,7 +72,8 @@ static void an_empty_tensor_is_contiguous(void **state) {
 
 static void sizes_of_zero_and_many_dims(void **state) {
     (void)state;
-    tp_tensor *none = empty(TP_INTS(2, 0, 3)), *scalar = empty(tp_no_ints()), *deep = empty(TP_INTS(1, 2, 1, 2, 1, 2, 3));
+    tp_tensor *none = empty(TP_INTS(2, 0, 3)), *scalar = empty(tp_no_ints()),
+              *deep = empty(TP_INTS(1, 2, 1, 2, 1, 2, 3));
     assert_int_equal(none->numel, 0);
     assert_ints(tpi_strides(none), TP_INTS(3, 3, 1));
     assert_int_equal(scalar->numel, 1);
@@ -137,7 +139,8 @@ static void foreign_memory_is_given_back_once(void **state) {
 static void numbers_become_tensors(void **state) {
     (void)state;
     tp_tensor *b = tp_scalar_tensor_of(tp_truth(true), TP_NO_DTYPE), *i = tp_scalar_tensor_of(tp_int(-7), TP_NO_DTYPE);
-    tp_tensor *f = tp_scalar_tensor_of(tp_float(2.5), TP_NO_DTYPE), *c = tp_scalar_tensor_of(tp_cplx(1, 2), TP_NO_DTYPE);
+    tp_tensor *f = tp_scalar_tensor_of(tp_float(2.5), TP_NO_DTYPE),
+              *c = tp_scalar_tensor_of(tp_cplx(1, 2), TP_NO_DTYPE);
     tp_tensor *h = tp_scalar_tensor_of(tp_float(0.5), TP_BFLOAT16), *weak = tpi_of_scalar(tp_int(3), TP_NO_DTYPE, cpu);
     assert_int_equal(tp_dtype_of(b), TP_BOOL);
     assert_int_equal(tp_dtype_of(i), TP_INT64);
@@ -169,7 +172,8 @@ static void null_is_taken_and_passed_on(void **state) {
     tp_release(NULL);
 }
 
-/* ---- Views ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Views
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void a_view_of_a_view_has_the_root_as_base(void **state) {
     (void)state;
@@ -214,7 +218,8 @@ static void a_binding_hears_of_the_end(void **state) {
 static void resizing_grows_the_storage_and_keeps_what_was_there(void **state) {
     (void)state;
     tp_tensor *t = counting(TP_INTS(4));
-    assert_true(tpi_resize(t, TP_INTS(2, 1, 1, 1, 1, 1, 50))); /* out of the storage's own block, and more dims than the header holds */
+    assert_true(tpi_resize(
+        t, TP_INTS(2, 1, 1, 1, 1, 1, 50))); /* out of the storage's own block, and more dims than the header holds */
     assert_int_equal(t->numel, 100);
     assert_ints(tpi_strides(t), TP_INTS(50, 50, 50, 50, 50, 50, 1));
     for (int i = 0; i < 4; i++) assert_true(((float *)t->data)[i] == (float)i);
@@ -228,7 +233,8 @@ static void resizing_grows_the_storage_and_keeps_what_was_there(void **state) {
     tp_release(view), tp_release(t);
 }
 
-/* ---- Geometry ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Geometry
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void dims_wrap(void **state) {
     (void)state;
@@ -255,7 +261,8 @@ static void shapes_broadcast(void **state) {
     assert_ints(tp_ints_view(out, ndim), TP_INTS(2, 3, 4));
     assert_true(tpi_broadcast(TP_INTS(0), TP_INTS(1), out, &ndim) && out[0] == 0);
     assert_false(tpi_broadcast(TP_INTS(2, 3), TP_INTS(4), out, &ndim));
-    assert_error(TP_ERR_RUNTIME, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
+    assert_error(TP_ERR_RUNTIME,
+                 "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1");
 }
 
 static void one_size_can_be_inferred(void **state) {
@@ -277,7 +284,8 @@ static void views_without_a_copy(void **state) {
     (void)state;
     int64_t strides[TP_MAX_DIMS];
     tp_tensor *t = empty(TP_INTS(4, 6));
-    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){6, 4}, (int64_t[]){1, 6}, 0), *half = tpi_alias(t, 2, (int64_t[]){4, 3}, (int64_t[]){6, 1}, 0);
+    tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){6, 4}, (int64_t[]){1, 6}, 0),
+              *half = tpi_alias(t, 2, (int64_t[]){4, 3}, (int64_t[]){6, 1}, 0);
     assert_true(tpi_view_strides(t, TP_INTS(2, 2, 3, 2), strides));
     assert_ints(tp_ints_view(strides, 4), TP_INTS(12, 6, 2, 1));
     assert_false(tpi_view_strides(turned, TP_INTS(24), strides));
@@ -317,11 +325,14 @@ static void like_a_tensor_with_holes_keeps_the_order(void **state) {
     tp_release(t), tp_release(holes), tp_release(like), tp_release(wide);
 }
 
-/* ---- Plans --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void contiguous_operands_are_one_run(void **state) {
     (void)state;
-    tp_tensor *out = empty(TP_INTS(2, 3, 4)), *a = counting(TP_INTS(2, 3, 4)), *number = tpi_of_scalar(tp_float(1), TP_FLOAT64, cpu);
+    tp_tensor *out = empty(TP_INTS(2, 3, 4)), *a = counting(TP_INTS(2, 3, 4)),
+              *number = tpi_of_scalar(tp_float(1), TP_FLOAT64, cpu);
     tpi_plan p;
     assert_true(tpi_plan_make(&p, TP_INTS(2, 3, 4), 1, 3, (tp_tensor *[]){out, a, number}));
     assert_int_equal(p.ndim, 1);
@@ -372,7 +383,9 @@ static void plans_over_nothing(void **state) {
     tp_release(none), tp_release(row);
 }
 
-static uint32_t draw(uint32_t *seed, uint32_t below) { return (*seed = *seed * 1664525u + 1013904223u) / 65536u % below; }
+static uint32_t draw(uint32_t *seed, uint32_t below) {
+    return (*seed = *seed * 1664525u + 1013904223u) / 65536u % below;
+}
 
 /* A view of t's elements with its dims in random order, some of them cut short or not there at all (broadcast). */
 static tp_tensor *random_view(tp_tensor *t, const int64_t *shape, int ndim, bool output, uint32_t *seed) {
@@ -419,7 +432,8 @@ static void plans_pair_the_right_elements(void **state) {
         memset(partner, 0, sizeof partner);
         for (int64_t i = 0; i < t[0]->numel; i++) { /* row-major over the shape */
             float *out = (float *)element_at(t[0], index, (int)ndim);
-            for (int k = 0; k < 2; k++) partner[out - (float *)memory[0]->data][k] = element_at(t[k + 1], index, (int)ndim);
+            for (int k = 0; k < 2; k++)
+                partner[out - (float *)memory[0]->data][k] = element_at(t[k + 1], index, (int)ndim);
             for (int64_t d = ndim - 1; d >= 0 && ++index[d] == shape[d]; d--) index[d] = 0;
         }
         tpi_plan p;
@@ -441,7 +455,9 @@ static void plans_pair_the_right_elements(void **state) {
     for (int k = 0; k < 3; k++) tp_release(memory[k]);
 }
 
-/* ---- Scopes -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Scopes
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_tensor *made_in_scope(void) { return tp_new(TP_INTS(2), TP_FLOAT32); }
 
@@ -523,7 +539,9 @@ static void a_thread_that_ends_in_a_scope_leaves_nothing(void **state) {
     pthread_join(thread, NULL);
 }
 
-/* ---- DLPack ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- DLPack
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void dlpack_there_and_back(void **state) {
     (void)state;
@@ -541,12 +559,14 @@ static void dlpack_there_and_back(void **state) {
     tp_release(back);
 
     int64_t size = 4;
-    DLManagedTensor strange = {.dl_tensor = {.device = {kDLCPU, 0}, .ndim = 1, .shape = &size, .dtype = {kDLUInt, 24, 1}}};
+    DLManagedTensor strange = {
+        .dl_tensor = {.device = {kDLCPU, 0}, .ndim = 1, .shape = &size, .dtype = {kDLUInt, 24, 1}}};
     assert_null(tp_from_dlpack(&strange));
     assert_error(TP_ERR_MISSING, "24 bits");
 }
 
-/* ---- Without memory ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Without memory
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static bool make_many_things(void) {
     bool ok = true;

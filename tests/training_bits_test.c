@@ -1,5 +1,5 @@
-/* The demo's own training, compiled in from examples/digits.c: a few steps on 1, 2, 3 and 7 threads give the same losses and weights to the
- * last bit. */
+/* The demo's own training, compiled in from examples/digits.c: a few steps on 1, 2, 3 and 7 threads give the same
+ * losses and weights to the last bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,12 +32,14 @@ static void train_on(int threads, run *out) {
     tp_state parameters = tp_module_parameters(net);
     tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 5e-3);
     tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = threads);
-    for (int step = 0; step < STEPS; step++) TP_SCOPE {
-        assert_true(tp_loader_next(loader));
-        out->losses[step] = train_step(net, adam, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
-    }
+    for (int step = 0; step < STEPS; step++)
+        TP_SCOPE {
+            assert_true(tp_loader_next(loader));
+            out->losses[step] = train_step(net, adam, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
+        }
     assert_true(tp_copy_out(tp_module_tensor(net, "9.weight"), out->weights, sizeof out->weights));
-    tp_loader_free(loader), tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net), tp_dataset_release(data);
+    tp_loader_free(loader), tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net),
+        tp_dataset_release(data);
     assert_true(tp_ok());
     tp_set_num_threads(0);
 }
@@ -50,7 +52,9 @@ static void training_gives_the_same_bits_on_any_number_of_threads(void **state) 
     assert_true(alone.losses[STEPS - 1] < alone.losses[0]);
     for (int i = 0; i < 3; i++) {
         train_on(counts[i], &together);
-        if (memcmp(&alone, &together, sizeof alone)) fail_msg("%d threads: the last loss is %.17g, alone %.17g", counts[i], together.losses[STEPS - 1], alone.losses[STEPS - 1]);
+        if (memcmp(&alone, &together, sizeof alone))
+            fail_msg("%d threads: the last loss is %.17g, alone %.17g", counts[i], together.losses[STEPS - 1],
+                     alone.losses[STEPS - 1]);
     }
 }
 

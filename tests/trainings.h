@@ -1,5 +1,5 @@
-/* The trainings of tests/python/test_same_bits.py, from C: the same networks under the same names, built, fed and stepped in the same order, so that the same seeds
- * give the same bits. */
+/* The trainings of tests/python/test_same_bits.py, from C: the same networks under the same names, built, fed and
+ * stepped in the same order, so that the same seeds give the same bits. */
 #ifndef TRAININGS_H
 #define TRAININGS_H
 #include <taper/taper.h>

@@ -9,6 +9,7 @@
 A name is what the source says: imports are followed (`import torch.nn.functional as F`, `from torch.a import b`), then chains of
 attributes on them. Tests and examples that packages ship are left out, and so is what PyTorch itself has not.
 """
+
 import ast
 import json
 import re
@@ -19,7 +20,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 _OURS = re.compile(r"torch(vision|audio)?(\.|$)")
-_NOT_THE_PACKAGE = re.compile(r"(^|/)(tests?|testing|examples?|docs?|benchmarks?|conftest\.py|test_[^/]*\.py|setup\.py)(/|$)")
+_NOT_THE_PACKAGE = re.compile(
+    r"(^|/)(tests?|testing|examples?|docs?|benchmarks?|conftest\.py|test_[^/]*\.py|setup\.py)(/|$)"
+)
 
 
 # ---- Reading sources ----
@@ -101,10 +104,13 @@ def scan(folder):
 def _resolve(name):
     """How much of a dotted name is there: the longest part that can be imported or read, as a number of its words."""
     from importlib import import_module
+
     words, found, count = name.split("."), None, 0
     for word in words:
         try:
-            found = getattr(found, word) if count and hasattr(found, word) else import_module(".".join(words[:count + 1]))
+            found = (
+                getattr(found, word) if count and hasattr(found, word) else import_module(".".join(words[: count + 1]))
+            )
         except Exception:  # a module that cannot be imported here is one that is not there
             break
         if type(found).__name__ == "Absent":
@@ -116,6 +122,7 @@ def _resolve(name):
 def have(uses):
     """{name: how many of its words are there}"""
     import warnings
+
     warnings.simplefilter("ignore")
     return {name: _resolve(name) for name in uses}
 
@@ -125,7 +132,7 @@ def _table(uses, theirs, ours):
     """(name, packages, is it there), those that PyTorch has; a chain's tail that PyTorch has not is cut: it belongs to an object."""
     packages, missing = defaultdict(Counter), set()
     for name, users in uses.items():
-        words = name.split(".")[:theirs[name]]
+        words = name.split(".")[: theirs[name]]
         if len(words) > 1:
             full = ".".join(words)
             packages[full].update(users)
@@ -154,8 +161,10 @@ def page(uses, theirs, ours):
     shared = [row for row in rows if len(row[1]) > 1]
     alone = [row for row in rows if len(row[1]) == 1]
     everyone = {package for _, users, _ in rows for package in users}
-    print(f"{len(everyone)} packages use {len(rows)} of PyTorch's names. Taper has {sum(row[2] for row in shared)} of the {len(shared)} that two packages or more use, "
-          f"and {sum(row[2] for row in alone)} of the {len(alone)} that one uses. Those of two or more, by namespace:\n")
+    print(
+        f"{len(everyone)} packages use {len(rows)} of PyTorch's names. Taper has {sum(row[2] for row in shared)} of the {len(shared)} that two packages or more use, "
+        f"and {sum(row[2] for row in alone)} of the {len(alone)} that one uses. Those of two or more, by namespace:\n"
+    )
     print("| namespace | Taper has | of |\n|---|---|---|")
     print("\n".join(_namespaces(shared)))
     print("\nUsed by two packages or more, and not in Taper:\n\n| name | packages |\n|---|---|")

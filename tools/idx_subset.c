@@ -1,6 +1,7 @@
 /* Takes every k-th item of an idx file (the format of MNIST), for small data sets that travel with the repository:
  *     idx_subset IN.gz OUT.gz K
- * IN may be compressed or not. The same input always gives the same bytes. A file that is not idx, or ends early, is an error. */
+ * IN may be compressed or not. The same input always gives the same bytes. A file that is not idx, or ends early, is an
+ * error. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@ static void stop(const char *file, const char *why) {
     exit(1);
 }
 
-static uint32_t big_endian(const unsigned char *b) { return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3]; }
+static uint32_t big_endian(const unsigned char *b) {
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
 
 int main(int argc, char **argv) {
     if (argc != 4 || atoi(argv[3]) < 1) {
@@ -22,7 +25,8 @@ int main(int argc, char **argv) {
     /* Two zero bytes, the element type (8: unsigned byte), the number of dimensions; then each size, big-endian. */
     unsigned char head[4 + 4 * 255];
     gzFile in = gzopen(argv[1], "rb");
-    if (!in || gzread(in, head, 4) != 4 || head[0] || head[1] || head[2] != 8 || !head[3]) stop(argv[1], "not an idx file of bytes");
+    if (!in || gzread(in, head, 4) != 4 || head[0] || head[1] || head[2] != 8 || !head[3])
+        stop(argv[1], "not an idx file of bytes");
     unsigned head_bytes = 4 + 4u * head[3];
     if (gzread(in, head + 4, head_bytes - 4) != (int)head_bytes - 4) stop(argv[1], "ends early");
     size_t item = 1;

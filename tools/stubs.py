@@ -5,6 +5,7 @@
 `make docs` runs it on python/taper; a test compares. An operator's signature comes from the tables, a Python function's from the function
 itself, with the types that its annotations or its arguments' names give.
 """
+
 import importlib
 import inspect
 import keyword
@@ -17,34 +18,99 @@ import taper
 from taper import _C
 
 MODULES = ["taper", "taper.linalg", "taper.fft", "taper.special", "taper.nn.functional"]
-HEADER = '''# Written by tools/stubs.py from the tables; 'make docs' writes it anew.
+HEADER = """# Written by tools/stubs.py from the tables; 'make docs' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
-'''
-TYPES = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor?[]": "Sequence[Optional[Tensor]]", "Operand": "Union[Tensor, Number]", "Scalar": "Number",
-         "int": "_int", "int[]": "Sequence[_int]", "float": "_float", "bool": "_bool", "str": "str", "dtype": "_dtype", "device": "DeviceLike",
-         "layout": "_memory_format", "Generator": "Generator", "float[]": "Union[_float, Sequence[_float]]", "Scalar[]": "Sequence[Number]", "bool[]": "Sequence[_bool]"}
+"""
+TYPES = {
+    "Tensor": "Tensor",
+    "Tensor[]": "Sequence[Tensor]",
+    "Tensor?[]": "Sequence[Optional[Tensor]]",
+    "Operand": "Union[Tensor, Number]",
+    "Scalar": "Number",
+    "int": "_int",
+    "int[]": "Sequence[_int]",
+    "float": "_float",
+    "bool": "_bool",
+    "str": "str",
+    "dtype": "_dtype",
+    "device": "DeviceLike",
+    "layout": "_memory_format",
+    "Generator": "Generator",
+    "float[]": "Union[_float, Sequence[_float]]",
+    "Scalar[]": "Sequence[Number]",
+    "bool[]": "Sequence[_bool]",
+}
 REST = ("size", "dims", "shape", "repeats")
 FACTORY = ", layout: Optional[_layout] = None, requires_grad: _bool = False, pin_memory: Optional[_bool] = None"
-SPECIAL = {"item": "() -> Number", "tolist": "() -> Any", "numpy": "(*, force: _bool = False) -> Any", "size": None, "stride": None, "dim": "() -> _int",
-           "ndimension": "() -> _int", "numel": "() -> _int", "nelement": "() -> _int", "storage_offset": "() -> _int", "element_size": "() -> _int",
-           "data_ptr": "() -> _int", "get_device": "() -> _int", "is_floating_point": "() -> _bool", "is_complex": "() -> _bool", "is_signed": "() -> _bool",
-           "is_contiguous": "(memory_format: _memory_format = ...) -> _bool", "backward": "(gradient: Optional[Tensor] = None, retain_graph: Optional[_bool] = None,"
-           " create_graph: _bool = False, inputs: Optional[Sequence[Tensor]] = None) -> None", "requires_grad_": "(requires_grad: _bool = True) -> Tensor",
-           "retain_grad": "() -> None", "to": "(*args: Any, **kwargs: Any) -> Tensor", "type": "(dtype: Any = None, non_blocking: _bool = False) -> Any",
-           "type_as": "(other: Tensor) -> Tensor", "cpu": "(memory_format: _memory_format = ...) -> Tensor", "register_hook": "(hook: Callable[[Tensor], Optional[Tensor]]) -> Any",
-           "new_tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False) -> Tensor",
-           "is_shared": "() -> _bool", "detach": "() -> Tensor", "detach_": "() -> Tensor"}
-TENSOR_FUNCTIONS = {"tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor",
-                    "as_tensor": "(data: Any, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None) -> Tensor", "from_numpy": "(ndarray: Any) -> Tensor",
-                    "is_tensor": "(obj: Any) -> _bool", "manual_seed": "(seed: _int) -> Generator", "numel": "(input: Tensor) -> _int",
-                    "get_num_threads": "() -> _int", "set_num_threads": "(num: _int) -> None", "get_default_dtype": "() -> dtype", "set_default_dtype": "(d: dtype) -> None",
-                    "promote_types": "(type1: dtype, type2: dtype) -> dtype", "can_cast": "(from_: dtype, to: dtype) -> _bool", "from_dlpack": "(ext_tensor: Any) -> Tensor",
-                    "is_grad_enabled": "() -> _bool", "allclose": None, "equal": None}
-PROPERTY_TYPES = {"shape": "Size", "dtype": "_dtype", "device": "_device", "grad": "Optional[Tensor]", "data": "Tensor", "grad_fn": "Any", "ndim": "_int", "itemsize": "_int",
-                  "nbytes": "_int", "requires_grad": "_bool", "output_nr": "_int", "layout": "_layout", "names": "Any", "name": "Any"}
+SPECIAL = {
+    "item": "() -> Number",
+    "tolist": "() -> Any",
+    "numpy": "(*, force: _bool = False) -> Any",
+    "size": None,
+    "stride": None,
+    "dim": "() -> _int",
+    "ndimension": "() -> _int",
+    "numel": "() -> _int",
+    "nelement": "() -> _int",
+    "storage_offset": "() -> _int",
+    "element_size": "() -> _int",
+    "data_ptr": "() -> _int",
+    "get_device": "() -> _int",
+    "is_floating_point": "() -> _bool",
+    "is_complex": "() -> _bool",
+    "is_signed": "() -> _bool",
+    "is_contiguous": "(memory_format: _memory_format = ...) -> _bool",
+    "backward": "(gradient: Optional[Tensor] = None, retain_graph: Optional[_bool] = None,"
+    " create_graph: _bool = False, inputs: Optional[Sequence[Tensor]] = None) -> None",
+    "requires_grad_": "(requires_grad: _bool = True) -> Tensor",
+    "retain_grad": "() -> None",
+    "to": "(*args: Any, **kwargs: Any) -> Tensor",
+    "type": "(dtype: Any = None, non_blocking: _bool = False) -> Any",
+    "type_as": "(other: Tensor) -> Tensor",
+    "cpu": "(memory_format: _memory_format = ...) -> Tensor",
+    "register_hook": "(hook: Callable[[Tensor], Optional[Tensor]]) -> Any",
+    "new_tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False) -> Tensor",
+    "is_shared": "() -> _bool",
+    "detach": "() -> Tensor",
+    "detach_": "() -> Tensor",
+}
+TENSOR_FUNCTIONS = {
+    "tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor",
+    "as_tensor": "(data: Any, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None) -> Tensor",
+    "from_numpy": "(ndarray: Any) -> Tensor",
+    "is_tensor": "(obj: Any) -> _bool",
+    "manual_seed": "(seed: _int) -> Generator",
+    "numel": "(input: Tensor) -> _int",
+    "get_num_threads": "() -> _int",
+    "set_num_threads": "(num: _int) -> None",
+    "get_default_dtype": "() -> dtype",
+    "set_default_dtype": "(d: dtype) -> None",
+    "promote_types": "(type1: dtype, type2: dtype) -> dtype",
+    "can_cast": "(from_: dtype, to: dtype) -> _bool",
+    "from_dlpack": "(ext_tensor: Any) -> Tensor",
+    "is_grad_enabled": "() -> _bool",
+    "allclose": None,
+    "equal": None,
+}
+PROPERTY_TYPES = {
+    "shape": "Size",
+    "dtype": "_dtype",
+    "device": "_device",
+    "grad": "Optional[Tensor]",
+    "data": "Tensor",
+    "grad_fn": "Any",
+    "ndim": "_int",
+    "itemsize": "_int",
+    "nbytes": "_int",
+    "requires_grad": "_bool",
+    "output_nr": "_int",
+    "layout": "_layout",
+    "names": "Any",
+    "name": "Any",
+}
 NUMBER_METHODS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
 COMPARISONS = "eq ne lt le gt ge".split()
-FIXED = '''
+FIXED = """
 from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 Number = Union[_int, _float, _bool, _complex]
 
@@ -106,8 +172,20 @@ class no_grad(_Scope): ...
 class enable_grad(_Scope): ...
 class set_grad_enabled(_Mode): ...
 class inference_mode(_Mode): ...
-'''
-FIXED_NAMES = {"dtype", "layout", "memory_format", "device", "Size", "Generator", "Tensor", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"}
+"""
+FIXED_NAMES = {
+    "dtype",
+    "layout",
+    "memory_format",
+    "device",
+    "Size",
+    "Generator",
+    "Tensor",
+    "no_grad",
+    "enable_grad",
+    "set_grad_enabled",
+    "inference_mode",
+}
 
 
 def operators():
@@ -140,7 +218,9 @@ def argument_type(text):
 
 
 def default_text(text):
-    return {"true": "True", "false": "False", "inf": "...", "-inf": "..."}.get(text, "..." if text[:1] == "[" or text == "None" else text)
+    return {"true": "True", "false": "False", "inf": "...", "-inf": "..."}.get(
+        text, "..." if text[:1] == "[" or text == "None" else text
+    )
 
 
 def result_type(text, named):
@@ -167,10 +247,18 @@ def operator_forms(signature, name, method, inplace, named):
             typed = f"Optional[{typed}]"
         factory |= kind.startswith("device")
         text = f"{label}: {typed}" + (f" = {default_text(default)}" if has_default else "")
-        only = label in ("correction", "alpha", "generator", "dtype", "device", "memory_format") and has_default or keywords
+        only = (
+            label in ("correction", "alpha", "generator", "dtype", "device", "memory_format")
+            and has_default
+            or keywords
+        )
         (keywords if only else positional).append((label, kind, text, bool(has_default)))
     returned = "Tensor" if inplace else result_type(result, named)
-    out = "" if inplace or method or not result.startswith("Tensor") or result == "Tensor[]" else ", out: Optional[Tensor] = None"
+    out = (
+        ""
+        if inplace or method or not result.startswith("Tensor") or result == "Tensor[]"
+        else ", out: Optional[Tensor] = None"
+    )
     tail = "".join(", " + text for _, _, text, _ in keywords) + (FACTORY if factory and not method else "") + out
     needed = False
     for i in range(len(positional) - 1, -1, -1):  # what follows a required argument cannot stay optional in front of it
@@ -181,7 +269,11 @@ def operator_forms(signature, name, method, inplace, named):
     first = "self" if method else ""
     plain = ", ".join(([first] if first else []) + [text for _, _, text, _ in positional])
     forms.append(f"({plain}{', *' + tail if tail else ''}) -> {returned}")
-    sizes = [i for i, (label, kind, _, _) in enumerate(positional) if label in REST and kind == "int[]" and i == len(positional) - 1]
+    sizes = [
+        i
+        for i, (label, kind, _, _) in enumerate(positional)
+        if label in REST and kind == "int[]" and i == len(positional) - 1
+    ]
     if sizes and (i := sizes[0]) <= 1:
         before = ", ".join(([first] if first else []) + [text for _, _, text, _ in positional[:i]])
         forms.append(f"({before + ', ' if before else ''}*{positional[i][0]}: _int{tail}) -> {returned}")
@@ -201,8 +293,11 @@ class Stub:
             if not all(len(field) == 2 for field in fields):
                 return f"Tuple[{', '.join(TYPES.get(field[0], 'Any') for field in fields)}]"
             label = f"_{name}_{'_'.join(field[1] for field in fields)}"
-            self.tuples[label] = [f"class {label}(NamedTuple):"] + [f"    {field[1]}: {TYPES.get(field[0], 'Any')}" for field in fields]
+            self.tuples[label] = [f"class {label}(NamedTuple):"] + [
+                f"    {field[1]}: {TYPES.get(field[0], 'Any')}" for field in fields
+            ]
             return label
+
         return make
 
     def define(self, name, forms, indent=""):
@@ -213,8 +308,12 @@ class Stub:
             self.lines.append(f"{indent}def {name}{form}: ...")
 
     def operator(self, name, base, method=False, inplace=False, indent=""):
-        forms = [form for signature, is_method, has_inplace in OPERATORS[base] if not method or (has_inplace if inplace else is_method)
-                 for form in operator_forms(signature, name, method, inplace, self.named_tuple(base))]
+        forms = [
+            form
+            for signature, is_method, has_inplace in OPERATORS[base]
+            if not method or (has_inplace if inplace else is_method)
+            for form in operator_forms(signature, name, method, inplace, self.named_tuple(base))
+        ]
         self.define(name, forms, indent)
 
     def function(self, name, function, returned):
@@ -229,7 +328,11 @@ class Stub:
                 parts.append("*")
                 star = True
             star |= p.kind is p.VAR_POSITIONAL
-            typed = "Tensor" if p.name in ("input", "tensor", "weight", "target", "A", "B") and p.default is p.empty else "Any"
+            typed = (
+                "Tensor"
+                if p.name in ("input", "tensor", "weight", "target", "A", "B") and p.default is p.empty
+                else "Any"
+            )
             prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
             parts.append(f"{prefix}{p.name}: {typed}" + ("" if p.default is p.empty else " = ..."))
         self.define(name, [f"({', '.join(parts)}) -> {returned}"])
@@ -251,17 +354,39 @@ def tensor_class(stub):
     for name in COMPARISONS:
         ignore = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         lines.append(f"    def __{name}__(self, other: Any) -> Tensor: ...{ignore}")
-    for name, form in (("neg", "(self) -> Tensor"), ("pos", "(self) -> Tensor"), ("abs", "(self) -> Tensor"), ("invert", "(self) -> Tensor"), ("bool", "(self) -> _bool"),
-                       ("int", "(self) -> _int"), ("float", "(self) -> _float"), ("complex", "(self) -> _complex"), ("index", "(self) -> _int"), ("len", "(self) -> _int"),
-                       ("iter", "(self) -> Iterator[Tensor]"), ("getitem", "(self, key: Any) -> Tensor"), ("setitem", "(self, key: Any, value: Any) -> None"),
-                       ("contains", "(self, element: Any) -> _bool"), ("hash", "(self) -> _int"), ("array", "(self, dtype: Any = None, copy: Any = None) -> Any"),
-                       ("dlpack", "(self, **kwargs: Any) -> Any"), ("dlpack_device", "(self) -> Tuple[_int, _int]"),
-                       ("array_namespace", "(self, *, api_version: Optional[str] = None) -> Any")):
+    for name, form in (
+        ("neg", "(self) -> Tensor"),
+        ("pos", "(self) -> Tensor"),
+        ("abs", "(self) -> Tensor"),
+        ("invert", "(self) -> Tensor"),
+        ("bool", "(self) -> _bool"),
+        ("int", "(self) -> _int"),
+        ("float", "(self) -> _float"),
+        ("complex", "(self) -> _complex"),
+        ("index", "(self) -> _int"),
+        ("len", "(self) -> _int"),
+        ("iter", "(self) -> Iterator[Tensor]"),
+        ("getitem", "(self, key: Any) -> Tensor"),
+        ("setitem", "(self, key: Any, value: Any) -> None"),
+        ("contains", "(self, element: Any) -> _bool"),
+        ("hash", "(self) -> _int"),
+        ("array", "(self, dtype: Any = None, copy: Any = None) -> Any"),
+        ("dlpack", "(self, **kwargs: Any) -> Any"),
+        ("dlpack_device", "(self) -> Tuple[_int, _int]"),
+        ("array_namespace", "(self, *, api_version: Optional[str] = None) -> Any"),
+    ):
         lines.append(f"    def __{name}__{form}: ...")
     for name in sorted(n for n in dir(taper.Tensor) if not n.startswith("_")):
         value = inspect.getattr_static(taper.Tensor, name)
         if name in ("size", "stride"):
-            stub.define(name, ["(self, dim: None = None) -> " + ("Size" if name == "size" else "Tuple[_int, ...]"), "(self, dim: _int) -> _int"], "    ")
+            stub.define(
+                name,
+                [
+                    "(self, dim: None = None) -> " + ("Size" if name == "size" else "Tuple[_int, ...]"),
+                    "(self, dim: _int) -> _int",
+                ],
+                "    ",
+            )
         elif SPECIAL.get(name):
             stub.define(name, [SPECIAL[name].replace("(", "(self, ", 1).replace("self, )", "self)")], "    ")
         elif isinstance(value, (property, types.GetSetDescriptorType, types.MemberDescriptorType)):
@@ -274,7 +399,13 @@ def tensor_class(stub):
             base, inplace = value.__name__, value.__name__ not in OPERATORS
             stub.operator(name, base[:-1] if inplace else base, True, inplace, "    ")
         else:
-            returned = "Tensor" if name.endswith("_") or name.startswith("new_") or name in ("cuda", "norm", "unflatten", "to_dense") else "Tuple[Tensor, ...]" if name == "split" else "Any"
+            returned = (
+                "Tensor"
+                if name.endswith("_") or name.startswith("new_") or name in ("cuda", "norm", "unflatten", "to_dense")
+                else "Tuple[Tensor, ...]"
+                if name == "split"
+                else "Any"
+            )
             lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> {returned}: ...")
 
 
@@ -287,7 +418,14 @@ def module_stub(name):
         stub.lines.append("")
     for label in sorted(n for n in dir(module) if not n.startswith("_") and not keyword.iskeyword(n)):
         value = getattr(module, label)
-        if top and label in FIXED_NAMES or not top and value is getattr(taper, label, None) and not callable(value) and not isinstance(value, types.ModuleType):
+        if (
+            top
+            and label in FIXED_NAMES
+            or not top
+            and value is getattr(taper, label, None)
+            and not callable(value)
+            and not isinstance(value, types.ModuleType)
+        ):
             continue
         if isinstance(value, types.ModuleType):
             if top and value.__name__ == f"taper.{label}":
@@ -305,7 +443,11 @@ def module_stub(name):
         elif top and TENSOR_FUNCTIONS.get(label):
             stub.define(label, [TENSOR_FUNCTIONS[label]])
         elif callable(value):
-            stub.function(label, value, "Tensor" if name == "taper.nn.functional" and not label.endswith("_with_indices") else "Any")
+            stub.function(
+                label,
+                value,
+                "Tensor" if name == "taper.nn.functional" and not label.endswith("_with_indices") else "Any",
+            )
         elif isinstance(value, (int, float, str)):
             stub.lines.append(f"{label}: {'_' if type(value) is not str else ''}{type(value).__name__}")
         else:

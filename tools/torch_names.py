@@ -6,6 +6,7 @@
 A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper lacks from
 what neither has, and `taper names` counts with it.
 """
+
 import contextlib
 import importlib
 import pkgutil
@@ -20,8 +21,11 @@ CLASSES = ["Tensor", "Size", "Generator", "device", "dtype"]
 
 def modules():
     """PyTorch's public modules that import here."""
+
     def public(name):
-        return not any(part.startswith("_") or part in ("test", "tests", "testing_internal") for part in name.split("."))
+        return not any(
+            part.startswith("_") or part in ("test", "tests", "testing_internal") for part in name.split(".")
+        )
 
     found = {"torch": torch}
     packages = [torch]
@@ -39,7 +43,12 @@ def modules():
             if info.ispkg:
                 packages.append(module)
     for name, module in list(sys.modules.items()):  # torch.ops.aten-like modules that no file holds are left out
-        if name.startswith("torch.") and public(name) and isinstance(module, types.ModuleType) and getattr(module, "__name__", "") == name:
+        if (
+            name.startswith("torch.")
+            and public(name)
+            and isinstance(module, types.ModuleType)
+            and getattr(module, "__name__", "") == name
+        ):
             found.setdefault(name, module)
     return found
 
@@ -52,10 +61,16 @@ def names_of(module, known):
         if name.startswith("_"):
             continue
         if isinstance(value, types.ModuleType):
-            keep = value.__name__ == f"{module.__name__}.{name}" or getattr(value, "__name__", "") in known and module is torch
+            keep = (
+                value.__name__ == f"{module.__name__}.{name}"
+                or getattr(value, "__name__", "") in known
+                and module is torch
+            )
         else:
             home = str(getattr(value, "__module__", None) or "torch")
-            keep = home == module.__name__ if names and not hasattr(module, "__path__") else home.split(".")[0] == "torch"
+            keep = (
+                home == module.__name__ if names and not hasattr(module, "__path__") else home.split(".")[0] == "torch"
+            )
         if keep:
             names.add(name)
     return sorted(name for name in names if not name.startswith("_"))
@@ -64,7 +79,9 @@ def names_of(module, known):
 def aten():
     """The overloads of torch.ops.aten, a line each: a letter for what it is made of, its tags, a space, its schema."""
     tags = sorted((tag for name, tag in vars(torch.Tag).items() if isinstance(tag, torch.Tag)), key=int)
-    print("# Operators of aten in PyTorch 2.15; tools/torch_names.py --aten writes this. C: composed of others; then a letter per tag, a:")
+    print(
+        "# Operators of aten in PyTorch 2.15; tools/torch_names.py --aten writes this. C: composed of others; then a letter per tag, a:"
+    )
     print("#", *(str(tag).partition(".")[2] for tag in tags))
     lines = []
     for full in torch._C._dispatch_get_all_op_names():
@@ -74,7 +91,13 @@ def aten():
             operator = getattr(getattr(torch.ops.aten, base), overload or "default")
             made = "C" if torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd") else "-"
             schema = str(operator._schema).partition("::")[2]
-            lines.append((base, overload, made + "".join(sorted(chr(ord("a") + tags.index(tag)) for tag in operator.tags)) + " " + schema))
+            lines.append(
+                (
+                    base,
+                    overload,
+                    made + "".join(sorted(chr(ord("a") + tags.index(tag)) for tag in operator.tags)) + " " + schema,
+                )
+            )
     for _, _, line in sorted(lines):
         print(line)
 

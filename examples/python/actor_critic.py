@@ -1,4 +1,5 @@
 """Actor-critic on CartPole (pip install gymnasium)."""
+
 import argparse
 from collections import namedtuple
 
@@ -87,9 +88,13 @@ def main():
         running_reward = 0.05 * ep_reward + (1 - 0.05) * running_reward
         finish_episode()
         if i_episode % args.log_interval == 0:
-            print("Episode {}\tLast reward: {:.2f}\tAverage reward: {:.2f}".format(i_episode, ep_reward, running_reward))
+            print(
+                "Episode {}\tLast reward: {:.2f}\tAverage reward: {:.2f}".format(i_episode, ep_reward, running_reward)
+            )
         if running_reward > env.spec.reward_threshold:
-            print("Solved! Running reward is now {} and the last episode runs to {} time steps!".format(running_reward, t))
+            print(
+                "Solved! Running reward is now {} and the last episode runs to {} time steps!".format(running_reward, t)
+            )
             break
 
 

@@ -4,6 +4,7 @@
 
 It reads the digits beside the examples; with --data FOLDER all of MNIST, from FOLDER/MNIST/raw.
 """
+
 import argparse
 import gzip
 import os
@@ -32,7 +33,9 @@ def digits(folder):
         with gzip.open(os.path.join(folder, name)) as file:
             return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8, offset=header)
 
-    return TensorDataset(read("train-images.idx.gz", 16).view(-1, 1, 28, 28).float() / 255, read("train-labels.idx.gz", 8).long())
+    return TensorDataset(
+        read("train-images.idx.gz", 16).view(-1, 1, 28, 28).float() / 255, read("train-labels.idx.gz", 8).long()
+    )
 
 
 class Training:
@@ -73,7 +76,10 @@ def train(args, state, loader, sampler):
                 mean = loss.detach().clone()
                 dist.all_reduce(mean)
                 if dist.get_rank() == 0:
-                    print(f"epoch {state.epoch} batch {state.batch} loss {mean.item() / dist.get_world_size():.4f}", flush=True)
+                    print(
+                        f"epoch {state.epoch} batch {state.batch} loss {mean.item() / dist.get_world_size():.4f}",
+                        flush=True,
+                    )
                 if someone_was_told():
                     return False
         state.epoch, state.batch = state.epoch + 1, 0

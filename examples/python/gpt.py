@@ -1,7 +1,8 @@
 """A small GPT on characters: a configuration, gradient accumulation, warm-up and cosine decay, checkpoints, --resume, sampling.
 
-    python gpt.py --text FILE --out FOLDER [--resume] [--set n_layer=4 learning_rate=3e-4]
+python gpt.py --text FILE --out FOLDER [--resume] [--set n_layer=4 learning_rate=3e-4]
 """
+
 import argparse
 import json
 import math
@@ -74,9 +75,14 @@ class Block(nn.Module):
         self.ln_1 = LayerNorm(config.n_embd, config.bias)
         self.attn = CausalSelfAttention(config)
         self.ln_2 = LayerNorm(config.n_embd, config.bias)
-        self.mlp = nn.ModuleDict(dict(
-            c_fc=nn.Linear(config.n_embd, 4 * config.n_embd, bias=config.bias), gelu=nn.GELU(),
-            c_proj=nn.Linear(4 * config.n_embd, config.n_embd, bias=config.bias), dropout=nn.Dropout(config.dropout)))
+        self.mlp = nn.ModuleDict(
+            dict(
+                c_fc=nn.Linear(config.n_embd, 4 * config.n_embd, bias=config.bias),
+                gelu=nn.GELU(),
+                c_proj=nn.Linear(4 * config.n_embd, config.n_embd, bias=config.bias),
+                dropout=nn.Dropout(config.dropout),
+            )
+        )
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
@@ -90,10 +96,15 @@ class GPT(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.config = config
-        self.transformer = nn.ModuleDict(dict(
-            wte=nn.Embedding(config.vocab_size, config.n_embd), wpe=nn.Embedding(config.block_size, config.n_embd),
-            drop=nn.Dropout(config.dropout), h=nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
-            ln_f=LayerNorm(config.n_embd, bias=config.bias)))
+        self.transformer = nn.ModuleDict(
+            dict(
+                wte=nn.Embedding(config.vocab_size, config.n_embd),
+                wpe=nn.Embedding(config.block_size, config.n_embd),
+                drop=nn.Dropout(config.dropout),
+                h=nn.ModuleList([Block(config) for _ in range(config.n_layer)]),
+                ln_f=LayerNorm(config.n_embd, bias=config.bias),
+            )
+        )
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         self.transformer.wte.weight = self.lm_head.weight
         self.apply(self._init_weights)
@@ -120,14 +131,16 @@ class GPT(nn.Module):
 
     def configure_optimizers(self, config):
         params = {n: p for n, p in self.named_parameters() if p.requires_grad}
-        groups = [{"params": [p for p in params.values() if p.dim() >= 2], "weight_decay": config.weight_decay},
-                  {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0}]
+        groups = [
+            {"params": [p for p in params.values() if p.dim() >= 2], "weight_decay": config.weight_decay},
+            {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
+        ]
         return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
 
     @torch.no_grad()
     def generate(self, idx, max_new_tokens, temperature=1.0, top_k=None):
         for _ in range(max_new_tokens):
-            logits, _ = self(idx[:, -self.config.block_size:])
+            logits, _ = self(idx[:, -self.config.block_size :])
             logits = logits[:, -1, :] / temperature
             if top_k is not None:
                 v, _ = torch.topk(logits, min(top_k, logits.size(-1)))
@@ -148,7 +161,13 @@ def read_arguments():
     config, known = Config(), {f.name: f.type for f in fields(Config)}
     for pair in args.set:
         name, value = pair.split("=")
-        setattr(config, name, {"int": int, int: int, "float": float, float: float, "bool": json.loads, bool: json.loads}.get(known[name], str)(value))
+        setattr(
+            config,
+            name,
+            {"int": int, int: int, "float": float, float: float, "bool": json.loads, bool: json.loads}.get(
+                known[name], str
+            )(value),
+        )
     return args, config
 
 
@@ -176,8 +195,8 @@ def main():
     def get_batch(split):
         source = splits[split]
         ix = torch.randint(len(source) - config.block_size, (config.batch_size,))
-        x = torch.stack([source[i:i + config.block_size] for i in ix])
-        y = torch.stack([source[i + 1:i + 1 + config.block_size] for i in ix])
+        x = torch.stack([source[i : i + config.block_size] for i in ix])
+        y = torch.stack([source[i + 1 : i + 1 + config.block_size] for i in ix])
         return x.to(device), y.to(device)
 
     @torch.no_grad()
@@ -230,8 +249,16 @@ def main():
             print(f"iter {it}: loss {loss.item() * config.accumulation:.3f}, norm {norm.item():.2f}, lr {lr:.2e}")
         done = it + 1
         if done % config.eval_interval == 0 or done == args.stop_after:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "config": asdict(config),
-                        "iteration": done, "rng": torch.get_rng_state()}, path)
+            torch.save(
+                {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "config": asdict(config),
+                    "iteration": done,
+                    "rng": torch.get_rng_state(),
+                },
+                path,
+            )
         if done == args.stop_after:
             return
     total = sum(p.double().abs().sum().item() for p in model.parameters())

@@ -1,7 +1,8 @@
 """A word language model with an LSTM: trains on a text, keeps the best model, writes a few words of its own.
 
-    python language_model.py --text FILE
+python language_model.py --text FILE
 """
+
 import argparse
 import math
 import os
@@ -61,7 +62,7 @@ def batchify(data, batch, device):
 
 def get_batch(source, i, bptt):
     n = min(bptt, len(source) - 1 - i)
-    return source[i:i + n], source[i + 1:i + 1 + n].view(-1)
+    return source[i : i + n], source[i + 1 : i + 1 + n].view(-1)
 
 
 def repackage(hidden):
@@ -94,7 +95,9 @@ def train(model, criterion, optimizer, source, args, epoch):
         total += loss.item()
         if batch % args.log_interval == 0 and batch > 0:
             mean = total / args.log_interval
-            print(f"| epoch {epoch} | batch {batch:3d} | lr {optimizer.param_groups[0]['lr']:.4f} | loss {mean:5.3f} | ppl {math.exp(mean):8.2f}")
+            print(
+                f"| epoch {epoch} | batch {batch:3d} | lr {optimizer.param_groups[0]['lr']:.4f} | loss {mean:5.3f} | ppl {math.exp(mean):8.2f}"
+            )
             total = 0.0
 
 

@@ -1,4 +1,5 @@
 """Digits with a small network, logged for TensorBoard: taper run examples/python/log_digits.py, then `tensorboard --logdir runs` or `taper watch`."""
+
 import argparse
 import gzip
 import os
@@ -21,7 +22,9 @@ def read(name):
 class Net(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, width, 5, stride=2), nn.ReLU(), nn.Conv2d(width, 2 * width, 5, stride=2), nn.ReLU())
+        self.features = nn.Sequential(
+            nn.Conv2d(1, width, 5, stride=2), nn.ReLU(), nn.Conv2d(width, 2 * width, 5, stride=2), nn.ReLU()
+        )
         self.classifier = nn.Linear(2 * width * 16, 10)
 
     def forward(self, x):
@@ -30,7 +33,9 @@ class Net(nn.Module):
 
 def train(args, lr, width):
     torch.manual_seed(0)
-    images, labels, test_images, test_labels = map(read, ("train-images.idx.gz", "train-labels.idx.gz", "test-images.idx.gz", "test-labels.idx.gz"))
+    images, labels, test_images, test_labels = map(
+        read, ("train-images.idx.gz", "train-labels.idx.gz", "test-images.idx.gz", "test-labels.idx.gz")
+    )
     model = Net(width)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     with SummaryWriter(os.path.join(args.folder, f"lr{lr}-width{width}")) as writer:

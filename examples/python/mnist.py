@@ -1,7 +1,8 @@
 """A convolutional network on MNIST.
 
-    python mnist.py --data FOLDER          FOLDER/MNIST/raw holds the four files of the data set
+python mnist.py --data FOLDER          FOLDER/MNIST/raw holds the four files of the data set
 """
+
 import argparse
 import time
 
@@ -54,7 +55,9 @@ def test(model, device, loader):
         data, target = data.to(device), target.to(device)
         output = model(data)
         loss += F.nll_loss(output, target, reduction="sum").item()
-        correct += output.argmax(dim=1, keepdim=True).eq(target.view_as(output.argmax(dim=1, keepdim=True))).sum().item()
+        correct += (
+            output.argmax(dim=1, keepdim=True).eq(target.view_as(output.argmax(dim=1, keepdim=True))).sum().item()
+        )
     n = len(loader.dataset)
     print(f"test: average loss {loss / n:.4f}, accuracy {correct}/{n} ({100.0 * correct / n:.1f}%)")
 
@@ -81,7 +84,9 @@ def main():
     transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
     train_set = datasets.MNIST(args.data, train=True, transform=transform)
     test_set = datasets.MNIST(args.data, train=False, transform=transform)
-    train_loader = torch.utils.data.DataLoader(train_set, batch_size=args.batch_size, shuffle=True, num_workers=args.workers)
+    train_loader = torch.utils.data.DataLoader(
+        train_set, batch_size=args.batch_size, shuffle=True, num_workers=args.workers
+    )
     test_loader = torch.utils.data.DataLoader(test_set, batch_size=args.test_batch_size)
 
     model = Net().to(device)

@@ -1,7 +1,8 @@
 """A variational autoencoder on MNIST; writes its samples as pictures.
 
-    python vae.py --data FOLDER --out FOLDER
+python vae.py --data FOLDER --out FOLDER
 """
+
 import argparse
 import os
 
@@ -58,9 +59,17 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 os.makedirs(args.out, exist_ok=True)
 kwargs = {"num_workers": 1, "pin_memory": True} if torch.cuda.is_available() else {}
 train_loader = torch.utils.data.DataLoader(
-    datasets.MNIST(args.data, train=True, transform=transforms.ToTensor()), batch_size=args.batch_size, shuffle=True, **kwargs)
+    datasets.MNIST(args.data, train=True, transform=transforms.ToTensor()),
+    batch_size=args.batch_size,
+    shuffle=True,
+    **kwargs,
+)
 test_loader = torch.utils.data.DataLoader(
-    datasets.MNIST(args.data, train=False, transform=transforms.ToTensor()), batch_size=args.batch_size, shuffle=False, **kwargs)
+    datasets.MNIST(args.data, train=False, transform=transforms.ToTensor()),
+    batch_size=args.batch_size,
+    shuffle=False,
+    **kwargs,
+)
 model = VAE().to(device)
 optimizer = optim.Adam(model.parameters(), lr=1e-3)
 
@@ -77,8 +86,15 @@ def train(epoch):
         train_loss += loss.item()
         optimizer.step()
         if batch_idx % args.log_interval == 0:
-            print("Train Epoch: {} [{}/{} ({:.0f}%)]\tLoss: {:.3f}".format(
-                epoch, batch_idx * len(data), len(train_loader.dataset), 100.0 * batch_idx / len(train_loader), loss.item() / len(data)))
+            print(
+                "Train Epoch: {} [{}/{} ({:.0f}%)]\tLoss: {:.3f}".format(
+                    epoch,
+                    batch_idx * len(data),
+                    len(train_loader.dataset),
+                    100.0 * batch_idx / len(train_loader),
+                    loss.item() / len(data),
+                )
+            )
     print("====> Epoch: {} Average loss: {:.2f}".format(epoch, train_loss / len(train_loader.dataset)))
 
 

@@ -1,4 +1,5 @@
-/* Operators by name: every operator of the table can be looked up, asked for its signature and called with boxed values. */
+/* Operators by name: every operator of the table can be looked up, asked for its signature and called with boxed
+ * values. */
 #ifndef TAPER_CALL_H
 #define TAPER_CALL_H
 #include <taper/random.h>
@@ -10,7 +11,7 @@ typedef enum tp_kind {
     TP_K_NONE = 0, /* not given, or nothing */
     TP_K_TENSOR,
     TP_K_TENSORS,
-    TP_K_SCALAR,   /* a number: int, float, bool and complex arguments travel as this */
+    TP_K_SCALAR, /* a number: int, float, bool and complex arguments travel as this */
     TP_K_INTS,
     TP_K_STRING,
     TP_K_DTYPE,
@@ -22,7 +23,7 @@ typedef enum tp_kind {
 } tp_kind;
 
 typedef struct tp_value {
-    int64_t kind; /* tp_kind */
+    int64_t kind;     /* tp_kind */
     const char *name; /* NULL: by position; otherwise the argument of that name */
     union {
         tp_tensor *tensor;
@@ -49,50 +50,101 @@ typedef struct tp_operator {
     const char *name;      /* "max.dim" */
     const char *signature; /* "max.dim(Tensor self, int dim, bool keepdim=false) -> (Tensor values, Tensor indices)" */
     const char *doc;
-    const char *kind;      /* "map", "fold", "scan", "view", "compose", "native" */
+    const char *kind; /* "map", "fold", "scan", "view", "compose", "native" */
     int64_t nargs, nresults;
     const tp_argument_info *args;
     const char *const *results; /* names of the results */
-    bool differentiable, inplace, out, method; /* method: the tensor itself is the argument `self`, or else the first one */
-    /* Calls with one value per argument, in order (TP_K_NONE: the default). Results: nresults values; tensors come as owned references. */
+    bool differentiable, inplace, out,
+        method; /* method: the tensor itself is the argument `self`, or else the first one */
+    /* Calls with one value per argument, in order (TP_K_NONE: the default). Results: nresults values; tensors come as
+     * owned references. */
     bool (*invoke)(const tp_value *args, tp_value *results);
     bool (*invoke_inplace)(const tp_value *args, tp_value *results); /* NULL without such a form; gives self back */
     bool (*invoke_out)(tp_tensor *out, const tp_value *args);
-    bool internal; /* a helper of other operators' derivatives */
-    const char *names; /* PyTorch's namespaces that hold it, "torch nn.functional"; there a name goes without the namespace's prefix (linalg_inv is linalg.inv) */
-    const char *batch; /* how a batch of calls is one call, in the table's words ("each", "all, dims dim"); NULL: not known */
-    const char *devices; /* how it runs on devices other than the CPU: "kernels"; "anywhere": it is made of others or touches no element; "host": its arguments travel */
-    bool lazy;  /* PyTorch's result is a view, ours a copy */
-    bool fills; /* in place it may be called on tensors whose elements share memory (expanded ones) */
+    bool internal;     /* a helper of other operators' derivatives */
+    const char *names; /* PyTorch's namespaces that hold it, "torch nn.functional"; there a name goes without the
+                          namespace's prefix (linalg_inv is linalg.inv) */
+    const char
+        *batch; /* how a batch of calls is one call, in the table's words ("each", "all, dims dim"); NULL: not known */
+    const char *devices; /* how it runs on devices other than the CPU: "kernels"; "anywhere": it is made of others or
+                            touches no element; "host": its arguments travel */
+    bool lazy;           /* PyTorch's result is a view, ours a copy */
+    bool fills;          /* in place it may be called on tensors whose elements share memory (expanded ones) */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */
 TP_API int64_t tp_operator_count(void);
 TP_API const tp_operator *tp_operator_at(int64_t i);
 
-/* Calls an operator by name: values by position first, then by name. Results go to the innermost scope like any other's.
- * Names with a trailing underscore ("add_", "max.dim_") call the in-place form, which gives self back without another reference. */
+/* Calls an operator by name: values by position first, then by name. Results go to the innermost scope like any
+ * other's. Names with a trailing underscore ("add_", "max.dim_") call the in-place form, which gives self back without
+ * another reference. */
 TP_API bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
 /* The same for operators with one tensor as result. */
 TP_API tp_tensor *tp_call_one(const char *name, int64_t nargs, const tp_value *args);
 
-static inline tp_value tp_value_tensor(tp_tensor *t) { tp_value v = {TP_K_TENSOR, NULL, {t}}; return v; }
-static inline tp_value tp_value_tensors(tp_tensors l) { tp_value v = {TP_K_TENSORS, NULL, {NULL}}; v.as.tensors = l; return v; }
-static inline tp_value tp_value_scalar(tp_scalar s) { tp_value v = {TP_K_SCALAR, NULL, {NULL}}; v.as.scalar = s; return v; }
+static inline tp_value tp_value_tensor(tp_tensor *t) {
+    tp_value v = {TP_K_TENSOR, NULL, {t}};
+    return v;
+}
+static inline tp_value tp_value_tensors(tp_tensors l) {
+    tp_value v = {TP_K_TENSORS, NULL, {NULL}};
+    v.as.tensors = l;
+    return v;
+}
+static inline tp_value tp_value_scalar(tp_scalar s) {
+    tp_value v = {TP_K_SCALAR, NULL, {NULL}};
+    v.as.scalar = s;
+    return v;
+}
 static inline tp_value tp_value_int(int64_t i) { return tp_value_scalar(tp_int(i)); }
 static inline tp_value tp_value_double(double d) { return tp_value_scalar(tp_float(d)); }
 static inline tp_value tp_value_bool(bool b) { return tp_value_scalar(tp_truth(b)); }
-static inline tp_value tp_value_ints(tp_ints i) { tp_value v = {TP_K_INTS, NULL, {NULL}}; v.as.ints = i; return v; }
-static inline tp_value tp_value_floats(tp_floats f) { tp_value v = {TP_K_FLOATS, NULL, {NULL}}; v.as.floats = f; return v; }
-static inline tp_value tp_value_scalars(tp_scalars s) { tp_value v = {TP_K_SCALARS, NULL, {NULL}}; v.as.scalars = s; return v; }
-static inline tp_value tp_value_string(const char *s) { tp_value v = {TP_K_STRING, NULL, {NULL}}; v.as.string = s; return v; }
-static inline tp_value tp_value_dtype(tp_dtype d) { tp_value v = {TP_K_DTYPE, NULL, {NULL}}; v.as.dtype = d; return v; }
-static inline tp_value tp_value_device(tp_device d) { tp_value v = {TP_K_DEVICE, NULL, {NULL}}; v.as.device = d; return v; }
-static inline tp_value tp_value_generator(tp_generator *g) { tp_value v = {TP_K_GENERATOR, NULL, {NULL}}; v.as.generator = g; return v; }
+static inline tp_value tp_value_ints(tp_ints i) {
+    tp_value v = {TP_K_INTS, NULL, {NULL}};
+    v.as.ints = i;
+    return v;
+}
+static inline tp_value tp_value_floats(tp_floats f) {
+    tp_value v = {TP_K_FLOATS, NULL, {NULL}};
+    v.as.floats = f;
+    return v;
+}
+static inline tp_value tp_value_scalars(tp_scalars s) {
+    tp_value v = {TP_K_SCALARS, NULL, {NULL}};
+    v.as.scalars = s;
+    return v;
+}
+static inline tp_value tp_value_string(const char *s) {
+    tp_value v = {TP_K_STRING, NULL, {NULL}};
+    v.as.string = s;
+    return v;
+}
+static inline tp_value tp_value_dtype(tp_dtype d) {
+    tp_value v = {TP_K_DTYPE, NULL, {NULL}};
+    v.as.dtype = d;
+    return v;
+}
+static inline tp_value tp_value_device(tp_device d) {
+    tp_value v = {TP_K_DEVICE, NULL, {NULL}};
+    v.as.device = d;
+    return v;
+}
+static inline tp_value tp_value_generator(tp_generator *g) {
+    tp_value v = {TP_K_GENERATOR, NULL, {NULL}};
+    v.as.generator = g;
+    return v;
+}
 static inline tp_value tp_value_self(tp_value v) { return v; }
-static inline tp_value tp_named(const char *name, tp_value v) { v.name = name; return v; }
+static inline tp_value tp_named(const char *name, tp_value v) {
+    v.name = name;
+    return v;
+}
 
-static inline tp_value tp_value_none(void) { tp_value v = {TP_K_NONE, NULL, {NULL}}; return v; } /* not given */
+static inline tp_value tp_value_none(void) {
+    tp_value v = {TP_K_NONE, NULL, {NULL}};
+    return v;
+} /* not given */
 
 TP_END
 
@@ -112,7 +164,8 @@ struct tp_boxed_ : tp_value {
     tp_boxed_(tp_device d) : tp_value(tp_value_device(d)) {}
     tp_boxed_(tp_dtype d) : tp_value(tp_value_dtype(d)) {}
     tp_boxed_(tp_generator *g) : tp_value(tp_value_generator(g)) {}
-    template <class T, class = decltype(TP_SCALAR(std::declval<T>()))> tp_boxed_(T v) : tp_value(tp_value_scalar(TP_SCALAR(v))) {}
+    template <class T, class = decltype(TP_SCALAR(std::declval<T>()))>
+    tp_boxed_(T v) : tp_value(tp_value_scalar(TP_SCALAR(v))) {}
 };
 static inline tp_value TP_VALUE(tp_boxed_ v) { return v; }
 static_assert(sizeof(tp_boxed_) == sizeof(tp_value), "a list of boxed values is an array of values");
@@ -133,22 +186,22 @@ static inline tp_value tp_value_long_cplx_(long double _Complex v) { return tp_v
         const char * : tp_value_string, tp_device : tp_value_device, tp_generator * : tp_value_generator, tp_value : tp_value_self, \
         TP_NUMBER_CASES_(tp_value_bool, tp_value_int, tp_value_uint_, tp_value_double, tp_value_long_, tp_value_cplx_, tp_value_long_cplx_))(x)
 /* function(first, n, values) with the values made in order. */
-#define TP_CALL_BOXED_(function, first, ...) \
-    __extension__({ \
+#define TP_CALL_BOXED_(function, first, ...)                  \
+    __extension__({                                           \
         const tp_value tp_values_[] = {TP_BOX_(__VA_ARGS__)}; \
-        function(first, TP_COUNT_(__VA_ARGS__), tp_values_); \
+        function(first, TP_COUNT_(__VA_ARGS__), tp_values_);  \
     })
-#define tp_call(name, ...) TP_CALL_BOXED_(tp_call_one, name, __VA_ARGS__)
-#define TP_COUNT_(...) TP_COUNT__(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define tp_call(name, ...)                         TP_CALL_BOXED_(tp_call_one, name, __VA_ARGS__)
+#define TP_COUNT_(...)                             TP_COUNT__(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define TP_COUNT__(a, b, c, d, e, f, g, h, n, ...) n
-#define TP_BOX_(...) TP_JOIN_(TP_BOX, TP_COUNT_(__VA_ARGS__))(__VA_ARGS__)
-#define TP_BOX1(a) TP_VALUE(a)
-#define TP_BOX2(a, ...) TP_VALUE(a), TP_BOX1(__VA_ARGS__)
-#define TP_BOX3(a, ...) TP_VALUE(a), TP_BOX2(__VA_ARGS__)
-#define TP_BOX4(a, ...) TP_VALUE(a), TP_BOX3(__VA_ARGS__)
-#define TP_BOX5(a, ...) TP_VALUE(a), TP_BOX4(__VA_ARGS__)
-#define TP_BOX6(a, ...) TP_VALUE(a), TP_BOX5(__VA_ARGS__)
-#define TP_BOX7(a, ...) TP_VALUE(a), TP_BOX6(__VA_ARGS__)
-#define TP_BOX8(a, ...) TP_VALUE(a), TP_BOX7(__VA_ARGS__)
+#define TP_BOX_(...)                               TP_JOIN_(TP_BOX, TP_COUNT_(__VA_ARGS__))(__VA_ARGS__)
+#define TP_BOX1(a)                                 TP_VALUE(a)
+#define TP_BOX2(a, ...)                            TP_VALUE(a), TP_BOX1(__VA_ARGS__)
+#define TP_BOX3(a, ...)                            TP_VALUE(a), TP_BOX2(__VA_ARGS__)
+#define TP_BOX4(a, ...)                            TP_VALUE(a), TP_BOX3(__VA_ARGS__)
+#define TP_BOX5(a, ...)                            TP_VALUE(a), TP_BOX4(__VA_ARGS__)
+#define TP_BOX6(a, ...)                            TP_VALUE(a), TP_BOX5(__VA_ARGS__)
+#define TP_BOX7(a, ...)                            TP_VALUE(a), TP_BOX6(__VA_ARGS__)
+#define TP_BOX8(a, ...)                            TP_VALUE(a), TP_BOX7(__VA_ARGS__)
 #endif
 #endif

@@ -1,12 +1,15 @@
-/* Sharded checkpoints: a folder that all ranks write together, each its part, with one index; in the format of torch.distributed.checkpoint, whose folders
- * these functions read and which reads theirs. Another number of ranks may load it, in other parts.
+/* Sharded checkpoints: a folder that all ranks write together, each its part, with one index; in the format of
+ * torch.distributed.checkpoint, whose folders these functions read and which reads theirs. Another number of ranks may
+ * load it, in other parts.
  *
- *     tp_shard mine[] = {{"fc.weight", weight_rows, TP_INTS(4096, 512), TP_INTS(rank * 1024, 0)}, // rows of a tensor that is cut over four ranks
- *                        {"fc.bias", bias}};                                                    // every rank has all of it: one writes it
- *     tp_checkpoint_save("last", NULL, 2, mine);
+ *     tp_shard mine[] = {{"fc.weight", weight_rows, TP_INTS(4096, 512), TP_INTS(rank * 1024, 0)}, // rows of a tensor
+ * that is cut over four ranks
+ *                        {"fc.bias", bias}};                                                    // every rank has all
+ * of it: one writes it tp_checkpoint_save("last", NULL, 2, mine);
  *
- * Each value is an archive with checksums. Files are synced, the index comes last and takes the place of an older one in one step: a job that dies while it
- * saves leaves the checkpoint before it whole. What fails on one rank fails on all, and names the rank, the file and the tensor. */
+ * Each value is an archive with checksums. Files are synced, the index comes last and takes the place of an older one
+ * in one step: a job that dies while it saves leaves the checkpoint before it whole. What fails on one rank fails on
+ * all, and names the rank, the file and the tensor. */
 #ifndef TAPER_CHECKPOINT_H
 #define TAPER_CHECKPOINT_H
 #include <taper/dist.h>
@@ -20,17 +23,20 @@ typedef struct tp_shard {
     tp_ints offset;  /* where the part begins in it; none: at its beginning */
 } tp_shard;
 
-/* All ranks of the group call it (NULL: all ranks of the job, or this process by itself where it is in none), each with what it has. */
+/* All ranks of the group call it (NULL: all ranks of the job, or this process by itself where it is in none), each with
+ * what it has. */
 TP_API bool tp_checkpoint_save(const char *folder, tp_group *group, int64_t n, const tp_shard *shards);
-/* Fills the parts; dtypes may differ from those saved. Parts that other ranks hold need not be named. Nothing is changed if anything fails on any rank. A value
- * that Python saved as a number fills a tensor of one element. */
+/* Fills the parts; dtypes may differ from those saved. Parts that other ranks hold need not be named. Nothing is
+ * changed if anything fails on any rank. A value that Python saved as a number fills a tensor of one element. */
 TP_API bool tp_checkpoint_load(const char *folder, tp_group *group, int64_t n, const tp_shard *shards);
 
-/* The same in the background: parts are copied before it returns. The group must be one that nothing else uses until then; NULL: one of all ranks is made. */
+/* The same in the background: parts are copied before it returns. The group must be one that nothing else uses until
+ * then; NULL: one of all ranks is made. */
 typedef struct tp_saving tp_saving;
 TP_API tp_saving *tp_checkpoint_save_async(const char *folder, tp_group *group, int64_t n, const tp_shard *shards);
 TP_API bool tp_saving_done(const tp_saving *saving); /* well or not */
-TP_API bool tp_saving_wait(tp_saving *saving);       /* until the checkpoint is complete; lets go of it. All ranks call it. NULL: false */
+TP_API bool
+tp_saving_wait(tp_saving *saving); /* until the checkpoint is complete; lets go of it. All ranks call it. NULL: false */
 
 TP_END
 #endif

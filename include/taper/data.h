@@ -17,7 +17,8 @@
 
 TP_BEGIN
 
-/* ---- Datasets: numbered items, each with the same fields (an image and a label, say) of fixed shape and dtype ---------------------- */
+/* ---- Datasets: numbered items, each with the same fields (an image and a label, say) of fixed shape and dtype
+ * ---------------------- */
 typedef struct tp_dataset tp_dataset; /* counted; never changes, so threads may share it */
 #define TP_MAX_FIELDS 16
 
@@ -26,20 +27,25 @@ typedef struct tp_field { /* what a field is like in one item */
     tp_ints shape;
 } tp_field;
 
-/* A dataset of the caller's own. read writes item i's fields, contiguous, to the places given; it is called from several threads at once, and
- * on failure returns false, with an error if it has one. release(context), if given, is called at the end; not on failure. */
-TP_API tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *fields, bool (*read)(void *context, int64_t i, void *const *into),
+/* A dataset of the caller's own. read writes item i's fields, contiguous, to the places given; it is called from
+ * several threads at once, and on failure returns false, with an error if it has one. release(context), if given, is
+ * called at the end; not on failure. */
+TP_API tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *fields,
+                                  bool (*read)(void *context, int64_t i, void *const *into),
                                   void (*release)(void *context), void *context);
-TP_API tp_dataset *tp_dataset_of_tensors(tp_tensors tensors);   /* item i: the i-th row of each; they must have as many */
-/* The same of named tensors in a file that tp_open_file reads (.npz, .safetensors, .pt), which is mapped where it can be. */
+TP_API tp_dataset *tp_dataset_of_tensors(tp_tensors tensors); /* item i: the i-th row of each; they must have as many */
+/* The same of named tensors in a file that tp_open_file reads (.npz, .safetensors, .pt), which is mapped where it can
+ * be. */
 TP_API tp_dataset *tp_dataset_of_file(const char *path, int64_t n, const char *const *names);
 TP_API tp_dataset *tp_dataset_subset(tp_dataset *dataset, tp_ints indices);
-/* With the field as float32: (x / divisor - mean) / std, a mean and a std for all or for each channel (the item's first dimension); not given: 0
- * and 1. As torchvision's ToTensor (divisor 255) and Normalize compute it. */
-TP_API tp_dataset *tp_dataset_normalised(tp_dataset *dataset, int64_t field, double divisor, tp_floats mean, tp_floats std);
+/* With the field as float32: (x / divisor - mean) / std, a mean and a std for all or for each channel (the item's first
+ * dimension); not given: 0 and 1. As torchvision's ToTensor (divisor 255) and Normalize compute it. */
+TP_API tp_dataset *tp_dataset_normalised(tp_dataset *dataset, int64_t field, double divisor, tp_floats mean,
+                                         tp_floats std);
 /* MNIST's files, compressed or not: (1, 28, 28) in [0, 1] as float32, and the label as int64. */
 TP_API tp_dataset *tp_dataset_mnist(const char *images, const char *labels);
-/* CIFAR's binary files, one after the other: (3, 32, 32) in [0, 1] as float32, and the label among 10 or 100 classes as int64. */
+/* CIFAR's binary files, one after the other: (3, 32, 32) in [0, 1] as float32, and the label among 10 or 100 classes as
+ * int64. */
 TP_API tp_dataset *tp_dataset_cifar(int64_t n, const char *const *paths, int64_t classes);
 
 TP_API tp_dataset *tp_dataset_retain(tp_dataset *dataset);
@@ -47,45 +53,56 @@ TP_API void tp_dataset_release(tp_dataset *dataset); /* NULL is fine */
 TP_API int64_t tp_dataset_count(const tp_dataset *dataset);
 TP_API int64_t tp_dataset_fields(const tp_dataset *dataset);
 TP_API tp_field tp_dataset_field(const tp_dataset *dataset, int64_t field); /* its shape lives as long as the dataset */
-TP_API bool tp_dataset_get(const tp_dataset *dataset, int64_t i, tp_tensor **fields); /* item i's fields as tensors, the caller's */
+TP_API bool tp_dataset_get(const tp_dataset *dataset, int64_t i,
+                           tp_tensor **fields); /* item i's fields as tensors, the caller's */
 
-TP_API tp_tensor *tp_read_idx(const char *path); /* a file in MNIST's format, compressed or not, with its dtype and shape */
+TP_API tp_tensor *
+tp_read_idx(const char *path); /* a file in MNIST's format, compressed or not, with its dtype and shape */
 
-/* ---- Reading batches of given items, ahead, in the order in which they were asked for ---------------------------------------------- */
+/* ---- Reading batches of given items, ahead, in the order in which they were asked for
+ * ---------------------------------------------- */
 typedef struct tp_reader tp_reader; /* used by one thread at a time */
-TP_API tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room); /* threads 0: read when taken; room: batches that may wait */
-TP_API bool tp_reader_ask(tp_reader *reader, tp_ints indices);     /* an error when there is no room */
-TP_API bool tp_reader_take(tp_reader *reader, tp_tensor **fields); /* the oldest batch asked for, the caller's; waits; an error when there is none */
-TP_API int64_t tp_reader_waiting(const tp_reader *reader);         /* asked for and not taken */
-TP_API void tp_reader_free(tp_reader *reader);                     /* NULL is fine */
+TP_API tp_reader *tp_reader_new(tp_dataset *dataset, int threads,
+                                int64_t room); /* threads 0: read when taken; room: batches that may wait */
+TP_API bool tp_reader_ask(tp_reader *reader, tp_ints indices); /* an error when there is no room */
+TP_API bool
+tp_reader_take(tp_reader *reader,
+               tp_tensor **fields); /* the oldest batch asked for, the caller's; waits; an error when there is none */
+TP_API int64_t tp_reader_waiting(const tp_reader *reader); /* asked for and not taken */
+TP_API void tp_reader_free(tp_reader *reader);             /* NULL is fine */
 
-/* ---- Loaders ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Loaders
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 typedef struct tp_loader tp_loader;
 typedef struct tp_loader_options {
     TP_STRUCT_SIZE(tp_loader_options); /* sizeof(tp_loader_options) */
     int64_t batch TP_MEMBER(0);        /* items in a batch; 0: 1 */
-    bool shuffle TP_MEMBER(false);     /* in the order that PyTorch's loader gives with the same seed, anew in each epoch */
-    bool drop_last TP_MEMBER(false);   /* a last batch that is not full */
-    int threads TP_MEMBER(0);          /* that read ahead; 0: none */
-    int64_t ahead TP_MEMBER(0);        /* batches per thread; 0: 2 */
+    bool shuffle TP_MEMBER(false); /* in the order that PyTorch's loader gives with the same seed, anew in each epoch */
+    bool drop_last TP_MEMBER(false);         /* a last batch that is not full */
+    int threads TP_MEMBER(0);                /* that read ahead; 0: none */
+    int64_t ahead TP_MEMBER(0);              /* batches per thread; 0: 2 */
     tp_generator *generator TP_MEMBER(NULL); /* the order comes from; NULL: the default one. Must outlive the loader */
     TP_OPTIONS_GUARD_
 } tp_loader_options;
 TP_API tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options); /* options may be NULL */
 #ifndef __cplusplus
 #define TP_LOADER_DEFAULTS_ .size = (int64_t)sizeof(tp_loader_options), .generator = NULL
-#define TP_LOADER_NEW_(dataset, ...) TP_WITH_(tp_loader_options, tp_loader_new_with(dataset, &tp_o_), TP_LOADER_DEFAULTS_, __VA_ARGS__)
+#define TP_LOADER_NEW_(dataset, ...) \
+    TP_WITH_(tp_loader_options, tp_loader_new_with(dataset, &tp_o_), TP_LOADER_DEFAULTS_, __VA_ARGS__)
 #define tp_loader_new(...) TP_LOADER_NEW_(__VA_ARGS__, )
 #else
 static inline tp_loader *tp_loader_new(tp_dataset *dataset, const tp_loader_options &options = tp_loader_options()) {
     return tp_loader_new_with(dataset, &options);
 }
 #endif
-TP_API bool tp_loader_next(tp_loader *loader); /* the next batch; false at the end of an epoch (the next call begins another), and on failure */
-TP_API tp_tensor *tp_loader_field(const tp_loader *loader, int64_t field); /* of the batch: (n, ...); borrowed until the next one */
+TP_API bool tp_loader_next(tp_loader *loader); /* the next batch; false at the end of an epoch (the next call begins
+                                                  another), and on failure */
+TP_API tp_tensor *tp_loader_field(const tp_loader *loader,
+                                  int64_t field);          /* of the batch: (n, ...); borrowed until the next one */
 TP_API int64_t tp_loader_batches(const tp_loader *loader); /* in an epoch */
-/* Where it stands, also within an epoch, as a uint8 tensor. Going there makes the next batch the one that would have followed; the generator is
- * put where it was, too. */
+/* Where it stands, also within an epoch, as a uint8 tensor. Going there makes the next batch the one that would have
+ * followed; the generator is put where it was, too. */
 TP_API tp_tensor *tp_loader_get_state(const tp_loader *loader);
 TP_API bool tp_loader_set_state(tp_loader *loader, const tp_tensor *state);
 TP_API void tp_loader_free(tp_loader *loader); /* NULL is fine */

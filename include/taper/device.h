@@ -11,8 +11,8 @@ TP_API bool tp_synchronize(tp_device device);
 TP_API const char *tp_device_type_name(tp_device_type type); /* "cuda" */
 /* "cuda:0" into text, which it returns. */
 TP_API const char *tp_device_text(tp_device device, char *text, size_t room);
-/* How many calls of this process copied their arguments to the host because the operator has no kernel for its device (docs/devices.md). With
- * TAPER_HOST_DETOURS=error in the environment such a call is an error instead. */
+/* How many calls of this process copied their arguments to the host because the operator has no kernel for its device
+ * (docs/devices.md). With TAPER_HOST_DETOURS=error in the environment such a call is an error instead. */
 TP_API int64_t tp_host_detours(void);
 
 TP_END

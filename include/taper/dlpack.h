@@ -1,6 +1,6 @@
-/* The structures of DLPack v0, through which array libraries hand each other tensors without a copy (see tp_to_dlpack, tp_from_dlpack).
- * The layout is DLPack's own. A program that also uses <dlpack/dlpack.h> includes that one first, and this header steps aside; included the
- * other way round, this one stands in for it. */
+/* The structures of DLPack v0, through which array libraries hand each other tensors without a copy (see tp_to_dlpack,
+ * tp_from_dlpack). The layout is DLPack's own. A program that also uses <dlpack/dlpack.h> includes that one first, and
+ * this header steps aside; included the other way round, this one stands in for it. */
 #ifndef TAPER_DLPACK_H
 #define TAPER_DLPACK_H
 #include <stdint.h>

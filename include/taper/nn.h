@@ -7,9 +7,10 @@
  *     }
  *     tp_module_release(net);
  *
- * The layers themselves are in layers.h, which this header includes: opgen writes it from tables/layers. A function that makes a module hands
- * the caller one reference; scopes own tensors only. A module that is given to another one (as a child) belongs to it from then on, so that
- * nested constructors need no names; on failure what was given is released. */
+ * The layers themselves are in layers.h, which this header includes: opgen writes it from tables/layers. A function
+ * that makes a module hands the caller one reference; scopes own tensors only. A module that is given to another one
+ * (as a child) belongs to it from then on, so that nested constructors need no names; on failure what was given is
+ * released. */
 #ifndef TAPER_NN_H
 #define TAPER_NN_H
 #include <taper/autograd.h>
@@ -21,9 +22,10 @@ typedef struct tp_module tp_module;
 TP_API tp_module *tp_module_retain(tp_module *m);
 TP_API void tp_module_release(tp_module *m); /* NULL is fine */
 
-/* ---- Calling ----------------------------------------------------------------------------------------------------------
- * tp_forward(m, x) for one tensor as result; further inputs follow: tp_forward(loss, output, target), up to eight. What may be left out is
- * given as tp_value_none(). Results go to the innermost scope, as an operator's do. */
+/* ---- Calling
+ * ----------------------------------------------------------------------------------------------------------
+ * tp_forward(m, x) for one tensor as result; further inputs follow: tp_forward(loss, output, target), up to eight. What
+ * may be left out is given as tp_value_none(). Results go to the innermost scope, as an operator's do. */
 TP_API tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args);
 /* The same with several results: an LSTM gives its output, h_n and c_n. A result that is None has kind TP_K_NONE. */
 TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
@@ -31,54 +33,60 @@ TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args,
 #define tp_forward(m, ...) TP_CALL_BOXED_(tp_forward_one, m, __VA_ARGS__)
 #endif
 
-/* ---- One's own modules ----------------------------------------------------------------------------------------------------
- *     static tp_tensor *forward(tp_module *self, tp_tensor *x) {
- *         return tp_add(x, tp_forward(tp_module_child(self, "inner"), x));
+/* ---- One's own modules
+ * ---------------------------------------------------------------------------------------------------- static tp_tensor
+ * *forward(tp_module *self, tp_tensor *x) { return tp_add(x, tp_forward(tp_module_child(self, "inner"), x));
  *     }
  *     tp_module *block = tp_module_new("Block", forward);
  *     tp_module_add(block, "inner", tp_nn_linear(8, 8));
  * forward runs in a scope of its own: nothing to release. */
 TP_API tp_module *tp_module_new(const char *name, tp_tensor *(*forward)(tp_module *self, tp_tensor *input));
-typedef bool (*tp_forward_function)(tp_module *self, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
+typedef bool (*tp_forward_function)(tp_module *self, int64_t nargs, const tp_value *args, int64_t nresults,
+                                    tp_value *results);
 TP_API tp_module *tp_module_new_values(const char *name, tp_forward_function forward); /* any inputs, any results */
-/* Takes the child over, NULL included: then it fails with the error that left it NULL. A name that is taken is given anew. */
+/* Takes the child over, NULL included: then it fails with the error that left it NULL. A name that is taken is given
+ * anew. */
 TP_API bool tp_module_add(tp_module *m, const char *name, tp_module *child);
-/* Hold a reference of their own. A parameter requires a gradient from then on. NULL keeps the name with nothing under it. */
+/* Hold a reference of their own. A parameter requires a gradient from then on. NULL keeps the name with nothing under
+ * it. */
 TP_API bool tp_module_add_parameter(tp_module *m, const char *name, tp_tensor *parameter);
 TP_API bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *buffer, bool persistent);
 /* What the caller's forward needs besides; `release` (may be NULL) is called with it at the module's end. */
 TP_API void tp_module_set_context(tp_module *m, void *context, void (*release)(void *context));
 TP_API void *tp_module_context(const tp_module *m);
 
-/* Modules called one after the other, under the names "0", "1", ... They are made from left to right, so that a seed gives PyTorch's weights;
- * arguments of other functions C and C++ evaluate in any order. */
+/* Modules called one after the other, under the names "0", "1", ... They are made from left to right, so that a seed
+ * gives PyTorch's weights; arguments of other functions C and C++ evaluate in any order. */
 TP_API tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules); /* takes them over */
 #ifndef __cplusplus
-#define tp_nn_sequential(...) \
-    __extension__({ \
-        tp_module *const tp_modules_[] = {__VA_ARGS__}; \
+#define tp_nn_sequential(...)                                                                  \
+    __extension__({                                                                            \
+        tp_module *const tp_modules_[] = {__VA_ARGS__};                                        \
         tp_nn_sequential_of((int64_t)(sizeof tp_modules_ / sizeof *tp_modules_), tp_modules_); \
     })
 #endif
 
-/* `count` copies of a layer in a row under "layers.0", ..., and a norm (may be NULL) at the end: PyTorch's TransformerEncoder and TransformerDecoder.
- * Both modules are taken over. Inputs: (src, mask, src_key_padding_mask), and (tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
- * memory_key_padding_mask). */
+/* `count` copies of a layer in a row under "layers.0", ..., and a norm (may be NULL) at the end: PyTorch's
+ * TransformerEncoder and TransformerDecoder. Both modules are taken over. Inputs: (src, mask, src_key_padding_mask),
+ * and (tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask). */
 TP_API tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm);
 TP_API tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm);
 /* A copy with parameters, buffers and children of its own. A context of the caller's is not copied. */
 TP_API tp_module *tp_module_clone(const tp_module *m);
 
-/* ---- Looking --------------------------------------------------------------------------------------------------------------
- * Paths are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not there. */
+/* ---- Looking
+ * -------------------------------------------------------------------------------------------------------------- Paths
+ * are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not there.
+ */
 TP_API const char *tp_module_name(const tp_module *m); /* "Linear" */
 TP_API tp_module *tp_module_child(tp_module *m, const char *path);
 TP_API int64_t tp_module_child_count(const tp_module *m);
 TP_API tp_module *tp_module_child_at(const tp_module *m, int64_t i, const char **name); /* name may be NULL */
-TP_API tp_tensor *tp_module_tensor(tp_module *m, const char *path); /* a parameter or buffer */
+TP_API tp_tensor *tp_module_tensor(tp_module *m, const char *path);                     /* a parameter or buffer */
 TP_API tp_value tp_module_attribute(tp_module *m, const char *name); /* a layer's option, as PyTorch names it */
 
-/* Named tensors in PyTorch's order. The arrays belong to the caller (tp_state_free); names and tensors live as long as they do. */
+/* Named tensors in PyTorch's order. The arrays belong to the caller (tp_state_free); names and tensors live as long as
+ * they do. */
 typedef struct tp_state {
     const char **names;
     tp_tensor **tensors;
@@ -86,26 +94,30 @@ typedef struct tp_state {
 } tp_state;
 TP_API tp_state tp_module_parameters(tp_module *m); /* each tensor once, under its first name */
 TP_API tp_state tp_module_buffers(tp_module *m);
-TP_API tp_state tp_module_state(tp_module *m);      /* state_dict: parameters and persistent buffers, shared ones under every name */
+TP_API tp_state
+tp_module_state(tp_module *m); /* state_dict: parameters and persistent buffers, shared ones under every name */
 TP_API void tp_state_free(tp_state named);
 
-/* Copies tensors into the parameters and buffers of the same names. Names that are missing or not known, and shapes that differ, are an error
- * that lists them all, and nothing is changed; with strict false, names may be missing or unknown. */
+/* Copies tensors into the parameters and buffers of the same names. Names that are missing or not known, and shapes
+ * that differ, are an error that lists them all, and nothing is changed; with strict false, names may be missing or
+ * unknown. */
 TP_API bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors, bool strict);
 
 /* The text that PyTorch prints, like snprintf: the length it needs; -1 and an error on failure. */
 TP_API int64_t tp_module_format(tp_module *m, char *out, size_t room);
 TP_API bool tp_module_print(tp_module *m); /* to stdout, with a newline */
 
-/* ---- The whole tree ---------------------------------------------------------------------------------------------------------- */
+/* ---- The whole tree
+ * ---------------------------------------------------------------------------------------------------------- */
 TP_API void tp_module_train(tp_module *m, bool on); /* false: evaluation */
 TP_API bool tp_module_is_training(const tp_module *m);
 TP_API bool tp_module_zero_grad(tp_module *m);
 TP_API bool tp_module_requires_grad(tp_module *m, bool on);
 TP_API bool tp_module_to(tp_module *m, tp_dtype dtype); /* floating parameters and buffers, in place */
-TP_API bool tp_module_reset(tp_module *m);          /* draws a layer's parameters anew, and those of its children */
+TP_API bool tp_module_reset(tp_module *m);              /* draws a layer's parameters anew, and those of its children */
 
-/* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape ------------------------------------------ */
+/* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape
+ * ------------------------------------------ */
 TP_API bool tp_init_constant(tp_tensor *t, double value);
 TP_API bool tp_init_zeros(tp_tensor *t);
 TP_API bool tp_init_ones(tp_tensor *t);

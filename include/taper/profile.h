@@ -1,4 +1,5 @@
-/* Profiles: which operators a thread ran, when, for how long, on what shapes and with how much memory, and which backward nodes. */
+/* Profiles: which operators a thread ran, when, for how long, on what shapes and with how much memory, and which
+ * backward nodes. */
 #ifndef TAPER_PROFILE_H
 #define TAPER_PROFILE_H
 #include <taper/tensor.h>
@@ -16,22 +17,25 @@ typedef struct tp_event {
     int64_t kind;       /* tp_event_kind */
     int64_t parent;     /* number of the event it ran in, -1 if in none */
     int64_t start, end; /* nanoseconds of the monotonic clock; end 0: it has not ended */
-    int64_t sequence;   /* a backward node's number; the number of the next node when an operator was called, -1 without a tape */
-    int64_t bytes;      /* of tensors' memory, taken less given back while it ran */
-    int64_t ninputs;    /* one per argument, if shapes were asked for */
-    void *note;         /* what the options' `note` gave */
+    int64_t sequence; /* a backward node's number; the number of the next node when an operator was called, -1 without a
+                         tape */
+    int64_t bytes;    /* of tensors' memory, taken less given back while it ran */
+    int64_t ninputs;  /* one per argument, if shapes were asked for */
+    void *note;       /* what the options' `note` gave */
 } tp_event;
 
 typedef struct tp_event_input {
-    int64_t dtype;      /* tp_dtype; TP_NO_DTYPE: not a tensor */
-    tp_ints shape;      /* of a tensor; the numbers themselves if the argument is whole numbers */
-    int64_t count;      /* of a list: how many of the inputs that follow are its entries; -1: not a list; -2: whole numbers */
+    int64_t dtype; /* tp_dtype; TP_NO_DTYPE: not a tensor */
+    tp_ints shape; /* of a tensor; the numbers themselves if the argument is whole numbers */
+    int64_t
+        count; /* of a list: how many of the inputs that follow are its entries; -1: not a list; -2: whole numbers */
 } tp_event_input;
 
 typedef struct tp_profile_options {
-    int64_t size;       /* sizeof(tp_profile_options) */
-    bool shapes;        /* keep the inputs' shapes and dtypes */
-    void *(*note)(void *context); /* NULL, or called when an event begins that is not inside an operator or a backward */
+    int64_t size; /* sizeof(tp_profile_options) */
+    bool shapes;  /* keep the inputs' shapes and dtypes */
+    void *(*note)(
+        void *context); /* NULL, or called when an event begins that is not inside an operator or a backward */
     void (*drop_note)(void *note);
     void *context;
 } tp_profile_options;
@@ -39,12 +43,13 @@ typedef struct tp_profile_options {
 /* A profile of this thread, from now until tp_profile_stop; a thread has one at a time. NULL on failure. */
 typedef struct tp_profile tp_profile;
 TP_API tp_profile *tp_profile_start(const tp_profile_options *options); /* NULL: the defaults */
-TP_API bool tp_profile_stop(tp_profile *profile);  /* on the thread that started it; what is still open ends now */
-TP_API void tp_profile_free(tp_profile *profile);  /* stops it first if it runs on this thread; NULL is fine */
-TP_API int64_t tp_profile_count(const tp_profile *profile); /* events, in the order they began */
+TP_API bool tp_profile_stop(tp_profile *profile); /* on the thread that started it; what is still open ends now */
+TP_API void tp_profile_free(tp_profile *profile); /* stops it first if it runs on this thread; NULL is fine */
+TP_API int64_t tp_profile_count(const tp_profile *profile);                    /* events, in the order they began */
 TP_API const tp_event *tp_profile_event(const tp_profile *profile, int64_t i); /* NULL and an error if there is none */
-TP_API bool tp_profile_input(const tp_profile *profile, int64_t event, int64_t i, tp_event_input *input); /* entries of lists count too */
-TP_API int64_t tp_profile_lost(const tp_profile *profile); /* events for which there was no memory */
+TP_API bool tp_profile_input(const tp_profile *profile, int64_t event, int64_t i,
+                             tp_event_input *input);         /* entries of lists count too */
+TP_API int64_t tp_profile_lost(const tp_profile *profile);   /* events for which there was no memory */
 TP_API int64_t tp_profile_thread(const tp_profile *profile); /* the system's number of the thread */
 
 /* A named range of the program; without a profile on this thread nothing happens. Returns what tp_range_end takes. */

@@ -14,18 +14,26 @@ TP_BEGIN
 
 typedef struct tp_schedule tp_schedule;
 
-/* Options of all schedules; each takes those that its comment below names, and others are an error. NaN (NULL): the default. */
+/* Options of all schedules; each takes those that its comment below names, and others are an error. NaN (NULL): the
+ * default. */
 typedef struct tp_schedule_options {
     TP_STRUCT_SIZE(tp_schedule_options);
-    double last_epoch TP_MEMBER(TP_NO_FLOAT); /* -1: a new training; otherwise goes on after that epoch with the rates that the groups have */
-    double step_size TP_MEMBER(TP_NO_FLOAT), gamma TP_MEMBER(TP_NO_FLOAT), factor TP_MEMBER(TP_NO_FLOAT), total_iters TP_MEMBER(TP_NO_FLOAT);
+    double last_epoch TP_MEMBER(
+        TP_NO_FLOAT); /* -1: a new training; otherwise goes on after that epoch with the rates that the groups have */
+    double step_size TP_MEMBER(TP_NO_FLOAT), gamma TP_MEMBER(TP_NO_FLOAT), factor TP_MEMBER(TP_NO_FLOAT),
+        total_iters TP_MEMBER(TP_NO_FLOAT);
     double start_factor TP_MEMBER(TP_NO_FLOAT), end_factor TP_MEMBER(TP_NO_FLOAT), power TP_MEMBER(TP_NO_FLOAT);
-    double T_max TP_MEMBER(TP_NO_FLOAT), eta_min TP_MEMBER(TP_NO_FLOAT), T_0 TP_MEMBER(TP_NO_FLOAT), T_mult TP_MEMBER(TP_NO_FLOAT);
-    double base_lr TP_MEMBER(TP_NO_FLOAT), max_lr TP_MEMBER(TP_NO_FLOAT), step_size_up TP_MEMBER(TP_NO_FLOAT), step_size_down TP_MEMBER(TP_NO_FLOAT);
-    double cycle_momentum TP_MEMBER(TP_NO_FLOAT), base_momentum TP_MEMBER(TP_NO_FLOAT), max_momentum TP_MEMBER(TP_NO_FLOAT);
-    double total_steps TP_MEMBER(TP_NO_FLOAT), pct_start TP_MEMBER(TP_NO_FLOAT), div_factor TP_MEMBER(TP_NO_FLOAT), final_div_factor TP_MEMBER(TP_NO_FLOAT);
+    double T_max TP_MEMBER(TP_NO_FLOAT), eta_min TP_MEMBER(TP_NO_FLOAT), T_0 TP_MEMBER(TP_NO_FLOAT),
+        T_mult TP_MEMBER(TP_NO_FLOAT);
+    double base_lr TP_MEMBER(TP_NO_FLOAT), max_lr TP_MEMBER(TP_NO_FLOAT), step_size_up TP_MEMBER(TP_NO_FLOAT),
+        step_size_down TP_MEMBER(TP_NO_FLOAT);
+    double cycle_momentum TP_MEMBER(TP_NO_FLOAT), base_momentum TP_MEMBER(TP_NO_FLOAT),
+        max_momentum TP_MEMBER(TP_NO_FLOAT);
+    double total_steps TP_MEMBER(TP_NO_FLOAT), pct_start TP_MEMBER(TP_NO_FLOAT), div_factor TP_MEMBER(TP_NO_FLOAT),
+        final_div_factor TP_MEMBER(TP_NO_FLOAT);
     double three_phase TP_MEMBER(TP_NO_FLOAT);
-    double patience TP_MEMBER(TP_NO_FLOAT), threshold TP_MEMBER(TP_NO_FLOAT), cooldown TP_MEMBER(TP_NO_FLOAT), min_lr TP_MEMBER(TP_NO_FLOAT), eps TP_MEMBER(TP_NO_FLOAT);
+    double patience TP_MEMBER(TP_NO_FLOAT), threshold TP_MEMBER(TP_NO_FLOAT), cooldown TP_MEMBER(TP_NO_FLOAT),
+        min_lr TP_MEMBER(TP_NO_FLOAT), eps TP_MEMBER(TP_NO_FLOAT);
     const char *mode TP_MEMBER(NULL), *anneal_strategy TP_MEMBER(NULL), *threshold_mode TP_MEMBER(NULL);
     tp_ints milestones TP_MEMBER(TP_NO_INTS_INIT);
     double (*lr_lambda)(int64_t epoch, void *context) TP_MEMBER(NULL);
@@ -36,8 +44,10 @@ TP_API tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *optimiser, c
 
 #ifdef __cplusplus
 TP_END
-#define TP_SCHEDULE_DEFINE_(function, kind) \
-    static inline tp_schedule *function(tp_optimiser *o, const tp_schedule_options &options = tp_schedule_options()) { return tp_schedule_new(kind, o, &options); }
+#define TP_SCHEDULE_DEFINE_(function, kind)                                                                            \
+    static inline tp_schedule *function(tp_optimiser *o, const tp_schedule_options &options = tp_schedule_options()) { \
+        return tp_schedule_new(kind, o, &options);                                                                     \
+    }
 TP_SCHEDULE_DEFINE_(tp_lambda_lr, "LambdaLR")
 TP_SCHEDULE_DEFINE_(tp_multiplicative_lr, "MultiplicativeLR")
 TP_SCHEDULE_DEFINE_(tp_step_lr, "StepLR")
@@ -53,45 +63,56 @@ TP_SCHEDULE_DEFINE_(tp_one_cycle_lr, "OneCycleLR")
 TP_SCHEDULE_DEFINE_(tp_reduce_lr_on_plateau, "ReduceLROnPlateau")
 TP_BEGIN
 #else
-#define TP_SCHEDULE_DEFAULTS_ \
-    .size = (int64_t)sizeof(tp_schedule_options), .last_epoch = TP_NO_FLOAT, .step_size = TP_NO_FLOAT, .gamma = TP_NO_FLOAT, .factor = TP_NO_FLOAT, \
-    .total_iters = TP_NO_FLOAT, .start_factor = TP_NO_FLOAT, .end_factor = TP_NO_FLOAT, .power = TP_NO_FLOAT, .T_max = TP_NO_FLOAT, .eta_min = TP_NO_FLOAT, \
-    .T_0 = TP_NO_FLOAT, .T_mult = TP_NO_FLOAT, .base_lr = TP_NO_FLOAT, .max_lr = TP_NO_FLOAT, .step_size_up = TP_NO_FLOAT, .step_size_down = TP_NO_FLOAT, \
-    .cycle_momentum = TP_NO_FLOAT, .base_momentum = TP_NO_FLOAT, .max_momentum = TP_NO_FLOAT, .total_steps = TP_NO_FLOAT, .pct_start = TP_NO_FLOAT, \
-    .div_factor = TP_NO_FLOAT, .final_div_factor = TP_NO_FLOAT, .three_phase = TP_NO_FLOAT, .patience = TP_NO_FLOAT, .threshold = TP_NO_FLOAT, \
+#define TP_SCHEDULE_DEFAULTS_                                                                                          \
+    .size = (int64_t)sizeof(tp_schedule_options), .last_epoch = TP_NO_FLOAT, .step_size = TP_NO_FLOAT,                 \
+    .gamma = TP_NO_FLOAT, .factor = TP_NO_FLOAT, .total_iters = TP_NO_FLOAT, .start_factor = TP_NO_FLOAT,              \
+    .end_factor = TP_NO_FLOAT, .power = TP_NO_FLOAT, .T_max = TP_NO_FLOAT, .eta_min = TP_NO_FLOAT, .T_0 = TP_NO_FLOAT, \
+    .T_mult = TP_NO_FLOAT, .base_lr = TP_NO_FLOAT, .max_lr = TP_NO_FLOAT, .step_size_up = TP_NO_FLOAT,                 \
+    .step_size_down = TP_NO_FLOAT, .cycle_momentum = TP_NO_FLOAT, .base_momentum = TP_NO_FLOAT,                        \
+    .max_momentum = TP_NO_FLOAT, .total_steps = TP_NO_FLOAT, .pct_start = TP_NO_FLOAT, .div_factor = TP_NO_FLOAT,      \
+    .final_div_factor = TP_NO_FLOAT, .three_phase = TP_NO_FLOAT, .patience = TP_NO_FLOAT, .threshold = TP_NO_FLOAT,    \
     .cooldown = TP_NO_FLOAT, .min_lr = TP_NO_FLOAT, .eps = TP_NO_FLOAT, .context = NULL
-#define TP_SCHEDULE_(kind, optimiser, ...) TP_WITH_(tp_schedule_options, tp_schedule_new(kind, optimiser, &tp_o_), TP_SCHEDULE_DEFAULTS_, __VA_ARGS__)
-#define tp_lambda_lr(...) TP_SCHEDULE_("LambdaLR", __VA_ARGS__, )                 /* lr_lambda, context */
+#define TP_SCHEDULE_(kind, optimiser, ...) \
+    TP_WITH_(tp_schedule_options, tp_schedule_new(kind, optimiser, &tp_o_), TP_SCHEDULE_DEFAULTS_, __VA_ARGS__)
+#define tp_lambda_lr(...)         TP_SCHEDULE_("LambdaLR", __VA_ARGS__, )         /* lr_lambda, context */
 #define tp_multiplicative_lr(...) TP_SCHEDULE_("MultiplicativeLR", __VA_ARGS__, ) /* lr_lambda, context */
-#define tp_step_lr(...) TP_SCHEDULE_("StepLR", __VA_ARGS__, )                     /* step_size; gamma = 0.1 */
-#define tp_multi_step_lr(...) TP_SCHEDULE_("MultiStepLR", __VA_ARGS__, )          /* milestones; gamma = 0.1 */
-#define tp_constant_lr(...) TP_SCHEDULE_("ConstantLR", __VA_ARGS__, )             /* factor = 1/3, total_iters = 5 */
-#define tp_linear_lr(...) TP_SCHEDULE_("LinearLR", __VA_ARGS__, )                 /* start_factor = 1/3, end_factor = 1, total_iters = 5 */
-#define tp_exponential_lr(...) TP_SCHEDULE_("ExponentialLR", __VA_ARGS__, )       /* gamma */
-#define tp_polynomial_lr(...) TP_SCHEDULE_("PolynomialLR", __VA_ARGS__, )         /* total_iters = 5, power = 1 */
+#define tp_step_lr(...)           TP_SCHEDULE_("StepLR", __VA_ARGS__, )           /* step_size; gamma = 0.1 */
+#define tp_multi_step_lr(...)     TP_SCHEDULE_("MultiStepLR", __VA_ARGS__, )      /* milestones; gamma = 0.1 */
+#define tp_constant_lr(...)       TP_SCHEDULE_("ConstantLR", __VA_ARGS__, )       /* factor = 1/3, total_iters = 5 */
+#define tp_linear_lr(...) \
+    TP_SCHEDULE_("LinearLR", __VA_ARGS__, ) /* start_factor = 1/3, end_factor = 1, total_iters = 5 */
+#define tp_exponential_lr(...)      TP_SCHEDULE_("ExponentialLR", __VA_ARGS__, )     /* gamma */
+#define tp_polynomial_lr(...)       TP_SCHEDULE_("PolynomialLR", __VA_ARGS__, )      /* total_iters = 5, power = 1 */
 #define tp_cosine_annealing_lr(...) TP_SCHEDULE_("CosineAnnealingLR", __VA_ARGS__, ) /* T_max; eta_min = 0 */
-#define tp_cosine_annealing_warm_restarts(...) TP_SCHEDULE_("CosineAnnealingWarmRestarts", __VA_ARGS__, ) /* T_0; T_mult = 1, eta_min = 0 */
-/* base_lr, max_lr; step_size_up = 2000, step_size_down as up, mode = "triangular" ("triangular2", "exp_range"), gamma = 1, cycle_momentum = 1,
- * base_momentum = 0.8, max_momentum = 0.9 */
-#define tp_cyclic_lr(...) TP_SCHEDULE_("CyclicLR", __VA_ARGS__, )
-/* max_lr, total_steps; pct_start = 0.3, anneal_strategy = "cos" ("linear"), cycle_momentum = 1, base_momentum = 0.85, max_momentum = 0.95, div_factor = 25,
- * final_div_factor = 1e4, three_phase = 0 */
-#define tp_one_cycle_lr(...) TP_SCHEDULE_("OneCycleLR", __VA_ARGS__, )
-/* mode = "min" ("max"), factor = 0.1, patience = 10, threshold = 1e-4, threshold_mode = "rel" ("abs"), cooldown = 0, min_lr = 0, eps = 1e-8 */
+#define tp_cosine_annealing_warm_restarts(...) \
+    TP_SCHEDULE_("CosineAnnealingWarmRestarts", __VA_ARGS__, ) /* T_0; T_mult = 1, eta_min = 0 */
+/* base_lr, max_lr; step_size_up = 2000, step_size_down as up, mode = "triangular" ("triangular2", "exp_range"), gamma =
+ * 1, cycle_momentum = 1, base_momentum = 0.8, max_momentum = 0.9 */
+#define tp_cyclic_lr(...)            TP_SCHEDULE_("CyclicLR", __VA_ARGS__, )
+/* max_lr, total_steps; pct_start = 0.3, anneal_strategy = "cos" ("linear"), cycle_momentum = 1, base_momentum = 0.85,
+ * max_momentum = 0.95, div_factor = 25, final_div_factor = 1e4, three_phase = 0 */
+#define tp_one_cycle_lr(...)         TP_SCHEDULE_("OneCycleLR", __VA_ARGS__, )
+/* mode = "min" ("max"), factor = 0.1, patience = 10, threshold = 1e-4, threshold_mode = "rel" ("abs"), cooldown = 0,
+ * min_lr = 0, eps = 1e-8 */
 #define tp_reduce_lr_on_plateau(...) TP_SCHEDULE_("ReduceLROnPlateau", __VA_ARGS__, )
 #endif
 
-/* One after the other, from one milestone to the next (one fewer than schedules); all of them in each step. They take the schedules over. */
-TP_API tp_schedule *tp_sequential_lr(tp_optimiser *optimiser, int64_t n, tp_schedule *const *schedules, tp_ints milestones);
+/* One after the other, from one milestone to the next (one fewer than schedules); all of them in each step. They take
+ * the schedules over. */
+TP_API tp_schedule *tp_sequential_lr(tp_optimiser *optimiser, int64_t n, tp_schedule *const *schedules,
+                                     tp_ints milestones);
 TP_API tp_schedule *tp_chained_scheduler(int64_t n, tp_schedule *const *schedules);
 TP_API void tp_schedule_free(tp_schedule *schedule); /* NULL is fine */
 
-TP_API bool tp_schedule_step(tp_schedule *schedule);                    /* the next epoch's rates */
-TP_API bool tp_schedule_step_to(tp_schedule *schedule, double epoch);   /* a given epoch's, by the closed form where there is one */
-TP_API bool tp_schedule_report(tp_schedule *schedule, double figure);   /* ReduceLROnPlateau: the epoch's figure */
-TP_API double tp_schedule_last_lr(const tp_schedule *schedule, int64_t group); /* what it set last; NaN and an error if there is no such group */
+TP_API bool tp_schedule_step(tp_schedule *schedule); /* the next epoch's rates */
+TP_API bool tp_schedule_step_to(tp_schedule *schedule,
+                                double epoch); /* a given epoch's, by the closed form where there is one */
+TP_API bool tp_schedule_report(tp_schedule *schedule, double figure); /* ReduceLROnPlateau: the epoch's figure */
+TP_API double tp_schedule_last_lr(const tp_schedule *schedule,
+                                  int64_t group); /* what it set last; NaN and an error if there is no such group */
 
-/* What a checkpoint keeps: the numbers that move, to be read or written. Those of combined schedules are their parts' own. */
+/* What a checkpoint keeps: the numbers that move, to be read or written. Those of combined schedules are their parts'
+ * own. */
 TP_API double *tp_schedule_state(tp_schedule *schedule, int64_t *n);
 
 TP_END

@@ -1,4 +1,5 @@
-/* Taper: tensors, tape-based automatic differentiation and neural networks in C. This header includes all the others. */
+/* Taper: tensors, tape-based automatic differentiation and neural networks in C. This header includes all the others.
+ */
 #ifndef TAPER_H
 #define TAPER_H
 #include <taper/amp.h>

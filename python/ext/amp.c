@@ -1,17 +1,24 @@
-/* Automatic mixed precision for Python: the thread's regions by device type, and the one pass that unscales gradients. */
+/* Automatic mixed precision for Python: the thread's regions by device type, and the one pass that unscales gradients.
+ */
 #include "tpy.h"
 #include <string.h>
 
-/* Device types of PyTorch's for which Taper has no tensors: scripts may set regions for them, which then change nothing. */
-static struct { const char *name; bool enabled; tp_dtype dtype; } others[] = {
-    {"mps", false, TP_FLOAT16}, {"xla", false, TP_BFLOAT16}, {"ipu", false, TP_FLOAT16}, {"hpu", false, TP_BFLOAT16}, {"mtia", false, TP_FLOAT16},
-    {"maia", false, TP_BFLOAT16}, {"privateuseone", false, TP_FLOAT16}};
+/* Device types of PyTorch's for which Taper has no tensors: scripts may set regions for them, which then change
+ * nothing. */
+static struct {
+    const char *name;
+    bool enabled;
+    tp_dtype dtype;
+} others[] = {{"mps", false, TP_FLOAT16},          {"xla", false, TP_BFLOAT16}, {"ipu", false, TP_FLOAT16},
+              {"hpu", false, TP_BFLOAT16},         {"mtia", false, TP_FLOAT16}, {"maia", false, TP_BFLOAT16},
+              {"privateuseone", false, TP_FLOAT16}};
 enum { OTHERS = sizeof others / sizeof *others, FIRST_OTHER = 100 };
 
 /* A device type's number: the library's, or FIRST_OTHER and its place above. -1: an exception is set. */
 static int device_number(PyObject *o) {
     const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8(o) : NULL;
-    if (!name) return PyErr_Format(PyExc_TypeError, "expected a device type as str, but got %s", Py_TYPE(o)->tp_name), -1;
+    if (!name)
+        return PyErr_Format(PyExc_TypeError, "expected a device type as str, but got %s", Py_TYPE(o)->tp_name), -1;
     for (int i = 0; i < OTHERS; i++)
         if (!strcmp(name, others[i].name)) return FIRST_OTHER + i;
     tp_device device;
@@ -20,15 +27,23 @@ static int device_number(PyObject *o) {
     return -1;
 }
 
-static bool is_enabled(int device) { return device >= FIRST_OTHER ? others[device - FIRST_OTHER].enabled : tp_autocast_enabled((tp_device_type)device); }
-static tp_dtype dtype_of(int device) { return device >= FIRST_OTHER ? others[device - FIRST_OTHER].dtype : tp_autocast_dtype((tp_device_type)device); }
+static bool is_enabled(int device) {
+    return device >= FIRST_OTHER ? others[device - FIRST_OTHER].enabled : tp_autocast_enabled((tp_device_type)device);
+}
+static tp_dtype dtype_of(int device) {
+    return device >= FIRST_OTHER ? others[device - FIRST_OTHER].dtype : tp_autocast_dtype((tp_device_type)device);
+}
 static void set_enabled(int device, bool on) {
-    if (device >= FIRST_OTHER) others[device - FIRST_OTHER].enabled = on;
-    else tp_set_autocast_enabled((tp_device_type)device, on);
+    if (device >= FIRST_OTHER)
+        others[device - FIRST_OTHER].enabled = on;
+    else
+        tp_set_autocast_enabled((tp_device_type)device, on);
 }
 static void set_dtype(int device, tp_dtype dtype) {
-    if (device >= FIRST_OTHER) others[device - FIRST_OTHER].dtype = dtype;
-    else tp_set_autocast_dtype((tp_device_type)device, dtype);
+    if (device >= FIRST_OTHER)
+        others[device - FIRST_OTHER].dtype = dtype;
+    else
+        tp_set_autocast_dtype((tp_device_type)device, dtype);
 }
 
 /* Without a device type the question is about CUDA, as it was before there were others. */
@@ -63,7 +78,9 @@ static PyObject *set_autocast_dtype(PyObject *module, PyObject *args) {
     if (!PyArg_UnpackTuple(args, "set_autocast_dtype", 2, 2, &o, &d)) return NULL;
     int device = device_number(o);
     if (device < 0) return NULL;
-    if (tpy_fit_dtype(d, &dtype) <= 0) return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): expected a torch.dtype, but got %s", Py_TYPE(d)->tp_name);
+    if (tpy_fit_dtype(d, &dtype) <= 0)
+        return PyErr_Format(PyExc_TypeError, "set_autocast_dtype(): expected a torch.dtype, but got %s",
+                            Py_TYPE(d)->tp_name);
     set_dtype(device, dtype);
     Py_RETURN_NONE;
 }
@@ -106,8 +123,10 @@ static PyObject *unscale(PyObject *module, PyObject *args) {
     for (Py_ssize_t i = 0; fine && i < n; i++) {
         PyObject *o = PySequence_Fast_GET_ITEM(grads, i);
         fine = tpy_is_tensor(o);
-        if (fine) v[i] = tpy_unwrap(o);
-        else PyErr_Format(PyExc_TypeError, "_unscale_gradients(): expected tensors, but got %s", Py_TYPE(o)->tp_name);
+        if (fine)
+            v[i] = tpy_unwrap(o);
+        else
+            PyErr_Format(PyExc_TypeError, "_unscale_gradients(): expected tensors, but got %s", Py_TYPE(o)->tp_name);
     }
     if (!v) PyErr_NoMemory();
     if (fine) TPY_HEAVY(TPY_HEAVY_ELEMENTS, fine = tp_unscale_gradients((tp_tensors){v, n}, scale, &found));
@@ -118,15 +137,21 @@ static PyObject *unscale(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"is_autocast_enabled", (PyCFunction)(void (*)(void))is_autocast_enabled, METH_VARARGS | METH_KEYWORDS, "Is automatic mixed precision on for a device type?"},
-    {"set_autocast_enabled", set_autocast_enabled, METH_VARARGS, "Turns automatic mixed precision on or off for a device type."},
-    {"get_autocast_dtype", (PyCFunction)(void (*)(void))get_autocast_dtype, METH_VARARGS | METH_KEYWORDS, "The lower precision of a device type's regions."},
+    {"is_autocast_enabled", (PyCFunction)(void (*)(void))is_autocast_enabled, METH_VARARGS | METH_KEYWORDS,
+     "Is automatic mixed precision on for a device type?"},
+    {"set_autocast_enabled", set_autocast_enabled, METH_VARARGS,
+     "Turns automatic mixed precision on or off for a device type."},
+    {"get_autocast_dtype", (PyCFunction)(void (*)(void))get_autocast_dtype, METH_VARARGS | METH_KEYWORDS,
+     "The lower precision of a device type's regions."},
     {"set_autocast_dtype", set_autocast_dtype, METH_VARARGS, "Sets the lower precision of a device type's regions."},
-    {"is_autocast_cache_enabled", is_autocast_cache_enabled, METH_NOARGS, "Are casts of parameters kept within a region?"},
-    {"set_autocast_cache_enabled", set_autocast_cache_enabled, METH_O, "Shall casts of parameters be kept within a region?"},
+    {"is_autocast_cache_enabled", is_autocast_cache_enabled, METH_NOARGS,
+     "Are casts of parameters kept within a region?"},
+    {"set_autocast_cache_enabled", set_autocast_cache_enabled, METH_O,
+     "Shall casts of parameters be kept within a region?"},
     {"clear_autocast_cache", clear_autocast_cache, METH_NOARGS, "Forgets the casts kept so far."},
     {"autocast_increment_nesting", increment_nesting, METH_NOARGS, "Enters a region; returns the depth."},
     {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS, "Leaves a region; returns the depth."},
-    {"_unscale_gradients", unscale, METH_VARARGS, NULL}, {0}};
+    {"_unscale_gradients", unscale, METH_VARARGS, NULL},
+    {0}};
 
 int tpy_init_amp(PyObject *module) { return PyModule_AddFunctions(module, functions); }

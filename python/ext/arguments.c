@@ -1,5 +1,5 @@
-/* Python objects as the registry's boxed values: what fits an argument of which type, by PyTorch's rules. A misfit is no error here: the caller
- * tries the next overload. */
+/* Python objects as the registry's boxed values: what fits an argument of which type, by PyTorch's rules. A misfit is
+ * no error here: the caller tries the next overload. */
 #include "tpy.h"
 
 static bool from_numpy_module(PyObject *o) { return strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0; }
@@ -147,14 +147,18 @@ void *tpy_frame_room(tpy_frame *f, size_t bytes) {
 void tpy_frame_end(tpy_frame *f) { Py_CLEAR(f->owned); }
 
 /* ---- Lists ---- */
-/* The items of a list or tuple (or a Size): 1, 0 for anything else, -1 with an exception. Whatever converting an item or another thread does to a
- * list, its items live as long as the call: unless they are plain numbers, they are copied first. */
+/* The items of a list or tuple (or a Size): 1, 0 for anything else, -1 with an exception. Whatever converting an item
+ * or another thread does to a list, its items live as long as the call: unless they are plain numbers, they are copied
+ * first. */
 static int items_of(PyObject *o, PyObject ***items, Py_ssize_t *n, tpy_frame *f) {
     if (PyList_Check(o)) {
         Py_ssize_t plain = 0, size = PyList_GET_SIZE(o);
-        while (plain < size && (PyLong_CheckExact(PyList_GET_ITEM(o, plain)) || PyFloat_CheckExact(PyList_GET_ITEM(o, plain)))) plain++;
+        while (plain < size &&
+               (PyLong_CheckExact(PyList_GET_ITEM(o, plain)) || PyFloat_CheckExact(PyList_GET_ITEM(o, plain))))
+            plain++;
         if (plain < size && !tpy_frame_keep(f, o = PyList_AsTuple(o))) return -1;
-    } else if (!PyTuple_Check(o)) return 0;
+    } else if (!PyTuple_Check(o))
+        return 0;
     *n = PySequence_Fast_GET_SIZE(o);
     *items = PySequence_Fast_ITEMS(o);
     return 1;
@@ -193,9 +197,12 @@ static int fit_tensors(PyObject *o, bool none_fits, tp_value *v, tpy_frame *f) {
     tp_tensor **list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        if (tpy_is_tensor(items[i])) list[i] = tpy_unwrap(items[i]);
-        else if (none_fits && items[i] == Py_None) list[i] = NULL;
-        else return 0;
+        if (tpy_is_tensor(items[i]))
+            list[i] = tpy_unwrap(items[i]);
+        else if (none_fits && items[i] == Py_None)
+            list[i] = NULL;
+        else
+            return 0;
     }
     v->kind = TP_K_TENSORS;
     v->as.tensors = (tp_tensors){list, n};
@@ -273,28 +280,18 @@ int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f) {
         }
         if (a->kind == TPY_TENSOR) return 0;
         /* fall through */
-    case TPY_SCALAR:
-        v->kind = TP_K_SCALAR;
-        return tpy_fit_scalar(o, &v->as.scalar);
+    case TPY_SCALAR: v->kind = TP_K_SCALAR; return tpy_fit_scalar(o, &v->as.scalar);
     case TPY_INT:
         v->kind = TP_K_SCALAR;
         v->as.scalar = tp_int(0);
         return tpy_fit_int(o, &v->as.scalar.as.i);
-    case TPY_FLOAT:
-        v->kind = TP_K_SCALAR;
-        return fit_real(o, &v->as.scalar);
-    case TPY_BOOL:
-        v->kind = TP_K_SCALAR;
-        return fit_bool(o, &v->as.scalar);
+    case TPY_FLOAT: v->kind = TP_K_SCALAR; return fit_real(o, &v->as.scalar);
+    case TPY_BOOL: v->kind = TP_K_SCALAR; return fit_bool(o, &v->as.scalar);
     case TPY_INTS: return fit_ints(a, o, v, f);
     case TPY_TENSORS: return fit_tensors(o, a->length != 0, v, f);
     case TPY_STRING: return fit_text(o, v);
-    case TPY_DTYPE:
-        v->kind = TP_K_DTYPE;
-        return tpy_fit_dtype(o, &v->as.dtype);
-    case TPY_DEVICE:
-        v->kind = TP_K_DEVICE;
-        return tpy_fit_device(o, &v->as.device);
+    case TPY_DTYPE: v->kind = TP_K_DTYPE; return tpy_fit_dtype(o, &v->as.dtype);
+    case TPY_DEVICE: v->kind = TP_K_DEVICE; return tpy_fit_device(o, &v->as.device);
     case TPY_LAYOUT:
         if (Py_TYPE(o) != tpy_memory_format_type) return 0;
         v->kind = TP_K_LAYOUT;

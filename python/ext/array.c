@@ -1,15 +1,17 @@
-/* Memory shared with NumPy and with everything that speaks Python's buffer protocol, in both directions and without a copy. NumPy is met
- * through that protocol alone: nothing here is compiled against it, and it is imported at the first call that needs it.
+/* Memory shared with NumPy and with everything that speaks Python's buffer protocol, in both directions and without a
+ * copy. NumPy is met through that protocol alone: nothing here is compiled against it, and it is imported at the first
+ * call that needs it.
  *
- * What is shared stays alive on both sides: a tensor over somebody's buffer holds the buffer, an exported buffer holds the tensor's memory.
+ * What is shared stays alive on both sides: a tensor over somebody's buffer holds the buffer, an exported buffer holds
+ * the tensor's memory.
  */
 #include "tpy.h"
 
 /* ---- Formats: the struct module's letters ---- */
 static const char *const formats[TP_DTYPE_COUNT] = {
-    [TP_BOOL] = "?",    [TP_UINT8] = "B",   [TP_INT8] = "b",    [TP_INT16] = "h",      [TP_INT32] = "i",      [TP_INT64] = "l",
-    [TP_FLOAT16] = "e", [TP_FLOAT32] = "f", [TP_FLOAT64] = "d", [TP_COMPLEX64] = "Zf", [TP_COMPLEX128] = "Zd",
-    [TP_UINT16] = "H",  [TP_UINT32] = "I",  [TP_UINT64] = "L"};
+    [TP_BOOL] = "?",        [TP_UINT8] = "B",   [TP_INT8] = "b",    [TP_INT16] = "h",   [TP_INT32] = "i",
+    [TP_INT64] = "l",       [TP_FLOAT16] = "e", [TP_FLOAT32] = "f", [TP_FLOAT64] = "d", [TP_COMPLEX64] = "Zf",
+    [TP_COMPLEX128] = "Zd", [TP_UINT16] = "H",  [TP_UINT32] = "I",  [TP_UINT64] = "L"};
 
 /* The dtype of a buffer's elements, TP_NO_DTYPE if there is none. A format may begin with the byte order. */
 static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
@@ -17,8 +19,10 @@ static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
     if (strchr("@=<>!", *format)) format++;
     if (format[0] == 'Z') return format[1] == 'f' ? TP_COMPLEX64 : format[1] == 'd' ? TP_COMPLEX128 : TP_NO_DTYPE;
     if (!format[0] || format[1]) return TP_NO_DTYPE;
-    if (strchr("bhilqn", format[0])) return itemsize == 1 ? TP_INT8 : itemsize == 2 ? TP_INT16 : itemsize == 4 ? TP_INT32 : TP_INT64;
-    if (strchr("BHILQN", format[0])) return itemsize == 1 ? TP_UINT8 : itemsize == 2 ? TP_UINT16 : itemsize == 4 ? TP_UINT32 : TP_UINT64;
+    if (strchr("bhilqn", format[0]))
+        return itemsize == 1 ? TP_INT8 : itemsize == 2 ? TP_INT16 : itemsize == 4 ? TP_INT32 : TP_INT64;
+    if (strchr("BHILQN", format[0]))
+        return itemsize == 1 ? TP_UINT8 : itemsize == 2 ? TP_UINT16 : itemsize == 4 ? TP_UINT32 : TP_UINT64;
     for (int d = TP_BOOL; d < TP_DTYPE_COUNT; d++)
         if (formats[d] && formats[d][0] == format[0] && tp_dtype_size((tp_dtype)d) == itemsize) return (tp_dtype)d;
     return format[0] == 'c' ? TP_UINT8 : TP_NO_DTYPE;
@@ -46,8 +50,11 @@ static PyObject *numpy_name(const char *name) { /* numpy.name, looked up once; b
 bool tpy_is_ndarray(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     if (strcmp(type->tp_name, "numpy.ndarray") == 0) return true;
-    if (!PyObject_CheckBuffer(o) || PyBytes_Check(o) || PyByteArray_Check(o) || PyMemoryView_Check(o) || tpy_is_tensor(o)) return false;
-    for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); i++) /* a subclass, such as numpy.memmap */
+    if (!PyObject_CheckBuffer(o) || PyBytes_Check(o) || PyByteArray_Check(o) || PyMemoryView_Check(o) ||
+        tpy_is_tensor(o))
+        return false;
+    for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro);
+         i++) /* a subclass, such as numpy.memmap */
         if (strcmp(((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i))->tp_name, "numpy.ndarray") == 0) return true;
     return false;
 }
@@ -56,11 +63,12 @@ tp_dtype tpy_numpy_scalar_dtype(PyObject *o) {
     static const struct {
         const char *name;
         tp_dtype dtype;
-    } names[] = {{"float64", TP_FLOAT64}, {"float32", TP_FLOAT32}, {"int64", TP_INT64},         {"int32", TP_INT32},
-                 {"bool", TP_BOOL},       {"bool_", TP_BOOL},      {"uint8", TP_UINT8},         {"int8", TP_INT8},
-                 {"int16", TP_INT16},     {"float16", TP_FLOAT16}, {"complex64", TP_COMPLEX64}, {"complex128", TP_COMPLEX128},
-                 {"longlong", TP_INT64},  {"intc", TP_INT32},      {"uint16", TP_UINT16},       {"uint32", TP_UINT32},
-                 {"uint64", TP_UINT64},   {"ulonglong", TP_UINT64}, {"uintc", TP_UINT32}};
+    } names[] = {
+        {"float64", TP_FLOAT64}, {"float32", TP_FLOAT32},  {"int64", TP_INT64},         {"int32", TP_INT32},
+        {"bool", TP_BOOL},       {"bool_", TP_BOOL},       {"uint8", TP_UINT8},         {"int8", TP_INT8},
+        {"int16", TP_INT16},     {"float16", TP_FLOAT16},  {"complex64", TP_COMPLEX64}, {"complex128", TP_COMPLEX128},
+        {"longlong", TP_INT64},  {"intc", TP_INT32},       {"uint16", TP_UINT16},       {"uint32", TP_UINT32},
+        {"uint64", TP_UINT64},   {"ulonglong", TP_UINT64}, {"uintc", TP_UINT32}};
     const char *name = Py_TYPE(o)->tp_name;
     if (strncmp(name, "numpy.", 6)) return TP_NO_DTYPE;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -69,7 +77,8 @@ tp_dtype tpy_numpy_scalar_dtype(PyObject *o) {
 }
 
 /* ---- Tensors over buffers ---- */
-/* Lets a buffer go, from whatever thread gave the last tensor back. After the interpreter's end there is nothing left to tell. */
+/* Lets a buffer go, from whatever thread gave the last tensor back. After the interpreter's end there is nothing left
+ * to tell. */
 static void let_go(void *context) {
     Py_buffer *b = context;
     if (!PyGILState_Check() && !Py_IsInitialized()) return;
@@ -80,11 +89,13 @@ static void let_go(void *context) {
 }
 
 static PyObject *refuse_array(PyObject *array) {
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype"), *type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype"),
+             *type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
     Py_XDECREF(dtype);
     if (!type) return NULL;
     PyErr_Format(PyExc_TypeError,
-                 "can't convert np.ndarray of type %s. The only supported types are: float64, float32, float16, complex64, complex128, "
+                 "can't convert np.ndarray of type %s. The only supported types are: float64, float32, float16, "
+                 "complex64, complex128, "
                  "int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
                  PyType_Check(type) ? ((PyTypeObject *)type)->tp_name : "unknown");
     Py_DECREF(type);
@@ -92,7 +103,8 @@ static PyObject *refuse_array(PyObject *array) {
 }
 
 static bool native_order(PyObject *array) {
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype"), *native = dtype ? PyObject_GetAttrString(dtype, "isnative") : NULL;
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype"),
+             *native = dtype ? PyObject_GetAttrString(dtype, "isnative") : NULL;
     bool yes = native == Py_True;
     Py_XDECREF(dtype);
     Py_XDECREF(native);
@@ -103,16 +115,15 @@ static bool native_order(PyObject *array) {
 static bool read_strides(const Py_buffer *b, int64_t *strides) {
     for (int i = 0; i < b->ndim; i++) {
         if (b->strides[i] < 0) {
-            PyErr_SetString(
-                PyExc_ValueError,
-                "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
-                "(You can probably work around this by making a copy of your array  with array.copy().) ");
+            PyErr_SetString(PyExc_ValueError,
+                            "At least one stride in the given numpy array is negative, and tensors with negative "
+                            "strides are not currently supported. "
+                            "(You can probably work around this by making a copy of your array  with array.copy().) ");
             return false;
         }
         if (b->strides[i] % b->itemsize && b->shape[i] > 1) {
-            PyErr_SetString(
-                PyExc_ValueError,
-                "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+            PyErr_SetString(PyExc_ValueError, "given numpy array strides not a multiple of the element byte size. Copy "
+                                              "the numpy array to reallocate the memory.");
             return false;
         }
         strides[i] = b->strides[i] / b->itemsize;
@@ -121,25 +132,29 @@ static bool read_strides(const Py_buffer *b, int64_t *strides) {
 }
 
 static bool warn_read_only(const Py_buffer *b, const char *kind, const char *short_kind) {
-    return !b->readonly || PyErr_WarnFormat(PyExc_UserWarning, 1,
-                                            "The given %s is not writable, and PyTorch does not support non-writable tensors. This means "
-                                            "writing to this tensor will result in undefined behavior. You may want to copy the %s to "
-                                            "protect its data or make it writable before converting it to a tensor.",
-                                            kind, short_kind) == 0;
+    return !b->readonly ||
+           PyErr_WarnFormat(
+               PyExc_UserWarning, 1,
+               "The given %s is not writable, and PyTorch does not support non-writable tensors. This means "
+               "writing to this tensor will result in undefined behavior. You may want to copy the %s to "
+               "protect its data or make it writable before converting it to a tensor.",
+               kind, short_kind) == 0;
 }
 
 static tp_tensor *over_buffer(PyObject *array, Py_buffer *b) { /* takes b over when it succeeds */
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     if (!native_order(array)) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "given numpy array has byte order different from the native byte order. Conversion between "
-                                              "byte orders is currently not supported.");
+            PyErr_SetString(PyExc_ValueError,
+                            "given numpy array has byte order different from the native byte order. Conversion between "
+                            "byte orders is currently not supported.");
         return NULL;
     }
     tp_dtype dtype = dtype_of_format(b->format, b->itemsize);
     if (!dtype) return (tp_tensor *)refuse_array(array);
     if (b->ndim > TP_MAX_DIMS)
-        return (tp_tensor *)PyErr_Format(PyExc_ValueError, "expected at most %d dimensions, got %d", TP_MAX_DIMS, b->ndim);
+        return (tp_tensor *)PyErr_Format(PyExc_ValueError, "expected at most %d dimensions, got %d", TP_MAX_DIMS,
+                                         b->ndim);
     if (!read_strides(b, strides)) return NULL;
     for (int i = 0; i < b->ndim; i++) shape[i] = b->shape[i];
     tp_tensor *t = tp_over_data(b->buf, dtype, tp_ints_view(shape, b->ndim), tp_ints_view(strides, b->ndim), let_go, b);
@@ -151,7 +166,8 @@ tp_tensor *tpy_over_array(PyObject *array, bool warn) {
     if (!b) return (tp_tensor *)PyErr_NoMemory();
     if (PyObject_GetBuffer(array, b, PyBUF_RECORDS_RO) < 0) {
         PyMem_Free(b);
-        if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError)) { /* a dtype that has no letter */
+        if (PyErr_ExceptionMatches(PyExc_ValueError) ||
+            PyErr_ExceptionMatches(PyExc_BufferError)) { /* a dtype that has no letter */
             PyErr_Clear();
             return (tp_tensor *)refuse_array(array);
         }
@@ -175,7 +191,8 @@ tp_dtype tpy_array_dtype(PyObject *array) {
 
 static PyObject *from_numpy(PyObject *module, PyObject *array) {
     (void)module;
-    if (!tpy_is_ndarray(array)) return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
+    if (!tpy_is_ndarray(array))
+        return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
     tp_tensor *t = tpy_over_array(array, true);
     return t ? tpy_wrap(t) : NULL;
 }
@@ -187,12 +204,16 @@ static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
     long long count = -1, offset = 0;
     int requires_grad = 0;
     tp_dtype dtype;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp:frombuffer", names, &object, &dtype_object, &count, &offset, &requires_grad))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OLLp:frombuffer", names, &object, &dtype_object, &count, &offset,
+                                     &requires_grad))
         return NULL;
-    if (!dtype_object) return PyErr_Format(PyExc_TypeError, "frombuffer() missing 1 required positional arguments: \"dtype\"");
+    if (!dtype_object)
+        return PyErr_Format(PyExc_TypeError, "frombuffer() missing 1 required positional arguments: \"dtype\"");
     if (tpy_fit_dtype(dtype_object, &dtype) <= 0)
-        return PyErr_Format(PyExc_TypeError, "frombuffer(): argument 'dtype' must be torch.dtype, not %s", Py_TYPE(dtype_object)->tp_name);
-    if (!PyObject_CheckBuffer(object)) return PyErr_Format(PyExc_ValueError, "object does not implement Python buffer protocol.");
+        return PyErr_Format(PyExc_TypeError, "frombuffer(): argument 'dtype' must be torch.dtype, not %s",
+                            Py_TYPE(dtype_object)->tp_name);
+    if (!PyObject_CheckBuffer(object))
+        return PyErr_Format(PyExc_ValueError, "object does not implement Python buffer protocol.");
     Py_buffer *b = PyMem_Malloc(sizeof *b);
     if (!b) return PyErr_NoMemory();
     if (PyObject_GetBuffer(object, b, PyBUF_SIMPLE) < 0) {
@@ -207,17 +228,21 @@ static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
     tp_tensor *t = NULL;
     int64_t length = b->len, item = tp_dtype_size(dtype);
     if (!length || !count)
-        PyErr_Format(PyExc_ValueError, "both buffer length (%lld) and count (%lld) must not be 0", (long long)length, count);
+        PyErr_Format(PyExc_ValueError, "both buffer length (%lld) and count (%lld) must not be 0", (long long)length,
+                     count);
     else if (offset < 0 || offset >= length)
-        PyErr_Format(PyExc_ValueError, "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1",
+        PyErr_Format(PyExc_ValueError,
+                     "offset (%lld bytes) must be non-negative and no greater than buffer length (%lld bytes) minus 1",
                      offset, (long long)length);
     else if (count > 0 && count > (length - offset) / item)
         PyErr_Format(PyExc_ValueError,
-                     "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than actual buffer length "
+                     "requested buffer length (%lld * %lld bytes) after offset (%lld bytes) must not be greater than "
+                     "actual buffer length "
                      "(%lld bytes)",
                      count, (long long)item, offset, (long long)length);
     else if (count < 0 && (length - offset) % item)
-        PyErr_Format(PyExc_ValueError, "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)",
+        PyErr_Format(PyExc_ValueError,
+                     "buffer length (%lld bytes) after offset (%lld bytes) must be a multiple of element size (%lld)",
                      (long long)(length - offset), offset, (long long)item);
     else {
         int64_t n = count < 0 ? (length - offset) / item : count;
@@ -243,13 +268,14 @@ typedef struct exported { /* holds the memory through a tensor of its own, so th
     Py_ssize_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
 } exported;
 
-/* Would a write through the memory be one that gradients miss? Not where nothing is recorded: there parameters are arrays as they are. */
+/* Would a write through the memory be one that gradients miss? Not where nothing is recorded: there parameters are
+ * arrays as they are. */
 static bool wants_grad(const tp_tensor *t) { return tp_requires_grad(t) && tp_grad_enabled(); }
 
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags) {
     tp_tensor *t = tpy_unwrap(o);
     tp_dtype dtype = tp_dtype_of(t);
-    const char *why = wants_grad(t)                    ? "a tensor that requires grad has no buffer; use tensor.detach()"
+    const char *why = wants_grad(t) ? "a tensor that requires grad has no buffer; use tensor.detach()"
                       : tp_device_of(t).type != TP_CPU ? "a tensor has a buffer on the CPU only; use tensor.cpu()"
                       : !formats[dtype]                ? "bfloat16 has no buffer format; convert the tensor first"
                       : !(flags & PyBUF_STRIDES & ~PyBUF_ND) && !tp_is_contiguous(t)
@@ -300,15 +326,19 @@ void tpy_release_buffer(PyObject *o, Py_buffer *view) {
 static PyObject *as_ndarray(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
     if (wants_grad(t))
-        return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+        return PyErr_Format(PyExc_RuntimeError,
+                            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     if (tp_device_of(t).type != TP_CPU) {
         PyObject *device = tpy_device_object(tp_device_of(t));
-        PyErr_Format(PyExc_TypeError,
-                     "can't convert %S device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.", device);
+        PyErr_Format(
+            PyExc_TypeError,
+            "can't convert %S device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
+            device);
         Py_XDECREF(device);
         return NULL;
     }
-    if (!formats[tp_dtype_of(t)]) return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", tp_dtype_word(tp_dtype_of(t)));
+    if (!formats[tp_dtype_of(t)])
+        return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", tp_dtype_word(tp_dtype_of(t)));
     PyObject *make = numpy_name("asarray"), *memory = make ? PyMemoryView_FromObject(o) : NULL,
              *array = memory ? PyObject_CallOneArg(make, memory) : NULL;
     Py_XDECREF(memory);
@@ -320,8 +350,8 @@ static PyObject *tensor_numpy(PyObject *o, PyObject *args, PyObject *kwargs) {
     int force = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", names, &force)) return NULL;
     if (!force) return as_ndarray(o);
-    PyObject *plain = tpy_wrap(tpy_own(tp_detach(tpy_unwrap(o)))), *near = plain ? PyObject_CallMethod(plain, "cpu", NULL) : NULL,
-             *array = near ? as_ndarray(near) : NULL;
+    PyObject *plain = tpy_wrap(tpy_own(tp_detach(tpy_unwrap(o)))),
+             *near = plain ? PyObject_CallMethod(plain, "cpu", NULL) : NULL, *array = near ? as_ndarray(near) : NULL;
     Py_XDECREF(plain);
     Py_XDECREF(near);
     return array;
@@ -335,11 +365,13 @@ static PyObject *tensor_array(PyObject *o, PyObject *args, PyObject *kwargs) {
     if (!shared || (dtype == Py_None && copy != Py_True)) return shared;
     PyObject *cast = PyObject_GetAttrString(shared, "astype"),
              *kind = dtype == Py_None ? PyObject_GetAttrString(shared, "dtype") : Py_NewRef(dtype);
-    PyObject *none = PyTuple_New(0), *arguments = cast && kind && none
-                                                      ? Py_BuildValue("{sOsO}", "dtype", kind, "copy", copy == Py_True ? Py_True : Py_False)
-                                                      : NULL;
+    PyObject *none = PyTuple_New(0),
+             *arguments = cast && kind && none
+                              ? Py_BuildValue("{sOsO}", "dtype", kind, "copy", copy == Py_True ? Py_True : Py_False)
+                              : NULL;
     PyObject *array = arguments ? PyObject_Call(cast, none, arguments) : NULL;
-    if (array && copy == Py_False) { /* copy=False promises the tensor's own memory: astype hands back its argument then */
+    if (array &&
+        copy == Py_False) { /* copy=False promises the tensor's own memory: astype hands back its argument then */
         if (array != shared) {
             Py_CLEAR(array);
             PyErr_SetString(PyExc_ValueError, "Unable to avoid copy while creating an array as requested.");
@@ -364,4 +396,6 @@ static PyMethodDef functions[] = {
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False): a tensor over an object's memory."},
     {0}};
 
-int tpy_init_array(PyObject *module) { return tpy_add_methods(methods) < 0 ? -1 : PyModule_AddFunctions(module, functions); }
+int tpy_init_array(PyObject *module) {
+    return tpy_add_methods(methods) < 0 ? -1 : PyModule_AddFunctions(module, functions);
+}

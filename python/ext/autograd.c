@@ -1,13 +1,22 @@
-/* The tape for Python: modes, backward and gradients, and what a tensor knows of its history. Hooks are in hooks.c, grad_fn objects in node.c,
- * torch.autograd.Function in function.c. The interpreter lock is free while the library walks a graph. */
+/* The tape for Python: modes, backward and gradients, and what a tensor knows of its history. Hooks are in hooks.c,
+ * grad_fn objects in node.c, torch.autograd.Function in function.c. The interpreter lock is free while the library
+ * walks a graph. */
 #include "grad.h"
 
 /* ---- Modes ---- */
-static PyObject *grad_enabled(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_grad_enabled()); }
-static PyObject *inference_enabled(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_inference_enabled()); }
+static PyObject *grad_enabled(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_grad_enabled());
+}
+static PyObject *inference_enabled(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_inference_enabled());
+}
 static PyObject *set_grad(PyObject *module, PyObject *mode) {
     (void)module;
-    if (!PyBool_Check(mode)) return PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s", Py_TYPE(mode)->tp_name);
+    if (!PyBool_Check(mode))
+        return PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s",
+                            Py_TYPE(mode)->tp_name);
     tp_set_grad_enabled(mode == Py_True);
     Py_RETURN_NONE;
 }
@@ -62,17 +71,18 @@ static PyObject *backward_keeps_graph(PyObject *module, PyObject *unused) {
 }
 static PyObject *backward_reaches(PyObject *module, PyObject *o) {
     (void)module;
-    if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "_backward_reaches(): expected a tensor, got %s", Py_TYPE(o)->tp_name);
+    if (!tpy_is_tensor(o))
+        return PyErr_Format(PyExc_TypeError, "_backward_reaches(): expected a tensor, got %s", Py_TYPE(o)->tp_name);
     bool reached = tp_backward_reaches(tpy_unwrap(o));
     return tp_ok() ? PyBool_FromLong(reached) : tpy_raise();
 }
 
 /* ---- Lists of tensors from Python ---- */
 typedef struct list {
-    PyObject *fast;    /* holds the items */
-    tp_tensor **v;     /* borrowed, but for those that stand for edges; NULL for None */
+    PyObject *fast; /* holds the items */
+    tp_tensor **v;  /* borrowed, but for those that stand for edges; NULL for None */
     int64_t n;
-    PyObject *edges;   /* the tensors that stand for edges, NULL where there are none */
+    PyObject *edges; /* the tensors that stand for edges, NULL where there are none */
 } list;
 static void list_end(list *l) {
     Py_XDECREF(l->fast);
@@ -82,14 +92,16 @@ static void list_end(list *l) {
 
 /* ---- Edges of the tape (torch.autograd.graph.GradientEdge) where a tensor is expected ---- */
 static bool is_edge(PyObject *o) {
-    return PyTuple_Check(o) && Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString(o, "node") && PyObject_HasAttrString(o, "output_nr");
+    return PyTuple_Check(o) && Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString(o, "node") &&
+           PyObject_HasAttrString(o, "output_nr");
 }
 /* The tensor that stands for an edge; the list holds it. */
 static bool read_edge(list *l, int64_t i, PyObject *edge) {
     PyObject *o = PyObject_GetAttrString(edge, "node"), *nr = o ? PyObject_GetAttrString(edge, "output_nr") : NULL;
     tp_node *node = nr ? tpy_node_of(o) : NULL;
     long long output = node ? PyLong_AsLongLong(nr) : -1;
-    if (nr && !node) PyErr_Format(PyExc_TypeError, "the node of a GradientEdge must be a grad_fn, not %s", Py_TYPE(o)->tp_name);
+    if (nr && !node)
+        PyErr_Format(PyExc_TypeError, "the node of a GradientEdge must be a grad_fn, not %s", Py_TYPE(o)->tp_name);
     PyObject *tensor = node && !PyErr_Occurred() ? tpy_wrap(tp_node_output(node, output)) : NULL;
     Py_XDECREF(o);
     Py_XDECREF(nr);
@@ -104,18 +116,25 @@ static bool list_read(PyObject *o, const char *what, bool none_fits, list *l) {
     *l = (list){0};
     if (!o || o == Py_None) return true;
     /* a copy of a list: a hook may clear it while backward runs */
-    l->fast = tpy_is_tensor(o) || is_edge(o) ? PyTuple_Pack(1, o) : PyList_Check(o) ? PyList_AsTuple(o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
+    l->fast = tpy_is_tensor(o) || is_edge(o) ? PyTuple_Pack(1, o)
+              : PyList_Check(o)              ? PyList_AsTuple(o)
+                                             : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
     if (!l->fast) return false;
     l->n = PySequence_Fast_GET_SIZE(l->fast);
     if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) return PyErr_NoMemory(), false;
     for (int64_t i = 0; i < l->n; i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(l->fast, i);
-        if (tpy_is_tensor(item)) l->v[i] = tpy_unwrap(item);
+        if (tpy_is_tensor(item))
+            l->v[i] = tpy_unwrap(item);
         else if (is_edge(item)) {
             if (!read_edge(l, i, item)) return false;
         } else if (item != Py_None || !none_fits) {
-            if (none_fits) PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s", Py_TYPE(item)->tp_name);
-            else PyErr_Format(PyExc_TypeError, "element %lld of %s must be Tensor, not %s", (long long)i, what, Py_TYPE(item)->tp_name);
+            if (none_fits)
+                PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s",
+                             Py_TYPE(item)->tp_name);
+            else
+                PyErr_Format(PyExc_TypeError, "element %lld of %s must be Tensor, not %s", (long long)i, what,
+                             Py_TYPE(item)->tp_name);
             return false;
         }
     }
@@ -126,15 +145,22 @@ static int truth(PyObject *o, bool otherwise) { return !o || o == Py_None ? othe
 /* ---- Backward ---- */
 /* The gradients a backward starts from, as PyTorch wants them; the library says the same in its own words. */
 static bool check_first(const list *out, const list *g) {
-    if (g->fast && g->n != out->n) return PyErr_Format(PyExc_RuntimeError, "got %lld tensors and %lld gradients", (long long)out->n, (long long)g->n), false;
+    if (g->fast && g->n != out->n)
+        return PyErr_Format(PyExc_RuntimeError, "got %lld tensors and %lld gradients", (long long)out->n,
+                            (long long)g->n),
+               false;
     for (int64_t i = 0; i < out->n; i++) {
         const tp_tensor *t = out->v[i], *given = g->fast ? g->v[i] : NULL;
-        if (!given && tp_requires_grad(t) && tp_numel(t) != 1) return PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs"), false;
+        if (!given && tp_requires_grad(t) && tp_numel(t) != 1)
+            return PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs"), false;
         if (!given) continue;
         tp_ints a = tp_shape(given), b = tp_shape(t);
         if (a.n == b.n && (!a.n || !memcmp(a.v, b.v, (size_t)a.n * sizeof *a.v))) continue;
         PyObject *first = tpy_size_of(a), *second = first ? tpy_size_of(b) : NULL;
-        if (second) PyErr_Format(PyExc_RuntimeError, "Mismatch in shape: grad_output[%lld] has a shape of %S and output[%lld] has a shape of %S.", (long long)i, first, (long long)i, second);
+        if (second)
+            PyErr_Format(PyExc_RuntimeError,
+                         "Mismatch in shape: grad_output[%lld] has a shape of %S and output[%lld] has a shape of %S.",
+                         (long long)i, first, (long long)i, second);
         Py_XDECREF(first);
         Py_XDECREF(second);
         return false;
@@ -143,10 +169,11 @@ static bool check_first(const list *out, const list *g) {
 }
 
 /* ---- What is to be called when the backward that runs now is done ---- */
-static _Thread_local int backwards;            /* that run in this thread, one inside another */
-static _Thread_local PyObject *final_calls;    /* a list, NULL where there are none */
+static _Thread_local int backwards;         /* that run in this thread, one inside another */
+static _Thread_local PyObject *final_calls; /* a list, NULL where there are none */
 
-/* The outermost backward has come to its end: calls what was queued, in order, also what those calls queue; after a failure, nothing. */
+/* The outermost backward has come to its end: calls what was queued, in order, also what those calls queue; after a
+ * failure, nothing. */
 static bool run_final_calls(bool ok) {
     PyObject *calls = final_calls;
     if (!calls || backwards > 0) return ok;
@@ -164,26 +191,29 @@ static bool run_final_calls(bool ok) {
 
 static PyObject *queue_callback(PyObject *module, PyObject *call) {
     (void)module;
-    if (!backwards) return PyErr_SetString(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass."), NULL;
+    if (!backwards)
+        return PyErr_SetString(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass."), NULL;
     if (!final_calls && !(final_calls = PyList_New(0))) return NULL;
     if (PyList_Append(final_calls, call) < 0) return NULL;
     Py_RETURN_NONE;
 }
 
-static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create, PyObject *inputs) {
+static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create,
+                              PyObject *inputs) {
     list r = {0}, g = {0}, in = {0};
-    bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) && list_read(inputs, "inputs", false, &in);
+    bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) &&
+              list_read(inputs, "inputs", false, &in);
     int creates = ok ? truth(create, false) : -1, keeps = creates < 0 ? -1 : truth(retain, creates > 0);
     ok = ok && keeps >= 0;
     ok = ok && check_first(&r, &g);
-    if (ok && in.fast && !in.n) ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
+    if (ok && in.fast && !in.n)
+        ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
     if (ok) {
-        tp_backward_options options = {.size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
+        tp_backward_options options = {
+            .size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
         backwards++;
-        Py_BEGIN_ALLOW_THREADS
-        ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options);
-        Py_END_ALLOW_THREADS
-        backwards--;
+        Py_BEGIN_ALLOW_THREADS ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options);
+        Py_END_ALLOW_THREADS backwards--;
         if (!ok) tpy_raise();
         ok = run_final_calls(ok);
     }
@@ -198,19 +228,23 @@ static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t 
     if (tpy_overridden(&o, 1)) return tpy_call_overridden_method("backward", o, args, n, kwnames);
     static const char *const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
     PyObject *given[4] = {NULL};
-    if (n > 4) return PyErr_Format(PyExc_TypeError, "Tensor.backward() takes from 1 to 5 positional arguments but %zd were given", n + 1);
+    if (n > 4)
+        return PyErr_Format(PyExc_TypeError,
+                            "Tensor.backward() takes from 1 to 5 positional arguments but %zd were given", n + 1);
     for (Py_ssize_t i = 0; i < n; i++) given[i] = args[i];
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
         int k = 0;
         PyObject *key = PyTuple_GET_ITEM(kwnames, i);
         while (k < 4 && PyUnicode_CompareWithASCIIString(key, names[k])) k++;
-        if (k == 4) return PyErr_Format(PyExc_TypeError, "Tensor.backward() got an unexpected keyword argument '%U'", key);
+        if (k == 4)
+            return PyErr_Format(PyExc_TypeError, "Tensor.backward() got an unexpected keyword argument '%U'", key);
         given[k] = args[n + i];
     }
     return run_backward(o, given[0], given[1], given[2], given[3]);
 }
 
-static PyObject *backward(PyObject *module, PyObject *args) { /* tensors, gradients, retain_graph, create_graph, inputs */
+static PyObject *backward(PyObject *module,
+                          PyObject *args) { /* tensors, gradients, retain_graph, create_graph, inputs */
     (void)module;
     PyObject *roots, *gradients, *retain, *create, *inputs;
     if (!PyArg_ParseTuple(args, "OOOOO", &roots, &gradients, &retain, &create, &inputs)) return NULL;
@@ -222,10 +256,9 @@ static PyObject *gradients_of(const list *out, const list *in, const list *g, co
     if (!grads) return PyErr_NoMemory();
     bool ok;
     backwards++;
-    Py_BEGIN_ALLOW_THREADS
-    ok = tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options);
-    Py_END_ALLOW_THREADS
-    backwards--;
+    Py_BEGIN_ALLOW_THREADS ok =
+        tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options);
+    Py_END_ALLOW_THREADS backwards--;
     PyObject *result = NULL;
     if (ok) {
         if (run_final_calls(true)) result = tpy_tensor_tuple(grads, in->n);
@@ -238,16 +271,24 @@ static PyObject *gradients_of(const list *out, const list *in, const list *g, co
     return result;
 }
 
-/* outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads, stop_at_inputs (may be left out) */
+/* outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads, stop_at_inputs (may be
+ * left out) */
 static PyObject *gradients(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *outputs, *inputs, *grad_outputs;
     int retain, create, unused, materialize, stop = 0;
-    if (!PyArg_ParseTuple(args, "OOOpppp|p", &outputs, &inputs, &grad_outputs, &retain, &create, &unused, &materialize, &stop)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOpppp|p", &outputs, &inputs, &grad_outputs, &retain, &create, &unused, &materialize,
+                          &stop))
+        return NULL;
     list out = {0}, in = {0}, g = {0};
-    bool ok = list_read(outputs, "outputs", false, &out) && list_read(inputs, "inputs", false, &in) && list_read(grad_outputs, "grad_outputs", true, &g);
+    bool ok = list_read(outputs, "outputs", false, &out) && list_read(inputs, "inputs", false, &in) &&
+              list_read(grad_outputs, "grad_outputs", true, &g);
     ok = ok && check_first(&out, &g);
-    tp_grad_options options = {.size = sizeof options, .retain_graph = retain, .create_graph = create, .allow_unused = unused, .materialize_grads = materialize,
+    tp_grad_options options = {.size = sizeof options,
+                               .retain_graph = retain,
+                               .create_graph = create,
+                               .allow_unused = unused,
+                               .materialize_grads = materialize,
                                .stop_at_inputs = stop};
     PyObject *result = ok ? gradients_of(&out, &in, &g, &options) : NULL;
     list_end(&out);
@@ -257,7 +298,8 @@ static PyObject *gradients(PyObject *module, PyObject *args) {
 }
 
 /* ---- A tensor's history ---- */
-/* The library's gradients are dense. A sparse one (taper.sparse) stands among the object's attributes, under this name, and the library has none then. */
+/* The library's gradients are dense. A sparse one (taper.sparse) stands among the object's attributes, under this name,
+ * and the library has none then. */
 static PyObject *sparse_grad_name;
 bool tpy_forget_sparse_grad(PyObject *o) {
     PyObject *dict = ((tpy_tensor *)o)->dict;
@@ -268,12 +310,15 @@ static PyObject *get_grad(PyObject *o, void *quiet) {
     tp_tensor *t = tpy_unwrap(o), *grad = tp_grad(t);
     if (!grad && !quiet && !tp_is_leaf(t) && !tp_retains_grad(t) &&
         PyErr_WarnEx(PyExc_UserWarning,
-                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you indeed want "
-                     "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
+                     "won't be populated during autograd.backward(). If you indeed want "
+                     "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
+                     "Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
                      "the leaf Tensor instead.",
                      1) < 0)
         return NULL;
-    PyObject *dict = grad ? NULL : ((tpy_tensor *)o)->dict, *sparse = dict ? PyDict_GetItemWithError(dict, sparse_grad_name) : NULL;
+    PyObject *dict = grad ? NULL : ((tpy_tensor *)o)->dict,
+             *sparse = dict ? PyDict_GetItemWithError(dict, sparse_grad_name) : NULL;
     if (sparse) return Py_NewRef(sparse);
     return PyErr_Occurred() ? NULL : tpy_tensor_or_none(grad);
 }
@@ -293,7 +338,10 @@ static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
     if (!tpy_forget_sparse_grad(o)) return -1;
     if (value && value != Py_None && is_sparse_grad(value)) return set_sparse_grad(o, value);
     if (!value || value == Py_None) return tp_set_grad(t, NULL) ? 0 : (tpy_raise(), -1);
-    if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name), -1;
+    if (!tpy_is_tensor(value))
+        return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s",
+                            Py_TYPE(value)->tp_name),
+               -1;
     if (value == o) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
     return tp_set_grad(t, tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
 }
@@ -308,32 +356,60 @@ static PyObject *get_address(PyObject *o, void *unused) {
 }
 static PyObject *get_data(PyObject *o, void *unused) {
     (void)unused;
-    if (((tpy_tensor *)o)->place) return PyObject_CallMethod(o, "detach", NULL); /* a wrapper's class knows what it consists of */
+    if (((tpy_tensor *)o)->place)
+        return PyObject_CallMethod(o, "detach", NULL); /* a wrapper's class knows what it consists of */
     return tpy_wrap_as(tp_data_alias(tpy_unwrap(o)), tpy_tensor_type);
 }
 static int set_data(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
-    if (!value) return PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1;
-    if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name), -1;
+    if (!value)
+        return PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1;
+    if (!tpy_is_tensor(value))
+        return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name),
+               -1;
     tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
     return tp_set_data(tpy_unwrap(o), tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
 }
-static PyObject *get_retains_grad(PyObject *o, void *unused) { (void)unused; tpy_watch_read("retains_grad"); return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o))); }
-static PyObject *get_output_nr(PyObject *o, void *unused) { (void)unused; tpy_watch_read("output_nr"); return PyLong_FromLongLong(tp_output_nr(tpy_unwrap(o))); }
-static PyObject *get_base(PyObject *o, void *unused) { (void)unused; tpy_watch_read("_base"); return tpy_tensor_or_none(tp_base(tpy_unwrap(o))); }
-static PyObject *get_none(PyObject *o, void *unused) { (void)o, (void)unused; Py_RETURN_NONE; }
+static PyObject *get_retains_grad(PyObject *o, void *unused) {
+    (void)unused;
+    tpy_watch_read("retains_grad");
+    return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o)));
+}
+static PyObject *get_output_nr(PyObject *o, void *unused) {
+    (void)unused;
+    tpy_watch_read("output_nr");
+    return PyLong_FromLongLong(tp_output_nr(tpy_unwrap(o)));
+}
+static PyObject *get_base(PyObject *o, void *unused) {
+    (void)unused;
+    tpy_watch_read("_base");
+    return tpy_tensor_or_none(tp_base(tpy_unwrap(o)));
+}
+static PyObject *get_none(PyObject *o, void *unused) {
+    (void)o, (void)unused;
+    Py_RETURN_NONE;
+}
 static int set_none(PyObject *o, PyObject *value, void *unused) {
     (void)o, (void)unused;
     if (!value || value == Py_None || (PyDict_Check(value) && !PyDict_GET_SIZE(value))) return 0;
     PyErr_SetString(PyExc_RuntimeError, "_backward_hooks cannot be assigned: use register_hook()");
     return -1;
 }
-static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL}, {"_grad", get_grad, set_grad_of, NULL, "quietly"},
-    {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL}, {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
-    {"data", get_data, set_data, "The same memory without history.", NULL}, {"retains_grad", get_retains_grad, NULL, NULL, NULL}, {"output_nr", get_output_nr, NULL, NULL, NULL},
-    {"_cdata", get_address, NULL, "Where the library's tensor lies: another number once another tensor stands behind the object.", NULL},
-    {"_base", get_base, NULL, NULL, NULL}, {"_backward_hooks", get_none, set_none, NULL, NULL}, {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
-    {"name", get_none, NULL, NULL, NULL}, {0}};
+static PyGetSetDef properties[] = {
+    {"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL},
+    {"_grad", get_grad, set_grad_of, NULL, "quietly"},
+    {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL},
+    {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
+    {"data", get_data, set_data, "The same memory without history.", NULL},
+    {"retains_grad", get_retains_grad, NULL, NULL, NULL},
+    {"output_nr", get_output_nr, NULL, NULL, NULL},
+    {"_cdata", get_address, NULL,
+     "Where the library's tensor lies: another number once another tensor stands behind the object.", NULL},
+    {"_base", get_base, NULL, NULL, NULL},
+    {"_backward_hooks", get_none, set_none, NULL, NULL},
+    {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
+    {"name", get_none, NULL, NULL, NULL},
+    {0}};
 
 /* Transforms of torch.func that run in this thread: what they differentiate is theirs to say. */
 static _Thread_local int transforms;
@@ -344,8 +420,10 @@ static PyObject *enter_transform(PyObject *module, PyObject *by) {
 }
 static PyObject *refuse_in_transform(const char *call, const char *more) {
     return PyErr_Format(PyExc_RuntimeError,
-                        "You are attempting to call Tensor.%s()%s inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
-                        "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call %s() outside of a function being transformed instead.",
+                        "You are attempting to call Tensor.%s()%s inside of a function being transformed by a "
+                        "functorch transform. This is unsupported, please attempt to use "
+                        "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call %s() outside of a "
+                        "function being transformed instead.",
                         call, more, call);
 }
 
@@ -353,7 +431,8 @@ static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"requires_grad", NULL};
     int on = 1;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
-    if (transforms && on) return refuse_in_transform("requires_grad_", " (or perhaps using torch.autograd.functional.* APIs)");
+    if (transforms && on)
+        return refuse_in_transform("requires_grad_", " (or perhaps using torch.autograd.functional.* APIs)");
     if (on && !tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o))) && !tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o))))
         return PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients"), NULL;
     return tp_set_requires_grad(tpy_unwrap(o), on) ? Py_NewRef(o) : tpy_raise();
@@ -373,25 +452,48 @@ static PyObject *retain_grad(PyObject *o, PyObject *unused) {
     if (transforms) return refuse_in_transform("retain_grad", "");
     return tpy_none_or_raise(tp_retain_grad(tpy_unwrap(o)));
 }
-static PyObject *is_inference(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_inference(tpy_unwrap(o))); }
-static PyObject *is_view(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_view(tpy_unwrap(o))); }
+static PyObject *is_inference(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_is_inference(tpy_unwrap(o)));
+}
+static PyObject *is_view(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_is_view(tpy_unwrap(o)));
+}
 static PyObject *register_hook(PyObject *o, PyObject *hook) { return tpy_add_tensor_hook(o, hook, TPY_HOOK_TENSOR); }
 static PyObject *register_leaf_hook(PyObject *o, PyObject *hook) { return tpy_add_tensor_hook(o, hook, TPY_HOOK_LEAF); }
 PyMethodDef tpy_autograd_methods[] = {
-    {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS, "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
-    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): changes it in place."},
-    {"detach", detach, METH_NOARGS, "The same memory without history."}, {"detach_", detach_, METH_NOARGS, "Forgets the history, in place."},
-    {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad though the tensor is not a leaf."}, {"is_inference", is_inference, METH_NOARGS, NULL},
-    {"_is_view", is_view, METH_NOARGS, NULL}, {"register_hook", register_hook, METH_O, "hook(grad) runs when the gradient is ready; it may return a new one."},
-    {"register_post_accumulate_grad_hook", register_leaf_hook, METH_O, "hook(tensor) runs after backward added to the leaf's .grad."}, {0}};
+    {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True): changes it in place."},
+    {"detach", detach, METH_NOARGS, "The same memory without history."},
+    {"detach_", detach_, METH_NOARGS, "Forgets the history, in place."},
+    {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad though the tensor is not a leaf."},
+    {"is_inference", is_inference, METH_NOARGS, NULL},
+    {"_is_view", is_view, METH_NOARGS, NULL},
+    {"register_hook", register_hook, METH_O, "hook(grad) runs when the gradient is ready; it may return a new one."},
+    {"register_post_accumulate_grad_hook", register_leaf_hook, METH_O,
+     "hook(tensor) runs after backward added to the leaf's .grad."},
+    {0}};
 
-static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS, "Are calls recorded in this thread?"}, {"_set_grad_enabled", set_grad, METH_O, NULL},
-    {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
-    {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL},
-    {"_queue_callback", queue_callback, METH_O, NULL}, {"_backward_number", backward_number, METH_NOARGS, NULL},
-    {"_backward_reaches", backward_reaches, METH_O, NULL}, {"_keep_inference", keep_inference, METH_O, NULL},
-    {"_current_autograd_node", backward_node, METH_NOARGS, NULL}, {"_backward_runs", backward_runs, METH_O, NULL},
-    {"_enter_transform", enter_transform, METH_O, NULL}, {"_backward_keeps_graph", backward_keeps_graph, METH_NOARGS, NULL}, {"_is_copy", is_copy, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS, "Are calls recorded in this thread?"},
+                                  {"_set_grad_enabled", set_grad, METH_O, NULL},
+                                  {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL},
+                                  {"_enter_inference", enter_inference, METH_O, NULL},
+                                  {"_leave_inference", leave_inference, METH_O, NULL},
+                                  {"_backward", backward, METH_VARARGS, NULL},
+                                  {"_gradients", gradients, METH_VARARGS, NULL},
+                                  {"_queue_callback", queue_callback, METH_O, NULL},
+                                  {"_backward_number", backward_number, METH_NOARGS, NULL},
+                                  {"_backward_reaches", backward_reaches, METH_O, NULL},
+                                  {"_keep_inference", keep_inference, METH_O, NULL},
+                                  {"_current_autograd_node", backward_node, METH_NOARGS, NULL},
+                                  {"_backward_runs", backward_runs, METH_O, NULL},
+                                  {"_enter_transform", enter_transform, METH_O, NULL},
+                                  {"_backward_keeps_graph", backward_keeps_graph, METH_NOARGS, NULL},
+                                  {"_is_copy", is_copy, METH_O, NULL},
+                                  {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {
     bool ok = descriptor && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, descriptor) == 0;

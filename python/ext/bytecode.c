@@ -1,5 +1,5 @@
-/* What a function's code reads, from its instructions: the globals, the attributes of modules among them, what it imports, and all names of
- * attributes. Only instructions that ran count, where that is known (watch.c). */
+/* What a function's code reads, from its instructions: the globals, the attributes of modules among them, what it
+ * imports, and all names of attributes. Only instructions that ran count, where that is known (watch.c). */
 #include "guards.h"
 
 typedef struct instruction {
@@ -13,11 +13,14 @@ typedef struct reader {
 } reader;
 
 static bool open_code(reader *r, PyObject *code, PyObject *ran) {
-    *r = (reader){.bytes = PyObject_GetAttrString(code, "co_code"), .names = ((PyCodeObject *)code)->co_names, .ran = ran};
+    *r = (reader){
+        .bytes = PyObject_GetAttrString(code, "co_code"), .names = ((PyCodeObject *)code)->co_names, .ran = ran};
     return r->bytes != NULL;
 }
 
-static bool ran_at(const reader *r, Py_ssize_t at) { return r->ran == Py_None || (at < PyByteArray_GET_SIZE(r->ran) && PyByteArray_AS_STRING(r->ran)[at]); }
+static bool ran_at(const reader *r, Py_ssize_t at) {
+    return r->ran == Py_None || (at < PyByteArray_GET_SIZE(r->ran) && PyByteArray_AS_STRING(r->ran)[at]);
+}
 
 static bool next_instruction(reader *r, instruction *i) {
     const unsigned char *text = (const unsigned char *)PyBytes_AS_STRING(r->bytes);
@@ -37,7 +40,8 @@ static bool next_instruction(reader *r, instruction *i) {
 }
 
 static PyObject *name_of(const reader *r, const instruction *i) { /* borrowed; NULL: none */
-    bool named = i->kind == TPY_OP_GLOBAL || i->kind == TPY_OP_ATTRIBUTE || i->kind == TPY_OP_IMPORT || i->kind == TPY_OP_NAME || i->kind == TPY_OP_STORE_GLOBAL || i->kind == TPY_OP_STORE;
+    bool named = i->kind == TPY_OP_GLOBAL || i->kind == TPY_OP_ATTRIBUTE || i->kind == TPY_OP_IMPORT ||
+                 i->kind == TPY_OP_NAME || i->kind == TPY_OP_STORE_GLOBAL || i->kind == TPY_OP_STORE;
     return named && i->arg < PyTuple_GET_SIZE(r->names) ? PyTuple_GET_ITEM(r->names, i->arg) : NULL;
 }
 
@@ -55,8 +59,10 @@ bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *
     instruction i;
     while (ok && next_instruction(&r, &i)) {
         PyObject *name = i.ran ? name_of(&r, &i) : NULL;
-        g->names_anything |= i.ran && i.kind == TPY_OP_MATCH_CLASS; /* its patterns hold names of attributes as constants */
-        if (name && i.kind == TPY_OP_ATTRIBUTE && tpy_word_is_refused(name) && !tpy_is_trusted(globals)) ok = tpy_guards_refuse(g, "%s is read", PyUnicode_AsUTF8(name));
+        g->names_anything |=
+            i.ran && i.kind == TPY_OP_MATCH_CLASS; /* its patterns hold names of attributes as constants */
+        if (name && i.kind == TPY_OP_ATTRIBUTE && tpy_word_is_refused(name) && !tpy_is_trusted(globals))
+            ok = tpy_guards_refuse(g, "%s is read", PyUnicode_AsUTF8(name));
         ok = ok && (!name || (add_name(g, name) && (i.kind != TPY_OP_STORE || PySet_Add(g->stored, name) == 0)));
     }
     Py_DECREF(r.bytes);
@@ -83,7 +89,9 @@ static bool read_imports(tpy_guards *g, PyObject *name, PyObject *globals) {
     PyObject *package = PyDict_GetItemString(globals, "__package__"), *relative;
     bool found = false, within;
     if (PyUnicode_GET_LENGTH(name) && !read_import(g, name, &found)) return false;
-    if (package && PyUnicode_Check(package) && PyUnicode_GET_LENGTH(package)) { /* `from . import x` and `from .x import y` have no sign of it but a number before */
+    if (package && PyUnicode_Check(package) &&
+        PyUnicode_GET_LENGTH(
+            package)) { /* `from . import x` and `from .x import y` have no sign of it but a number before */
         relative = PyUnicode_GET_LENGTH(name) ? PyUnicode_FromFormat("%U.%U", package, name) : Py_NewRef(package);
         bool ok = relative && read_import(g, relative, &within);
         Py_XDECREF(relative);
@@ -115,7 +123,8 @@ static bool follow_hooks(tpy_guards *g, PyObject *hooks) {
 /* What this package's own code reads is not followed, but for functions that a program has put there. */
 static bool follow_read(tpy_guards *g, PyObject *value, PyObject *globals) {
     if (PyCFunction_Check(value) && tpy_is_trusted(globals)) return true;
-    if (PyFrozenSet_CheckExact(value) && tpy_is_trusted(globals)) return PyList_Append(g->later, value) == 0; /* a table that is asked with a type, as in dataclasses */
+    if (PyFrozenSet_CheckExact(value) && tpy_is_trusted(globals))
+        return PyList_Append(g->later, value) == 0; /* a table that is asked with a type, as in dataclasses */
     if (!tpy_is_own(globals)) return tpy_follow(g, value);
     if (PyODict_CheckExact(value)) return follow_hooks(g, value);
     return !PyFunction_Check(value) || tpy_is_own(((PyFunctionObject *)value)->func_globals) || tpy_follow(g, value);
@@ -129,12 +138,16 @@ bool tpy_code_reads(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *
     for (; ok && more; more = next_instruction(&r, &i)) {
         PyObject *name = i.ran ? name_of(&r, &i) : NULL, *value = NULL, *held = module;
         module = NULL;
-        if (held && name && i.kind == TPY_OP_ATTRIBUTE) ok = tpy_follow_module_name(g, held, name, &value);
-        else if (held && !own) ok = tpy_follow(g, held);
+        if (held && name && i.kind == TPY_OP_ATTRIBUTE)
+            ok = tpy_follow_module_name(g, held, name, &value);
+        else if (held && !own)
+            ok = tpy_follow(g, held);
         if (ok && name && i.kind == TPY_OP_GLOBAL) ok = read_global(g, globals, name, &value);
         if (ok && name && i.kind == TPY_OP_IMPORT && !own) ok = read_imports(g, name, globals);
-        if (value && PyModule_Check(value)) module = value;
-        else ok = ok && (!value || follow_read(g, value, globals));
+        if (value && PyModule_Check(value))
+            module = value;
+        else
+            ok = ok && (!value || follow_read(g, value, globals));
     }
     if (ok && module && !own) ok = tpy_follow(g, module);
     Py_XDECREF(r.bytes);

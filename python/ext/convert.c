@@ -1,5 +1,5 @@
-/* Tensor.to and its relatives, with PyTorch's flexible signatures: to(dtype), to(device), to(device, dtype), to(other); cpu, cuda, xpu;
- * type() by PyTorch's old names. Each returns the tensor itself where nothing changes. */
+/* Tensor.to and its relatives, with PyTorch's flexible signatures: to(dtype), to(device), to(device, dtype), to(other);
+ * cpu, cuda, xpu; type() by PyTorch's old names. Each returns the tensor itself where nothing changes. */
 #include "tpy.h"
 
 static const struct {
@@ -19,8 +19,8 @@ static PyObject *convert(PyObject *self, const target *to) {
     tp_tensor *t = tpy_unwrap(self), *result;
     tp_device device = to->device, here = tp_device_of(t);
     if (device.type == here.type && device.index == here.index) device = tp_no_device();
-    TPY_HEAVY(tp_numel(t), result = tp_to(t, .dtype = to->dtype, .device = device, .copy = to->copy, .memory_format = to->layout,
-                                          .non_blocking = to->non_blocking));
+    TPY_HEAVY(tp_numel(t), result = tp_to(t, .dtype = to->dtype, .device = device, .copy = to->copy,
+                                          .memory_format = to->layout, .non_blocking = to->non_blocking));
     return result ? tpy_wrap(tpy_own(result)) : tpy_raise();
 }
 
@@ -28,16 +28,20 @@ static PyObject *refuse_to(PyObject *const *args, Py_ssize_t n, PyObject *kwname
     PyObject *got = PyUnicode_FromString("");
     for (Py_ssize_t i = 0; got && i < n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0); i++) {
         const char *type = Py_TYPE(args[i])->tp_name;
-        Py_SETREF(got, i < n ? PyUnicode_FromFormat("%U%s%s", got, i ? ", " : "", type)
-                             : PyUnicode_FromFormat("%U%s%U=%s", got, i ? ", " : "", PyTuple_GET_ITEM(kwnames, i - n), type));
+        Py_SETREF(
+            got, i < n ? PyUnicode_FromFormat("%U%s%s", got, i ? ", " : "", type)
+                       : PyUnicode_FromFormat("%U%s%U=%s", got, i ? ", " : "", PyTuple_GET_ITEM(kwnames, i - n), type));
     }
     if (got)
         PyErr_Format(PyExc_TypeError,
                      "to() received an invalid combination of arguments - got (%U), but expected one of:\n"
-                     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+                     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = "
+                     "False, *, "
                      "torch.memory_format memory_format = None)\n"
-                     " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-                     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n",
+                     " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format "
+                     "memory_format = None)\n"
+                     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format "
+                     "memory_format = None)\n",
                      got);
     Py_XDECREF(got);
     return NULL;
@@ -82,8 +86,10 @@ static int fit_keyword(const char *name, PyObject *value, target *to) {
 }
 
 #define MAX_GIVEN 12
-PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    PyObject *all[MAX_GIVEN + 1] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name), *result = NULL;
+PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                     PyObject *kwnames) {
+    PyObject *all[MAX_GIVEN + 1] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name),
+                              *result = NULL;
     Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
     if (method && total > MAX_GIVEN)
         PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
@@ -146,7 +152,8 @@ static PyObject *tensor_cpu(PyObject *self, PyObject *args, PyObject *kwargs) {
     return convert(self, &to);
 }
 
-static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs, const char *method, tp_device_type type) {
+static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs, const char *method,
+                                tp_device_type type) {
     static char *names[] = {"device", "non_blocking", "memory_format", NULL};
     PyObject *device = Py_None, *format = Py_None;
     int non_blocking = 0;
@@ -155,23 +162,29 @@ static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs
     if (tpy_overridden(&self, 1)) return overridden_call(method, self, args, kwargs);
     snprintf(spec, sizeof spec, "|Op$O:%s", method);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, spec, names, &device, &non_blocking, &format)) return NULL;
-    int fits = device == Py_None ? 1 : PyLong_Check(device) && !PyBool_Check(device) ? 2 : tpy_fit_device(device, &to.device);
+    int fits = device == Py_None                               ? 1
+               : PyLong_Check(device) && !PyBool_Check(device) ? 2
+                                                               : tpy_fit_device(device, &to.device);
     if (fits < 0) return NULL;
     if (fits == 2) to.device.index = (int16_t)PyLong_AsLong(device);
     if (PyErr_Occurred()) return NULL;
     if (!fits)
-        return PyErr_Format(PyExc_TypeError, "%s(): argument 'device' must be torch.device, not %s", method, Py_TYPE(device)->tp_name);
-    if (to.device.type != (int16_t)type) return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be %s device", method);
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'device' must be torch.device, not %s", method,
+                            Py_TYPE(device)->tp_name);
+    if (to.device.type != (int16_t)type)
+        return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be %s device", method);
     if (!fit_format(format, &to.layout))
-        return PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be torch.memory_format, not %s", method,
-                            Py_TYPE(format)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be torch.memory_format, not %s",
+                            method, Py_TYPE(format)->tp_name);
     to.non_blocking = non_blocking;
     return convert(self, &to);
 }
 static PyObject *tensor_cuda(PyObject *self, PyObject *args, PyObject *kwargs) {
     return to_accelerator(self, args, kwargs, "cuda", TP_CUDA);
 }
-static PyObject *tensor_xpu(PyObject *self, PyObject *args, PyObject *kwargs) { return to_accelerator(self, args, kwargs, "xpu", TP_XPU); }
+static PyObject *tensor_xpu(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return to_accelerator(self, args, kwargs, "xpu", TP_XPU);
+}
 
 /* ---- type ---- */
 static const char *home_of(tp_device device) {
@@ -190,7 +203,9 @@ static int fit_type_name(const char *text, target *to) {
             size_t word = strlen(name);
             if (strncmp(text + start, name, word) || strcmp(text + start + word, "Tensor")) continue;
             to->dtype = (tp_dtype)d;
-            to->device = (tp_device){(int16_t)homes[i].type, (int16_t)(homes[i].type == TP_CPU || homes[i].type == TP_META ? 0 : tp_gpu_current(homes[i].type))};
+            to->device = (tp_device){
+                (int16_t)homes[i].type,
+                (int16_t)(homes[i].type == TP_CPU || homes[i].type == TP_META ? 0 : tp_gpu_current(homes[i].type))};
             return 1;
         }
     }
@@ -207,13 +222,15 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:type", names, &wanted, &non_blocking)) return NULL;
     tp_tensor *t = tpy_unwrap(self);
     target to = {.non_blocking = non_blocking};
-    if (wanted == Py_None) return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), tp_dtype_word(tp_dtype_of(t)));
+    if (wanted == Py_None)
+        return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), tp_dtype_word(tp_dtype_of(t)));
     if (tpy_fit_dtype(wanted, &to.dtype) > 0) return convert(self, &to);
     PyObject *text = NULL;
     if (PyUnicode_Check(wanted))
         text = Py_NewRef(wanted);
     else if (PyType_Check(wanted)) {
-        PyObject *module = PyObject_GetAttrString(wanted, "__module__"), *name = PyObject_GetAttrString(wanted, "__name__");
+        PyObject *module = PyObject_GetAttrString(wanted, "__module__"),
+                 *name = PyObject_GetAttrString(wanted, "__name__");
         text = module && name ? PyUnicode_FromFormat("%S.%S", module, name) : NULL;
         Py_XDECREF(module);
         Py_XDECREF(name);
@@ -221,23 +238,26 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
         return PyErr_Format(PyExc_TypeError, "dtype must be a type, str, or dtype object");
     const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
     PyObject *result = NULL;
-    if (utf8) result = fit_type_name(utf8, &to) ? convert(self, &to) : PyErr_Format(PyExc_ValueError, "invalid type: '%s'", utf8);
+    if (utf8)
+        result =
+            fit_type_name(utf8, &to) ? convert(self, &to) : PyErr_Format(PyExc_ValueError, "invalid type: '%s'", utf8);
     Py_XDECREF(text);
     return result;
 }
 
-static PyMethodDef methods[] = {{"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
-                                 "to(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None), to(dtype), "
-                                 "to(other): the tensor in another dtype or place."},
-                                {"cpu", (PyCFunction)(void (*)(void))tensor_cpu, METH_VARARGS | METH_KEYWORDS,
-                                 "cpu(*, memory_format=None): the tensor in the CPU's memory."},
-                                {"cuda", (PyCFunction)(void (*)(void))tensor_cuda, METH_VARARGS | METH_KEYWORDS,
-                                 "cuda(device=None, non_blocking=False, *, memory_format=None): the tensor on a GPU."},
-                                {"xpu", (PyCFunction)(void (*)(void))tensor_xpu, METH_VARARGS | METH_KEYWORDS,
-                                 "xpu(device=None, non_blocking=False, *, memory_format=None): the tensor on an Intel GPU."},
-                                {"type", (PyCFunction)(void (*)(void))tensor_type, METH_VARARGS | METH_KEYWORDS,
-                                 "type(dtype=None, non_blocking=False): the type's name, or the tensor in that type."},
-                                {0}};
+static PyMethodDef methods[] = {
+    {"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
+     "to(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None), to(dtype), "
+     "to(other): the tensor in another dtype or place."},
+    {"cpu", (PyCFunction)(void (*)(void))tensor_cpu, METH_VARARGS | METH_KEYWORDS,
+     "cpu(*, memory_format=None): the tensor in the CPU's memory."},
+    {"cuda", (PyCFunction)(void (*)(void))tensor_cuda, METH_VARARGS | METH_KEYWORDS,
+     "cuda(device=None, non_blocking=False, *, memory_format=None): the tensor on a GPU."},
+    {"xpu", (PyCFunction)(void (*)(void))tensor_xpu, METH_VARARGS | METH_KEYWORDS,
+     "xpu(device=None, non_blocking=False, *, memory_format=None): the tensor on an Intel GPU."},
+    {"type", (PyCFunction)(void (*)(void))tensor_type, METH_VARARGS | METH_KEYWORDS,
+     "type(dtype=None, non_blocking=False): the type's name, or the tensor in that type."},
+    {0}};
 
 int tpy_init_convert(PyObject *module) {
     (void)module;

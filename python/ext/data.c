@@ -1,7 +1,11 @@
-/* Datasets that the library reads, and the reader that makes batches of them on threads. torch.utils.data builds on these. */
+/* Datasets that the library reads, and the reader that makes batches of them on threads. torch.utils.data builds on
+ * these. */
 #include "tpy.h"
 
-typedef struct { PyObject_HEAD tp_dataset *d; } tpy_dataset;
+typedef struct {
+    PyObject_HEAD
+    tp_dataset *d;
+} tpy_dataset;
 typedef struct {
     PyObject_HEAD
     tp_reader *r;
@@ -14,8 +18,10 @@ static tp_dataset *dataset_of(PyObject *o) { return ((tpy_dataset *)o)->d; }
 static PyObject *wrap_dataset(tp_dataset *d) { /* takes d over */
     if (!d) return tpy_raise();
     tpy_dataset *o = (tpy_dataset *)dataset_type->tp_alloc(dataset_type, 0);
-    if (o) o->d = d;
-    else tp_dataset_release(d);
+    if (o)
+        o->d = d;
+    else
+        tp_dataset_release(d);
     return (PyObject *)o;
 }
 
@@ -32,9 +38,12 @@ static PyObject *wrap_fields(tp_tensor **fields, int64_t n, bool as_list) { /* t
     PyObject *all = as_list ? PyList_New(n) : PyTuple_New(n);
     for (int64_t f = 0; f < n; f++) {
         PyObject *tensor = all ? tpy_wrap(fields[f]) : NULL;
-        if (!all) tp_release(fields[f]);
-        else if (as_list) PyList_SET_ITEM(all, f, tensor);
-        else PyTuple_SET_ITEM(all, f, tensor);
+        if (!all)
+            tp_release(fields[f]);
+        else if (as_list)
+            PyList_SET_ITEM(all, f, tensor);
+        else
+            PyTuple_SET_ITEM(all, f, tensor);
         if (all && !tensor) {
             while (++f < n) tp_release(fields[f]);
             Py_CLEAR(all);
@@ -45,12 +54,12 @@ static PyObject *wrap_fields(tp_tensor **fields, int64_t n, bool as_list) { /* t
 
 static PyObject *dataset_item(PyObject *o, Py_ssize_t i) { /* negative indices have been resolved */
     tp_tensor *fields[TP_MAX_FIELDS];
-    if (i < 0 || i >= dataset_len(o)) return PyErr_Format(PyExc_IndexError, "index %zd is out of range for a dataset of %zd items", i, dataset_len(o));
+    if (i < 0 || i >= dataset_len(o))
+        return PyErr_Format(PyExc_IndexError, "index %zd is out of range for a dataset of %zd items", i,
+                            dataset_len(o));
     bool ok;
-    Py_BEGIN_ALLOW_THREADS
-    ok = tp_dataset_get(dataset_of(o), i, fields);
-    Py_END_ALLOW_THREADS
-    return ok ? wrap_fields(fields, tp_dataset_fields(dataset_of(o)), false) : tpy_raise();
+    Py_BEGIN_ALLOW_THREADS ok = tp_dataset_get(dataset_of(o), i, fields);
+    Py_END_ALLOW_THREADS return ok ? wrap_fields(fields, tp_dataset_fields(dataset_of(o)), false) : tpy_raise();
 }
 
 /* A list of Python's ints; the caller frees it. */
@@ -84,7 +93,8 @@ static bool floats_of(PyObject *o, double *list, tp_floats *out) {
     if (!items) return false;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
     if (n > 64) PyErr_SetString(PyExc_ValueError, "expected at most 64 numbers");
-    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) list[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items, i));
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++)
+        list[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(items, i));
     Py_DECREF(items);
     *out = (tp_floats){list, n};
     return !PyErr_Occurred();
@@ -95,7 +105,9 @@ static PyObject *dataset_normalised(PyObject *o, PyObject *args) {
     double divisor, means[64], stds[64];
     PyObject *mean, *std;
     tp_floats m, s;
-    if (!PyArg_ParseTuple(args, "LdOO:normalised", &field, &divisor, &mean, &std) || !floats_of(mean, means, &m) || !floats_of(std, stds, &s)) return NULL;
+    if (!PyArg_ParseTuple(args, "LdOO:normalised", &field, &divisor, &mean, &std) || !floats_of(mean, means, &m) ||
+        !floats_of(std, stds, &s))
+        return NULL;
     return wrap_dataset(tp_dataset_normalised(dataset_of(o), field, divisor, m, s));
 }
 
@@ -107,8 +119,10 @@ static PyObject *of_tensors(PyObject *unused, PyObject *tensors) {
     Py_ssize_t n = items ? PySequence_Fast_GET_SIZE(items) : 0;
     for (Py_ssize_t i = 0; i < n && i < TP_MAX_FIELDS && !PyErr_Occurred(); i++) {
         PyObject *t = PySequence_Fast_GET_ITEM(items, i);
-        if (tpy_is_tensor(t)) list[i] = tpy_unwrap(t);
-        else PyErr_Format(PyExc_TypeError, "expected tensors, got %s", Py_TYPE(t)->tp_name);
+        if (tpy_is_tensor(t))
+            list[i] = tpy_unwrap(t);
+        else
+            PyErr_Format(PyExc_TypeError, "expected tensors, got %s", Py_TYPE(t)->tp_name);
     }
     PyObject *made = items && !PyErr_Occurred() ? wrap_dataset(tp_dataset_of_tensors((tp_tensors){list, n})) : NULL;
     Py_XDECREF(items);
@@ -120,10 +134,8 @@ static PyObject *mnist(PyObject *unused, PyObject *args) {
     PyObject *images, *labels = NULL;
     if (!PyArg_ParseTuple(args, "O&O&", PyUnicode_FSConverter, &images, PyUnicode_FSConverter, &labels)) return NULL;
     tp_dataset *d;
-    Py_BEGIN_ALLOW_THREADS
-    d = tp_dataset_mnist(PyBytes_AS_STRING(images), PyBytes_AS_STRING(labels));
-    Py_END_ALLOW_THREADS
-    Py_DECREF(images);
+    Py_BEGIN_ALLOW_THREADS d = tp_dataset_mnist(PyBytes_AS_STRING(images), PyBytes_AS_STRING(labels));
+    Py_END_ALLOW_THREADS Py_DECREF(images);
     Py_DECREF(labels);
     return wrap_dataset(d);
 }
@@ -138,8 +150,10 @@ static Py_ssize_t names_of(PyObject *o, const char **names, PyObject **kept) {
         PyObject *item = PySequence_GetItem(o, i), *bytes = NULL;
         bool ok = item && PyUnicode_FSConverter(item, &bytes);
         Py_XDECREF(item);
-        if (ok) PyTuple_SET_ITEM(*kept, i, bytes), names[i] = PyBytes_AS_STRING(bytes);
-        else Py_CLEAR(*kept);
+        if (ok)
+            PyTuple_SET_ITEM(*kept, i, bytes), names[i] = PyBytes_AS_STRING(bytes);
+        else
+            Py_CLEAR(*kept);
     }
     return *kept ? n : -1;
 }
@@ -153,10 +167,8 @@ static PyObject *cifar(PyObject *unused, PyObject *args) {
     Py_ssize_t n = names_of(paths, names, &kept);
     if (n < 0) return NULL;
     tp_dataset *d;
-    Py_BEGIN_ALLOW_THREADS
-    d = tp_dataset_cifar(n, names, classes);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(kept);
+    Py_BEGIN_ALLOW_THREADS d = tp_dataset_cifar(n, names, classes);
+    Py_END_ALLOW_THREADS Py_DECREF(kept);
     return wrap_dataset(d);
 }
 
@@ -190,18 +202,20 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTuple(args, "O!iL:Reader", dataset_type, &dataset, &threads, &room)) return NULL;
     tp_reader *r = tp_reader_new(dataset_of(dataset), threads, room);
     tpy_reader *o = r ? (tpy_reader *)type->tp_alloc(type, 0) : NULL;
-    if (o) o->r = r, o->fields = tp_dataset_fields(dataset_of(dataset));
-    else if (r) tp_reader_free(r);
-    else tpy_raise();
+    if (o)
+        o->r = r, o->fields = tp_dataset_fields(dataset_of(dataset));
+    else if (r)
+        tp_reader_free(r);
+    else
+        tpy_raise();
     return (PyObject *)o;
 }
 
 static void reader_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
     Py_BEGIN_ALLOW_THREADS /* its threads finish what they are at */
-    tp_reader_free(((tpy_reader *)o)->r);
-    Py_END_ALLOW_THREADS
-    type->tp_free(o);
+        tp_reader_free(((tpy_reader *)o)->r);
+    Py_END_ALLOW_THREADS type->tp_free(o);
     Py_DECREF(type);
 }
 
@@ -219,14 +233,13 @@ static PyObject *reader_take(PyObject *o, PyObject *unused) {
     tpy_reader *self = (tpy_reader *)o;
     tp_tensor *fields[TP_MAX_FIELDS];
     bool ok;
-    Py_BEGIN_ALLOW_THREADS
-    ok = tp_reader_take(self->r, fields);
-    Py_END_ALLOW_THREADS
-    return ok ? wrap_fields(fields, self->fields, true) : tpy_raise();
+    Py_BEGIN_ALLOW_THREADS ok = tp_reader_take(self->r, fields);
+    Py_END_ALLOW_THREADS return ok ? wrap_fields(fields, self->fields, true) : tpy_raise();
 }
 
-/* glibc's malloc gives blocks of the size of an image back to the system when they are freed, and has each page of the next one filled with zeros again, until a larger block
- * has been freed once: from then on it keeps what is that large. Images decoded and augmented: 75 -> 62 ms for 64 of them. What the user has set stays. */
+/* glibc's malloc gives blocks of the size of an image back to the system when they are freed, and has each page of the
+ * next one filled with zeros again, until a larger block has been freed once: from then on it keeps what is that large.
+ * Images decoded and augmented: 75 -> 62 ms for 64 of them. What the user has set stays. */
 static PyObject *keep_freed_memory(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     PyMem_RawFree(PyMem_RawMalloc(31 << 20)); /* 32 MB is the most that counts */
@@ -235,17 +248,26 @@ static PyObject *keep_freed_memory(PyObject *module, PyObject *unused) {
 
 static PyMethodDef dataset_methods[] = {
     {"subset", dataset_subset, METH_O, "subset(indices): some of the items."},
-    {"normalised", dataset_normalised, METH_VARARGS, "normalised(field, divisor, mean, std): with the field as float32, (x / divisor - mean) / std."},
+    {"normalised", dataset_normalised, METH_VARARGS,
+     "normalised(field, divisor, mean, std): with the field as float32, (x / divisor - mean) / std."},
     {0}};
-static PyType_Slot dataset_slots[] = {{Py_tp_dealloc, dataset_dealloc}, {Py_sq_length, dataset_len}, {Py_sq_item, dataset_item},
-    {Py_tp_methods, dataset_methods}, {Py_tp_doc, "Items that the library reads; each is a tuple of tensors."}, {0, NULL}};
-static PyType_Spec dataset_spec = {"taper._C._Dataset", sizeof(tpy_dataset), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dataset_slots};
+static PyType_Slot dataset_slots[] = {{Py_tp_dealloc, dataset_dealloc},
+                                      {Py_sq_length, dataset_len},
+                                      {Py_sq_item, dataset_item},
+                                      {Py_tp_methods, dataset_methods},
+                                      {Py_tp_doc, "Items that the library reads; each is a tuple of tensors."},
+                                      {0, NULL}};
+static PyType_Spec dataset_spec = {"taper._C._Dataset", sizeof(tpy_dataset), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dataset_slots};
 static PyMethodDef reader_methods[] = {
     {"ask", reader_ask, METH_O, "ask(indices): has a batch read."},
     {"take", reader_take, METH_NOARGS, "The oldest batch asked for, as a list of tensors; waits for it."},
     {0}};
-static PyType_Slot reader_slots[] = {{Py_tp_new, reader_new}, {Py_tp_dealloc, reader_dealloc}, {Py_tp_methods, reader_methods},
-    {Py_tp_doc, "_Reader(dataset, threads, room): reads batches ahead, on threads."}, {0, NULL}};
+static PyType_Slot reader_slots[] = {{Py_tp_new, reader_new},
+                                     {Py_tp_dealloc, reader_dealloc},
+                                     {Py_tp_methods, reader_methods},
+                                     {Py_tp_doc, "_Reader(dataset, threads, room): reads batches ahead, on threads."},
+                                     {0, NULL}};
 static PyType_Spec reader_spec = {"taper._C._Reader", sizeof(tpy_reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
 static PyMethodDef functions[] = {
     {"_dataset_of_tensors", of_tensors, METH_O, "Rows of tensors."},
@@ -259,6 +281,8 @@ static PyMethodDef functions[] = {
 int tpy_init_data(PyObject *module) {
     dataset_type = (PyTypeObject *)PyType_FromSpec(&dataset_spec);
     reader_type = (PyTypeObject *)PyType_FromSpec(&reader_spec);
-    if (!dataset_type || !reader_type || PyModule_AddType(module, dataset_type) < 0 || PyModule_AddType(module, reader_type) < 0) return -1;
+    if (!dataset_type || !reader_type || PyModule_AddType(module, dataset_type) < 0 ||
+        PyModule_AddType(module, reader_type) < 0)
+        return -1;
     return PyModule_AddFunctions(module, functions);
 }

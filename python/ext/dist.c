@@ -1,4 +1,5 @@
-/* Process groups for torch.distributed: stores, groups, works, and what a watcher says. Waiting is done without the interpreter lock. */
+/* Process groups for torch.distributed: stores, groups, works, and what a watcher says. Waiting is done without the
+ * interpreter lock. */
 #include "tpy.h"
 #include <frameobject.h> /* PyFrame_GetBack and its kin, on 3.10 */
 #include <pthread.h>
@@ -35,14 +36,19 @@ static bool interrupted(void) {
 }
 
 /* ---- Stores ---- */
-typedef struct { PyObject_HEAD tp_store *s; } store_object;
+typedef struct {
+    PyObject_HEAD
+    tp_store *s;
+} store_object;
 static PyTypeObject *store_type;
 
 static PyObject *wrap_store(tp_store *s) { /* takes s over */
     if (!s) return raise_as(network_error);
     store_object *o = (store_object *)store_type->tp_alloc(store_type, 0);
-    if (o) o->s = s;
-    else tp_store_release(s);
+    if (o)
+        o->s = s;
+    else
+        tp_store_release(s);
     return (PyObject *)o;
 }
 
@@ -135,7 +141,8 @@ static PyObject *store_compare_set(PyObject *o, PyObject *args) {
     char *data;
     size_t n;
     bool ok;
-    TPY_UNLOCKED(ok = tp_store_compare_set(store_of(o), key, expected.buf, (size_t)expected.len, fresh.buf, (size_t)fresh.len, &data, &n));
+    TPY_UNLOCKED(ok = tp_store_compare_set(store_of(o), key, expected.buf, (size_t)expected.len, fresh.buf,
+                                           (size_t)fresh.len, &data, &n));
     PyBuffer_Release(&expected);
     PyBuffer_Release(&fresh);
     return ok ? bytes_of(data, n) : raise_as(store_error);
@@ -209,13 +216,22 @@ static PyObject *store_queue_length(PyObject *o, PyObject *key) {
     return length < 0 ? raise_as(store_error) : PyLong_FromLongLong(length);
 }
 
-static PyObject *store_port(PyObject *o, void *unused) { (void)unused; return PyLong_FromLong(tp_store_port(store_of(o))); }
-static PyObject *store_host(PyObject *o, void *unused) { (void)unused; return PyUnicode_FromString(tp_store_host(store_of(o))); }
+static PyObject *store_port(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromLong(tp_store_port(store_of(o)));
+}
+static PyObject *store_host(PyObject *o, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(tp_store_host(store_of(o)));
+}
 static PyObject *store_listen(PyObject *o, void *unused) {
     (void)unused;
     return PyUnicode_FromString(tp_store_listen(store_of(o)));
 }
-static PyObject *store_timeout(PyObject *o, void *unused) { (void)unused; return PyFloat_FromDouble(tp_store_timeout(store_of(o))); }
+static PyObject *store_timeout(PyObject *o, void *unused) {
+    (void)unused;
+    return PyFloat_FromDouble(tp_store_timeout(store_of(o)));
+}
 static int store_set_timeout(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
     double seconds = value ? PyFloat_AsDouble(value) : 0;
@@ -228,9 +244,11 @@ static int store_set_timeout(PyObject *o, PyObject *value, void *unused) {
 static void set_place(void) {
     static char home[512]; /* this package's folder, whose frames are passed over */
     if (!home[0]) {
-        PyObject *package = PyImport_ImportModule("taper"), *path = package ? PyObject_GetAttrString(package, "__file__") : NULL;
+        PyObject *package = PyImport_ImportModule("taper"),
+                 *path = package ? PyObject_GetAttrString(package, "__file__") : NULL;
         const char *text = path ? PyUnicode_AsUTF8(path) : NULL;
-        if (text) snprintf(home, sizeof home, "%.*s", (int)(strrchr(text, '/') ? strrchr(text, '/') - text + 1 : 0), text);
+        if (text)
+            snprintf(home, sizeof home, "%.*s", (int)(strrchr(text, '/') ? strrchr(text, '/') - text + 1 : 0), text);
         Py_XDECREF(package);
         Py_XDECREF(path);
         PyErr_Clear();
@@ -245,7 +263,8 @@ static void set_place(void) {
         if (!ours) {
             char text[192];
             size_t n = strlen(file);
-            snprintf(text, sizeof text, "%s%s:%d in %s", n > 100 ? "..." : "", n > 100 ? file + n - 97 : file, PyFrame_GetLineNumber(frame), name);
+            snprintf(text, sizeof text, "%s%s:%d in %s", n > 100 ? "..." : "", n > 100 ? file + n - 97 : file,
+                     PyFrame_GetLineNumber(frame), name);
             tp_dist_set_place(text);
         }
         Py_DECREF(code);
@@ -257,14 +276,19 @@ static void set_place(void) {
 }
 
 /* ---- Works ---- */
-typedef struct { PyObject_HEAD tp_work *w; } work_object;
+typedef struct {
+    PyObject_HEAD
+    tp_work *w;
+} work_object;
 static PyTypeObject *work_type;
 
 static PyObject *wrap_work(tp_work *w) {
     if (!w) return raise_as(backend_error);
     work_object *o = (work_object *)work_type->tp_alloc(work_type, 0);
-    if (o) o->w = w;
-    else tp_work_release(w);
+    if (o)
+        o->w = w;
+    else
+        tp_work_release(w);
     return (PyObject *)o;
 }
 
@@ -282,9 +306,18 @@ static PyObject *work_wait(PyObject *o, PyObject *seconds) {
     TPY_UNLOCKED(ok = tp_work_wait(((work_object *)o)->w, most));
     return ok ? Py_NewRef(Py_True) : raise_as(backend_error);
 }
-static PyObject *work_done(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_work_done(((work_object *)o)->w)); }
-static PyObject *work_succeeded(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_work_succeeded(((work_object *)o)->w)); }
-static PyObject *work_source(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLong(tp_work_source(((work_object *)o)->w)); }
+static PyObject *work_done(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_work_done(((work_object *)o)->w));
+}
+static PyObject *work_succeeded(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_work_succeeded(((work_object *)o)->w));
+}
+static PyObject *work_source(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLong(tp_work_source(((work_object *)o)->w));
+}
 static PyObject *work_error(PyObject *o, PyObject *unused) {
     (void)unused;
     const char *error = tp_work_error(((work_object *)o)->w);
@@ -293,14 +326,19 @@ static PyObject *work_error(PyObject *o, PyObject *unused) {
 }
 
 /* ---- Groups. A group object lives as long as its group: until it is freed, or the job ends. ---- */
-typedef struct { PyObject_HEAD tp_group *g; int64_t job; } group_object;
+typedef struct {
+    PyObject_HEAD
+    tp_group *g;
+    int64_t job;
+} group_object;
 static PyTypeObject *group_type;
 static int64_t job_number; /* groups of jobs that have ended are gone */
 
 static tp_group *group_of(PyObject *o) {
     group_object *self = (group_object *)o;
     if (self->g && self->job == job_number) return self->g;
-    PyErr_SetString(PyExc_ValueError, "Default process group has not been initialized, please make sure to call init_process_group.");
+    PyErr_SetString(PyExc_ValueError,
+                    "Default process group has not been initialized, please make sure to call init_process_group.");
     return NULL;
 }
 
@@ -328,11 +366,14 @@ static PyObject *group_free(PyObject *o, PyObject *unused) {
 
 static tp_tensor *tensor_in(PyObject *o, const char *argument) {
     if (tpy_is_tensor(o)) return tpy_unwrap(o);
-    PyErr_Format(PyExc_TypeError, "Invalid function argument. Expected parameter `%s` of type torch.Tensor, but got %s instead.", argument, Py_TYPE(o)->tp_name);
+    PyErr_Format(PyExc_TypeError,
+                 "Invalid function argument. Expected parameter `%s` of type torch.Tensor, but got %s instead.",
+                 argument, Py_TYPE(o)->tp_name);
     return NULL;
 }
 
-static bool tensors_in(PyObject *o, const char *argument, tp_tensors *list, PyObject **kept) { /* PyMem_Free(list->v); Py_DECREF(*kept) */
+static bool tensors_in(PyObject *o, const char *argument, tp_tensors *list,
+                       PyObject **kept) { /* PyMem_Free(list->v); Py_DECREF(*kept) */
     *list = (tp_tensors){NULL, 0};
     *kept = PySequence_Fast(o, "expected a list of tensors");
     if (!*kept) return false;
@@ -352,17 +393,17 @@ static void tensors_done(tp_tensors *list, PyObject *kept) {
     Py_XDECREF(kept);
 }
 
-#define GROUP_AND(...)                        \
-    tp_group *g = group_of(o);                \
+#define GROUP_AND(...)                                           \
+    tp_group *g = group_of(o);                                   \
     if (!g || !PyArg_ParseTuple(args, __VA_ARGS__)) return NULL; \
     set_place()
 
 /* A call that begins a work: one on a GPU may wait for the other ranks when it is the first of its kind. */
-#define begun(call)                     \
-    __extension__({                     \
-        tp_work *made_;                 \
-        TPY_UNLOCKED(made_ = (call));   \
-        wrap_work(made_);               \
+#define begun(call)                   \
+    __extension__({                   \
+        tp_work *made_;               \
+        TPY_UNLOCKED(made_ = (call)); \
+        wrap_work(made_);             \
     })
 
 static PyObject *group_all_reduce(PyObject *o, PyObject *args) {
@@ -469,7 +510,8 @@ static bool rows_in(PyObject *o, int64_t *rows, int64_t most, tp_ints *out) {
     if (!items) return false;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
     if (n > most) PyErr_SetString(PyExc_ValueError, "expected as many split sizes as there are ranks");
-    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) rows[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, i));
+    for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++)
+        rows[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items, i));
     Py_DECREF(items);
     *out = tp_ints_view(rows, n);
     return !PyErr_Occurred();
@@ -481,7 +523,8 @@ static PyObject *group_all_to_all_single(PyObject *o, PyObject *args) {
     tp_tensor *y = tensor_in(out, "output"), *x = y ? tensor_in(in, "input") : NULL;
     int64_t n = tp_group_size(g), *room = x ? PyMem_Malloc(sizeof *room * (size_t)(2 * n)) : NULL;
     tp_ints to, from;
-    if (room && rows_in(out_rows, room, n, &from) && rows_in(in_rows, room + n, n, &to)) work = begun(tp_dist_all_to_all_single(g, y, x, from, to));
+    if (room && rows_in(out_rows, room, n, &from) && rows_in(in_rows, room + n, n, &to))
+        work = begun(tp_dist_all_to_all_single(g, y, x, from, to));
     PyMem_Free(room);
     return work;
 }
@@ -505,10 +548,26 @@ static PyObject *group_message(PyObject *o, PyObject *args, tp_work *(*how)(tp_g
 static PyObject *group_send(PyObject *o, PyObject *args) { return group_message(o, args, tp_dist_send); }
 static PyObject *group_recv(PyObject *o, PyObject *args) { return group_message(o, args, tp_dist_recv); }
 
-static PyObject *group_rank(PyObject *o, void *unused) { (void)unused; tp_group *g = group_of(o); return g ? PyLong_FromLong(tp_group_rank(g)) : NULL; }
-static PyObject *group_size(PyObject *o, void *unused) { (void)unused; tp_group *g = group_of(o); return g ? PyLong_FromLong(tp_group_size(g)) : NULL; }
-static PyObject *group_name(PyObject *o, void *unused) { (void)unused; tp_group *g = group_of(o); return g ? PyUnicode_FromString(tp_group_name(g)) : NULL; }
-static PyObject *group_number(PyObject *o, void *unused) { (void)unused; tp_group *g = group_of(o); return g ? PyLong_FromLongLong(tp_group_number(g)) : NULL; }
+static PyObject *group_rank(PyObject *o, void *unused) {
+    (void)unused;
+    tp_group *g = group_of(o);
+    return g ? PyLong_FromLong(tp_group_rank(g)) : NULL;
+}
+static PyObject *group_size(PyObject *o, void *unused) {
+    (void)unused;
+    tp_group *g = group_of(o);
+    return g ? PyLong_FromLong(tp_group_size(g)) : NULL;
+}
+static PyObject *group_name(PyObject *o, void *unused) {
+    (void)unused;
+    tp_group *g = group_of(o);
+    return g ? PyUnicode_FromString(tp_group_name(g)) : NULL;
+}
+static PyObject *group_number(PyObject *o, void *unused) {
+    (void)unused;
+    tp_group *g = group_of(o);
+    return g ? PyLong_FromLongLong(tp_group_number(g)) : NULL;
+}
 static PyObject *group_set_timeout(PyObject *o, PyObject *seconds) {
     tp_group *g = group_of(o);
     double value = g ? PyFloat_AsDouble(seconds) : 0;
@@ -522,7 +581,9 @@ static PyObject *dist_init(PyObject *unused, PyObject *args) {
     (void)unused;
     PyObject *store;
     tp_dist_init_options options = {.size = sizeof options, .placed = true};
-    if (!PyArg_ParseTuple(args, "ziiOd", &options.backend, &options.rank, &options.world_size, &store, &options.timeout)) return NULL;
+    if (!PyArg_ParseTuple(args, "ziiOd", &options.backend, &options.rank, &options.world_size, &store,
+                          &options.timeout))
+        return NULL;
     if (options.world_size < 0) options.placed = false;
     if (store != Py_None) {
         if (!PyObject_TypeCheck(store, store_type)) return PyErr_Format(PyExc_TypeError, "expected a store");
@@ -649,40 +710,74 @@ static PyObject *end_with_parent(PyObject *unused, PyObject *pid) {
 }
 
 static int add_types(PyObject *module) {
-    static PyMethodDef store_methods[] = {
-        {"set", store_set, METH_VARARGS, NULL}, {"append", store_append, METH_VARARGS, NULL}, {"get", store_get, METH_O, NULL},
-        {"add", store_add, METH_VARARGS, NULL}, {"compare_set", store_compare_set, METH_VARARGS, NULL}, {"wait", store_wait, METH_VARARGS, NULL},
-        {"check", store_check, METH_O, NULL}, {"delete", store_delete, METH_O, NULL}, {"count", store_count, METH_NOARGS, NULL},
-        {"keys", store_keys, METH_NOARGS, NULL}, {"queue_push", store_queue_push, METH_VARARGS, NULL},
-        {"queue_pop", store_queue_pop, METH_VARARGS, NULL}, {"queue_length", store_queue_length, METH_O, NULL}, {0}};
+    static PyMethodDef store_methods[] = {{"set", store_set, METH_VARARGS, NULL},
+                                          {"append", store_append, METH_VARARGS, NULL},
+                                          {"get", store_get, METH_O, NULL},
+                                          {"add", store_add, METH_VARARGS, NULL},
+                                          {"compare_set", store_compare_set, METH_VARARGS, NULL},
+                                          {"wait", store_wait, METH_VARARGS, NULL},
+                                          {"check", store_check, METH_O, NULL},
+                                          {"delete", store_delete, METH_O, NULL},
+                                          {"count", store_count, METH_NOARGS, NULL},
+                                          {"keys", store_keys, METH_NOARGS, NULL},
+                                          {"queue_push", store_queue_push, METH_VARARGS, NULL},
+                                          {"queue_pop", store_queue_pop, METH_VARARGS, NULL},
+                                          {"queue_length", store_queue_length, METH_O, NULL},
+                                          {0}};
     static PyGetSetDef store_properties[] = {
-        {"port", store_port, NULL, NULL, NULL}, {"host", store_host, NULL, NULL, NULL},
+        {"port", store_port, NULL, NULL, NULL},
+        {"host", store_host, NULL, NULL, NULL},
         {"listen", store_listen, NULL, "Where a process beside the store should listen.", NULL},
-        {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL}, {0}};
-    static PyType_Slot store_slots[] = {{Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {Py_tp_getset, store_properties}, {0, NULL}};
-    static PyType_Spec store_spec = {"taper._C._Store", sizeof(store_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_slots};
+        {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL},
+        {0}};
+    static PyType_Slot store_slots[] = {
+        {Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {Py_tp_getset, store_properties}, {0, NULL}};
+    static PyType_Spec store_spec = {"taper._C._Store", sizeof(store_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_slots};
     static PyMethodDef work_methods[] = {
-        {"wait", work_wait, METH_O, "wait(seconds): negative waits until the group's timeout."}, {"done", work_done, METH_NOARGS, NULL},
-        {"succeeded", work_succeeded, METH_NOARGS, NULL}, {"error", work_error, METH_NOARGS, NULL}, {"source", work_source, METH_NOARGS, NULL}, {0}};
+        {"wait", work_wait, METH_O, "wait(seconds): negative waits until the group's timeout."},
+        {"done", work_done, METH_NOARGS, NULL},
+        {"succeeded", work_succeeded, METH_NOARGS, NULL},
+        {"error", work_error, METH_NOARGS, NULL},
+        {"source", work_source, METH_NOARGS, NULL},
+        {0}};
     static PyType_Slot work_slots[] = {{Py_tp_dealloc, work_dealloc}, {Py_tp_methods, work_methods}, {0, NULL}};
-    static PyType_Spec work_spec = {"taper._C._Work", sizeof(work_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, work_slots};
-    static PyMethodDef group_methods[] = {
-        {"all_reduce", group_all_reduce, METH_VARARGS, NULL}, {"reduce", group_reduce, METH_VARARGS, NULL}, {"broadcast", group_broadcast, METH_VARARGS, NULL},
-        {"all_gather", group_all_gather, METH_VARARGS, NULL}, {"all_gather_into", group_all_gather_into, METH_VARARGS, NULL},
-        {"gather", group_gather, METH_VARARGS, NULL}, {"scatter", group_scatter, METH_VARARGS, NULL},
-        {"reduce_scatter", group_reduce_scatter, METH_VARARGS, NULL}, {"reduce_scatter_of", group_reduce_scatter_of, METH_VARARGS, NULL},
-        {"all_to_all", group_all_to_all, METH_VARARGS, NULL}, {"all_to_all_single", group_all_to_all_single, METH_VARARGS, NULL},
-        {"barrier", group_barrier, METH_NOARGS, NULL}, {"send", group_send, METH_VARARGS, NULL}, {"recv", group_recv, METH_VARARGS, NULL},
-        {"set_timeout", group_set_timeout, METH_O, NULL}, {"free", group_free, METH_NOARGS, NULL}, {0}};
-    static PyGetSetDef group_properties[] = {{"rank", group_rank, NULL, NULL, NULL}, {"size", group_size, NULL, NULL, NULL},
-                                             {"name", group_name, NULL, NULL, NULL}, {"number", group_number, NULL, NULL, NULL}, {0}};
-    static PyType_Slot group_slots[] = {{Py_tp_dealloc, group_dealloc}, {Py_tp_methods, group_methods}, {Py_tp_getset, group_properties}, {0, NULL}};
-    static PyType_Spec group_spec = {"taper._C._Group", sizeof(group_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, group_slots};
+    static PyType_Spec work_spec = {"taper._C._Work", sizeof(work_object), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, work_slots};
+    static PyMethodDef group_methods[] = {{"all_reduce", group_all_reduce, METH_VARARGS, NULL},
+                                          {"reduce", group_reduce, METH_VARARGS, NULL},
+                                          {"broadcast", group_broadcast, METH_VARARGS, NULL},
+                                          {"all_gather", group_all_gather, METH_VARARGS, NULL},
+                                          {"all_gather_into", group_all_gather_into, METH_VARARGS, NULL},
+                                          {"gather", group_gather, METH_VARARGS, NULL},
+                                          {"scatter", group_scatter, METH_VARARGS, NULL},
+                                          {"reduce_scatter", group_reduce_scatter, METH_VARARGS, NULL},
+                                          {"reduce_scatter_of", group_reduce_scatter_of, METH_VARARGS, NULL},
+                                          {"all_to_all", group_all_to_all, METH_VARARGS, NULL},
+                                          {"all_to_all_single", group_all_to_all_single, METH_VARARGS, NULL},
+                                          {"barrier", group_barrier, METH_NOARGS, NULL},
+                                          {"send", group_send, METH_VARARGS, NULL},
+                                          {"recv", group_recv, METH_VARARGS, NULL},
+                                          {"set_timeout", group_set_timeout, METH_O, NULL},
+                                          {"free", group_free, METH_NOARGS, NULL},
+                                          {0}};
+    static PyGetSetDef group_properties[] = {{"rank", group_rank, NULL, NULL, NULL},
+                                             {"size", group_size, NULL, NULL, NULL},
+                                             {"name", group_name, NULL, NULL, NULL},
+                                             {"number", group_number, NULL, NULL, NULL},
+                                             {0}};
+    static PyType_Slot group_slots[] = {
+        {Py_tp_dealloc, group_dealloc}, {Py_tp_methods, group_methods}, {Py_tp_getset, group_properties}, {0, NULL}};
+    static PyType_Spec group_spec = {"taper._C._Group", sizeof(group_object), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, group_slots};
     store_type = (PyTypeObject *)PyType_FromSpec(&store_spec);
     work_type = (PyTypeObject *)PyType_FromSpec(&work_spec);
     group_type = (PyTypeObject *)PyType_FromSpec(&group_spec);
     if (!store_type || !work_type || !group_type) return -1;
-    return PyModule_AddType(module, store_type) < 0 || PyModule_AddType(module, work_type) < 0 || PyModule_AddType(module, group_type) < 0 ? -1 : 0;
+    return PyModule_AddType(module, store_type) < 0 || PyModule_AddType(module, work_type) < 0 ||
+                   PyModule_AddType(module, group_type) < 0
+               ? -1
+               : 0;
 }
 
 static int add_error(PyObject *module, const char *name, const char *full, PyObject *base, PyObject **error) {
@@ -692,28 +787,41 @@ static int add_error(PyObject *module, const char *name, const char *full, PyObj
 
 int tpy_init_dist(PyObject *module) {
     static PyMethodDef functions[] = {
-        {"_store_tcp", store_tcp, METH_VARARGS, "_store_tcp(host, port, serve, timeout)"}, {"_store_file", store_file, METH_VARARGS, "_store_file(path, users)"},
-        {"_store_hash", store_hash, METH_NOARGS, NULL}, {"_store_prefix", store_prefix, METH_VARARGS, "_store_prefix(prefix, store)"},
-        {"_dist_init", dist_init, METH_VARARGS, "_dist_init(backend, rank, world_size, store, timeout): the group of all ranks."},
-        {"_dist_end", dist_end, METH_NOARGS, NULL}, {"_dist_group", dist_group, METH_VARARGS, "_dist_group(ranks, timeout, name)"},
-        {"_dist_place", dist_place, METH_NOARGS, "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
-        {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."}, {"_dist_store", dist_store, METH_NOARGS, NULL},
+        {"_store_tcp", store_tcp, METH_VARARGS, "_store_tcp(host, port, serve, timeout)"},
+        {"_store_file", store_file, METH_VARARGS, "_store_file(path, users)"},
+        {"_store_hash", store_hash, METH_NOARGS, NULL},
+        {"_store_prefix", store_prefix, METH_VARARGS, "_store_prefix(prefix, store)"},
+        {"_dist_init", dist_init, METH_VARARGS,
+         "_dist_init(backend, rank, world_size, store, timeout): the group of all ranks."},
+        {"_dist_end", dist_end, METH_NOARGS, NULL},
+        {"_dist_group", dist_group, METH_VARARGS, "_dist_group(ranks, timeout, name)"},
+        {"_dist_place", dist_place, METH_NOARGS,
+         "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
+        {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."},
+        {"_dist_store", dist_store, METH_NOARGS, NULL},
         {"_dist_prove", dist_prove, METH_VARARGS,
          "_dist_prove(fd, serves, seconds): both sides of a connection show that they know the job's secret."},
-        {"_dist_tell", dist_tell, METH_O, "Tells the other ranks why this one ends."}, {"_dist_leave", dist_leave, METH_NOARGS, "At the process's end."},
-        {"_end_with_parent", end_with_parent, METH_O, "_end_with_parent(pid): SIGTERM comes when the parent, which has this number, ends."},
+        {"_dist_tell", dist_tell, METH_O, "Tells the other ranks why this one ends."},
+        {"_dist_leave", dist_leave, METH_NOARGS, "At the process's end."},
+        {"_end_with_parent", end_with_parent, METH_O,
+         "_end_with_parent(pid): SIGTERM comes when the parent, which has this number, ends."},
         {"preempted", preempted, METH_NOARGS,
-         "Has the scheduler sent SIGTERM or SIGUSR1 since the first call of this function? A training loop asks, saves, and leaves."},
-        {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"}, {"_dist_nccl_version", dist_nccl_version, METH_NOARGS, NULL}, {0}};
+         "Has the scheduler sent SIGTERM or SIGUSR1 since the first call of this function? A training loop asks, "
+         "saves, and leaves."},
+        {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"},
+        {"_dist_nccl_version", dist_nccl_version, METH_NOARGS, NULL},
+        {0}};
     PyObject *base;
     main_thread = pthread_self();
     const char *grace = getenv("TAPER_GRACE");
     tp_dist_set_interrupt(interrupted);
     tp_dist_set_watcher(write_lines, end_process, grace ? atof(grace) : 0);
-    if (add_types(module) < 0 || add_error(module, "_DistError", "torch.distributed.DistError", PyExc_RuntimeError, &base) < 0) return -1;
-    if (add_error(module, "_DistBackendError", "torch.distributed.DistBackendError", base, &backend_error) < 0
-        || add_error(module, "_DistNetworkError", "torch.distributed.DistNetworkError", base, &network_error) < 0
-        || add_error(module, "_DistStoreError", "torch.distributed.DistStoreError", base, &store_error) < 0)
+    if (add_types(module) < 0 ||
+        add_error(module, "_DistError", "torch.distributed.DistError", PyExc_RuntimeError, &base) < 0)
+        return -1;
+    if (add_error(module, "_DistBackendError", "torch.distributed.DistBackendError", base, &backend_error) < 0 ||
+        add_error(module, "_DistNetworkError", "torch.distributed.DistNetworkError", base, &network_error) < 0 ||
+        add_error(module, "_DistStoreError", "torch.distributed.DistStoreError", base, &store_error) < 0)
         return -1;
     return PyModule_AddFunctions(module, functions);
 }

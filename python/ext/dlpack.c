@@ -1,5 +1,6 @@
-/* DLPack capsules in both directions, of the first kind ("dltensor") and the versioned kind of DLPack 1 ("dltensor_versioned"), which the
- * library knows nothing of: it is the old structure with a version, flags and another order of fields around it. */
+/* DLPack capsules in both directions, of the first kind ("dltensor") and the versioned kind of DLPack 1
+ * ("dltensor_versioned"), which the library knows nothing of: it is the old structure with a version, flags and another
+ * order of fields around it. */
 #include "tpy.h"
 #include <taper/dlpack.h>
 
@@ -39,7 +40,8 @@ static PyObject *to_capsule(PyObject *module, PyObject *args) {
     if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(o)->tp_name);
     if (tp_requires_grad(tpy_unwrap(o)))
         return PyErr_Format(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
-    if (tp_device_of(tpy_unwrap(o)).type == TP_META) return PyErr_Format(PyExc_BufferError, "Cannot pack tensors on meta");
+    if (tp_device_of(tpy_unwrap(o)).type == TP_META)
+        return PyErr_Format(PyExc_BufferError, "Cannot pack tensors on meta");
     DLManagedTensor *m = tp_to_dlpack(tpy_unwrap(o));
     if (!m) return tpy_raise();
     PyObject *capsule = NULL;
@@ -72,7 +74,8 @@ static void delete_inner(DLManagedTensor *m) {
 static DLManagedTensor *read_versioned(PyObject *capsule) {
     versioned *v = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (v->version.major != 1) {
-        PyErr_Format(PyExc_BufferError, "expected a DLPack tensor of version 1, got version %u.%u", v->version.major, v->version.minor);
+        PyErr_Format(PyExc_BufferError, "expected a DLPack tensor of version 1, got version %u.%u", v->version.major,
+                     v->version.minor);
         return NULL;
     }
     DLManagedTensor *m = malloc(sizeof *m);
@@ -83,10 +86,12 @@ static DLManagedTensor *read_versioned(PyObject *capsule) {
 
 static PyObject *from_capsule(PyObject *module, PyObject *capsule) {
     (void)module;
-    bool first = PyCapsule_IsValid(capsule, "dltensor"), second = !first && PyCapsule_IsValid(capsule, "dltensor_versioned");
+    bool first = PyCapsule_IsValid(capsule, "dltensor"),
+         second = !first && PyCapsule_IsValid(capsule, "dltensor_versioned");
     if (!first && !second)
-        return PyErr_Format(PyExc_RuntimeError, "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
-                                                "once, so you might have already constructed a tensor from it once.");
+        return PyErr_Format(PyExc_RuntimeError,
+                            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                            "once, so you might have already constructed a tensor from it once.");
     DLManagedTensor *m = first ? PyCapsule_GetPointer(capsule, "dltensor") : read_versioned(capsule);
     if (!m) return NULL;
     tp_tensor *t = tpy_own(tp_from_dlpack(m));
@@ -98,6 +103,7 @@ static PyObject *from_capsule(PyObject *module, PyObject *capsule) {
     return tpy_wrap(t);
 }
 
-static PyMethodDef functions[] = {{"_to_dlpack", to_capsule, METH_VARARGS, NULL}, {"_from_dlpack", from_capsule, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {
+    {"_to_dlpack", to_capsule, METH_VARARGS, NULL}, {"_from_dlpack", from_capsule, METH_O, NULL}, {0}};
 
 int tpy_init_dlpack(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -6,17 +6,25 @@ static PyObject *memory_error;      /* torch.OutOfMemoryError: an accelerator's 
 static PyObject *accelerator_error; /* torch.AcceleratorError: its driver reports an error */
 
 int tpy_init_error(PyObject *module) {
-    linalg_error = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix that cannot be factored, inverted or solved with.", PyExc_RuntimeError, NULL);
-    memory_error = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError", "An accelerator's memory is used up.", PyExc_RuntimeError, NULL);
-    accelerator_error = PyErr_NewExceptionWithDoc("torch.AcceleratorError", "An accelerator's driver reports an error.", PyExc_RuntimeError, NULL);
+    linalg_error =
+        PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix that cannot be factored, inverted or solved with.",
+                                  PyExc_RuntimeError, NULL);
+    memory_error = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError", "An accelerator's memory is used up.",
+                                             PyExc_RuntimeError, NULL);
+    accelerator_error = PyErr_NewExceptionWithDoc("torch.AcceleratorError", "An accelerator's driver reports an error.",
+                                                  PyExc_RuntimeError, NULL);
     if (!linalg_error || !memory_error || !accelerator_error) return -1;
-    return PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) || PyModule_AddObjectRef(module, "OutOfMemoryError", memory_error)
-           || PyModule_AddObjectRef(module, "AcceleratorError", accelerator_error) ? -1 : 0;
+    return PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) ||
+                   PyModule_AddObjectRef(module, "OutOfMemoryError", memory_error) ||
+                   PyModule_AddObjectRef(module, "AcceleratorError", accelerator_error)
+               ? -1
+               : 0;
 }
 
 /* What comes from an accelerator, which the library tells by words that PyTorch has too. */
 static PyObject *of_accelerator(tp_code code, const char *message) {
-    if (code == TP_ERR_MISSING && strstr(message, "Torch not compiled with")) return PyExc_AssertionError; /* PyTorch's, for a device that is not there */
+    if (code == TP_ERR_MISSING && strstr(message, "Torch not compiled with"))
+        return PyExc_AssertionError; /* PyTorch's, for a device that is not there */
     if (code == TP_ERR_MEMORY && strstr(message, " out of memory. Tried to allocate")) return memory_error;
     static const char *const drivers[] = {"CUDA error:", "HIP error:", "XPU error:", "OpenCL error:"};
     for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
@@ -24,20 +32,29 @@ static PyObject *of_accelerator(tp_code code, const char *message) {
     return NULL;
 }
 
-/* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit. Those of linear algebra name the
- * operator alone, as PyTorch's: "linalg.inv: A must be ...". */
-static void set_error(PyObject *type, const char *operator, const char *message) {
+/* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit.
+ * Those of linear algebra name the operator alone, as PyTorch's: "linalg.inv: A must be ...". */
+static void set_error(PyObject *type, const char *operator, const char * message) {
     const char *rest = strncmp(message, "argument", 8) ? NULL : strstr(message, ": ");
-    if (operator && rest && !strncmp(operator, "linalg_", 7)) PyErr_Format(type, "linalg.%s%s", operator + 7, rest);
-    else if (operator && strncmp(message, "argument", 8) == 0) PyErr_Format(type, "%s(): %s", operator, message);
-    else PyErr_SetString(type, message);
+    if (operator&& rest && !strncmp(operator, "linalg_", 7))
+        PyErr_Format(type, "linalg.%s%s", operator+ 7, rest);
+    else if (operator&& strncmp(message, "argument", 8) == 0)
+        PyErr_Format(type, "%s(): %s", operator, message);
+    else
+        PyErr_SetString(type, message);
 }
 
 PyObject *tpy_raise_in(const char *operator) {
     static PyObject **const types[] = {
-        [TP_OK] = &PyExc_SystemError, [TP_ERR_VALUE] = &PyExc_ValueError, [TP_ERR_TYPE] = &PyExc_TypeError, [TP_ERR_INDEX] = &PyExc_IndexError,
-        [TP_ERR_RUNTIME] = &PyExc_RuntimeError, [TP_ERR_MEMORY] = &PyExc_RuntimeError, [TP_ERR_MISSING] = &PyExc_NotImplementedError,
-        [TP_ERR_IO] = &PyExc_OSError, [TP_ERR_LINALG] = &linalg_error,
+        [TP_OK] = &PyExc_SystemError,
+        [TP_ERR_VALUE] = &PyExc_ValueError,
+        [TP_ERR_TYPE] = &PyExc_TypeError,
+        [TP_ERR_INDEX] = &PyExc_IndexError,
+        [TP_ERR_RUNTIME] = &PyExc_RuntimeError,
+        [TP_ERR_MEMORY] = &PyExc_RuntimeError,
+        [TP_ERR_MISSING] = &PyExc_NotImplementedError,
+        [TP_ERR_IO] = &PyExc_OSError,
+        [TP_ERR_LINALG] = &linalg_error,
     };
     if (PyErr_Occurred()) { /* a callback into Python failed: its exception says more than what followed from it */
         tp_error_clear();

@@ -1,8 +1,15 @@
-/* Event and record files for torch.utils.tensorboard and `taper watch`: _EventWriter, _RecordWriter and _EventReader. Files are written without the interpreter lock. */
+/* Event and record files for torch.utils.tensorboard and `taper watch`: _EventWriter, _RecordWriter and _EventReader.
+ * Files are written without the interpreter lock. */
 #include "tpy.h"
 
-typedef struct { PyObject_HEAD tp_events *w; } event_writer;
-typedef struct { PyObject_HEAD tp_records *r; } record_writer;
+typedef struct {
+    PyObject_HEAD
+    tp_events *w;
+} event_writer;
+typedef struct {
+    PyObject_HEAD
+    tp_records *r;
+} record_writer;
 
 static PyObject *closed(const char *what) { return PyErr_Format(PyExc_ValueError, "the %s is closed", what); }
 
@@ -12,7 +19,8 @@ static PyObject *event_writer_new(PyTypeObject *type, PyObject *args, PyObject *
     PyObject *folder = NULL;
     tp_events_options o = {.size = sizeof o};
     long long max_queue = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|Lds:_EventWriter", names, PyUnicode_FSConverter, &folder, &max_queue, &o.flush_secs, &o.suffix))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|Lds:_EventWriter", names, PyUnicode_FSConverter, &folder,
+                                     &max_queue, &o.flush_secs, &o.suffix))
         return NULL;
     o.max_queue = max_queue;
     event_writer *self = (event_writer *)type->tp_alloc(type, 0);
@@ -124,7 +132,10 @@ static PyObject *record_writer_flush(PyObject *o, PyObject *unused) {
 }
 
 /* ---- Reading ---- */
-typedef struct { PyObject_HEAD tp_event_file *f; } event_reader;
+typedef struct {
+    PyObject_HEAD
+    tp_event_file *f;
+} event_reader;
 
 static PyObject *event_reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"path", NULL};
@@ -145,12 +156,14 @@ static void event_reader_dealloc(PyObject *o) {
 }
 static void add_point(const tp_point *point, void *list) {
     if (PyErr_Occurred()) return;
-    PyObject *tag = point->tag ? PyUnicode_DecodeUTF8(point->tag, (Py_ssize_t)point->tag_bytes, "replace") : Py_NewRef(Py_None);
+    PyObject *tag =
+        point->tag ? PyUnicode_DecodeUTF8(point->tag, (Py_ssize_t)point->tag_bytes, "replace") : Py_NewRef(Py_None);
     PyObject *item = tag ? Py_BuildValue("(NLdd)", tag, (long long)point->step, point->wall_time, point->value) : NULL;
     if (item) PyList_Append(list, item);
     Py_XDECREF(item);
 }
-/* read(): the scalars since the last call as (tag, step, time, value); tag None: what is at this step or later is void */
+/* read(): the scalars since the last call as (tag, step, time, value); tag None: what is at this step or later is void
+ */
 static PyObject *event_reader_read(PyObject *o, PyObject *unused) {
     (void)unused;
     PyObject *list = PyList_New(0);
@@ -173,22 +186,40 @@ static int add_type(PyObject *module, const char *name, PyType_Spec *spec) {
 }
 
 int tpy_init_events(PyObject *module) {
-    static PyMethodDef event_methods[] = {{"write", event_writer_write, METH_VARARGS, NULL}, {"flush", event_writer_flush, METH_NOARGS, NULL},
-                                          {"purge", event_writer_purge, METH_O, NULL}, {"close", event_writer_close, METH_NOARGS, NULL}, {0}};
+    static PyMethodDef event_methods[] = {{"write", event_writer_write, METH_VARARGS, NULL},
+                                          {"flush", event_writer_flush, METH_NOARGS, NULL},
+                                          {"purge", event_writer_purge, METH_O, NULL},
+                                          {"close", event_writer_close, METH_NOARGS, NULL},
+                                          {0}};
     static PyGetSetDef event_properties[] = {{"path", event_writer_path, NULL, "Of the file.", NULL}, {0}};
-    static PyType_Slot event_slots[] = {{Py_tp_new, event_writer_new}, {Py_tp_dealloc, event_writer_dealloc}, {Py_tp_methods, event_methods},
-                                        {Py_tp_getset, event_properties}, {0, NULL}};
+    static PyType_Slot event_slots[] = {{Py_tp_new, event_writer_new},
+                                        {Py_tp_dealloc, event_writer_dealloc},
+                                        {Py_tp_methods, event_methods},
+                                        {Py_tp_getset, event_properties},
+                                        {0, NULL}};
     static PyType_Spec event_spec = {"taper._C._EventWriter", sizeof(event_writer), 0, Py_TPFLAGS_DEFAULT, event_slots};
-    static PyMethodDef record_methods[] = {{"write", record_writer_write, METH_O, NULL}, {"flush", record_writer_flush, METH_NOARGS, NULL},
-                                           {"close", record_writer_close, METH_NOARGS, NULL}, {0}};
-    static PyType_Slot record_slots[] = {{Py_tp_new, record_writer_new}, {Py_tp_dealloc, record_writer_dealloc}, {Py_tp_methods, record_methods}, {0, NULL}};
-    static PyType_Spec record_spec = {"taper._C._RecordWriter", sizeof(record_writer), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, record_slots};
+    static PyMethodDef record_methods[] = {{"write", record_writer_write, METH_O, NULL},
+                                           {"flush", record_writer_flush, METH_NOARGS, NULL},
+                                           {"close", record_writer_close, METH_NOARGS, NULL},
+                                           {0}};
+    static PyType_Slot record_slots[] = {{Py_tp_new, record_writer_new},
+                                         {Py_tp_dealloc, record_writer_dealloc},
+                                         {Py_tp_methods, record_methods},
+                                         {0, NULL}};
+    static PyType_Spec record_spec = {"taper._C._RecordWriter", sizeof(record_writer), 0,
+                                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, record_slots};
     static PyMethodDef reader_methods[] = {{"read", event_reader_read, METH_NOARGS, NULL}, {0}};
-    static PyGetSetDef reader_properties[] = {{"damaged", event_reader_damaged, NULL, "Records with wrong checksums so far.", NULL}, {0}};
-    static PyType_Slot reader_slots[] = {{Py_tp_new, event_reader_new}, {Py_tp_dealloc, event_reader_dealloc}, {Py_tp_methods, reader_methods},
-                                         {Py_tp_getset, reader_properties}, {0, NULL}};
-    static PyType_Spec reader_spec = {"taper._C._EventReader", sizeof(event_reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
+    static PyGetSetDef reader_properties[] = {
+        {"damaged", event_reader_damaged, NULL, "Records with wrong checksums so far.", NULL}, {0}};
+    static PyType_Slot reader_slots[] = {{Py_tp_new, event_reader_new},
+                                         {Py_tp_dealloc, event_reader_dealloc},
+                                         {Py_tp_methods, reader_methods},
+                                         {Py_tp_getset, reader_properties},
+                                         {0, NULL}};
+    static PyType_Spec reader_spec = {"taper._C._EventReader", sizeof(event_reader), 0, Py_TPFLAGS_DEFAULT,
+                                      reader_slots};
     if (add_type(module, "_EventReader", &reader_spec) < 0) return -1;
-    if (add_type(module, "_EventWriter", &event_spec) < 0 || add_type(module, "_RecordWriter", &record_spec) < 0) return -1;
+    if (add_type(module, "_EventWriter", &event_spec) < 0 || add_type(module, "_RecordWriter", &record_spec) < 0)
+        return -1;
     return tpy_init_summaries(module);
 }

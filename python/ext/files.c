@@ -1,10 +1,12 @@
-/* Files of tensors: what torch.save and torch.load need of the library. A _File opens a checkpoint; value() makes Python objects of the
- * values that the library read, without running anything that the file names, but for classes and functions that the caller lets through.
+/* Files of tensors: what torch.save and torch.load need of the library. A _File opens a checkpoint; value() makes
+ * Python objects of the values that the library read, without running anything that the file names, but for classes and
+ * functions that the caller lets through.
  */
 #include "tpy.h"
 
 typedef struct tpy_file {
-    PyObject_HEAD tp_file *file;
+    PyObject_HEAD
+    tp_file *file;
     Py_buffer memory;     /* obj NULL: a path was opened */
     const char **allowed; /* names of what the caller lets through, in strings that `names` keeps */
     PyObject *names;
@@ -15,7 +17,9 @@ static PyObject *raise_read(void) {
     tp_code code = tp_error_code();
     if (PyErr_Occurred() || (code != TP_ERR_VALUE && code != TP_ERR_IO && code != TP_ERR_TYPE)) return tpy_raise();
     PyObject *module = code == TP_ERR_IO ? NULL : PyImport_ImportModule("pickle");
-    PyObject *type = module ? PyObject_GetAttrString(module, "UnpicklingError") : code == TP_ERR_IO ? Py_NewRef(PyExc_RuntimeError) : NULL;
+    PyObject *type = module              ? PyObject_GetAttrString(module, "UnpicklingError")
+                     : code == TP_ERR_IO ? Py_NewRef(PyExc_RuntimeError)
+                                         : NULL;
     if (type) PyErr_SetString(type, tp_error());
     tp_error_clear();
     Py_XDECREF(module);
@@ -25,8 +29,9 @@ static PyObject *raise_read(void) {
 
 /* ---- Values as Python objects ---- */
 typedef struct maker {
-    PyObject *made;    /* address of a value -> its object */
-    PyObject *find;    /* find(full name, use) -> class or function; use: "value", "new" or "call" (taper/_file_names.py) */
+    PyObject *made; /* address of a value -> its object */
+    PyObject
+        *find; /* find(full name, use) -> class or function; use: "value", "new" or "call" (taper/_file_names.py) */
     PyObject *restore; /* restore(storage, location) -> storage on the device wanted; NULL: all stay on the CPU */
     PyObject *utils;   /* taper._utils */
     int depth;         /* of the value that is being made */
@@ -129,7 +134,9 @@ static int fill_dict(maker *m, PyObject *dict, const tp_saved *v) {
     return 0;
 }
 
-static PyObject *find(maker *m, const char *name, const char *use) { return PyObject_CallFunction(m->find, "ss", name, use); }
+static PyObject *find(maker *m, const char *name, const char *use) {
+    return PyObject_CallFunction(m->find, "ss", name, use);
+}
 
 static PyObject *make_dict(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
@@ -140,7 +147,8 @@ static PyObject *make_dict(maker *m, const tp_saved *v) {
     if (!remember(m, v, dict)) return NULL;
     const tp_saved *state = about.class_name ? tp_saved_part_of(v, TP_PART_STATE) : NULL;
     PyObject *attributes = NULL;
-    bool ok = fill_dict(m, dict, v) == 0 && (!state || ((attributes = make(m, state)) && set_attributes(dict, attributes) == 0));
+    bool ok = fill_dict(m, dict, v) == 0 &&
+              (!state || ((attributes = make(m, state)) && set_attributes(dict, attributes) == 0));
     Py_XDECREF(attributes);
     if (!ok) Py_CLEAR(dict);
     return dict;
@@ -172,7 +180,8 @@ static PyObject *make_typed_storage(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
     PyObject *bytes = make_storage(m, v);
     if (!bytes || !tp_saved_describe(v, &about)) return bytes ? raise_read() : NULL;
-    int64_t item = tp_dtype_size(about.dtype ? about.dtype : TP_UINT8), first = about.offset * item, last = first + about.numel * item;
+    int64_t item = tp_dtype_size(about.dtype ? about.dtype : TP_UINT8), first = about.offset * item,
+            last = first + about.numel * item;
     if (first || last != about.bytes) { /* files of the oldest kind name parts of storages */
         PyObject *start = PyLong_FromLongLong(first), *stop = PyLong_FromLongLong(last);
         PyObject *part = start && stop ? PySlice_New(start, stop, NULL) : NULL;
@@ -201,7 +210,8 @@ static PyObject *plain_tensor(maker *m, const tp_saved *v, const tp_saved_about 
         PyErr_Format(PyExc_TypeError, "map_location must give a storage, not %s", Py_TYPE(memory)->tp_name);
     PyObject *o = NULL;
     int64_t none = 0;
-    tp_tensor *t = s ? tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = about->dtype, .device = tp_storage_device(s))) : NULL;
+    tp_tensor *t =
+        s ? tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = about->dtype, .device = tp_storage_device(s))) : NULL;
     if (t && tp_set_storage(t, s, about->offset, about->shape, about->strides)) {
         if (about->conjugated) t = replaced(t, tpy_own(tp_conj_physical(t)));
         if (about->negated) t = replaced(t, t ? tpy_own(tp_neg(t)) : NULL);
@@ -222,7 +232,8 @@ static PyObject *make_tensor(maker *m, const tp_saved *v) {
     if (tensor && !about.class_name && !attributes && !about.requires_grad) return remember(m, v, tensor);
     if (tensor && (type = about.class_name ? find(m, about.class_name, "value") : Py_NewRef(Py_None)) &&
         (state = attributes ? make(m, attributes) : Py_NewRef(Py_None)))
-        result = PyObject_CallMethod(m->utils, "_finish_tensor", "OOOO", tensor, type, about.requires_grad ? Py_True : Py_False, state);
+        result = PyObject_CallMethod(m->utils, "_finish_tensor", "OOOO", tensor, type,
+                                     about.requires_grad ? Py_True : Py_False, state);
     Py_XDECREF(tensor);
     Py_XDECREF(type);
     Py_XDECREF(state);
@@ -230,16 +241,19 @@ static PyObject *make_tensor(maker *m, const tp_saved *v) {
 }
 
 /* ---- What the caller let through ---- */
-/* An instance that class.__new__(class) makes is empty: that is asked for by another word than a call with arguments. */
+/* An instance that class.__new__(class) makes is empty: that is asked for by another word than a call with arguments.
+ */
 static PyObject *what_is_called(maker *m, const tp_saved *v, bool by_new, bool plain) {
     const tp_saved *call = tp_saved_part_of(v, TP_PART_CALL);
-    if (tp_saved_kind_of(call) != TP_SAVED_GLOBAL) return PyErr_Format(PyExc_ValueError, "a file calls what it has made");
+    if (tp_saved_kind_of(call) != TP_SAVED_GLOBAL)
+        return PyErr_Format(PyExc_ValueError, "a file calls what it has made");
     return find(m, tp_saved_text(call), by_new && plain ? "new" : "call");
 }
 
 static PyObject *call_new(PyObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *new = PyObject_GetAttrString(type, "__new__"), *first = PyTuple_Pack(1, type);
-    PyObject *all = first ? PySequence_Concat(first, args) : NULL, *made = new && all ? PyObject_Call(new, all, kwargs) : NULL;
+    PyObject *all = first ? PySequence_Concat(first, args) : NULL,
+             *made = new &&all ? PyObject_Call(new, all, kwargs) : NULL;
     Py_XDECREF(new);
     Py_XDECREF(first);
     Py_XDECREF(all);
@@ -253,7 +267,8 @@ static PyObject *call_it(maker *m, const tp_saved *v) {
     bool plain = tp_saved_count(given) == 0 && tp_saved_count(named) == 0;
     PyObject *function = what_is_called(m, v, about.by_new, plain), *args = function ? make(m, given) : NULL;
     PyObject *kwargs = args && named ? make(m, named) : NULL, *result = NULL;
-    if (args && (kwargs || !named)) result = about.by_new ? call_new(function, args, kwargs) : PyObject_Call(function, args, kwargs);
+    if (args && (kwargs || !named))
+        result = about.by_new ? call_new(function, args, kwargs) : PyObject_Call(function, args, kwargs);
     Py_XDECREF(function);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
@@ -262,7 +277,8 @@ static PyObject *call_it(maker *m, const tp_saved *v) {
 
 static PyObject *make_object(maker *m, const tp_saved *v) {
     PyObject *o = begin(m, v) ? remember(m, v, call_it(m, v)) : NULL;
-    const tp_saved *parts[3] = {tp_saved_part_of(v, TP_PART_ITEMS), tp_saved_part_of(v, TP_PART_PAIRS), tp_saved_part_of(v, TP_PART_STATE)};
+    const tp_saved *parts[3] = {tp_saved_part_of(v, TP_PART_ITEMS), tp_saved_part_of(v, TP_PART_PAIRS),
+                                tp_saved_part_of(v, TP_PART_STATE)};
     static const char *const methods[3] = {"_extend", "_put_pairs", "_build"};
     for (int i = 0; o && i < 3; i++) {
         PyObject *part = parts[i] ? make(m, parts[i]) : NULL,
@@ -308,7 +324,8 @@ static PyObject *make(maker *m, const tp_saved *v) {
     if (kind == TP_SAVED_NONE) Py_RETURN_NONE;
     if (kind == TP_SAVED_NUMBER) return tpy_number(tp_saved_number(v));
     PyObject *there = made_before(m, v);
-    if (there == m->made) return PyErr_Format(PyExc_ValueError, "a tuple or an object that holds itself cannot be read");
+    if (there == m->made)
+        return PyErr_Format(PyExc_ValueError, "a tuple or an object that holds itself cannot be read");
     if (there || PyErr_Occurred()) return Py_XNewRef(there);
     /* A limit of ours: Python's on recursion is another in each of its versions. */
     if (m->depth == TP_DEEPEST_PICKLE) return raise_depth();
@@ -330,15 +347,16 @@ static bool read_names(tpy_file *self, PyObject *names) {
 }
 
 static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", "pickle", "big_endian", NULL};
+    static char *words[] = {"path",       "memory", "map",        "map_shared", "allowed",
+                            "any_global", "pickle", "big_endian", NULL};
     PyObject *path, *memory = Py_None, *names = NULL;
     int map = 0, map_shared = 0, any = 0, pickle = 0, big_endian = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!ppp:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
-                                     &PyList_Type, &names, &any, &pickle, &big_endian))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!ppp:_File", words, PyUnicode_FSConverter, &path, &memory,
+                                     &map, &map_shared, &PyList_Type, &names, &any, &pickle, &big_endian))
         return NULL;
     tpy_file *self = (tpy_file *)type->tp_alloc(type, 0);
-    bool ok =
-        self && (memory == Py_None || PyObject_GetBuffer(memory, &self->memory, PyBUF_SIMPLE) == 0) && (!names || read_names(self, names));
+    bool ok = self && (memory == Py_None || PyObject_GetBuffer(memory, &self->memory, PyBUF_SIMPLE) == 0) &&
+              (!names || read_names(self, names));
     if (ok) {
         tp_file_options options = {.size = sizeof options,
                                    .map = map,
@@ -371,9 +389,10 @@ static void file_dealloc(PyObject *o) {
 }
 
 static PyObject *file_format(PyObject *o, void *unused) {
-    static const char *const names[] = {
-        [TP_FILE_UNKNOWN] = "", [TP_FILE_PT] = "pt",  [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
-        [TP_FILE_NPZ] = "npz",  [TP_FILE_NPY] = "npy", [TP_FILE_PICKLE] = "pickle"};
+    static const char *const names[] = {[TP_FILE_UNKNOWN] = "",      [TP_FILE_PT] = "pt",
+                                        [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
+                                        [TP_FILE_NPZ] = "npz",       [TP_FILE_NPY] = "npy",
+                                        [TP_FILE_PICKLE] = "pickle"};
     (void)unused;
     return PyUnicode_FromString(names[tp_file_kind_of(((tpy_file *)o)->file)]);
 }
@@ -387,7 +406,8 @@ static PyObject *file_pickle(PyObject *o, PyObject *unused) {
     (void)unused;
     const void *data;
     int64_t bytes;
-    return tp_file_pickle(((tpy_file *)o)->file, &data, &bytes) ? PyBytes_FromStringAndSize(data, (Py_ssize_t)bytes) : raise_read();
+    return tp_file_pickle(((tpy_file *)o)->file, &data, &bytes) ? PyBytes_FromStringAndSize(data, (Py_ssize_t)bytes)
+                                                                : raise_read();
 }
 
 static PyObject *file_storage(PyObject *o, PyObject *args) {
@@ -397,7 +417,8 @@ static PyObject *file_storage(PyObject *o, PyObject *args) {
     tp_dtype dtype = TP_NO_DTYPE;
     if (!PyArg_ParseTuple(args, "sLO:storage", &key, &bytes, &given)) return NULL;
     if (given != Py_None && tpy_fit_dtype(given, &dtype) <= 0)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected a dtype, got %s", Py_TYPE(given)->tp_name);
+        return PyErr_Occurred() ? NULL
+                                : PyErr_Format(PyExc_TypeError, "expected a dtype, got %s", Py_TYPE(given)->tp_name);
     tp_storage *s;
     TPY_HEAVY(bytes, s = tp_file_storage(((tpy_file *)o)->file, key, bytes, dtype));
     return s ? tpy_wrap_storage(s) : raise_read();
@@ -433,16 +454,20 @@ static PyObject *file_globals(PyObject *o, PyObject *unused) {
 
 static PyMethodDef file_methods[] = {
     {"pickle", file_pickle, METH_NOARGS, "The pickle of a zip file, as bytes."},
-    {"storage", file_storage, METH_VARARGS, "storage(key, bytes, dtype): the storage of that name; dtype None for bytes."},
+    {"storage", file_storage, METH_VARARGS,
+     "storage(key, bytes, dtype): the storage of that name; dtype None for bytes."},
     {"value", file_value, METH_VARARGS,
      "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
-    {"globals", file_globals, METH_NOARGS, "The classes and functions that the pickle names beyond those of plain values and tensors."},
+    {"globals", file_globals, METH_NOARGS,
+     "The classes and functions that the pickle names beyond those of plain values and tensors."},
     {0}};
-static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz, npy or pickle.", NULL},
-                                        {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL},
-                                        {0}};
-static PyType_Slot file_slots[] = {{Py_tp_new, file_new},           {Py_tp_dealloc, file_dealloc},        {Py_tp_methods, file_methods},
-                                   {Py_tp_getset, file_properties}, {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
+static PyGetSetDef file_properties[] = {
+    {"format", file_format, NULL, "pt, old pt, safetensors, npz, npy or pickle.", NULL},
+    {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL},
+    {0}};
+static PyType_Slot file_slots[] = {
+    {Py_tp_new, file_new},           {Py_tp_dealloc, file_dealloc},        {Py_tp_methods, file_methods},
+    {Py_tp_getset, file_properties}, {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
 static PyType_Spec file_spec = {"taper._C._File", sizeof(tpy_file), 0, Py_TPFLAGS_DEFAULT, file_slots};
 
 /* ---- Writing ---- */
@@ -464,7 +489,8 @@ static PyObject *write_pt(PyObject *module, PyObject *args) {
     PyObject *path = NULL, *write, *list;
     Py_buffer pickle;
     const char *archive;
-    if (!PyArg_ParseTuple(args, "O&Osy*O!:_write_pt", PyUnicode_FSConverter, &path, &write, &archive, &pickle, &PyList_Type, &list))
+    if (!PyArg_ParseTuple(args, "O&Osy*O!:_write_pt", PyUnicode_FSConverter, &path, &write, &archive, &pickle,
+                          &PyList_Type, &list))
         return NULL;
     Py_ssize_t n = PyList_GET_SIZE(list);
     tp_storage **storages = PyMem_Calloc((size_t)n + 1, sizeof *storages);
@@ -571,7 +597,8 @@ static PyObject *save_named(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"_save_named", save_named, METH_VARARGS, "_save_named(path, tensors): a dict of tensors, in the format that the path's ending says."},
+    {"_save_named", save_named, METH_VARARGS,
+     "_save_named(path, tensors): a dict of tensors, in the format that the path's ending says."},
     {"_write_pt", write_pt, METH_VARARGS,
      "_write_pt(path, write, archive, pickle, storages): a zip file of PyTorch's, to the path or by write(bytes)."},
     {"_write_pieces", write_pieces, METH_VARARGS, "_write_pieces(path, pieces): written beside, synced, renamed."},

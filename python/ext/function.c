@@ -1,9 +1,10 @@
 /* torch.autograd.Function: the C base of calls whose forward and backward are written in Python.
  *
- * A call's ctx is an instance of a class made beside the user's (MyFunctionBackward), and stands for the node too: y.grad_fn is the ctx. Python's forward runs
- * first, without a tape; the library's tp_apply then gets the results as its own forward's, because only then their number is known. The
- * node owns the ctx; the ctx points back at the call only while the graph has it, so the two make no cycle. A cycle through an attribute (ctx.y = y
- * for a result y) is collected when y is the only one to hold the node; with several results, or a later call in the cycle, it stays, and
+ * A call's ctx is an instance of a class made beside the user's (MyFunctionBackward), and stands for the node too:
+ * y.grad_fn is the ctx. Python's forward runs first, without a tape; the library's tp_apply then gets the results as
+ * its own forward's, because only then their number is known. The node owns the ctx; the ctx points back at the call
+ * only while the graph has it, so the two make no cycle. A cycle through an attribute (ctx.y = y for a result y) is
+ * collected when y is the only one to hold the node; with several results, or a later call in the cycle, it stays, and
  * save_for_backward is the way that makes none. */
 #include "grad.h"
 #include <stddef.h>
@@ -19,7 +20,7 @@ typedef struct tpy_function {
     int *outputs;           /* per result of forward: its place among the tensor results, or -1 */
     int nargs, noutputs;
     char materialize;
-    bool released;          /* the graph has let go of the call */
+    bool released; /* the graph has let go of the call */
 } tpy_function;
 static PyTypeObject *function_type;
 static PyObject *word_backward_cls, *word_has_setup, *word_forward, *word_setup_context, *word_apply;
@@ -31,7 +32,9 @@ typedef struct pending { /* what the library's forward has to hand over */
     bool has_setup; /* the class has a setup_context */
 } pending;
 
-tp_node *tpy_function_node(PyObject *ctx) { return PyObject_TypeCheck(ctx, function_type) ? ((tpy_function *)ctx)->node : NULL; }
+tp_node *tpy_function_node(PyObject *ctx) {
+    return PyObject_TypeCheck(ctx, function_type) ? ((tpy_function *)ctx)->node : NULL;
+}
 
 /* ---- The library's side ---- */
 void tpy_release_ctx(void *context) { /* the graph lets go */
@@ -50,8 +53,10 @@ static PyObject *gradient_arguments(const tpy_function *ctx, tp_tensor *const *g
     PyObject *args = PyTuple_New(ctx->noutputs);
     for (int i = 0; args && i < ctx->noutputs; i++) {
         PyObject *o = tpy_tensor_or_none(ctx->outputs[i] < 0 ? NULL : grads[ctx->outputs[i]]);
-        if (o) PyTuple_SET_ITEM(args, i, o);
-        else Py_CLEAR(args);
+        if (o)
+            PyTuple_SET_ITEM(args, i, o);
+        else
+            Py_CLEAR(args);
     }
     return args;
 }
@@ -63,7 +68,8 @@ static bool read_answer(const tpy_function *ctx, PyObject *answer, tp_tensor **g
     Py_ssize_t n = PyTuple_GET_SIZE(answer);
     while (n > ctx->nargs && PyTuple_GET_ITEM(answer, n - 1) == Py_None) n--;
     if (n != ctx->nargs) {
-        PyErr_Format(PyExc_RuntimeError, "function %s returned an incorrect number of gradients (expected %d, got %zd)", plain_name(ctx), ctx->nargs, n);
+        PyErr_Format(PyExc_RuntimeError, "function %s returned an incorrect number of gradients (expected %d, got %zd)",
+                     plain_name(ctx), ctx->nargs, n);
         return false;
     }
     for (int i = 0, input = 0; i < ctx->nargs; i++) {
@@ -71,7 +77,10 @@ static bool read_answer(const tpy_function *ctx, PyObject *answer, tp_tensor **g
         tp_tensor *grad;
         if (!ctx->tensor_args[i]) {
             if (o == Py_None) continue;
-            PyErr_Format(PyExc_RuntimeError, "function %s returned a gradient different than None at position %d, but the corresponding forward input was not a Variable", plain_name(ctx), i + 1);
+            PyErr_Format(PyExc_RuntimeError,
+                         "function %s returned a gradient different than None at position %d, but the corresponding "
+                         "forward input was not a Variable",
+                         plain_name(ctx), i + 1);
             return false;
         }
         if (!tpy_read_gradient(o, &grad)) return false;
@@ -80,13 +89,17 @@ static bool read_answer(const tpy_function *ctx, PyObject *answer, tp_tensor **g
     return true;
 }
 
-static bool run_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs) {
+static bool run_backward(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs,
+                         tp_tensor **grad_inputs, int64_t ninputs) {
     (void)call, (void)noutputs;
     tpy_entry entry = tpy_enter();
     tpy_function *ctx = (tpy_function *)Py_NewRef((PyObject *)context);
-    PyObject *args = gradient_arguments(ctx, grads), *boxed = args ? PyObject_GetAttrString((PyObject *)ctx, "_apply_boxed") : NULL;
+    PyObject *args = gradient_arguments(ctx, grads),
+             *boxed = args ? PyObject_GetAttrString((PyObject *)ctx, "_apply_boxed") : NULL;
     PyObject *answer = NULL;
-    if (boxed && boxed != Py_None) { /* the list is the only holder of the gradients, so that backward may free them one by one */
+    if (boxed &&
+        boxed !=
+            Py_None) { /* the list is the only holder of the gradients, so that backward may free them one by one */
         PyObject *list = PySequence_List(args);
         Py_CLEAR(args);
         answer = list ? PyObject_CallOneArg(boxed, list) : NULL;
@@ -104,8 +117,10 @@ static bool run_backward(tp_function_call *call, void *context, tp_tensor *const
     }
     bool ok = answer && read_answer(ctx, answer, grad_inputs);
     for (int64_t i = 0; i < ninputs; i++) {
-        if (!ok) grad_inputs[i] = NULL;
-        else if (grad_inputs[i]) tp_retain(grad_inputs[i]);
+        if (!ok)
+            grad_inputs[i] = NULL;
+        else if (grad_inputs[i])
+            tp_retain(grad_inputs[i]);
     }
     Py_XDECREF(answer);
     Py_DECREF(ctx);
@@ -120,7 +135,10 @@ static int place_of(PyObject *o, tp_tensor *const *list, int n) {
 }
 
 static bool tensors_only(PyObject *tuple, const char *what) {
-    if (!PyTuple_Check(tuple)) return PyErr_Format(PyExc_TypeError, "%s attribute is expected to be a tuple but is %s", what, Py_TYPE(tuple)->tp_name), false;
+    if (!PyTuple_Check(tuple))
+        return PyErr_Format(PyExc_TypeError, "%s attribute is expected to be a tuple but is %s", what,
+                            Py_TYPE(tuple)->tp_name),
+               false;
     return true;
 }
 
@@ -131,16 +149,25 @@ static bool mark_all(tp_function_call *call, const pending *p) {
     for (Py_ssize_t i = 0; dirty && i < PyTuple_GET_SIZE(dirty); i++) {
         PyObject *o = PyTuple_GET_ITEM(dirty, i);
         int at = place_of(o, p->inputs, p->ninputs);
-        if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i, Py_TYPE(o)->tp_name), false;
+        if (!tpy_is_tensor(o))
+            return PyErr_Format(PyExc_RuntimeError,
+                                "mark_dirty can only accept variables, but argument %zd is of type %s", i,
+                                Py_TYPE(o)->tp_name),
+                   false;
         if (at < 0) {
-            PyErr_SetString(PyExc_RuntimeError, "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to ctx.mark_dirty().");
+            PyErr_SetString(PyExc_RuntimeError, "ctx.mark_dirty() received a tensor that was not an input. Only input "
+                                                "Tensors that have been mutated should be passed to ctx.mark_dirty().");
             return false;
         }
         tp_function_mark_dirty(call, at);
     }
     for (Py_ssize_t i = 0; nondiff && i < PyTuple_GET_SIZE(nondiff); i++) {
         PyObject *o = PyTuple_GET_ITEM(nondiff, i);
-        if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments, but got %s", Py_TYPE(o)->tp_name), false;
+        if (!tpy_is_tensor(o))
+            return PyErr_Format(PyExc_RuntimeError,
+                                "mark_non_differentiable only accepts variable arguments, but got %s",
+                                Py_TYPE(o)->tp_name),
+                   false;
         int at = place_of(o, p->outputs, p->noutputs);
         if (at >= 0) tp_function_mark_nondiff(call, at);
     }
@@ -156,8 +183,12 @@ static bool save_all(tp_function_call *call, PyObject *to_save) {
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *o = PyTuple_GET_ITEM(to_save, i);
         if (o == Py_None) continue;
-        if (tpy_is_tensor(o)) list[i] = tpy_unwrap(o);
-        else ok = false, PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %zd is of type %s", i, Py_TYPE(o)->tp_name);
+        if (tpy_is_tensor(o))
+            list[i] = tpy_unwrap(o);
+        else
+            ok = false,
+            PyErr_Format(PyExc_TypeError, "save_for_backward can only save variables, but argument %zd is of type %s",
+                         i, Py_TYPE(o)->tp_name);
     }
     ok = ok && (tp_function_save(call, (tp_tensors){list, n}) || tpy_raise());
     PyMem_Free(list);
@@ -170,15 +201,18 @@ static bool is_dirty(PyObject *dirty, PyObject *o) {
     return false;
 }
 
-/* Was a result that is an input, unchanged, saved? With a setup_context nobody could tell which of the two was meant. */
+/* Was a result that is an input, unchanged, saved? With a setup_context nobody could tell which of the two was meant.
+ */
 static bool check_returned(const pending *p, PyObject *saved, const char *what) {
     for (Py_ssize_t i = 0; saved && PyTuple_Check(saved) && i < PyTuple_GET_SIZE(saved); i++) {
         PyObject *o = PyTuple_GET_ITEM(saved, i);
         if (place_of(o, p->inputs, p->ninputs) < 0 || place_of(o, p->outputs, p->noutputs) < 0) continue;
         if (is_dirty(p->ctx->dirty, o)) continue;
         PyErr_Format(PyExc_RuntimeError,
-                     "An input that has been returned as-is as output is being saved for %s. This is not supported if you override setup_context. You should return and save a view "
-                     "of the input instead, e.g. with x.view_as(x) or setup ctx inside the forward function itself.", what);
+                     "An input that has been returned as-is as output is being saved for %s. This is not supported if "
+                     "you override setup_context. You should return and save a view "
+                     "of the input instead, e.g. with x.view_as(x) or setup ctx inside the forward function itself.",
+                     what);
         return false;
     }
     return true;
@@ -227,7 +261,8 @@ static bool read_inputs(tpy_function *ctx, PyObject *const *args, Py_ssize_t n, 
 }
 
 /* forward(ctx, *args), or forward(*args) and then setup_context(ctx, args, result). */
-static PyObject *run_forward(PyObject *cls, PyObject *ctx, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool has_setup) {
+static PyObject *run_forward(PyObject *cls, PyObject *ctx, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                             bool has_setup) {
     Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *forward = PyObject_GetAttr(cls, word_forward), *result = NULL;
     if (!forward) return NULL;
@@ -248,7 +283,8 @@ static PyObject *run_forward(PyObject *cls, PyObject *ctx, PyObject *const *args
             all[0] = ctx;
             for (Py_ssize_t i = 0; i < total; i++) all[i + 1] = args[i];
             result = PyObject_Vectorcall(forward, all, (size_t)n + 1, kwnames);
-        } else PyErr_NoMemory();
+        } else
+            PyErr_NoMemory();
         PyMem_Free(all);
     }
     Py_DECREF(forward);
@@ -273,7 +309,8 @@ static PyObject *put_back(const tpy_function *ctx, PyObject *result, tp_tensor *
     PyObject *tuple = PyTuple_New(ctx->noutputs);
     for (int i = 0, t = 0; i < ctx->noutputs; i++) {
         PyObject *o = ctx->outputs[i] < 0 ? Py_NewRef(PyTuple_GET_ITEM(result, i)) : tpy_wrap(made[t++]);
-        if (tuple && o) PyTuple_SET_ITEM(tuple, i, o);
+        if (tuple && o)
+            PyTuple_SET_ITEM(tuple, i, o);
         else {
             Py_XDECREF(o);
             Py_CLEAR(tuple);
@@ -296,9 +333,11 @@ static PyObject *record(tpy_function *ctx, PyObject *cls, PyObject *result, pend
     return answer;
 }
 
-static PyObject *apply_with(PyObject *cls, tpy_function *ctx, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool has_setup, pending *p) {
+static PyObject *apply_with(PyObject *cls, tpy_function *ctx, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                            bool has_setup, pending *p) {
     p->has_setup = has_setup;
-    if (!read_inputs(ctx, args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), p)) return NULL; /* arguments by keyword count too, as they came */
+    if (!read_inputs(ctx, args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), p))
+        return NULL; /* arguments by keyword count too, as they came */
     tp_grad_mode mode = tp_grad_mode_enter(false, tp_inference_enabled());
     PyObject *given = run_forward(cls, (PyObject *)ctx, args, n, kwnames, has_setup);
     tp_grad_mode_leave(&mode);
@@ -313,10 +352,12 @@ static PyObject *apply_with(PyObject *cls, tpy_function *ctx, PyObject *const *a
 }
 
 static PyObject *function_apply(PyObject *cls, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    PyObject *backward_cls = PyObject_GetAttr(cls, word_backward_cls), *has_setup = backward_cls ? PyObject_GetAttr(cls, word_has_setup) : NULL;
+    PyObject *backward_cls = PyObject_GetAttr(cls, word_backward_cls),
+             *has_setup = backward_cls ? PyObject_GetAttr(cls, word_has_setup) : NULL;
     tpy_function *ctx = has_setup ? (tpy_function *)PyObject_CallNoArgs(backward_cls) : NULL;
     PyObject *answer = NULL;
-    if (ctx && !PyObject_TypeCheck((PyObject *)ctx, function_type)) PyErr_Format(PyExc_TypeError, "_backward_cls must make autograd contexts");
+    if (ctx && !PyObject_TypeCheck((PyObject *)ctx, function_type))
+        PyErr_Format(PyExc_TypeError, "_backward_cls must make autograd contexts");
     else if (ctx) {
         pending p = {.ctx = ctx};
         answer = apply_with(cls, ctx, args, n, kwnames, has_setup == Py_True, &p);
@@ -369,25 +410,36 @@ static void ctx_dealloc(PyObject *o) {
 static PyObject *ctx_saved(PyObject *o, void *unused) {
     (void)unused;
     tpy_function *ctx = (tpy_function *)o;
-    if (ctx->released) return PyErr_Format(PyExc_RuntimeError, "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-        "already been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-        "backward through the graph a second time or if you need to access saved tensors after calling backward.");
+    if (ctx->released)
+        return PyErr_Format(
+            PyExc_RuntimeError,
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to "
+            "backward through the graph a second time or if you need to access saved tensors after calling backward.");
     int64_t n = ctx->call ? tp_function_saved_count(ctx->call) : 0;
     PyObject *tuple = PyTuple_New(n);
     for (int64_t i = 0; tuple && i < n; i++) {
         tp_tensor *t = tp_function_saved(ctx->call, i);
         PyObject *saved = t ? tpy_wrap(t) : tp_ok() ? Py_NewRef(Py_None) : tpy_raise();
-        if (saved) PyTuple_SET_ITEM(tuple, i, saved);
-        else Py_CLEAR(tuple);
+        if (saved)
+            PyTuple_SET_ITEM(tuple, i, saved);
+        else
+            Py_CLEAR(tuple);
     }
     return tuple;
 }
 
 static tp_node *live_node(PyObject *o, const char *what) {
     tp_node *node = ((tpy_function *)o)->node;
-    if (!node) PyErr_Format(PyExc_RuntimeError, "Attribute '%s' is invalid for this instance of _C._FunctionBase. Accessing this attribute directly on an instance of "
-        "autograd.Function is a legacy access pattern that is no longer supported. For examples on how to use new-style autograd functions, see "
-        "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function ", what);
+    if (!node)
+        PyErr_Format(PyExc_RuntimeError,
+                     "Attribute '%s' is invalid for this instance of _C._FunctionBase. Accessing this attribute "
+                     "directly on an instance of "
+                     "autograd.Function is a legacy access pattern that is no longer supported. For examples on how to "
+                     "use new-style autograd functions, see "
+                     "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function ",
+                     what);
     return node;
 }
 static PyObject *ctx_next(PyObject *o, void *unused) {
@@ -400,7 +452,10 @@ static PyObject *ctx_metadata(PyObject *o, void *unused) {
     tp_node *node = live_node(o, "metadata");
     return node ? tpy_node_metadata(node) : NULL;
 }
-static PyObject *ctx_name(PyObject *o, PyObject *unused) { (void)unused; return PyUnicode_FromString(plain_name((tpy_function *)o)); }
+static PyObject *ctx_name(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyUnicode_FromString(plain_name((tpy_function *)o));
+}
 static PyObject *ctx_sequence(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_node *node = live_node(o, "_sequence_nr");
@@ -415,22 +470,38 @@ static PyObject *ctx_prehook(PyObject *o, PyObject *callable) {
     return node ? tpy_add_node_hook(node, callable, TPY_HOOK_PRE) : NULL;
 }
 
-static PyMethodDef methods[] = {{"_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL | METH_KEYWORDS | METH_CLASS, NULL}, {"name", ctx_name, METH_NOARGS, NULL},
-    {"_sequence_nr", ctx_sequence, METH_NOARGS, NULL}, {"register_hook", ctx_hook, METH_O, NULL}, {"register_prehook", ctx_prehook, METH_O, NULL}, {0}};
-static PyGetSetDef properties[] = {{"saved_tensors", ctx_saved, NULL, NULL, NULL}, {"saved_variables", ctx_saved, NULL, NULL, NULL}, {"next_functions", ctx_next, NULL, NULL, NULL},
-    {"metadata", ctx_metadata, NULL, NULL, NULL}, {0}};
+static PyMethodDef methods[] = {
+    {"_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL | METH_KEYWORDS | METH_CLASS, NULL},
+    {"name", ctx_name, METH_NOARGS, NULL},
+    {"_sequence_nr", ctx_sequence, METH_NOARGS, NULL},
+    {"register_hook", ctx_hook, METH_O, NULL},
+    {"register_prehook", ctx_prehook, METH_O, NULL},
+    {0}};
+static PyGetSetDef properties[] = {{"saved_tensors", ctx_saved, NULL, NULL, NULL},
+                                   {"saved_variables", ctx_saved, NULL, NULL, NULL},
+                                   {"next_functions", ctx_next, NULL, NULL, NULL},
+                                   {"metadata", ctx_metadata, NULL, NULL, NULL},
+                                   {0}};
 static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_function, weakrefs), READONLY, NULL},
-    {"needs_input_grad", T_OBJECT, offsetof(tpy_function, needs_input_grad), 0, NULL}, {"to_save", T_OBJECT, offsetof(tpy_function, to_save), 0, NULL},
-    {"dirty_tensors", T_OBJECT, offsetof(tpy_function, dirty), 0, NULL}, {"non_differentiable", T_OBJECT, offsetof(tpy_function, nondiff), 0, NULL},
-    {"materialize_grads", T_BOOL, offsetof(tpy_function, materialize), 0, NULL}, {0}};
-static PyType_Slot slots[] = {{Py_tp_new, ctx_new}, {Py_tp_dealloc, ctx_dealloc}, {Py_tp_traverse, ctx_traverse}, {Py_tp_clear, ctx_clear}, {Py_tp_methods, methods},
-    {Py_tp_getset, properties}, {Py_tp_members, members}, {0, NULL}};
-static PyType_Spec spec = {"torch._C._FunctionBase", sizeof(tpy_function), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+                                {"needs_input_grad", T_OBJECT, offsetof(tpy_function, needs_input_grad), 0, NULL},
+                                {"to_save", T_OBJECT, offsetof(tpy_function, to_save), 0, NULL},
+                                {"dirty_tensors", T_OBJECT, offsetof(tpy_function, dirty), 0, NULL},
+                                {"non_differentiable", T_OBJECT, offsetof(tpy_function, nondiff), 0, NULL},
+                                {"materialize_grads", T_BOOL, offsetof(tpy_function, materialize), 0, NULL},
+                                {0}};
+static PyType_Slot slots[] = {
+    {Py_tp_new, ctx_new},     {Py_tp_dealloc, ctx_dealloc}, {Py_tp_traverse, ctx_traverse}, {Py_tp_clear, ctx_clear},
+    {Py_tp_methods, methods}, {Py_tp_getset, properties},   {Py_tp_members, members},       {0, NULL}};
+static PyType_Spec spec = {"torch._C._FunctionBase", sizeof(tpy_function), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
 
 int tpy_init_functions(PyObject *module) {
-    if (!(word_backward_cls = PyUnicode_InternFromString("_backward_cls")) || !(word_has_setup = PyUnicode_InternFromString("_has_setup_context")) ||
-        !(word_forward = PyUnicode_InternFromString("forward")) || !(word_setup_context = PyUnicode_InternFromString("setup_context")) ||
-        !(word_apply = PyUnicode_InternFromString("apply"))) return -1;
+    if (!(word_backward_cls = PyUnicode_InternFromString("_backward_cls")) ||
+        !(word_has_setup = PyUnicode_InternFromString("_has_setup_context")) ||
+        !(word_forward = PyUnicode_InternFromString("forward")) ||
+        !(word_setup_context = PyUnicode_InternFromString("setup_context")) ||
+        !(word_apply = PyUnicode_InternFromString("apply")))
+        return -1;
     function_type = (PyTypeObject *)PyType_FromSpec(&spec);
     return function_type ? PyModule_AddObjectRef(module, "_FunctionBase", (PyObject *)function_type) : -1;
 }

@@ -1,15 +1,16 @@
 /* Captured calls: a callable around a function that runs its operators without it once they were recorded.
  *
- * Each captured call is an entry: the shape of the arguments, the guards (guards.c), the graph, and the shape of the result. A call looks for an entry
- * that fits; if there is none, it asks `miss`, which is Python's (taper/_dynamo/eval_frame.py): it captures, or runs the function as it is. */
+ * Each captured call is an entry: the shape of the arguments, the guards (guards.c), the graph, and the shape of the
+ * result. A call looks for an entry that fits; if there is none, it asks `miss`, which is Python's
+ * (taper/_dynamo/eval_frame.py): it captures, or runs the function as it is. */
 #include "guards.h"
 #include <stddef.h>
 #include <structmember.h>
 
 typedef struct settings { /* what operators and modules do depends on these */
-    int64_t autocast; /* on all devices, as one number */
+    int64_t autocast;     /* on all devices, as one number */
     tp_device device;
-    long hooks;       /* that hold for all modules */
+    long hooks; /* that hold for all modules */
     int8_t deterministic, dtype;
     bool grad, inference;
 } settings;
@@ -23,8 +24,10 @@ typedef struct entry {
     settings under;
     PyObject **known; /* in the order of their addresses: tensors, lists and dicts that guards watch. Borrowed */
     int64_t nknown;
-    int64_t *same;    /* for each tensor, list and dict of the arguments, which of those it is, -1: none. A program may ask */
-    bool *tracked; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without them */
+    int64_t
+        *same; /* for each tensor, list and dict of the arguments, which of those it is, -1: none. A program may ask */
+    bool *tracked; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without
+                      them */
 } entry;
 
 typedef struct tpy_captured {
@@ -35,8 +38,8 @@ typedef struct tpy_captured {
     int64_t count;
     tpy_guards *found; /* what the last attempt found to watch beyond what was watched while it ran; NULL: all was */
     int retries;
-    bool strict;       /* torch.compile: never an old value. A trace or an export holds what it saw */
-    bool busy; /* it is being captured: what it calls runs as it is */
+    bool strict; /* torch.compile: never an old value. A trace or an export holds what it saw */
+    bool busy;   /* it is being captured: what it calls runs as it is */
 } tpy_captured;
 
 static PyTypeObject *captured_type;
@@ -56,18 +59,26 @@ static void entry_free(entry *e) {
 
 static int64_t autocast_now(void) {
     int64_t all = 0;
-    for (int type = TP_CPU; type < TP_DEVICE_TYPES; type++) all = all * 64 + tp_autocast_enabled((tp_device_type)type) * 32 + (int64_t)tp_autocast_dtype((tp_device_type)type);
+    for (int type = TP_CPU; type < TP_DEVICE_TYPES; type++)
+        all = all * 64 + tp_autocast_enabled((tp_device_type)type) * 32 +
+              (int64_t)tp_autocast_dtype((tp_device_type)type);
     return all * 2 + tp_autocast_cache_enabled();
 }
 
 static settings settings_now(void) {
-    return (settings){.autocast = autocast_now(), .device = tp_default_device(), .hooks = tpy_hooks_of_all_modules(), .deterministic = (int8_t)tp_deterministic(), .dtype = (int8_t)tp_default_dtype(),
-                      .grad = tp_grad_enabled(), .inference = tp_inference_enabled()};
+    return (settings){.autocast = autocast_now(),
+                      .device = tp_default_device(),
+                      .hooks = tpy_hooks_of_all_modules(),
+                      .deterministic = (int8_t)tp_deterministic(),
+                      .dtype = (int8_t)tp_default_dtype(),
+                      .grad = tp_grad_enabled(),
+                      .inference = tp_inference_enabled()};
 }
 
 static bool same_settings(const settings *a, const settings *b) {
-    return a->autocast == b->autocast && a->device.type == b->device.type && a->device.index == b->device.index && a->hooks == b->hooks && a->deterministic == b->deterministic && a->dtype == b->dtype &&
-           a->grad == b->grad && a->inference == b->inference;
+    return a->autocast == b->autocast && a->device.type == b->device.type && a->device.index == b->device.index &&
+           a->hooks == b->hooks && a->deterministic == b->deterministic && a->dtype == b->dtype && a->grad == b->grad &&
+           a->inference == b->inference;
 }
 
 static bool has_attributes(const tp_tensor *t) { /* that a program has put on it */
@@ -85,13 +96,17 @@ static int64_t which_known(const entry *e, const void *o) {
     for (int64_t low = 0, high = e->nknown; low < high;) {
         int64_t middle = (low + high) / 2;
         if ((const void *)e->known[middle] == o) return middle;
-        if ((uintptr_t)e->known[middle] < (uintptr_t)o) low = middle + 1;
-        else high = middle;
+        if ((uintptr_t)e->known[middle] < (uintptr_t)o)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return -1;
 }
 
-static const void *argument_at(const tpy_leaves *leaves, int64_t i) { return i < leaves->n ? tp_binding(leaves->v[i]) : leaves->boxes[i - leaves->n]; }
+static const void *argument_at(const tpy_leaves *leaves, int64_t i) {
+    return i < leaves->n ? tp_binding(leaves->v[i]) : leaves->boxes[i - leaves->n];
+}
 
 static bool same_identities(const entry *e, const tpy_leaves *leaves) {
     for (int64_t i = 0; e->same && i < leaves->n + leaves->nboxes; i++)
@@ -118,7 +133,9 @@ static PyObject *run(entry *e, tpy_leaves *leaves) {
     ok = tp_compiled_run(e->graph, (tp_tensors){leaves->v, leaves->n}, outputs);
     PyEval_RestoreThread(saved);
     for (int64_t i = 0; ok && i < n; i++) tpy_own(outputs[i]);
-    PyObject *result = ok ? tpy_tree_build(e->result, outputs) : PyErr_Occurred() ? NULL : tpy_raise(); /* a call of Python's may have failed with an exception */
+    PyObject *result = ok                 ? tpy_tree_build(e->result, outputs)
+                       : PyErr_Occurred() ? NULL
+                                          : tpy_raise(); /* a call of Python's may have failed with an exception */
     for (int64_t i = 0; ok && i < n; i++) tp_release(outputs[i]);
     if (outputs != few) PyMem_Free(outputs);
     return result;
@@ -131,8 +148,10 @@ static PyObject *pack(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     for (Py_ssize_t i = 0; all && i < n; i++) PyTuple_SET_ITEM(all, i, Py_NewRef(args[i]));
     bool ok = all && (!k || named);
     for (Py_ssize_t i = 0; ok && i < k; i++) ok = PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[n + i]) == 0;
-    if (ok && k) PyTuple_SET_ITEM(all, n, named);
-    else Py_XDECREF(named);
+    if (ok && k)
+        PyTuple_SET_ITEM(all, n, named);
+    else
+        Py_XDECREF(named);
     if (!ok) Py_CLEAR(all);
     return all;
 }
@@ -140,14 +159,18 @@ static PyObject *pack(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
 static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
     tpy_captured *c = (tpy_captured *)self;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (c->busy || !enabled || tp_capturing() || tpy_overridden(NULL, 0)) return PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    if (c->busy || !enabled || tp_capturing() || tpy_overridden(NULL, 0))
+        return PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
     PyObject *all = c->entries ? pack(args, n, kwnames) : NULL;
     if (c->entries && !all) return NULL;
     tpy_leaves leaves = {0};
     settings now = settings_now();
     for (entry *e = c->entries; e; e = e->next) {
         leaves.n = leaves.nboxes = 0;
-        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || !same_identities(e, &leaves) || !same_classes(e) || tpy_guards_broken(e->guards)) continue;
+        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) ||
+            !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) ||
+            !same_identities(e, &leaves) || !same_classes(e) || tpy_guards_broken(e->guards))
+            continue;
         PyObject *result = run(e, &leaves);
         tpy_leaves_free(&leaves);
         Py_DECREF(all);
@@ -164,7 +187,7 @@ typedef struct attempt {
     tpy_leaves leaves;
     PyObject *where; /* the line that ended it */
     char why[256];
-    bool retried;    /* nothing ended it, but the next call knows better what to watch */
+    bool retried; /* nothing ended it, but the next call knows better what to watch */
 } attempt;
 
 static void told(const char *why, void *context) {
@@ -203,12 +226,17 @@ static bool has_changed(attempt *a, tpy_guards *g) {
 static bool has_side_effects(attempt *a, PyObject *all) {
     tpy_leaves now = {0};
     settings after = settings_now();
-    bool same = tpy_tree_fits(a->e->arguments, all, &now) && now.n == a->leaves.n && !memcmp(now.v, a->leaves.v, (size_t)now.n * sizeof *now.v);
+    bool same = tpy_tree_fits(a->e->arguments, all, &now) && now.n == a->leaves.n &&
+                !memcmp(now.v, a->leaves.v, (size_t)now.n * sizeof *now.v);
     tpy_leaves_free(&now);
-    if (!same) fail(a, "an argument is changed");
-    else if (!same_settings(&a->e->under, &after)) fail(a, "a setting is changed");
-    else if (!same_leaves(a->e, &a->leaves)) fail(a, "an argument has attributes of the program's, or its requires_grad is changed");
-    else return false;
+    if (!same)
+        fail(a, "an argument is changed");
+    else if (!same_settings(&a->e->under, &after))
+        fail(a, "a setting is changed");
+    else if (!same_leaves(a->e, &a->leaves))
+        fail(a, "an argument has attributes of the program's, or its requires_grad is changed");
+    else
+        return false;
     return true;
 }
 
@@ -232,7 +260,8 @@ static bool is_shared(PyObject *o, PyObject *seen) {
     if (!dict && !PyList_CheckExact(o) && !PyTuple_Check(o)) return false;
     PyObject *address = PyLong_FromVoidPtr(o), *items = dict ? PyDict_Values(o) : PySequence_List(o);
     bool shared = !address || !items || (!PyTuple_Check(o) && PySet_Contains(seen, address) != 0);
-    for (Py_ssize_t i = 0; !shared && i < PyList_GET_SIZE(items); i++) shared = is_shared(PyList_GET_ITEM(items, i), seen);
+    for (Py_ssize_t i = 0; !shared && i < PyList_GET_SIZE(items); i++)
+        shared = is_shared(PyList_GET_ITEM(items, i), seen);
     Py_XDECREF(address);
     Py_XDECREF(items);
     return shared;
@@ -250,7 +279,7 @@ static bool note_containers(PyObject *o, PyObject *seen) {
 }
 
 static int by_address(const void *a, const void *b) {
-    uintptr_t x = (uintptr_t)*(PyObject *const *)a, y = (uintptr_t)*(PyObject *const *)b;
+    uintptr_t x = (uintptr_t) * (PyObject *const *)a, y = (uintptr_t) * (PyObject *const *)b;
     return (x > y) - (x < y);
 }
 
@@ -266,7 +295,8 @@ static bool overlap(const tp_tensor *a, const tp_tensor *b) {
     return from[0] < to[1] && from[1] < to[0];
 }
 
-/* Which of the arguments are objects that are watched too; one that shares memory with them otherwise would be taken for them. */
+/* Which of the arguments are objects that are watched too; one that shares memory with them otherwise would be taken
+ * for them. */
 static bool note_identities(attempt *a) {
     entry *e = a->e;
     tpy_guards *g = e->guards;
@@ -278,10 +308,12 @@ static bool note_identities(attempt *a) {
         if (w->kind != WATCH_TENSOR && w->kind != WATCH_LIST && w->kind != WATCH_DICT) continue;
         e->known[e->nknown++] = w->object;
         for (int64_t k = 0; w->kind == WATCH_TENSOR && k < a->leaves.n; k++)
-            if (tp_binding(a->leaves.v[k]) != w->object && overlap(a->leaves.v[k], tpy_unwrap(w->object))) return tpy_guards_refuse(g, "an argument shares memory with a tensor of the program's");
+            if (tp_binding(a->leaves.v[k]) != w->object && overlap(a->leaves.v[k], tpy_unwrap(w->object)))
+                return tpy_guards_refuse(g, "an argument shares memory with a tensor of the program's");
     }
     qsort(e->known, (size_t)e->nknown, sizeof *e->known, by_address);
-    for (int64_t i = 0; i < a->leaves.n + a->leaves.nboxes; i++) e->same[i] = which_known(e, argument_at(&a->leaves, i));
+    for (int64_t i = 0; i < a->leaves.n + a->leaves.nboxes; i++)
+        e->same[i] = which_known(e, argument_at(&a->leaves, i));
     return true;
 }
 
@@ -294,8 +326,10 @@ static bool settle_once(tpy_captured *c, attempt *a, bool anything, bool *again)
     a->e->guards = g;
     if (!tpy_watch_names(g)) return false;
     bool before = g->names_anything;
-    bool ok = tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_watch_code(g) && tpy_guards_complete(g) && (!c->strict || tpy_watch_met(g));
-    *again = c->strict && !before && g->names_anything; /* it met a function that looks attributes up, and so reads more than it names */
+    bool ok = tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_watch_code(g) &&
+              tpy_guards_complete(g) && (!c->strict || tpy_watch_met(g));
+    *again = c->strict && !before &&
+             g->names_anything; /* it met a function that looks attributes up, and so reads more than it names */
     return ok;
 }
 
@@ -305,10 +339,12 @@ static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result)
     if (!ok || !c->strict) return ok;
     if (tpy_watch_asked_classes() && !(a->e->classes = tpy_classes_now())) return false;
     if (!note_identities(a) || !note_containers(all, a->e->guards->seen)) return false;
-    return !is_shared(result, a->e->guards->seen) || tpy_guards_refuse(a->e->guards, "the result holds a list or dict of the program's");
+    return !is_shared(result, a->e->guards->seen) ||
+           tpy_guards_refuse(a->e->guards, "the result holds a list or dict of the program's");
 }
 
-/* Was all that is watched now watched while the call ran, so that it did not change it? Otherwise the next call is captured with that in view. */
+/* Was all that is watched now watched while the call ran, so that it did not change it? Otherwise the next call is
+ * captured with that in view. */
 static bool was_watched(tpy_captured *c, attempt *a, tpy_guards *before) {
     enum { MOST_RETRIES = 3 };
     int covered = c->strict ? tpy_guards_cover(before, c->found, a->e->guards) : 1;
@@ -322,7 +358,8 @@ static bool was_watched(tpy_captured *c, attempt *a, tpy_guards *before) {
     return a->retried = true, false;
 }
 
-static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool *kept) {
+static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObject *const *args, Py_ssize_t n,
+                              PyObject *kwnames, bool *kept) {
     tp_capture *capture = tp_capture_begin((tp_tensors){a->leaves.v, a->leaves.n});
     if (!capture) return tpy_raise();
     tp_capture_on_break(capture, told, a);
@@ -360,7 +397,8 @@ static bool note_tracked(const tpy_captured *c, attempt *a) {
 /* All that the call may read, to see afterwards that it changed nothing. */
 static bool look_before(tpy_captured *c, attempt *a) {
     tpy_guards *g = a->e->guards;
-    if (tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_guards_complete(g)) return !c->found || tpy_guards_refresh(c->found);
+    if (tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_guards_complete(g))
+        return !c->found || tpy_guards_refresh(c->found);
     const char *refusal = tpy_guards_refusal(g);
     if (!refusal) return false;
     PyErr_Clear();
@@ -379,12 +417,14 @@ static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
     return NULL;
 }
 
-/* capture(args...): runs the function once, recorded. Gives (result, None, None), or (result, why, where) where no graph came of it. */
+/* capture(args...): runs the function once, recorded. Gives (result, None, None), or (result, why, where) where no
+ * graph came of it. */
 static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     tpy_captured *c = (tpy_captured *)self;
     attempt a = {0};
     if (tpy_watch_busy()) { /* one thread at a time; this call may be captured another time */
-        PyObject *given = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames), *tuple = given ? Py_BuildValue("(OOO)", given, Py_None, Py_None) : NULL;
+        PyObject *given = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames),
+                 *tuple = given ? Py_BuildValue("(OOO)", given, Py_None, Py_None) : NULL;
         Py_XDECREF(given);
         return tuple;
     }
@@ -399,15 +439,21 @@ static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     }
     c->busy = true;
     if (!plain_tensors(&a.leaves)) fail(&a, "an argument overrides operators");
-    if (*a.why) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
-    else result = run_captured(c, &a, all, args, n, kwnames, &kept);
+    if (*a.why)
+        result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    else
+        result = run_captured(c, &a, all, args, n, kwnames, &kept);
     c->busy = false;
     Py_DECREF(all);
     if (a.e->guards) tpy_guards_done(a.e->guards);
     tpy_leaves_free(&a.leaves);
-    if (kept && result) a.e->next = c->entries, c->entries = a.e, c->count++;
-    else entry_free(a.e);
-    PyObject *given = !result ? NULL : kept || a.retried ? Py_BuildValue("(OOO)", result, Py_None, Py_None) : Py_BuildValue("(OsO)", result, a.why, a.where ? a.where : Py_None);
+    if (kept && result)
+        a.e->next = c->entries, c->entries = a.e, c->count++;
+    else
+        entry_free(a.e);
+    PyObject *given = !result             ? NULL
+                      : kept || a.retried ? Py_BuildValue("(OOO)", result, Py_None, Py_None)
+                                          : Py_BuildValue("(OsO)", result, a.why, a.where ? a.where : Py_None);
     Py_XDECREF(result);
     Py_XDECREF(a.where);
     return given;
@@ -439,7 +485,8 @@ static PyObject *run_graph(PyObject *module, PyObject *args) {
         if ((ok = tpy_is_tensor(o))) all[i] = tpy_unwrap(o);
     }
     PyObject *results = ok ? NULL : PyErr_Format(PyExc_TypeError, "a graph takes tensors");
-    if (ok && !tp_compiled_run(g, (tp_tensors){all, n}, all + n)) tpy_raise();
+    if (ok && !tp_compiled_run(g, (tp_tensors){all, n}, all + n))
+        tpy_raise();
     else if (ok && (results = PyList_New(m)))
         for (int64_t i = 0; i < m; i++) PyList_SET_ITEM(results, i, tpy_wrap(tpy_own(all[n + i])));
     PyMem_Free(all);
@@ -575,22 +622,43 @@ static void captured_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static PyObject *captured_get(PyObject *self, PyObject *instance, PyObject *owner) { /* a compiled method binds as a function does */
+static PyObject *captured_get(PyObject *self, PyObject *instance,
+                              PyObject *owner) { /* a compiled method binds as a function does */
     (void)owner;
     return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
-static PyObject *of_function(PyObject *self, void *name) { return PyObject_GetAttrString(((tpy_captured *)self)->function, name); } /* what programs ask functions for */
+static PyObject *of_function(PyObject *self, void *name) {
+    return PyObject_GetAttrString(((tpy_captured *)self)->function, name);
+} /* what programs ask functions for */
 
-static PyMethodDef captured_methods[] = {{"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL}, {"reset", reset, METH_NOARGS, NULL}, {"counts", counts, METH_NOARGS, NULL}, {"newest", newest, METH_NOARGS, NULL}, {0}};
-static PyMemberDef captured_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_captured, vectorcall), READONLY, NULL}, {"__dictoffset__", T_PYSSIZET, offsetof(tpy_captured, dict), READONLY, NULL},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_captured, weakrefs), READONLY, NULL}, {"function", T_OBJECT, offsetof(tpy_captured, function), READONLY, NULL}, {"miss", T_OBJECT, offsetof(tpy_captured, miss), 0, NULL},
-    {"count", T_LONGLONG, offsetof(tpy_captured, count), READONLY, NULL}, {0}};
-static PyGetSetDef captured_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {"__code__", of_function, NULL, NULL, "__code__"},
-    {"__defaults__", of_function, NULL, NULL, "__defaults__"}, {"__kwdefaults__", of_function, NULL, NULL, "__kwdefaults__"}, {0}};
-static PyType_Slot captured_slots[] = {{Py_tp_new, captured_new}, {Py_tp_call, PyVectorcall_Call}, {Py_tp_traverse, captured_traverse}, {Py_tp_clear, captured_clear}, {Py_tp_dealloc, captured_dealloc},
-    {Py_tp_methods, captured_methods}, {Py_tp_members, captured_members}, {Py_tp_getset, captured_properties}, {Py_tp_descr_get, captured_get}, {0, NULL}};
-static PyType_Spec captured_spec = {"taper._C.Captured", sizeof(tpy_captured), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, captured_slots};
+static PyMethodDef captured_methods[] = {
+    {"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"reset", reset, METH_NOARGS, NULL},
+    {"counts", counts, METH_NOARGS, NULL},
+    {"newest", newest, METH_NOARGS, NULL},
+    {0}};
+static PyMemberDef captured_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_captured, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(tpy_captured, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_captured, weakrefs), READONLY, NULL},
+    {"function", T_OBJECT, offsetof(tpy_captured, function), READONLY, NULL},
+    {"miss", T_OBJECT, offsetof(tpy_captured, miss), 0, NULL},
+    {"count", T_LONGLONG, offsetof(tpy_captured, count), READONLY, NULL},
+    {0}};
+static PyGetSetDef captured_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                            {"__code__", of_function, NULL, NULL, "__code__"},
+                                            {"__defaults__", of_function, NULL, NULL, "__defaults__"},
+                                            {"__kwdefaults__", of_function, NULL, NULL, "__kwdefaults__"},
+                                            {0}};
+static PyType_Slot captured_slots[] = {{Py_tp_new, captured_new},           {Py_tp_call, PyVectorcall_Call},
+                                       {Py_tp_traverse, captured_traverse}, {Py_tp_clear, captured_clear},
+                                       {Py_tp_dealloc, captured_dealloc},   {Py_tp_methods, captured_methods},
+                                       {Py_tp_members, captured_members},   {Py_tp_getset, captured_properties},
+                                       {Py_tp_descr_get, captured_get},     {0, NULL}};
+static PyType_Spec captured_spec = {
+    "taper._C.Captured", sizeof(tpy_captured), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, captured_slots};
 
 static PyObject *break_graph(PyObject *module, PyObject *why) {
     (void)module;
@@ -607,8 +675,15 @@ static PyObject *enable(PyObject *module, PyObject *on) {
     enabled = PyObject_IsTrue(on) > 0;
     return PyBool_FromLong(before);
 }
-static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL},
-    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_VARARGS, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL},
+                                  {"_is_capturing", is_capturing, METH_NOARGS, NULL},
+                                  {"_graph_enable", enable, METH_O, NULL},
+                                  {"_graph_run", run_graph, METH_VARARGS, NULL},
+                                  {"_graph_save", save_graph, METH_VARARGS, NULL},
+                                  {"_graph_load", load_graph, METH_VARARGS, NULL},
+                                  {"_graph_about", describe_graph, METH_O, NULL},
+                                  {"_graph_tensors", tensors_of_graph, METH_O, NULL},
+                                  {0}};
 
 int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;

@@ -1,7 +1,8 @@
-/* Guards: what a captured call saw of the program's Python objects, and whether it is all still so. A set of guards is a list of containers
- * (dicts, lists, cells, names in a module), each with the objects it held. Objects are compared by identity, numbers and texts by value; what
- * is in a container that was held is guarded by a container of its own. Checking makes no objects: a few nanoseconds for each entry, and one where
- * Python counts changes of a dict or a class.
+/* Guards: what a captured call saw of the program's Python objects, and whether it is all still so. A set of guards is
+ * a list of containers (dicts, lists, cells, names in a module), each with the objects it held. Objects are compared by
+ * identity, numbers and texts by value; what is in a container that was held is guarded by a container of its own.
+ * Checking makes no objects: a few nanoseconds for each entry, and one where Python counts changes of a dict or a
+ * class.
  *
  * What is watched is found by follow.c. */
 #include "guards.h"
@@ -21,13 +22,15 @@ static uint64_t dict_version(PyObject *dict) { /* 0: Python does not count them 
 }
 
 static uint64_t version_of(const watch *w) {
-    if (w->kind == WATCH_CLASS) return ((PyTypeObject *)w->object)->tp_version_tag; /* 0 from a change until the class is asked again */
+    if (w->kind == WATCH_CLASS)
+        return ((PyTypeObject *)w->object)->tp_version_tag; /* 0 from a change until the class is asked again */
     return w->kind == WATCH_DICT || w->kind == WATCH_NAME ? dict_version(w->object) : 0;
 }
 
 static void note_version(watch *w) {
     static PyObject *any;
-    if (w->kind == WATCH_CLASS && !version_of(w) && (any || (any = PyUnicode_InternFromString("__module__")))) _PyType_Lookup((PyTypeObject *)w->object, any); /* asked, it has one */
+    if (w->kind == WATCH_CLASS && !version_of(w) && (any || (any = PyUnicode_InternFromString("__module__"))))
+        _PyType_Lookup((PyTypeObject *)w->object, any); /* asked, it has one */
     w->version = version_of(w);
 }
 
@@ -44,7 +47,8 @@ static bool room_for(watch *w, Py_ssize_t n) { /* empty places for n items */
 static bool take_pairs(watch *w, PyObject *dict, Py_ssize_t before) { /* after what is there before */
     PyObject *key, *value;
     Py_ssize_t at = 0, i = before;
-    while (i + 1 < w->n && PyDict_Next(dict, &at, &key, &value)) w->items[i++] = Py_NewRef(key), w->items[i++] = Py_NewRef(value);
+    while (i + 1 < w->n && PyDict_Next(dict, &at, &key, &value))
+        w->items[i++] = Py_NewRef(key), w->items[i++] = Py_NewRef(value);
     return true;
 }
 
@@ -85,7 +89,8 @@ static bool take_tensor(watch *w) {
     PyMem_Free(w->layout);
     w->layout = layout;
     for (int64_t i = 0; i < ndim; i++) layout[i] = tp_shape(t).v[i], layout[ndim + i] = tp_stride(t, i);
-    w->data = tp_data(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)ndim, w->tracked = tp_requires_grad(t), w->hooked = tp_has_hooks(t), w->leaf = tp_is_leaf(t);
+    w->data = tp_data(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)ndim, w->tracked = tp_requires_grad(t),
+    w->hooked = tp_has_hooks(t), w->leaf = tp_is_leaf(t);
     if (!room_for(w, 2)) return false;
     w->items[0] = Py_NewRef((PyObject *)Py_TYPE(w->object)), w->items[1] = Py_XNewRef(((tpy_tensor *)w->object)->dict);
     return true;
@@ -102,7 +107,8 @@ static bool take_function(watch *w) {
     const PyFunctionObject *f = (const PyFunctionObject *)w->object;
     PyObject *annotations = tpy_annotations(w->object);
     if (!room_for(w, OF_FUNCTION + (annotations ? 2 * PyDict_GET_SIZE(annotations) : 0))) return false;
-    PyObject *const held[OF_FUNCTION] = {f->func_code, f->func_defaults, f->func_kwdefaults, f->func_dict, f->func_name, f->func_qualname, f->func_doc, f->func_module};
+    PyObject *const held[OF_FUNCTION] = {f->func_code, f->func_defaults, f->func_kwdefaults, f->func_dict,
+                                         f->func_name, f->func_qualname, f->func_doc,        f->func_module};
     for (int i = 0; i < OF_FUNCTION; i++) w->items[i] = Py_XNewRef(held[i]);
     return !annotations || take_pairs(w, annotations, OF_FUNCTION);
 }
@@ -155,7 +161,9 @@ static bool watch_whole(tpy_guards *g, watch_kind kind, PyObject *o, Py_ssize_t 
     return w && take(w);
 }
 
-bool tpy_watch_whole(tpy_guards *g, watch_kind kind, PyObject *o) { return watch_whole(g, kind, o, kind == WATCH_CELL ? 1 : kind == WATCH_OBJECT ? 2 : 0); }
+bool tpy_watch_whole(tpy_guards *g, watch_kind kind, PyObject *o) {
+    return watch_whole(g, kind, o, kind == WATCH_CELL ? 1 : kind == WATCH_OBJECT ? 2 : 0);
+}
 
 bool tpy_watch_name(tpy_guards *g, PyObject *dict, PyObject *name) {
     watch *w = new_watch(g, WATCH_NAME, dict, 2);
@@ -183,7 +191,9 @@ tpy_guards *tpy_guards_new(bool strict) {
     tpy_guards *g = PyMem_Calloc(1, sizeof *g);
     if (!g) return PyErr_NoMemory(), NULL;
     g->strict = strict;
-    if ((g->seen = PySet_New(NULL)) && (g->later = PyList_New(0)) && (g->modules = PyList_New(0)) && (g->codes = PySet_New(NULL)) && (g->own_names = PySet_New(NULL)) && (g->stored = PySet_New(NULL))) return g;
+    if ((g->seen = PySet_New(NULL)) && (g->later = PyList_New(0)) && (g->modules = PyList_New(0)) &&
+        (g->codes = PySet_New(NULL)) && (g->own_names = PySet_New(NULL)) && (g->stored = PySet_New(NULL)))
+        return g;
     tpy_guards_free(g);
     return NULL;
 }
@@ -224,8 +234,12 @@ int tpy_guards_visit(const tpy_guards *g, visitproc visit, void *arg) {
 bool tpy_same(PyObject *a, PyObject *b) {
     if (a == b) return true;
     if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
-    if (PyFloat_CheckExact(a)) return PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(b) && copysign(1, PyFloat_AS_DOUBLE(a)) == copysign(1, PyFloat_AS_DOUBLE(b));
-    if (!PyLong_CheckExact(a) && !PyUnicode_CheckExact(a) && !PyBytes_CheckExact(a) && Py_TYPE(a) != tpy_device_type && Py_TYPE(a) != tpy_size_type) return false;
+    if (PyFloat_CheckExact(a))
+        return PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(b) &&
+               copysign(1, PyFloat_AS_DOUBLE(a)) == copysign(1, PyFloat_AS_DOUBLE(b));
+    if (!PyLong_CheckExact(a) && !PyUnicode_CheckExact(a) && !PyBytes_CheckExact(a) && Py_TYPE(a) != tpy_device_type &&
+        Py_TYPE(a) != tpy_size_type)
+        return false;
     int same = PyObject_RichCompareBool(a, b, Py_EQ);
     if (same < 0) PyErr_Clear();
     return same > 0;
@@ -236,11 +250,14 @@ static bool holds_pairs(const watch *w, PyObject *dict, Py_ssize_t before) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
     for (Py_ssize_t i = before; i < w->n; i += 2)
-        if (!PyDict_Next(dict, &at, &key, &value) || key != w->items[i] || (value != w->items[i + 1] && !tpy_same(value, w->items[i + 1]))) return false;
+        if (!PyDict_Next(dict, &at, &key, &value) || key != w->items[i] ||
+            (value != w->items[i + 1] && !tpy_same(value, w->items[i + 1])))
+            return false;
     return true;
 }
 
-/* In the order in which it is iterated over: a set, whose order its members' history decides, and an ordered dict, whose order is its own. */
+/* In the order in which it is iterated over: a set, whose order its members' history decides, and an ordered dict,
+ * whose order is its own. */
 static bool holds_order(const watch *w) {
     if (PyObject_Size(w->object) != w->n) return PyErr_Clear(), false;
     PyObject *order = w->n ? PyObject_GetIter(w->object) : NULL, *one;
@@ -269,10 +286,15 @@ static bool is_empty(PyObject *dict) { return !dict || !PyDict_GET_SIZE(dict); }
 
 static bool holds_tensor(const watch *w) {
     const tp_tensor *t = tpy_unwrap(w->object);
-    if (tp_data(t) != w->data || (int8_t)tp_dtype_of(t) != w->dtype || tp_ndim(t) != w->ndim || tp_requires_grad(t) != w->tracked || tp_has_hooks(t) != w->hooked || tp_is_leaf(t) != w->leaf) return false;
+    if (tp_data(t) != w->data || (int8_t)tp_dtype_of(t) != w->dtype || tp_ndim(t) != w->ndim ||
+        tp_requires_grad(t) != w->tracked || tp_has_hooks(t) != w->hooked || tp_is_leaf(t) != w->leaf)
+        return false;
     PyObject *dict = ((tpy_tensor *)w->object)->dict;
-    if ((PyObject *)Py_TYPE(w->object) != w->items[0] || (dict != w->items[1] && !(is_empty(dict) && is_empty(w->items[1])))) return false;
-    return !memcmp(tp_shape(t).v, w->layout, (size_t)w->ndim * sizeof(int64_t)) && !memcmp(tp_strides(t).v, w->layout + w->ndim, (size_t)w->ndim * sizeof(int64_t));
+    if ((PyObject *)Py_TYPE(w->object) != w->items[0] ||
+        (dict != w->items[1] && !(is_empty(dict) && is_empty(w->items[1]))))
+        return false;
+    return !memcmp(tp_shape(t).v, w->layout, (size_t)w->ndim * sizeof(int64_t)) &&
+           !memcmp(tp_strides(t).v, w->layout + w->ndim, (size_t)w->ndim * sizeof(int64_t));
 }
 
 static bool holds_object(const watch *w) {
@@ -292,7 +314,8 @@ static bool holds_list(const watch *w) {
 
 static bool holds_function(const watch *w) {
     const PyFunctionObject *f = (const PyFunctionObject *)w->object;
-    if (f->func_code != w->items[0] || f->func_defaults != w->items[1] || f->func_kwdefaults != w->items[2]) return false;
+    if (f->func_code != w->items[0] || f->func_defaults != w->items[1] || f->func_kwdefaults != w->items[2])
+        return false;
     if (f->func_dict != w->items[3] && !(is_empty(f->func_dict) && is_empty(w->items[3]))) return false;
     if (!tpy_same(f->func_name, w->items[4]) || !tpy_same(f->func_qualname, w->items[5])) return false;
     if (!tpy_same(f->func_doc, w->items[6]) || !tpy_same(f->func_module, w->items[7])) return false;
@@ -353,7 +376,8 @@ bool tpy_guards_refresh(tpy_guards *g) {
 
 /* The object; of a name in a dict, both. */
 static PyObject *key_of(const watch *w, bool whole) {
-    return whole || w->kind != WATCH_NAME ? PyLong_FromVoidPtr(w->object) : Py_BuildValue("(NO)", PyLong_FromVoidPtr(w->object), w->items[0]);
+    return whole || w->kind != WATCH_NAME ? PyLong_FromVoidPtr(w->object)
+                                          : Py_BuildValue("(NO)", PyLong_FromVoidPtr(w->object), w->items[0]);
 }
 
 static int add_key(PyObject *set, const watch *w) {
@@ -381,10 +405,12 @@ static bool sets_value_of(PyObject *stored, PyTypeObject *type) {
     return false;
 }
 
-/* A call changes nothing of the package's own, but for attributes that its code sets, nor does it set built-in names; and what is not there needs no look. */
+/* A call changes nothing of the package's own, but for attributes that its code sets, nor does it set built-in names;
+ * and what is not there needs no look. */
 static bool is_ours(const tpy_guards *g, const watch *w) {
     if (w->ours) return true;
-    if (w->kind == WATCH_CLASS) return tpy_is_own_type((PyTypeObject *)w->object) && !sets_value_of(g->stored, (PyTypeObject *)w->object);
+    if (w->kind == WATCH_CLASS)
+        return tpy_is_own_type((PyTypeObject *)w->object) && !sets_value_of(g->stored, (PyTypeObject *)w->object);
     if (w->kind == WATCH_FUNCTION) return tpy_is_own(((PyFunctionObject *)w->object)->func_globals);
     if (w->kind != WATCH_NAME) return false;
     if (!w->items[1] || w->object == PyEval_GetBuiltins() || w->object == PyImport_GetModuleDict()) return true;
@@ -397,7 +423,8 @@ int tpy_guards_cover(const tpy_guards *before, const tpy_guards *more, const tpy
     const tpy_guards *both[] = {before, more};
     for (int k = 0; k < 2; k++)
         for (Py_ssize_t i = 0; ok > 0 && both[k] && i < both[k]->n; i++) ok = add_key(set, &both[k]->watches[i]);
-    for (Py_ssize_t i = 0; ok > 0 && i < after->n; i++) ok = is_ours(after, &after->watches[i]) ? 1 : has_key(set, &after->watches[i]);
+    for (Py_ssize_t i = 0; ok > 0 && i < after->n; i++)
+        ok = is_ours(after, &after->watches[i]) ? 1 : has_key(set, &after->watches[i]);
     Py_XDECREF(set);
     return ok;
 }

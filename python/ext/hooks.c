@@ -1,13 +1,16 @@
 /* Hooks written in Python: on tensors, leaves, nodes, and on what the tape saves; and the traces of anomaly mode.
  *
- * A hook's object is both what the library calls and what the user removes it with. Removing empties the object, which is enough to stop it;
- * unlinking it from the library's list needs the tensor, which the object knows only weakly, so that a kept handle keeps no tensor alive. */
+ * A hook's object is both what the library calls and what the user removes it with. Removing empties the object, which
+ * is enough to stop it; unlinking it from the library's list needs the tensor, which the object knows only weakly, so
+ * that a kept handle keeps no tensor alive. */
 #include "grad.h"
 #include <stddef.h>
 #include <structmember.h>
 
 /* ---- Back into Python ---- */
-void tpy_leave_error(void) { (void)tp_node_name(NULL); /* any failing call leaves one; the pending exception says what happened */ }
+void tpy_leave_error(void) {
+    (void)tp_node_name(NULL); /* any failing call leaves one; the pending exception says what happened */
+}
 
 void tpy_drop(void *object) {
     if (!Py_IsInitialized()) return; /* the interpreter is gone, and the object with it */
@@ -24,8 +27,10 @@ PyObject *tpy_tensor_tuple(tp_tensor *const *v, int64_t n) {
     PyObject *tuple = PyTuple_New(n);
     for (int64_t i = 0; tuple && i < n; i++) {
         PyObject *o = tpy_tensor_or_none(v[i]);
-        if (o) PyTuple_SET_ITEM(tuple, i, o);
-        else Py_CLEAR(tuple);
+        if (o)
+            PyTuple_SET_ITEM(tuple, i, o);
+        else
+            Py_CLEAR(tuple);
     }
     return tuple;
 }
@@ -61,7 +66,7 @@ typedef struct tpy_hook {
     PyObject *callable; /* NULL once removed */
     PyObject *owner;    /* a weak reference to the tensor; NULL for nodes */
     PyObject *weakrefs;
-    int64_t handle;     /* the library's */
+    int64_t handle; /* the library's */
     int kind;
 } tpy_hook;
 static PyTypeObject *hook_type;
@@ -107,13 +112,20 @@ static PyObject *hook_remove(PyObject *o, PyObject *unused) {
     Py_CLEAR(self->callable);
     PyObject *owner = owner_of(self);
     if (owner && tp_requires_grad(tpy_unwrap(owner)) && !tp_remove_hook(tpy_unwrap(owner), self->handle))
-        tp_error_clear(); /* written in place since: the hook stayed with the value it was added to, and does nothing from now on */
+        tp_error_clear(); /* written in place since: the hook stayed with the value it was added to, and does nothing
+                             from now on */
     Py_XDECREF(owner);
     Py_RETURN_NONE;
 }
-static PyObject *hook_enter(PyObject *o, PyObject *unused) { (void)unused; return Py_NewRef(o); }
+static PyObject *hook_enter(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return Py_NewRef(o);
+}
 static PyObject *hook_exit(PyObject *o, PyObject *args) { return hook_remove(o, args); }
-static PyObject *hook_id(PyObject *o, void *unused) { (void)unused; return PyLong_FromLongLong(((tpy_hook *)o)->handle); }
+static PyObject *hook_id(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(((tpy_hook *)o)->handle);
+}
 
 static tpy_hook *make_hook(PyObject *callable, PyObject *tensor, int kind) {
     tpy_hook *hook = (tpy_hook *)hook_type->tp_alloc(hook_type, 0);
@@ -133,7 +145,8 @@ static bool same_shape(const tp_tensor *a, const tp_tensor *b) {
 static tp_tensor *replacement(PyObject *callable, const tp_tensor *grad, PyObject *result, bool *ok) {
     tp_tensor *t = result && tpy_is_tensor(result) ? tpy_unwrap(result) : NULL;
     *ok = t || result == Py_None;
-    if (result && !*ok) PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
+    if (result && !*ok)
+        PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'", Py_TYPE(result)->tp_name);
     if (t && !same_shape(t, grad)) {
         PyObject *name = PyObject_GetAttrString(callable, "__name__");
         PyErr_Clear();
@@ -152,7 +165,8 @@ static tp_tensor *run_tensor_hook(tp_tensor *grad, void *context) {
     tpy_hook *hook = context;
     PyObject *callable = Py_XNewRef(hook->callable), *argument = callable ? tpy_tensor_or_none(grad) : NULL;
     bool ok = true;
-    tp_tensor *t = callable ? replacement(callable, grad, argument ? PyObject_CallOneArg(callable, argument) : NULL, &ok) : NULL;
+    tp_tensor *t =
+        callable ? replacement(callable, grad, argument ? PyObject_CallOneArg(callable, argument) : NULL, &ok) : NULL;
     Py_XDECREF(argument);
     Py_XDECREF(callable);
     if (!ok) tpy_leave_error();
@@ -162,7 +176,8 @@ static tp_tensor *run_tensor_hook(tp_tensor *grad, void *context) {
 
 static bool run_leaf_hook(tp_tensor *leaf, void *context) {
     tpy_entry entry = tpy_enter();
-    PyObject *callable = Py_XNewRef(((tpy_hook *)context)->callable), *argument = callable ? tpy_tensor_or_none(leaf) : NULL;
+    PyObject *callable = Py_XNewRef(((tpy_hook *)context)->callable),
+             *argument = callable ? tpy_tensor_or_none(leaf) : NULL;
     PyObject *result = argument ? PyObject_CallOneArg(callable, argument) : NULL;
     bool ok = result || !callable;
     if (result && result != Py_None) {
@@ -183,7 +198,9 @@ static tp_hook_result read_answer(PyObject *answer, int64_t n, tp_tensor **repla
     bool tuple = PyTuple_Check(answer);
     int64_t count = tuple ? PyTuple_GET_SIZE(answer) : 1;
     if (count != n) {
-        PyErr_Format(PyExc_RuntimeError, "hook has returned an incorrect number of values (got %lld, but expected %lld)", (long long)count, (long long)n);
+        PyErr_Format(PyExc_RuntimeError,
+                     "hook has returned an incorrect number of values (got %lld, but expected %lld)", (long long)count,
+                     (long long)n);
         return TP_HOOK_FAILED;
     }
     for (int64_t i = 0; i < n; i++)
@@ -196,14 +213,16 @@ static tp_hook_result read_answer(PyObject *answer, int64_t n, tp_tensor **repla
     return TP_HOOK_REPLACE;
 }
 
-static tp_hook_result run_node_hook(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
+static tp_hook_result run_node_hook(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced,
+                                    void *context) {
     tpy_entry entry = tpy_enter();
     tpy_hook *hook = context;
     bool before = hook->kind == TPY_HOOK_PRE;
     PyObject *callable = Py_XNewRef(hook->callable);
     tp_hook_result result = TP_HOOK_KEEP;
     if (callable) {
-        PyObject *outputs = tpy_tensor_tuple(grad_outputs.v, grad_outputs.n), *inputs = outputs && !before ? tpy_tensor_tuple(grad_inputs.v, grad_inputs.n) : NULL;
+        PyObject *outputs = tpy_tensor_tuple(grad_outputs.v, grad_outputs.n),
+                 *inputs = outputs && !before ? tpy_tensor_tuple(grad_inputs.v, grad_inputs.n) : NULL;
         PyObject *answer = before ? (outputs ? PyObject_CallOneArg(callable, outputs) : NULL)
                                   : (inputs ? PyObject_CallFunctionObjArgs(callable, inputs, outputs, NULL) : NULL);
         result = read_answer(answer, before ? grad_outputs.n : grad_inputs.n, replaced);
@@ -227,20 +246,24 @@ static PyObject *added(tpy_hook *hook, int64_t handle) {
 }
 
 PyObject *tpy_add_tensor_hook(PyObject *tensor, PyObject *callable, int kind) {
-    if (!PyCallable_Check(callable)) return PyErr_Format(PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE(callable)->tp_name);
+    if (!PyCallable_Check(callable))
+        return PyErr_Format(PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE(callable)->tp_name);
     tpy_hook *hook = make_hook(callable, tensor, kind);
     if (!hook) return NULL;
     Py_INCREF(hook);
-    return added(hook, kind == TPY_HOOK_LEAF ? tp_add_accumulated_hook(tpy_unwrap(tensor), run_leaf_hook, hook, tpy_drop)
-                                             : tp_add_hook(tpy_unwrap(tensor), run_tensor_hook, hook, tpy_drop));
+    return added(hook, kind == TPY_HOOK_LEAF
+                           ? tp_add_accumulated_hook(tpy_unwrap(tensor), run_leaf_hook, hook, tpy_drop)
+                           : tp_add_hook(tpy_unwrap(tensor), run_tensor_hook, hook, tpy_drop));
 }
 
 PyObject *tpy_add_node_hook(tp_node *node, PyObject *callable, int kind) {
-    tp_capture_break("a hook on a node of the backward is registered"); /* before a backward is tried, which would run it once more */
+    tp_capture_break("a hook on a node of the backward is registered"); /* before a backward is tried, which would run
+                                                                           it once more */
     tpy_hook *hook = make_hook(callable, NULL, kind);
     if (!hook) return NULL;
     Py_INCREF(hook);
-    return added(hook, kind == TPY_HOOK_PRE ? tp_node_add_prehook(node, run_node_hook, hook, tpy_drop) : tp_node_add_hook(node, run_node_hook, hook, tpy_drop));
+    return added(hook, kind == TPY_HOOK_PRE ? tp_node_add_prehook(node, run_node_hook, hook, tpy_drop)
+                                            : tp_node_add_hook(node, run_node_hook, hook, tpy_drop));
 }
 
 /* ---- What the tape saves, in the user's hands: context is the tuple (pack, unpack) ---- */
@@ -258,7 +281,9 @@ static tp_tensor *run_unpack(void *packed, void *context) {
     tpy_entry entry = tpy_enter();
     PyObject *result = PyObject_CallOneArg(PyTuple_GET_ITEM((PyObject *)context, 1), packed);
     if (result && !tpy_is_tensor(result)) {
-        PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s", Py_TYPE(result)->tp_name);
+        PyErr_Format(PyExc_TypeError,
+                     "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s",
+                     Py_TYPE(result)->tp_name);
         Py_CLEAR(result);
     }
     tp_tensor *t = result ? tp_retain(tpy_unwrap(result)) : NULL;
@@ -267,16 +292,25 @@ static tp_tensor *run_unpack(void *packed, void *context) {
     tpy_leave(entry);
     return t;
 }
-static void drop_packed(void *packed, void *context) { (void)context; tpy_drop(packed); }
+static void drop_packed(void *packed, void *context) {
+    (void)context;
+    tpy_drop(packed);
+}
 
 static PyObject *push_saved_hooks(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *pack, *unpack;
     if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return NULL;
-    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack)) return PyErr_Format(PyExc_TypeError, "saved_tensors_hooks() takes two functions");
+    if (!PyCallable_Check(pack) || !PyCallable_Check(unpack))
+        return PyErr_Format(PyExc_TypeError, "saved_tensors_hooks() takes two functions");
     PyObject *pair = PyTuple_Pack(2, pack, unpack);
     if (!pair) return NULL;
-    tp_saved_hooks hooks = {.size = sizeof hooks, .pack = run_pack, .unpack = run_unpack, .drop = drop_packed, .context = pair, .release = tpy_drop};
+    tp_saved_hooks hooks = {.size = sizeof hooks,
+                            .pack = run_pack,
+                            .unpack = run_unpack,
+                            .drop = drop_packed,
+                            .context = pair,
+                            .release = tpy_drop};
     if (tp_push_saved_hooks(&hooks)) Py_RETURN_NONE;
     Py_DECREF(pair);
     return tpy_raise();
@@ -291,18 +325,27 @@ static PyObject *pack_saved(PyObject *module, PyObject *args) {
     if (!node) return PyErr_Format(PyExc_TypeError, "expected a grad_fn, got %s", Py_TYPE(o)->tp_name);
     PyObject *pair = PyTuple_Pack(2, pack, unpack);
     if (!pair) return NULL;
-    tp_saved_hooks hooks = {.size = sizeof hooks, .pack = run_pack, .unpack = run_unpack, .drop = drop_packed, .context = Py_NewRef(pair), .release = tpy_drop};
+    tp_saved_hooks hooks = {.size = sizeof hooks,
+                            .pack = run_pack,
+                            .unpack = run_unpack,
+                            .drop = drop_packed,
+                            .context = Py_NewRef(pair),
+                            .release = tpy_drop};
     bool ok = tp_node_pack_saved(node, slot, &hooks);
     Py_DECREF(pair);
     return ok ? Py_NewRef(Py_None) : tpy_raise();
 }
-static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused) { (void)module, (void)unused; return tpy_none_or_raise(tp_pop_saved_hooks()); }
+static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return tpy_none_or_raise(tp_pop_saved_hooks());
+}
 
 /* Takes the message, or None to allow hooks again; returns what was set before. */
 static _Thread_local PyObject *forbidding; /* whose text the library has; NULL: none */
 static PyObject *forbid_saved_hooks(PyObject *module, PyObject *message) {
     (void)module;
-    if (message != Py_None && !PyUnicode_Check(message)) return PyErr_Format(PyExc_TypeError, "expected a message as str, got %s", Py_TYPE(message)->tp_name);
+    if (message != Py_None && !PyUnicode_Check(message))
+        return PyErr_Format(PyExc_TypeError, "expected a message as str, got %s", Py_TYPE(message)->tp_name);
     const char *text = message == Py_None ? NULL : PyUnicode_AsUTF8(message);
     if (message != Py_None && !text) return NULL;
     tp_forbid_saved_hooks(text);
@@ -316,7 +359,8 @@ static PyObject *forbid_saved_hooks(PyObject *module, PyObject *message) {
 static void *record_trace(void *context) {
     (void)context;
     tpy_entry entry = tpy_enter();
-    PyObject *traceback = PyImport_ImportModule("traceback"), *lines = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
+    PyObject *traceback = PyImport_ImportModule("traceback"),
+             *lines = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
     PyObject *empty = lines ? PyUnicode_FromString("") : NULL, *text = empty ? PyUnicode_Join(empty, lines) : NULL;
     Py_XDECREF(empty);
     Py_XDECREF(lines);
@@ -331,13 +375,19 @@ static const char *describe_trace(void *trace, const tp_node *node, void *contex
     (void)context;
     tpy_entry entry = tpy_enter();
     PyObject *pending = tpy_exception_aside();
-    if (PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. Traceback of forward call that caused the error:\n%U", tp_node_name(node), (PyObject *)trace) < 0 && pending)
+    if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                         "Error detected in %s. Traceback of forward call that caused the error:\n%U",
+                         tp_node_name(node), (PyObject *)trace) < 0 &&
+        pending)
         PyErr_Clear();
     if (pending) tpy_exception_back(pending);
     tpy_leave(entry);
     return NULL;
 }
-static void drop_trace(void *trace, void *context) { (void)context; tpy_drop(trace); }
+static void drop_trace(void *trace, void *context) {
+    (void)context;
+    tpy_drop(trace);
+}
 
 static PyObject *set_anomaly(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
@@ -350,20 +400,41 @@ static PyObject *set_anomaly(PyObject *module, PyObject *args, PyObject *kwargs)
     tp_set_anomaly_checks_nan(check_nan);
     Py_RETURN_NONE;
 }
-static PyObject *anomaly_enabled(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_anomaly_enabled()); }
-static PyObject *anomaly_checks_nan(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_anomaly_checks_nan()); }
+static PyObject *anomaly_enabled(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_anomaly_enabled());
+}
+static PyObject *anomaly_checks_nan(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_anomaly_checks_nan());
+}
 
-static PyMethodDef hook_methods[] = {{"remove", hook_remove, METH_NOARGS, "Takes the hook away."}, {"__enter__", hook_enter, METH_NOARGS, NULL},
-    {"__exit__", hook_exit, METH_VARARGS, NULL}, {0}};
+static PyMethodDef hook_methods[] = {{"remove", hook_remove, METH_NOARGS, "Takes the hook away."},
+                                     {"__enter__", hook_enter, METH_NOARGS, NULL},
+                                     {"__exit__", hook_exit, METH_VARARGS, NULL},
+                                     {0}};
 static PyGetSetDef hook_properties[] = {{"id", hook_id, NULL, NULL, NULL}, {0}};
-static PyMemberDef hook_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_hook, weakrefs), READONLY, NULL}, {0}};
-static PyType_Slot hook_slots[] = {{Py_tp_dealloc, hook_dealloc}, {Py_tp_traverse, hook_traverse}, {Py_tp_clear, hook_clear}, {Py_tp_methods, hook_methods},
-    {Py_tp_getset, hook_properties}, {Py_tp_members, hook_members}, {0, NULL}};
-static PyType_Spec hook_spec = {"torch.utils.hooks.RemovableHandle", sizeof(tpy_hook), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, hook_slots};
-static PyMethodDef functions[] = {{"_push_saved_hooks", push_saved_hooks, METH_VARARGS, NULL}, {"_pop_saved_hooks", pop_saved_hooks, METH_NOARGS, NULL},
+static PyMemberDef hook_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_hook, weakrefs), READONLY, NULL},
+                                     {0}};
+static PyType_Slot hook_slots[] = {{Py_tp_dealloc, hook_dealloc},
+                                   {Py_tp_traverse, hook_traverse},
+                                   {Py_tp_clear, hook_clear},
+                                   {Py_tp_methods, hook_methods},
+                                   {Py_tp_getset, hook_properties},
+                                   {Py_tp_members, hook_members},
+                                   {0, NULL}};
+static PyType_Spec hook_spec = {"torch.utils.hooks.RemovableHandle", sizeof(tpy_hook), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                hook_slots};
+static PyMethodDef functions[] = {
+    {"_push_saved_hooks", push_saved_hooks, METH_VARARGS, NULL},
+    {"_pop_saved_hooks", pop_saved_hooks, METH_NOARGS, NULL},
     {"_pack_saved", pack_saved, METH_VARARGS, NULL},
-    {"_forbid_saved_hooks", forbid_saved_hooks, METH_O, NULL}, {"set_anomaly_enabled", (PyCFunction)(void (*)(void))set_anomaly, METH_VARARGS | METH_KEYWORDS, NULL},
-    {"is_anomaly_enabled", anomaly_enabled, METH_NOARGS, NULL}, {"is_anomaly_check_nan_enabled", anomaly_checks_nan, METH_NOARGS, NULL}, {0}};
+    {"_forbid_saved_hooks", forbid_saved_hooks, METH_O, NULL},
+    {"set_anomaly_enabled", (PyCFunction)(void (*)(void))set_anomaly, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"is_anomaly_enabled", anomaly_enabled, METH_NOARGS, NULL},
+    {"is_anomaly_check_nan_enabled", anomaly_checks_nan, METH_NOARGS, NULL},
+    {0}};
 
 int tpy_init_hooks(PyObject *module) {
     hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);

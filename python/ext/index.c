@@ -1,8 +1,9 @@
 /* x[...] and x[...] = y, by NumPy's and PyTorch's rules.
  *
- * A key is walked from left to right. Integers, slices, None and Ellipsis narrow a view one step at a time; index tensors and masks are
- * collected beside it, one entry per dimension they stand for (NULL: the dimension whole), and go to the library's index or index_put at
- * the end. As in PyTorch, and unlike NumPy, an integer never counts as an index tensor: it only drops its dimension. */
+ * A key is walked from left to right. Integers, slices, None and Ellipsis narrow a view one step at a time; index
+ * tensors and masks are collected beside it, one entry per dimension they stand for (NULL: the dimension whole), and go
+ * to the library's index or index_put at the end. As in PyTorch, and unlike NumPy, an integer never counts as an index
+ * tensor: it only drops its dimension. */
 #include "tpy.h"
 
 #define MAX_KEYS 64 /* indices in one key: every dimension, and as many None again */
@@ -43,8 +44,8 @@ static bool pass(walk *w, int64_t dims) {
 static bool step_int(walk *w, int64_t i) {
     int64_t size = tp_shape(w->view).v[w->dim];
     if (i < -size || i >= size)
-        return PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i,
-                            (long long)w->real, (long long)size),
+        return PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld",
+                            (long long)i, (long long)w->real, (long long)size),
                false;
     w->real++;
     return become(w, tp_select(w->view, w->dim, i));
@@ -58,14 +59,16 @@ static bool step_slice(walk *w, PyObject *key) {
     PySlice_AdjustIndices((Py_ssize_t)size, &start, &stop, step);
     if (stop < start) stop = start;
     w->real++;
-    if ((start || stop != size || step != 1) && !become(w, tp_slice(w->view, .dim = w->dim, .start = start, .end = stop, .step = step)))
+    if ((start || stop != size || step != 1) &&
+        !become(w, tp_slice(w->view, .dim = w->dim, .start = start, .end = stop, .step = step)))
         return false;
     return pass(w, 1);
 }
 
 static bool step_none(walk *w) { return become(w, tp_unsqueeze(w->view, w->dim)) && pass(w, 1); }
 
-static bool take_entry(walk *w, tp_tensor *entry, int64_t dims) { /* takes the entry over, which indexes that many dims */
+static bool take_entry(walk *w, tp_tensor *entry,
+                       int64_t dims) { /* takes the entry over, which indexes that many dims */
     if (!entry) return tpy_raise(), false;
     if (w->count == 2 * MAX_KEYS) {
         tp_release(entry);
@@ -81,24 +84,28 @@ static bool take_entry(walk *w, tp_tensor *entry, int64_t dims) { /* takes the e
 static bool step_truth(walk *w, bool keep) {
     static const int64_t zero = 0;
     int64_t n = keep;
-    return become(w, tp_unsqueeze(w->view, w->dim)) && take_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
+    return become(w, tp_unsqueeze(w->view, w->dim)) &&
+           take_entry(w, tpy_own(tp_from_data(&zero, TP_INT64, tp_ints_view(&n, 1))), 1);
 }
 
 static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of no dimensions, which are numbers */
     tp_dtype dtype = tp_dtype_of(t);
     if (dtype == TP_UINT8 &&
-        PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0)
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                     1) < 0)
         return false;
     bool mask = dtype == TP_BOOL || dtype == TP_UINT8;
     tp_ints shape = tp_shape(t), of = tp_shape(w->view);
     for (int64_t i = 0; mask && i < shape.n; i++) {
         if (w->dim + i < of.n && shape.v[i] == of.v[w->dim + i]) continue;
-        PyObject *theirs = tpy_int_tuple(shape), *ours = tpy_int_tuple(of), *one = theirs ? PySequence_List(theirs) : NULL,
-                 *two = ours ? PySequence_List(ours) : NULL;
+        PyObject *theirs = tpy_int_tuple(shape), *ours = tpy_int_tuple(of),
+                 *one = theirs ? PySequence_List(theirs) : NULL, *two = ours ? PySequence_List(ours) : NULL;
         if (one && two)
             PyErr_Format(PyExc_IndexError,
-                         "The shape of the mask %R at index %lld does not match the shape of the indexed tensor %R at index %lld", one,
-                         (long long)i, two, (long long)(w->dim + i));
+                         "The shape of the mask %R at index %lld does not match the shape of the indexed tensor %R at "
+                         "index %lld",
+                         one, (long long)i, two, (long long)(w->dim + i));
         Py_XDECREF(theirs);
         Py_XDECREF(ours);
         Py_XDECREF(one);
@@ -111,14 +118,16 @@ static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of n
 
 /* ---- Keys ---- */
 static PyObject *refuse_key(PyObject *key) {
-    return PyErr_Format(PyExc_IndexError,
-                        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
-                        Py_TYPE(key)->tp_name);
+    return PyErr_Format(
+        PyExc_IndexError,
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
+        Py_TYPE(key)->tp_name);
 }
 
 /* Arrays and sequences as tensors, once per key; everything else as it is. A new reference. */
 static PyObject *as_index(PyObject *key) {
-    if (PyLong_Check(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis || tpy_is_tensor(key)) return Py_NewRef(key);
+    if (PyLong_Check(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis || tpy_is_tensor(key))
+        return Py_NewRef(key);
     tp_tensor *t;
     if (tpy_is_ndarray(key))
         t = tpy_over_array(key, false);
@@ -193,21 +202,24 @@ static bool step(walk *w, PyObject *key) {
 
 /* A list that holds slices, tensors or sequences stands for a tuple. 1, 0, or -1 with an exception. */
 static int stands_for_tuple(PyObject *key) {
-    if (tpy_is_tensor(key) || PyLong_Check(key) || PySlice_Check(key) || PyUnicode_Check(key) || !PySequence_Check(key) ||
-        tpy_is_ndarray(key))
+    if (tpy_is_tensor(key) || PyLong_Check(key) || PySlice_Check(key) || PyUnicode_Check(key) ||
+        !PySequence_Check(key) || tpy_is_ndarray(key))
         return 0;
     Py_ssize_t n = PySequence_Size(key);
     if (n < 0) return PyErr_Clear(), 0;
     for (Py_ssize_t i = 0; i < n && n < 32; i++) {
         PyObject *item = PySequence_GetItem(key, i);
         if (!item) return -1;
-        bool yes = tpy_is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis || PySequence_Check(item);
+        bool yes = tpy_is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis ||
+                   PySequence_Check(item);
         Py_DECREF(item);
         if (!yes) continue;
         return PyErr_WarnEx(PyExc_UserWarning,
-                            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+                            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be "
+                            "changed in pytorch 2.9; "
                             "use x[tuple(seq)] "
-                            "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will "
+                            "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+                            "x[torch.tensor(seq)], which will "
                             "result either in an error or a different result",
                             1) < 0
                    ? -1
@@ -219,7 +231,8 @@ static int stands_for_tuple(PyObject *key) {
 static bool walk_tuple(walk *w, PyObject *tuple) {
     Py_ssize_t n = PyTuple_GET_SIZE(tuple);
     PyObject *keys[MAX_KEYS];
-    if (n > MAX_KEYS) return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", tp_ndim(w->view)), false;
+    if (n > MAX_KEYS)
+        return PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", tp_ndim(w->view)), false;
     int64_t dims = 0;
     Py_ssize_t ready = 0;
     bool ok = true;
@@ -244,10 +257,13 @@ static bool walk_key(walk *w, PyObject *key) {
     int ndim = tp_ndim(w->view);
     if (PyTuple_Check(key)) return walk_tuple(w, key);
     if (PyLong_CheckExact(key) && !ndim)
-        return PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
-                                                 "C++ to convert a 0-dim tensor to a number"),
+        return PyErr_SetString(
+                   PyExc_IndexError,
+                   "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                   "C++ to convert a 0-dim tensor to a number"),
                false;
-    if (PySlice_Check(key) && !ndim) return PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor."), false;
+    if (PySlice_Check(key) && !ndim)
+        return PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor."), false;
     if (PyLong_CheckExact(key) || PySlice_Check(key)) return step(w, key);
     int many = stands_for_tuple(key);
     if (many < 0) return false;
@@ -267,7 +283,8 @@ static PyObject *overridden(const char *name, PyObject *const *args, Py_ssize_t 
 
 PyObject *tpy_get_item(PyObject *self, PyObject *key) {
     PyObject *args[] = {self, key};
-    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key)) || tpy_has_modes()) && tpy_overridden(args, 2))
+    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key)) || tpy_has_modes()) &&
+        tpy_overridden(args, 2))
         return overridden("__getitem__", args, 2);
     walk w;
     w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;
@@ -304,7 +321,8 @@ static bool write_view(tp_tensor *view, tp_tensor *value) {
     return done;
 }
 
-/* A key of one mask: the mask, with a dimension of size one for each that it leaves whole. NULL for other keys. Owned. */
+/* A key of one mask: the mask, with a dimension of size one for each that it leaves whole. NULL for other keys. Owned.
+ */
 static tp_tensor *lone_mask(const walk *w) {
     if (w->count != 1 || tp_dtype_of(w->entries[0]) != TP_BOOL) return NULL;
     int64_t shape[TP_MAX_DIMS], ndim = tp_ndim(w->view);
@@ -323,10 +341,12 @@ static bool write_picks(walk *w, tp_tensor *value) {
     tp_dtype to = tp_dtype_of(w->view), from = tp_dtype_of(value);
     if (to != from)
         return PyErr_Format(PyExc_RuntimeError,
-                            "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+                            "Index put requires the source and destination dtypes match, got %s for the destination "
+                            "and %s for the source.",
                             tp_dtype_word(to), tp_dtype_word(from)),
                false;
-    tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))), *plain = near ? without_leading_ones(near, 0) : NULL;
+    tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))),
+              *plain = near ? without_leading_ones(near, 0) : NULL;
     if (plain) TPY_HEAVY(tp_numel(w->view), done = tp_index_put_(w->view, ((tp_tensors){w->entries, w->count}), plain));
     tp_release(near);
     tp_release(plain);
@@ -336,14 +356,17 @@ static bool write_picks(walk *w, tp_tensor *value) {
 /* 1: value is a number that can be assigned; 0: it is not; -1: exception. */
 static int assignable(PyObject *value, tp_scalar *number) {
     int fits = tpy_fit_scalar(value, number);
-    if (fits > 0 && PyLong_Check(value) && number->kind == TP_SCALAR_FLOAT) return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
+    if (fits > 0 && PyLong_Check(value) && number->kind == TP_SCALAR_FLOAT)
+        return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
     return fits;
 }
 
 static bool write_number(walk *w, tp_scalar number) {
     tp_dtype dtype = tp_dtype_of(w->view);
     if (number.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(dtype))
-        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype)), false;
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
+                            tp_dtype_name(dtype)),
+               false;
     tp_tensor *mask = w->picks ? lone_mask(w) : NULL, *done;
     if (!w->picks || mask) {
         TPY_HEAVY(tp_numel(w->view), done = mask ? tp_masked_fill_(w->view, mask, number) : tp_fill_(w->view, number));

@@ -1,18 +1,21 @@
-/* The old ways to make tensors: torch.Tensor(2, 3), torch.FloatTensor([1, 2]), x.new(...). Sizes make an uninitialised tensor, a sequence
- * or an array gives the values, a tensor or a storage is looked at without a copy. Subclasses of Tensor are made here too. */
+/* The old ways to make tensors: torch.Tensor(2, 3), torch.FloatTensor([1, 2]), x.new(...). Sizes make an uninitialised
+ * tensor, a sequence or an array gives the values, a tensor or a storage is looked at without a copy. Subclasses of
+ * Tensor are made here too. */
 #include "tpy.h"
 
 static tp_tensor *of_sizes(PyObject *sizes, tp_dtype dtype, tp_device device) { /* a tuple of ints */
     int64_t shape[TP_MAX_DIMS];
     Py_ssize_t n = PyTuple_GET_SIZE(sizes);
-    if (n > TP_MAX_DIMS) return (tp_tensor *)PyErr_Format(PyExc_ValueError, "expected at most %d sizes, got %zd", TP_MAX_DIMS, n);
+    if (n > TP_MAX_DIMS)
+        return (tp_tensor *)PyErr_Format(PyExc_ValueError, "expected at most %d sizes, got %zd", TP_MAX_DIMS, n);
     for (Py_ssize_t i = 0; i < n; i++) {
         int fits = tpy_fit_int(PyTuple_GET_ITEM(sizes, i), &shape[i]);
         if (fits < 0) return NULL;
         if (!fits)
-            return (tp_tensor *)PyErr_Format(PyExc_TypeError,
-                                             "new(): argument 'size' must be tuple of ints, but found element of type %s at pos %zd",
-                                             Py_TYPE(PyTuple_GET_ITEM(sizes, i))->tp_name, i + 1);
+            return (tp_tensor *)PyErr_Format(
+                PyExc_TypeError,
+                "new(): argument 'size' must be tuple of ints, but found element of type %s at pos %zd",
+                Py_TYPE(PyTuple_GET_ITEM(sizes, i))->tp_name, i + 1);
     }
     tp_tensor *t = tpy_own(tp_empty(tp_ints_view(shape, n), .dtype = dtype, .device = device));
     return t ? t : (tp_tensor *)tpy_raise();
@@ -23,8 +26,8 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
     if (tpy_is_tensor(o)) {
         tp_tensor *t = tpy_unwrap(o);
         if (!any && tp_dtype_of(t) != dtype)
-            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)", tp_dtype_word(dtype),
-                                             tp_dtype_word(tp_dtype_of(t)));
+            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)",
+                                             tp_dtype_word(dtype), tp_dtype_word(tp_dtype_of(t)));
         t = tpy_own(tp_detach(t));
         return t ? t : (tp_tensor *)tpy_raise();
     }
@@ -40,7 +43,8 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
         return t ? t : (tp_tensor *)tpy_raise();
     }
     if (!PySequence_Check(o))
-        return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)", Py_TYPE(o)->tp_name);
+        return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)",
+                                         Py_TYPE(o)->tp_name);
     if (PyUnicode_Check(o) || PyBytes_Check(o))
         return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
     return tpy_tensor_of(o, dtype, device);
@@ -52,7 +56,9 @@ static bool read_device(PyObject *kwargs, tp_device *device) {
         if (PyUnicode_CompareWithASCIIString(key, "device"))
             return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key), false;
         int fits = value == Py_None ? 1 : tpy_fit_device(value, device);
-        if (!fits) PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s", Py_TYPE(value)->tp_name);
+        if (!fits)
+            PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s",
+                         Py_TYPE(value)->tp_name);
         if (fits <= 0) return false;
     }
     return true;
@@ -79,7 +85,8 @@ static PyObject *legacy_tensor(PyObject *module, PyObject *given) {
     PyObject *kind, *place, *args, *kwargs;
     tp_dtype dtype;
     tp_device device = tp_no_device();
-    if (!PyArg_ParseTuple(given, "OOO!O!:_legacy_tensor", &kind, &place, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return NULL;
+    if (!PyArg_ParseTuple(given, "OOO!O!:_legacy_tensor", &kind, &place, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return NULL;
     if (tpy_fit_dtype(kind, &dtype) <= 0 || tpy_fit_device(place, &device) <= 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_legacy_tensor() takes a dtype and a device");
     tp_tensor *t = make(args, kwargs, dtype, device, false);
@@ -95,16 +102,19 @@ static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwa
     static char *names[] = {"data", "dtype", "device", "requires_grad", "layout", "pin_memory", NULL};
     PyObject *data, *kind = Py_None, *place = Py_None, *layout;
     int requires_grad = 0, pin = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOp:new_tensor", names, &data, &kind, &place, &requires_grad, &layout, &pin))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOp:new_tensor", names, &data, &kind, &place, &requires_grad,
+                                     &layout, &pin))
         return NULL;
     tp_dtype dtype = tp_dtype_of(tpy_unwrap(self));
     tp_device device = tp_device_of(tpy_unwrap(self));
     if (kind != Py_None && tpy_fit_dtype(kind, &dtype) <= 0)
-        return PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'dtype' must be torch.dtype, not %s", Py_TYPE(kind)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'dtype' must be torch.dtype, not %s",
+                            Py_TYPE(kind)->tp_name);
     if (place != Py_None && tpy_fit_device(place, &device) <= 0)
         return PyErr_Occurred()
                    ? NULL
-                   : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
+                   : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s",
+                                  Py_TYPE(place)->tp_name);
     if (tpy_is_tensor(data) && tpy_warn_copy_construct() < 0) return NULL;
     tp_tensor *t = tpy_tensor_of(data, dtype, device);
     if (t && pin) t = tpy_pinned(t);
@@ -133,7 +143,8 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwarg
     (void)unused;
     PyObject *cls, *data;
     int require_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", names, &cls, &data, &require_grad)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:_make_subclass", names, &cls, &data, &require_grad))
+        return NULL;
     return wrap_subclass(cls, data, require_grad);
 }
 
@@ -143,12 +154,15 @@ static PyObject *as_subclass(PyObject *self, PyObject *cls) { /* differentiable,
     return tpy_wrap_as(tpy_own(tp_alias(tpy_unwrap(self))), (PyTypeObject *)cls);
 }
 
-/* _wrapper(cls, data, device, requires_grad): a tensor of the subclass with the shape of data, which lies on the meta device; it says that it is on device. */
+/* _wrapper(cls, data, device, requires_grad): a tensor of the subclass with the shape of data, which lies on the meta
+ * device; it says that it is on device. */
 static PyObject *make_wrapper(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *cls, *data, *device;
     int requires_grad;
-    if (!PyArg_ParseTuple(args, "OO!O!p:_wrapper", &cls, tpy_tensor_type, &data, tpy_device_type, &device, &requires_grad)) return NULL;
+    if (!PyArg_ParseTuple(args, "OO!O!p:_wrapper", &cls, tpy_tensor_type, &data, tpy_device_type, &device,
+                          &requires_grad))
+        return NULL;
     PyObject *made = wrap_subclass(cls, data, requires_grad);
     if (made) ((tpy_tensor *)made)->place = Py_NewRef(device);
     return made;
@@ -157,7 +171,8 @@ static PyObject *make_wrapper(PyObject *module, PyObject *args) {
 /* _use_count(tensor): how many hold the library's tensor, Python's object among them. */
 static PyObject *use_count(PyObject *module, PyObject *tensor) {
     (void)module;
-    if (!tpy_is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name);
+    if (!tpy_is_tensor(tensor))
+        return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name);
     return PyLong_FromLongLong(tp_references(tpy_unwrap(tensor)));
 }
 
@@ -178,16 +193,22 @@ static PyMethodDef methods[] = {
     {"new", (PyCFunction)(void (*)(void))tensor_new, METH_VARARGS | METH_KEYWORDS,
      "new(*args): a tensor of this dtype on this device, made as torch.Tensor(*args) does."},
     {"new_tensor", (PyCFunction)(void (*)(void))tensor_new_tensor, METH_VARARGS | METH_KEYWORDS,
-     "new_tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of data in this tensor's dtype and place."},
+     "new_tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of data in this tensor's dtype and "
+     "place."},
     {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same data as an instance of a subclass."},
     {0}};
 static PyMethodDef functions[] = {{"_legacy_tensor", legacy_tensor, METH_VARARGS, NULL},
-    {"_wrapper", make_wrapper, METH_VARARGS, NULL}, {"_swap_tensor_impl", swap_tensors, METH_VARARGS, NULL}, {"_use_count", use_count, METH_O, NULL}, {0}};
-static PyMethodDef subclass_method = {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS,
-                                      "_make_subclass(cls, data, require_grad=False): data as an instance of cls, without history."};
+                                  {"_wrapper", make_wrapper, METH_VARARGS, NULL},
+                                  {"_swap_tensor_impl", swap_tensors, METH_VARARGS, NULL},
+                                  {"_use_count", use_count, METH_O, NULL},
+                                  {0}};
+static PyMethodDef subclass_method = {
+    "_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS,
+    "_make_subclass(cls, data, require_grad=False): data as an instance of cls, without history."};
 
 int tpy_init_legacy(PyObject *module) {
-    PyObject *function = PyCFunction_New(&subclass_method, NULL), *shared = function ? PyStaticMethod_New(function) : NULL;
+    PyObject *function = PyCFunction_New(&subclass_method, NULL),
+             *shared = function ? PyStaticMethod_New(function) : NULL;
     Py_XDECREF(function);
     if (!shared || PyObject_SetAttrString((PyObject *)tpy_tensor_type, "_make_subclass", shared) < 0) {
         Py_XDECREF(shared);

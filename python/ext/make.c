@@ -1,5 +1,6 @@
-/* torch.tensor and torch.as_tensor: tensors from Python's data. Nested sequences are read three times: for the dtype, for the shape (along
- * the first items, as PyTorch does) and to store the elements straight into the new tensor's memory. */
+/* torch.tensor and torch.as_tensor: tensors from Python's data. Nested sequences are read three times: for the dtype,
+ * for the shape (along the first items, as PyTorch does) and to store the elements straight into the new tensor's
+ * memory. */
 #include "tpy.h"
 #include <math.h>
 
@@ -7,7 +8,8 @@
 
 /* ---- What fills one element ---- */
 static bool is_leaf(PyObject *o) {
-    return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || tpy_is_tensor(o) || tpy_numpy_scalar_dtype(o) != TP_NO_DTYPE;
+    return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || tpy_is_tensor(o) ||
+           tpy_numpy_scalar_dtype(o) != TP_NO_DTYPE;
 }
 static bool is_text(PyObject *o) { return PyUnicode_Check(o) || PyBytes_Check(o); }
 static int array_ndim(PyObject *array) {
@@ -17,7 +19,9 @@ static int array_ndim(PyObject *array) {
     PyBuffer_Release(&b);
     return ndim;
 }
-static bool is_nested(PyObject *o) { return !is_leaf(o) && PySequence_Check(o) && !(tpy_is_ndarray(o) && array_ndim(o) == 0); }
+static bool is_nested(PyObject *o) {
+    return !is_leaf(o) && PySequence_Check(o) && !(tpy_is_ndarray(o) && array_ndim(o) == 0);
+}
 
 /* ---- The dtype ---- */
 static tp_dtype complex_default(void) { return tp_dtype_to_complex(tp_default_dtype()); }
@@ -70,7 +74,8 @@ static tp_dtype infer(PyObject *o, int depth) {
     if (PyLong_Check(o)) return TP_INT64;
     if (PyComplex_Check(o)) return complex_default();
     if (tpy_is_tensor(o)) return tp_dtype_of(tpy_unwrap(o));
-    if (is_text(o)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
+    if (is_text(o))
+        return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
     if (tpy_is_ndarray(o)) return tpy_array_dtype(o);
     if (PySequence_Check(o)) return infer_items(o, depth);
     if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(o, "dtype"))
@@ -93,7 +98,8 @@ static int read_shape(PyObject *o, int64_t *shape) { /* the number of dims; -1 w
             if (n == 0) break;
             if (!(first = PySequence_GetItem(o, 0)) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
                 PyErr_Clear();
-                PyErr_Format(PyExc_ValueError, "could not determine the shape of object type '%s'", Py_TYPE(o)->tp_name);
+                PyErr_Format(PyExc_ValueError, "could not determine the shape of object type '%s'",
+                             Py_TYPE(o)->tp_name);
             }
         }
         Py_SETREF(o, first);
@@ -107,7 +113,8 @@ static int read_shape(PyObject *o, int64_t *shape) { /* the number of dims; -1 w
 
 /* ---- The elements ---- */
 typedef struct filling {
-    tp_dtype dtype; /* of the memory: never half, float8 and the like, which are filled as float or complex64 and converted after */
+    tp_dtype dtype; /* of the memory: never half, float8 and the like, which are filled as float or complex64 and
+                       converted after */
     tp_dtype wanted;
     int ndim;
     int64_t shape[TP_MAX_DIMS], item, inner[TP_MAX_DIMS]; /* inner: bytes of one item of each dim */
@@ -115,13 +122,15 @@ typedef struct filling {
 } filling;
 
 static bool overflow(tp_dtype dtype) {
-    return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype)), false;
+    return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
+                        tp_dtype_name(dtype)),
+           false;
 }
 
 static bool store_integer(tp_dtype dtype, char *to, int64_t v) {
     static const int64_t largest[] = {
-        [TP_UINT8] = 255, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX,
-        [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
+        [TP_UINT8] = 255,       [TP_INT8] = INT8_MAX,     [TP_INT16] = INT16_MAX,  [TP_INT32] = INT32_MAX,
+        [TP_INT64] = INT64_MAX, [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
     bool wraps = dtype == TP_UINT8 || dtype == TP_UINT16 || dtype == TP_UINT32; /* negative numbers do, as PyTorch's */
     if (v > largest[dtype] || v < -largest[dtype] - !wraps) return overflow(dtype);
     switch (dtype) {
@@ -195,11 +204,13 @@ static bool store_number(tp_dtype dtype, char *to, PyObject *o) {
 
 static bool store_tensor(filling *f, char *to, PyObject *o) { /* one element: what item() gives */
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_numel(t) != 1) return PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), false;
+    if (tp_numel(t) != 1)
+        return PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), false;
     if (tp_requires_grad(t) && !f->warned) {
         f->warned = true;
         if (PyErr_WarnEx(PyExc_UserWarning,
-                         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+                         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                         "behavior.\nConsider using "
                          "tensor.detach() first.",
                          1) < 0)
             return false;
@@ -240,8 +251,8 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
     if (!items) return false;
     bool ok = PySequence_Fast_GET_SIZE(items) == f->shape[dim];
     if (!ok)
-        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[dim], dim,
-                     PySequence_Fast_GET_SIZE(items));
+        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[dim],
+                     dim, PySequence_Fast_GET_SIZE(items));
     for (Py_ssize_t i = 0; ok && i < f->shape[dim] && i < PySequence_Fast_GET_SIZE(items); i++) {
         PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i)); /* converting one may change the list */
         ok = store(f, dim + 1, item, to + i * f->inner[dim]);
@@ -266,11 +277,13 @@ static tp_tensor *over_memory(PyObject *o, tp_storage *memory, tp_dtype dtype) {
 }
 
 static tp_tensor *from_sequence(PyObject *o, tp_dtype dtype) {
-    tp_storage *storage = PyList_Check(o) || PyTuple_Check(o) || is_leaf(o) || tpy_is_ndarray(o) ? NULL : tpy_storage_in(o);
+    tp_storage *storage =
+        PyList_Check(o) || PyTuple_Check(o) || is_leaf(o) || tpy_is_ndarray(o) ? NULL : tpy_storage_in(o);
     if (storage) return over_memory(o, storage, dtype);
     filling f = {.wanted = dtype ? dtype : infer(o, 0)};
     if (!f.wanted) return NULL;
-    if (!tp_dtype_has_values(f.wanted)) return (tp_tensor *)PyErr_Format(PyExc_RuntimeError, "store_scalar: invalid type");
+    if (!tp_dtype_has_values(f.wanted))
+        return (tp_tensor *)PyErr_Format(PyExc_RuntimeError, "store_scalar: invalid type");
     f.dtype = tpy_wide_dtype(f.wanted);
     f.item = tp_dtype_size(f.dtype);
     if ((f.ndim = read_shape(o, f.shape)) < 0) return NULL;
@@ -305,7 +318,8 @@ static tp_tensor *moved(tp_tensor *t, tp_dtype dtype, tp_device device, bool cop
 
 /* A tensor over the memory of another library's array, by DLPack. */
 static tp_tensor *over_dlpack(PyObject *array) {
-    PyObject *module = PyImport_ImportModule("taper._dlpack"), *o = module ? PyObject_CallMethod(module, "from_dlpack", "O", array) : NULL;
+    PyObject *module = PyImport_ImportModule("taper._dlpack"),
+             *o = module ? PyObject_CallMethod(module, "from_dlpack", "O", array) : NULL;
     tp_tensor *t = o ? tp_retain(tpy_unwrap(o)) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(o);
@@ -319,7 +333,8 @@ tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device) {
         tp_tensor *t = tpy_over_array(data, false);
         return t ? moved(t, dtype, device, true) : NULL;
     }
-    if (!is_leaf(data) && !PyList_CheckExact(data) && !PyTuple_CheckExact(data) && PyObject_HasAttrString(data, "__dlpack__"))
+    if (!is_leaf(data) && !PyList_CheckExact(data) && !PyTuple_CheckExact(data) &&
+        PyObject_HasAttrString(data, "__dlpack__"))
         return moved(over_dlpack(data), dtype, device, true);
     return moved(from_sequence(data, dtype), TP_NO_DTYPE, device, false);
 }
@@ -333,13 +348,17 @@ typedef struct tensor_arguments {
 
 static bool read_flag(const char *function, const char *name, PyObject *o, bool *flag) {
     if (o != Py_None && !PyBool_Check(o))
-        return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name, Py_TYPE(o)->tp_name), false;
+        return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name,
+                            Py_TYPE(o)->tp_name),
+               false;
     *flag = o == Py_True;
     return true;
 }
 
-static bool read_arguments(const char *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool flags, tensor_arguments *a) {
-    if (n > 1) return PyErr_Format(PyExc_TypeError, "%s() takes 1 positional argument but %zd were given", function, n), false;
+static bool read_arguments(const char *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool flags,
+                           tensor_arguments *a) {
+    if (n > 1)
+        return PyErr_Format(PyExc_TypeError, "%s() takes 1 positional argument but %zd were given", function, n), false;
     a->data = n ? args[0] : NULL;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
         PyObject *key = PyTuple_GET_ITEM(kwnames, i), *value = args[n + i];
@@ -366,7 +385,8 @@ static bool read_arguments(const char *function, PyObject *const *args, Py_ssize
                                 Py_TYPE(value)->tp_name),
                    false;
     }
-    if (!a->data) return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", function), false;
+    if (!a->data)
+        return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", function), false;
     return true;
 }
 
@@ -406,7 +426,8 @@ static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
     tp_tensor *t;
     if (tpy_is_tensor(a.data)) {
         t = tp_retain(tpy_unwrap(a.data));
-        if (a.device.type != TP_DEVICE_NONE && a.device.type == tp_device_of(t).type && a.device.index == tp_device_of(t).index)
+        if (a.device.type != TP_DEVICE_NONE && a.device.type == tp_device_of(t).type &&
+            a.device.index == tp_device_of(t).index)
             a.device = tp_no_device();
     } else
         t = tpy_is_ndarray(a.data) ? tpy_over_array(a.data, true) : from_sequence(a.data, a.dtype);

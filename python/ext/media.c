@@ -1,4 +1,5 @@
-/* Images and sounds in files: the functions of taper._C on which torchvision.io, torchaudio and the pictures in event logs stand. */
+/* Images and sounds in files: the functions of taper._C on which torchvision.io, torchaudio and the pictures in event
+ * logs stand. */
 #include "tpy.h"
 
 /* "O&": a tensor, borrowed */
@@ -16,8 +17,7 @@ static PyObject *read_file(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O&:read_file", PyUnicode_FSConverter, &path)) return NULL;
     tp_tensor *t;
     Py_BEGIN_ALLOW_THREADS t = tp_read_file(PyBytes_AS_STRING(path));
-    Py_END_ALLOW_THREADS
-    Py_DECREF(path);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
     return wrapped(t);
 }
 
@@ -28,8 +28,7 @@ static PyObject *write_file(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O&O&:write_file", PyUnicode_FSConverter, &path, to_tensor, &t)) return NULL;
     bool ok;
     Py_BEGIN_ALLOW_THREADS ok = tp_write_file(PyBytes_AS_STRING(path), t);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(path);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
     return tpy_none_or_raise(ok);
 }
 
@@ -41,12 +40,15 @@ static PyObject *decode(PyObject *args, decoder *function) { /* (bytes, mode, ap
     if (!PyArg_ParseTuple(args, "O&Lp:decode_image", to_tensor, &bytes, &mode, &turn)) return NULL;
     tp_decode_options options = {.size = sizeof options, .mode = mode, .apply_exif_orientation = turn};
     Py_BEGIN_ALLOW_THREADS image = function(bytes, &options);
-    Py_END_ALLOW_THREADS
-    return wrapped(image);
+    Py_END_ALLOW_THREADS return wrapped(image);
 }
-static PyObject *decode_image(PyObject *module, PyObject *args) { return (void)module, decode(args, tp_decode_image_with); }
+static PyObject *decode_image(PyObject *module, PyObject *args) {
+    return (void)module, decode(args, tp_decode_image_with);
+}
 static PyObject *decode_png(PyObject *module, PyObject *args) { return (void)module, decode(args, tp_decode_png_with); }
-static PyObject *decode_jpeg(PyObject *module, PyObject *args) { return (void)module, decode(args, tp_decode_jpeg_with); }
+static PyObject *decode_jpeg(PyObject *module, PyObject *args) {
+    return (void)module, decode(args, tp_decode_jpeg_with);
+}
 
 static PyObject *encode_png(PyObject *module, PyObject *args) {
     (void)module;
@@ -54,8 +56,7 @@ static PyObject *encode_png(PyObject *module, PyObject *args) {
     long long level = 6;
     if (!PyArg_ParseTuple(args, "O&|L:encode_png", to_tensor, &image, &level)) return NULL;
     Py_BEGIN_ALLOW_THREADS bytes = tp_encode_png(image, .level = level);
-    Py_END_ALLOW_THREADS
-    return wrapped(bytes);
+    Py_END_ALLOW_THREADS return wrapped(bytes);
 }
 static PyObject *encode_jpeg(PyObject *module, PyObject *args) {
     (void)module;
@@ -63,8 +64,7 @@ static PyObject *encode_jpeg(PyObject *module, PyObject *args) {
     long long quality = 75;
     if (!PyArg_ParseTuple(args, "O&|L:encode_jpeg", to_tensor, &image, &quality)) return NULL;
     Py_BEGIN_ALLOW_THREADS bytes = tp_encode_jpeg(image, .quality = quality);
-    Py_END_ALLOW_THREADS
-    return wrapped(bytes);
+    Py_END_ALLOW_THREADS return wrapped(bytes);
 }
 
 static PyObject *decode_wav(PyObject *module, PyObject *args) {
@@ -74,9 +74,9 @@ static PyObject *decode_wav(PyObject *module, PyObject *args) {
     int normalize = 1;
     int64_t rate = 0;
     if (!PyArg_ParseTuple(args, "O&|LLp:decode_wav", to_tensor, &bytes, &offset, &frames, &normalize)) return NULL;
-    Py_BEGIN_ALLOW_THREADS sound = tp_decode_wav(bytes, &rate, .frame_offset = offset, .num_frames = frames, .normalize = normalize);
-    Py_END_ALLOW_THREADS
-    PyObject *result = wrapped(sound);
+    Py_BEGIN_ALLOW_THREADS sound =
+        tp_decode_wav(bytes, &rate, .frame_offset = offset, .num_frames = frames, .normalize = normalize);
+    Py_END_ALLOW_THREADS PyObject *result = wrapped(sound);
     return result ? Py_BuildValue("NL", result, (long long)rate) : NULL;
 }
 static PyObject *encode_wav(PyObject *module, PyObject *args) {
@@ -86,8 +86,7 @@ static PyObject *encode_wav(PyObject *module, PyObject *args) {
     int floating = 0;
     if (!PyArg_ParseTuple(args, "O&L|Lp:encode_wav", to_tensor, &sound, &rate, &bits, &floating)) return NULL;
     Py_BEGIN_ALLOW_THREADS bytes = tp_encode_wav(sound, rate, .bits = bits, .floating = floating);
-    Py_END_ALLOW_THREADS
-    return wrapped(bytes);
+    Py_END_ALLOW_THREADS return wrapped(bytes);
 }
 static PyObject *describe_wav(PyObject *module, PyObject *args) {
     (void)module;
@@ -95,8 +94,8 @@ static PyObject *describe_wav(PyObject *module, PyObject *args) {
     tp_wav_info info = {.size = sizeof info};
     if (!PyArg_ParseTuple(args, "O&:describe_wav", to_tensor, &bytes)) return NULL;
     if (!tp_wav_describe(bytes, &info)) return tpy_raise();
-    return Py_BuildValue("LLLLO", (long long)info.sample_rate, (long long)info.frames, (long long)info.channels, (long long)info.bits,
-                         info.floating ? Py_True : Py_False);
+    return Py_BuildValue("LLLLO", (long long)info.sample_rate, (long long)info.frames, (long long)info.channels,
+                         (long long)info.bits, info.floating ? Py_True : Py_False);
 }
 
 static PyMethodDef functions[] = {
@@ -107,7 +106,8 @@ static PyMethodDef functions[] = {
     {"_decode_jpeg", decode_jpeg, METH_VARARGS, NULL},
     {"_encode_png", encode_png, METH_VARARGS, "_encode_png(image, level=6)"},
     {"_encode_jpeg", encode_jpeg, METH_VARARGS, "_encode_jpeg(image, quality=75)"},
-    {"_decode_wav", decode_wav, METH_VARARGS, "_decode_wav(bytes, frame_offset=0, num_frames=-1, normalize=True): samples, rate"},
+    {"_decode_wav", decode_wav, METH_VARARGS,
+     "_decode_wav(bytes, frame_offset=0, num_frames=-1, normalize=True): samples, rate"},
     {"_encode_wav", encode_wav, METH_VARARGS, "_encode_wav(samples, rate, bits=0, floating=False)"},
     {"_describe_wav", describe_wav, METH_VARARGS, "_describe_wav(bytes): rate, frames, channels, bits, floating"},
     {0}};

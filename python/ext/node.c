@@ -1,8 +1,9 @@
 /* grad_fn objects: the tape's nodes as Python sees them.
  *
- * One node has at most one object, as tensors do; the object owns a reference to the node, and the node remembers the object in its binding. For
- * the node of a torch.autograd.Function that object is the call's ctx. What outlives objects, the metadata dict, hangs on the node. Each
- * name of node has a type of its own, made at first use, since programs look at type(y.grad_fn).__name__. */
+ * One node has at most one object, as tensors do; the object owns a reference to the node, and the node remembers the
+ * object in its binding. For the node of a torch.autograd.Function that object is the call's ctx. What outlives
+ * objects, the metadata dict, hangs on the node. Each name of node has a type of its own, made at first use, since
+ * programs look at type(y.grad_fn).__name__. */
 #include "grad.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -54,7 +55,8 @@ PyObject *tpy_node_metadata(tp_node *node) {
 static PyTypeObject *type_named(const char *name) { /* borrowed */
     PyObject *type = PyDict_GetItemString(types, name);
     if (type) return (PyTypeObject *)type;
-    PyObject *empty = PyTuple_New(0), *body = empty ? Py_BuildValue("{sOss}", "__slots__", empty, "__module__", "builtins") : NULL;
+    PyObject *empty = PyTuple_New(0),
+             *body = empty ? Py_BuildValue("{sOss}", "__slots__", empty, "__module__", "builtins") : NULL;
     type = body ? PyObject_CallFunction((PyObject *)&PyType_Type, "s(O)O", name, node_type, body) : NULL;
     Py_XDECREF(empty);
     Py_XDECREF(body);
@@ -104,29 +106,52 @@ PyObject *tpy_node_edges(const tp_node *node) {
     PyObject *tuple = PyTuple_New(n);
     for (int64_t i = 0; tuple && i < n; i++) {
         int64_t input_nr;
-        PyObject *next = tpy_wrap_node(tp_node_next(node, i, &input_nr)), *edge = next ? Py_BuildValue("(NL)", next, (long long)input_nr) : NULL;
-        if (edge) PyTuple_SET_ITEM(tuple, i, edge);
-        else Py_CLEAR(tuple);
+        PyObject *next = tpy_wrap_node(tp_node_next(node, i, &input_nr)),
+                 *edge = next ? Py_BuildValue("(NL)", next, (long long)input_nr) : NULL;
+        if (edge)
+            PyTuple_SET_ITEM(tuple, i, edge);
+        else
+            Py_CLEAR(tuple);
     }
     return tuple;
 }
 
-static PyObject *node_repr(PyObject *o) { return PyUnicode_FromFormat("<%s object at %p>", tp_node_name(node_of(o)), o); }
-static PyObject *node_name(PyObject *o, PyObject *unused) { (void)unused; return PyUnicode_FromString(tp_node_name(node_of(o))); }
-static PyObject *node_sequence(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromUnsignedLongLong(tp_node_sequence(node_of(o))); }
-static PyObject *node_next(PyObject *o, void *unused) { (void)unused; return tpy_node_edges(node_of(o)); }
-static PyObject *node_metadata(PyObject *o, void *unused) { (void)unused; return tpy_node_metadata(node_of(o)); }
-static PyObject *node_hook(PyObject *o, PyObject *callable) { return tpy_add_node_hook(node_of(o), callable, TPY_HOOK_NODE); }
-static PyObject *node_prehook(PyObject *o, PyObject *callable) { return tpy_add_node_hook(node_of(o), callable, TPY_HOOK_PRE); }
+static PyObject *node_repr(PyObject *o) {
+    return PyUnicode_FromFormat("<%s object at %p>", tp_node_name(node_of(o)), o);
+}
+static PyObject *node_name(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyUnicode_FromString(tp_node_name(node_of(o)));
+}
+static PyObject *node_sequence(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tp_node_sequence(node_of(o)));
+}
+static PyObject *node_next(PyObject *o, void *unused) {
+    (void)unused;
+    return tpy_node_edges(node_of(o));
+}
+static PyObject *node_metadata(PyObject *o, void *unused) {
+    (void)unused;
+    return tpy_node_metadata(node_of(o));
+}
+static PyObject *node_hook(PyObject *o, PyObject *callable) {
+    return tpy_add_node_hook(node_of(o), callable, TPY_HOOK_NODE);
+}
+static PyObject *node_prehook(PyObject *o, PyObject *callable) {
+    return tpy_add_node_hook(node_of(o), callable, TPY_HOOK_PRE);
+}
 static PyObject *node_variable(PyObject *o, void *unused) {
     (void)unused;
     tp_tensor *t = tp_node_variable(node_of(o));
-    return t ? tpy_tensor_or_none(t) : PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", tp_node_name(node_of(o)));
+    return t ? tpy_tensor_or_none(t)
+             : PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", tp_node_name(node_of(o)));
 }
 
 static bool read_gradients(PyObject *args, int64_t n, tp_tensor **grads, const char *name) {
     if (PyTuple_GET_SIZE(args) != n) {
-        PyErr_Format(PyExc_TypeError, "%s expected %lld arguments, got %zd instead", name, (long long)n, PyTuple_GET_SIZE(args));
+        PyErr_Format(PyExc_TypeError, "%s expected %lld arguments, got %zd instead", name, (long long)n,
+                     PyTuple_GET_SIZE(args));
         return false;
     }
     for (int64_t i = 0; i < n; i++)
@@ -134,12 +159,14 @@ static bool read_gradients(PyObject *args, int64_t n, tp_tensor **grads, const c
     return true;
 }
 
-/* _saved_NAME is what the node keeps for its backward under that name; _raw_saved_NAME the same as an object that takes hooks. */
+/* _saved_NAME is what the node keeps for its backward under that name; _raw_saved_NAME the same as an object that takes
+ * hooks. */
 static PyObject *saved_named(PyObject *o, PyObject *name, const char *text) {
     bool raw = !strncmp(text, "_raw_saved_", 11);
     tp_node *node = node_of(o);
     int64_t slot = tp_node_find_saved(node, text + (raw ? 11 : 7));
-    if (slot < 0) return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", tp_node_name(node), name);
+    if (slot < 0)
+        return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", tp_node_name(node), name);
     if (!raw) {
         tp_tensor *t = tp_node_saved(node, slot);
         return t ? tpy_wrap(t) : tp_ok() ? Py_NewRef(Py_None) : tpy_raise();
@@ -183,17 +210,16 @@ static PyObject *saved_slot(PyObject *module, PyObject *args) {
 /* grad_fn(*gradients): runs the node by itself. */
 static PyObject *node_call(PyObject *o, PyObject *args, PyObject *kwargs) {
     tp_node *node = node_of(o);
-    if (kwargs && PyDict_GET_SIZE(kwargs)) return PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", tp_node_name(node));
+    if (kwargs && PyDict_GET_SIZE(kwargs))
+        return PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", tp_node_name(node));
     int64_t inputs = tp_node_inputs(node), edges = tp_node_edges(node);
     tp_tensor **grads = PyMem_Calloc((size_t)(inputs + edges + 1), sizeof *grads), **results = grads + inputs;
     if (!grads) return PyErr_NoMemory();
     PyObject *answer = NULL;
     if (read_gradients(args, inputs, grads, tp_node_name(node))) {
         bool ok;
-        Py_BEGIN_ALLOW_THREADS
-        ok = tp_node_run(node, grads, results);
-        Py_END_ALLOW_THREADS
-            answer = ok ? tpy_tensor_tuple(results, edges) : tpy_raise();
+        Py_BEGIN_ALLOW_THREADS ok = tp_node_run(node, grads, results);
+        Py_END_ALLOW_THREADS answer = ok ? tpy_tensor_tuple(results, edges) : tpy_raise();
         for (int64_t i = 0; ok && i < edges; i++) tp_release(results[i]);
     }
     PyMem_Free(grads);
@@ -201,8 +227,8 @@ static PyObject *node_call(PyObject *o, PyObject *args, PyObject *kwargs) {
     return answer;
 }
 
-/* Leaves that a backward of these tensors would reach, as a list; asked by taper.func, which must know whether a result hangs on more
- * than what a transform made itself. */
+/* Leaves that a backward of these tensors would reach, as a list; asked by taper.func, which must know whether a result
+ * hangs on more than what a transform made itself. */
 static bool visit(PyObject *queue, PyObject *seen, tp_node *node) {
     if (!node) return tp_ok() || tpy_raise();
     PyObject *key = PyLong_FromVoidPtr(node), *o = key ? tpy_wrap_node(node) : NULL;
@@ -236,7 +262,8 @@ static bool follow(PyObject *queue, PyObject *seen, PyObject *leaves) {
 
 static PyObject *leaves_of(PyObject *module, PyObject *tensors) {
     (void)module;
-    PyObject *list = PySequence_Fast(tensors, "a list of tensors"), *queue = list ? PyList_New(0) : NULL, *seen = queue ? PySet_New(NULL) : NULL;
+    PyObject *list = PySequence_Fast(tensors, "a list of tensors"), *queue = list ? PyList_New(0) : NULL,
+             *seen = queue ? PySet_New(NULL) : NULL;
     PyObject *leaves = seen ? PyList_New(0) : NULL;
     bool ok = leaves != NULL;
     for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(list); i++) {
@@ -258,16 +285,28 @@ static PyObject *accumulator_of(PyObject *module, PyObject *o) {
 }
 
 static PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The node's name, as AddBackward0."},
-    {"register_hook", node_hook, METH_O, "hook(grad_inputs, grad_outputs) runs after the node; it may return new grad_inputs."},
-    {"register_prehook", node_prehook, METH_O, "hook(grad_outputs) runs before the node; it may return new grad_outputs."}, {"_sequence_nr", node_sequence, METH_NOARGS, NULL}, {0}};
-static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NULL}, {"metadata", node_metadata, NULL, NULL, NULL}, {"variable", node_variable, NULL, NULL, NULL},
-    {"_input_metadata", node_input_metadata, NULL, NULL, NULL}, {0}};
+                                {"register_hook", node_hook, METH_O,
+                                 "hook(grad_inputs, grad_outputs) runs after the node; it may return new grad_inputs."},
+                                {"register_prehook", node_prehook, METH_O,
+                                 "hook(grad_outputs) runs before the node; it may return new grad_outputs."},
+                                {"_sequence_nr", node_sequence, METH_NOARGS, NULL},
+                                {0}};
+static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NULL},
+                                   {"metadata", node_metadata, NULL, NULL, NULL},
+                                   {"variable", node_variable, NULL, NULL, NULL},
+                                   {"_input_metadata", node_input_metadata, NULL, NULL, NULL},
+                                   {0}};
 static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_node, weakrefs), READONLY, NULL}, {0}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse}, {Py_tp_repr, node_repr}, {Py_tp_getattro, node_getattr}, {Py_tp_call, node_call}, {Py_tp_methods, methods},
-    {Py_tp_getset, properties}, {Py_tp_members, members}, {0, NULL}};
-static PyType_Spec spec = {"torch.autograd.graph.Node", sizeof(tpy_node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-static PyMethodDef functions[] = {{"_leaves_of", leaves_of, METH_O, NULL}, {"_grad_accumulator", accumulator_of, METH_O, NULL},
-    {"_saved_slot", saved_slot, METH_VARARGS, NULL}, {0}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc},  {Py_tp_traverse, node_traverse}, {Py_tp_repr, node_repr},
+                              {Py_tp_getattro, node_getattr}, {Py_tp_call, node_call},         {Py_tp_methods, methods},
+                              {Py_tp_getset, properties},     {Py_tp_members, members},        {0, NULL}};
+static PyType_Spec spec = {
+    "torch.autograd.graph.Node", sizeof(tpy_node), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+static PyMethodDef functions[] = {{"_leaves_of", leaves_of, METH_O, NULL},
+                                  {"_grad_accumulator", accumulator_of, METH_O, NULL},
+                                  {"_saved_slot", saved_slot, METH_VARARGS, NULL},
+                                  {0}};
 
 int tpy_init_nodes(PyObject *module) {
     types = PyDict_New();

@@ -1,11 +1,55 @@
-/* Python's operators on tensors: + - * / // % ** @ << >> & | ^ ~ and their in-place forms, comparisons, bool, int, float.
- * Two tensors, or a tensor and a number, go straight to the operator; anything else takes the general way by name, and what does not
- * fit there is left to the other object (NotImplemented). */
+/* Python's operators on tensors: + - * / // % ** @ << >> & | ^ ~ and their in-place forms, comparisons, bool, int,
+ * float. Two tensors, or a tensor and a number, go straight to the operator; anything else takes the general way by
+ * name, and what does not fit there is left to the other object (NotImplemented). */
 #include "tpy.h"
 
-enum { ADD, SUB, MUL, DIV, FLOORDIV, REMAINDER, POW, MATMUL, LSHIFT, RSHIFT, AND, OR, XOR, EQ, NE, LT, LE, GT, GE, NEG, INVERT, ABS, OPERATORS };
-static const char *const names[OPERATORS] = {"add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "matmul", "bitwise_left_shift", "bitwise_right_shift",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le", "gt", "ge", "neg", "bitwise_not", "abs"};
+enum {
+    ADD,
+    SUB,
+    MUL,
+    DIV,
+    FLOORDIV,
+    REMAINDER,
+    POW,
+    MATMUL,
+    LSHIFT,
+    RSHIFT,
+    AND,
+    OR,
+    XOR,
+    EQ,
+    NE,
+    LT,
+    LE,
+    GT,
+    GE,
+    NEG,
+    INVERT,
+    ABS,
+    OPERATORS
+};
+static const char *const names[OPERATORS] = {"add",
+                                             "sub",
+                                             "mul",
+                                             "div",
+                                             "floor_divide",
+                                             "remainder",
+                                             "pow",
+                                             "matmul",
+                                             "bitwise_left_shift",
+                                             "bitwise_right_shift",
+                                             "bitwise_and",
+                                             "bitwise_or",
+                                             "bitwise_xor",
+                                             "eq",
+                                             "ne",
+                                             "lt",
+                                             "le",
+                                             "gt",
+                                             "ge",
+                                             "neg",
+                                             "bitwise_not",
+                                             "abs"};
 static const tp_operator *found[OPERATORS];
 
 static const tp_operator *find(int which) {
@@ -37,13 +81,18 @@ static PyObject *overridden_call(const char *name, PyObject *a, PyObject *b) {
     return result;
 }
 
-/* The method that PyTorch names to __torch_function__: of a tensor on the left, and of one on the right, which then comes first. */
+/* The method that PyTorch names to __torch_function__: of a tensor on the left, and of one on the right, which then
+ * comes first. */
 static PyObject *overridden_binary(int which, PyObject *a, PyObject *b) {
-    static const char *const left[] = {"add", "sub", "mul", "div", "__floordiv__", "remainder", "pow", "matmul", "__lshift__", "__rshift__", "__and__", "__or__",
-        "__xor__", "__eq__", "ne", "lt", "le", "gt", "ge"};
-    static const char *const right[] = {"add", "__rsub__", "mul", "__rtruediv__", "__rfloordiv__", "__rmod__", "__rpow__", "__rmatmul__", "__rlshift__", "__rrshift__",
-        "bitwise_and", "bitwise_or", "bitwise_xor"};
-    if (which < (int)(sizeof right / sizeof *right) && !PyObject_TypeCheck(a, tpy_tensor_type)) return overridden_call(right[which], b, a);
+    static const char *const left[] = {"add",       "sub",    "mul",     "div",        "__floordiv__",
+                                       "remainder", "pow",    "matmul",  "__lshift__", "__rshift__",
+                                       "__and__",   "__or__", "__xor__", "__eq__",     "ne",
+                                       "lt",        "le",     "gt",      "ge"};
+    static const char *const right[] = {"add",         "__rsub__",   "mul",         "__rtruediv__", "__rfloordiv__",
+                                        "__rmod__",    "__rpow__",   "__rmatmul__", "__rlshift__",  "__rrshift__",
+                                        "bitwise_and", "bitwise_or", "bitwise_xor"};
+    if (which < (int)(sizeof right / sizeof *right) && !PyObject_TypeCheck(a, tpy_tensor_type))
+        return overridden_call(right[which], b, a);
     return overridden_call(left[which], a, b);
 }
 
@@ -76,7 +125,7 @@ static PyObject *inplace(int which, PyObject *a, PyObject *b) {
     return Py_NewRef(a);
 }
 
-#define BINARY(name, which) \
+#define BINARY(name, which)                                                              \
     static PyObject *do_##name(PyObject *a, PyObject *b) { return binary(which, a, b); } \
     static PyObject *do_i##name(PyObject *a, PyObject *b) { return inplace(which, a, b); }
 static PyObject *with_array(int which, PyObject *tensor, PyObject *array, bool array_first);
@@ -120,7 +169,8 @@ static PyObject *do_neg(PyObject *a) { return unary(NEG, a); }
 static PyObject *do_invert(PyObject *a) {
     tp_dtype dtype = tp_dtype_of(tpy_unwrap(a));
     if ((tp_dtype_is_floating(dtype) || tp_dtype_is_complex(dtype)) && !tpy_overridden(&a, 1))
-        return PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+        return PyErr_Format(PyExc_TypeError,
+                            "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
     return unary(INVERT, a);
 }
 static PyObject *do_abs(PyObject *a) { return unary(ABS, a); }
@@ -129,7 +179,8 @@ static PyObject *do_pos(PyObject *a) {
     return tpy_call_name("positive", args, 1, NULL);
 }
 
-/* As in PyTorch: == and array / tensor take an array for the tensor over its memory. Other operators leave arrays to NumPy. */
+/* As in PyTorch: == and array / tensor take an array for the tensor over its memory. Other operators leave arrays to
+ * NumPy. */
 static PyObject *with_array(int which, PyObject *tensor, PyObject *array, bool array_first) {
     tp_tensor *t = tpy_over_array(array, false);
     PyObject *over = t ? tpy_wrap(t) : NULL;
@@ -147,7 +198,9 @@ PyObject *tpy_compare(PyObject *a, PyObject *b, int op) {
 static int do_bool(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
     if (tp_numel(t) != 1) {
-        PyErr_SetString(PyExc_RuntimeError, tp_numel(t) ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
+        PyErr_SetString(PyExc_RuntimeError, tp_numel(t)
+                                                ? "Boolean value of Tensor with more than one value is ambiguous"
+                                                : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
     if (tpy_handled(o)) {
@@ -162,7 +215,8 @@ static int do_bool(PyObject *o) {
 }
 static PyObject *item(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_numel(t) != 1) return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    if (tp_numel(t) != 1)
+        return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
     if (tpy_handled(o)) return tpy_call_overridden_method("item", o, NULL, 0, NULL);
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
@@ -172,8 +226,10 @@ static bool warn_of_scalar(PyObject *o) {
     static bool told; /* under the interpreter's lock */
     if (told || !tp_requires_grad(tpy_unwrap(o))) return true;
     told = true;
-    return PyErr_WarnEx(PyExc_UserWarning, "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
-                                           "Consider using tensor.detach() first.", 1) == 0;
+    return PyErr_WarnEx(PyExc_UserWarning,
+                        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+                        "Consider using tensor.detach() first.",
+                        1) == 0;
 }
 static PyObject *converted(PyObject *o, PyObject *(*convert)(PyObject *)) {
     PyObject *number = warn_of_scalar(o) ? item(o) : NULL, *result = number ? convert(number) : NULL;
@@ -196,12 +252,37 @@ static PyObject *do_index(PyObject *o) {
     return converted(o, PyNumber_Index);
 }
 
-PyType_Slot tpy_number_slots[] = {
-    {Py_nb_add, do_add}, {Py_nb_inplace_add, do_iadd}, {Py_nb_subtract, do_sub}, {Py_nb_inplace_subtract, do_isub}, {Py_nb_multiply, do_mul},
-    {Py_nb_inplace_multiply, do_imul}, {Py_nb_true_divide, do_div}, {Py_nb_inplace_true_divide, do_idiv}, {Py_nb_floor_divide, do_floordiv},
-    {Py_nb_inplace_floor_divide, do_ifloordiv}, {Py_nb_remainder, do_remainder}, {Py_nb_inplace_remainder, do_iremainder}, {Py_nb_power, do_pow},
-    {Py_nb_inplace_power, do_ipow}, {Py_nb_matrix_multiply, do_matmul}, {Py_nb_lshift, do_lshift}, {Py_nb_inplace_lshift, do_ilshift},
-    {Py_nb_rshift, do_rshift}, {Py_nb_inplace_rshift, do_irshift}, {Py_nb_and, do_and}, {Py_nb_inplace_and, do_iand}, {Py_nb_or, do_or},
-    {Py_nb_inplace_or, do_ior}, {Py_nb_xor, do_xor}, {Py_nb_inplace_xor, do_ixor}, {Py_nb_negative, do_neg}, {Py_nb_positive, do_pos},
-    {Py_nb_absolute, do_abs}, {Py_nb_invert, do_invert}, {Py_nb_bool, do_bool}, {Py_nb_int, do_int}, {Py_nb_float, do_float}, {Py_nb_index, do_index},
-    {0, NULL}};
+PyType_Slot tpy_number_slots[] = {{Py_nb_add, do_add},
+                                  {Py_nb_inplace_add, do_iadd},
+                                  {Py_nb_subtract, do_sub},
+                                  {Py_nb_inplace_subtract, do_isub},
+                                  {Py_nb_multiply, do_mul},
+                                  {Py_nb_inplace_multiply, do_imul},
+                                  {Py_nb_true_divide, do_div},
+                                  {Py_nb_inplace_true_divide, do_idiv},
+                                  {Py_nb_floor_divide, do_floordiv},
+                                  {Py_nb_inplace_floor_divide, do_ifloordiv},
+                                  {Py_nb_remainder, do_remainder},
+                                  {Py_nb_inplace_remainder, do_iremainder},
+                                  {Py_nb_power, do_pow},
+                                  {Py_nb_inplace_power, do_ipow},
+                                  {Py_nb_matrix_multiply, do_matmul},
+                                  {Py_nb_lshift, do_lshift},
+                                  {Py_nb_inplace_lshift, do_ilshift},
+                                  {Py_nb_rshift, do_rshift},
+                                  {Py_nb_inplace_rshift, do_irshift},
+                                  {Py_nb_and, do_and},
+                                  {Py_nb_inplace_and, do_iand},
+                                  {Py_nb_or, do_or},
+                                  {Py_nb_inplace_or, do_ior},
+                                  {Py_nb_xor, do_xor},
+                                  {Py_nb_inplace_xor, do_ixor},
+                                  {Py_nb_negative, do_neg},
+                                  {Py_nb_positive, do_pos},
+                                  {Py_nb_absolute, do_abs},
+                                  {Py_nb_invert, do_invert},
+                                  {Py_nb_bool, do_bool},
+                                  {Py_nb_int, do_int},
+                                  {Py_nb_float, do_float},
+                                  {Py_nb_index, do_index},
+                                  {0, NULL}};

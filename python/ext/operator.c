@@ -1,8 +1,9 @@
-/* Operators as Python callables. One object stands for all overloads of a name (max, max.dim, max.other); the registry says what
- * each takes. A call fits the arguments to the first overload that takes them, invokes its boxed form and wraps the results.
+/* Operators as Python callables. One object stands for all overloads of a name (max, max.dim, max.other); the registry
+ * says what each takes. A call fits the arguments to the first overload that takes them, invokes its boxed form and
+ * wraps the results.
  *
- * Two types share the code: Function (torch.max) and Method (Tensor.max), which binds to an instance as Python's functions do. Both are called
- * through vectorcall, so a call makes no tuple and no dict. */
+ * Two types share the code: Function (torch.max) and Method (Tensor.max), which binds to an instance as Python's
+ * functions do. Both are called through vectorcall, so a call makes no tuple and no dict. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -10,8 +11,8 @@
 typedef struct overload {
     const tp_operator *op;
     int nargs;
-    int self;                    /* where the tensor stands that a method is called on */
-    bool factory;                /* makes a tensor from nothing: takes requires_grad, layout, pin_memory */
+    int self;     /* where the tensor stands that a method is called on */
+    bool factory; /* makes a tensor from nothing: takes requires_grad, layout, pin_memory */
     tpy_argument *args;
 } overload;
 
@@ -20,23 +21,31 @@ typedef struct tpy_operator {
     vectorcallfunc vectorcall;
     PyObject *name, *module, *doc, *dict;
     int count;
-    bool inplace;                /* the name_ form */
+    bool inplace; /* the name_ form */
     bool method;
     overload *overloads;
 } tpy_operator;
 
 static PyTypeObject *function_type, *method_type;
 static PyObject *named_types; /* name -> the named tuple of its results, made at first use */
-static PyObject *functions; /* PyTorch's name -> Function, for C callers and for modules that take over a name */
-static struct { PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1, *x2, *other, *names; } word;
+static PyObject *functions;   /* PyTorch's name -> Function, for C callers and for modules that take over a name */
+static struct {
+    PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1,
+        *x2, *other, *names;
+} word;
 
 /* ---- Reading the registry ---- */
 static bool read_type(tpy_argument *a, const char *type) {
-    static const struct { const char *text; uint8_t kind; int8_t length; } types[] = {
-        {"Tensor", TPY_TENSOR, 0}, {"Tensor[]", TPY_TENSORS, 0}, {"Tensor?[]", TPY_TENSORS, 1}, {"Operand", TPY_OPERAND, 0}, {"Scalar", TPY_SCALAR, 0},
-        {"int", TPY_INT, 0}, {"int[]", TPY_INTS, 0}, {"float", TPY_FLOAT, 0}, {"bool", TPY_BOOL, 0}, {"str", TPY_STRING, 0}, {"dtype", TPY_DTYPE, 0},
-        {"device", TPY_DEVICE, 0}, {"layout", TPY_LAYOUT, 0}, {"Generator", TPY_GENERATOR, 0}, {"float[]", TPY_FLOATS, 0}, {"Scalar[]", TPY_SCALARS, 0},
-        {"bool[]", TPY_BOOLS, 0}};
+    static const struct {
+        const char *text;
+        uint8_t kind;
+        int8_t length;
+    } types[] = {{"Tensor", TPY_TENSOR, 0},    {"Tensor[]", TPY_TENSORS, 0},    {"Tensor?[]", TPY_TENSORS, 1},
+                 {"Operand", TPY_OPERAND, 0},  {"Scalar", TPY_SCALAR, 0},       {"int", TPY_INT, 0},
+                 {"int[]", TPY_INTS, 0},       {"float", TPY_FLOAT, 0},         {"bool", TPY_BOOL, 0},
+                 {"str", TPY_STRING, 0},       {"dtype", TPY_DTYPE, 0},         {"device", TPY_DEVICE, 0},
+                 {"layout", TPY_LAYOUT, 0},    {"Generator", TPY_GENERATOR, 0}, {"float[]", TPY_FLOATS, 0},
+                 {"Scalar[]", TPY_SCALARS, 0}, {"bool[]", TPY_BOOLS, 0}};
     size_t n = strlen(type);
     a->none_fits = n && type[n - 1] == '?';
     n -= a->none_fits;
@@ -61,7 +70,9 @@ static bool one_of(const char *name, const char *const *list) {
 }
 
 static bool read_overload(overload *o, const tp_operator *op) {
-    static const char *const rest[] = {"size", "dims", "shape", "repeats", NULL}, *const keyword_only[] = {"correction", "alpha", "generator", NULL};
+    static const char *const rest[] = {"size", "dims", "shape", "repeats", NULL}, *const keyword_only[] = {
+                                                                                      "correction", "alpha",
+                                                                                      "generator", NULL};
     o->op = op;
     o->nargs = (int)op->nargs;
     o->args = PyMem_Calloc(op->nargs ? (size_t)op->nargs : 1, sizeof *o->args);
@@ -73,8 +84,11 @@ static bool read_overload(overload *o, const tp_operator *op) {
         if (!(a->name = PyUnicode_InternFromString(info->name)) || !read_type(a, info->type)) return false;
         a->has_default = info->default_value != NULL;
         a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
-        a->takes_rest = a->kind == TPY_INTS && !a->length && !a->has_default && one_of(info->name, rest) && i <= 1; /* not interpolate(x, 8, 2) */
-        a->keyword_only = one_of(info->name, keyword_only) && i != 1 && strcmp(info->type, "float") != 0; /* alpha of celu, elu and local_response_norm is none of those */
+        a->takes_rest = a->kind == TPY_INTS && !a->length && !a->has_default && one_of(info->name, rest) &&
+                        i <= 1; /* not interpolate(x, 8, 2) */
+        a->keyword_only =
+            one_of(info->name, keyword_only) && i != 1 &&
+            strcmp(info->type, "float") != 0; /* alpha of celu, elu and local_response_norm is none of those */
         if (a->kind == TPY_DEVICE) o->factory = true;
         if (i && strcmp(info->name, "self") == 0) o->self = i;
     }
@@ -82,14 +96,46 @@ static bool read_overload(overload *o, const tp_operator *op) {
 }
 
 /* ---- Results ---- */
-static const char *const named_results[] = {"max", "min", "sort", "topk", "kthvalue", "mode", "median", "nanmedian", "cummax", "cummin", "aminmax", "frexp", "histogram",
-    "histogramdd", "qr", "svd", "slogdet", "geqrf", "triangular_solve", "lu_unpack", "linalg_svd", "linalg_qr", "linalg_eig", "linalg_eigh", "linalg_slogdet",
-    "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex",
-    "linalg_lstsq", NULL};
+static const char *const named_results[] = {"max",
+                                            "min",
+                                            "sort",
+                                            "topk",
+                                            "kthvalue",
+                                            "mode",
+                                            "median",
+                                            "nanmedian",
+                                            "cummax",
+                                            "cummin",
+                                            "aminmax",
+                                            "frexp",
+                                            "histogram",
+                                            "histogramdd",
+                                            "qr",
+                                            "svd",
+                                            "slogdet",
+                                            "geqrf",
+                                            "triangular_solve",
+                                            "lu_unpack",
+                                            "linalg_svd",
+                                            "linalg_qr",
+                                            "linalg_eig",
+                                            "linalg_eigh",
+                                            "linalg_slogdet",
+                                            "linalg_lu",
+                                            "linalg_lu_factor",
+                                            "linalg_lu_factor_ex",
+                                            "linalg_ldl_factor",
+                                            "linalg_ldl_factor_ex",
+                                            "linalg_inv_ex",
+                                            "linalg_cholesky_ex",
+                                            "linalg_solve_ex",
+                                            "linalg_lstsq",
+                                            NULL};
 
 /* As PyTorch prints them: a line for each result. */
 static PyObject *named_repr(PyObject *o) {
-    PyObject *fields = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__match_args__"), *lines = fields ? PyList_New(0) : NULL;
+    PyObject *fields = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__match_args__"),
+             *lines = fields ? PyList_New(0) : NULL;
     for (Py_ssize_t i = 0; lines && i < PyTuple_GET_SIZE(o); i++) {
         PyObject *line = PyUnicode_FromFormat("%U=%R", PyTuple_GET_ITEM(fields, i), PyTuple_GET_ITEM(o, i));
         if (!line || PyList_Append(lines, line) < 0) Py_CLEAR(lines);
@@ -134,9 +180,12 @@ static PyObject *wrap_results(const tp_operator *op, tp_value *results, PyTypeOb
     for (int i = 0; i < op->nresults; i++) { /* every result is taken over, whatever happens to the others */
         PyObject *o = wrap_value(&results[i]);
         ok &= o != NULL;
-        if (!tuple) Py_XDECREF(o);
-        else if (named) PyStructSequence_SetItem(tuple, i, o ? o : Py_NewRef(Py_None));
-        else PyTuple_SET_ITEM(tuple, i, o ? o : Py_NewRef(Py_None));
+        if (!tuple)
+            Py_XDECREF(o);
+        else if (named)
+            PyStructSequence_SetItem(tuple, i, o ? o : Py_NewRef(Py_None));
+        else
+            PyTuple_SET_ITEM(tuple, i, o ? o : Py_NewRef(Py_None));
     }
     if (!ok) Py_CLEAR(tuple);
     return tuple;
@@ -201,14 +250,16 @@ typedef struct misfit { /* why an overload does not take the arguments */
     enum { MISFIT_TYPE, MISFIT_MISSING, MISFIT_KEYWORD, MISFIT_COUNT, MISFIT_TWICE } why;
 } misfit;
 
-static int fit_overload(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_frame *f, extras *x, misfit *m) {
+static int fit_overload(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames, tpy_frame *f, extras *x, misfit *m) {
     memset(f->values, 0, sizeof *f->values * (size_t)o->nargs);
     uint32_t given = 0;
     f->used = 0;
     Py_ssize_t i = 0;
     for (int place = 0; i < n; place++, i++) {
         int k = place;
-        if (self->method && o->self) k = place == 0 ? o->self : place <= o->self ? place - 1 : place; /* x.where(condition, y) */
+        if (self->method && o->self)
+            k = place == 0 ? o->self : place <= o->self ? place - 1 : place; /* x.where(condition, y) */
         if (k >= o->nargs || o->args[k].keyword_only) return *m = (misfit){.why = MISFIT_COUNT}, 0;
         const tpy_argument *a = &o->args[k];
         int fits;
@@ -245,8 +296,22 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
 
 /* ---- Errors ---- */
 static const char *kind_text(const tpy_argument *a) {
-    static const char *const texts[] = {"Tensor", "tuple of Tensors", "Tensor or Number", "Number", "int", "tuple of ints", "float", "bool", "str", "torch.dtype",
-        "torch.device", "torch.memory_format", "torch.Generator", "tuple of floats", "tuple of Numbers", "tuple of bools"};
+    static const char *const texts[] = {"Tensor",
+                                        "tuple of Tensors",
+                                        "Tensor or Number",
+                                        "Number",
+                                        "int",
+                                        "tuple of ints",
+                                        "float",
+                                        "bool",
+                                        "str",
+                                        "torch.dtype",
+                                        "torch.device",
+                                        "torch.memory_format",
+                                        "torch.Generator",
+                                        "tuple of floats",
+                                        "tuple of Numbers",
+                                        "tuple of bools"};
     return texts[a->kind];
 }
 
@@ -255,7 +320,8 @@ static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnam
     Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     for (Py_ssize_t i = 0; list && i < n + nk; i++) {
         const char *type = Py_TYPE(args[i])->tp_name, *dot = strrchr(type, '.');
-        PyObject *text = i < n ? PyUnicode_FromString(dot ? dot + 1 : type) : PyUnicode_FromFormat("%U=%s", PyTuple_GET_ITEM(kwnames, i - n), dot ? dot + 1 : type);
+        PyObject *text = i < n ? PyUnicode_FromString(dot ? dot + 1 : type)
+                               : PyUnicode_FromFormat("%U=%s", PyTuple_GET_ITEM(kwnames, i - n), dot ? dot + 1 : type);
         if (!text || PyList_Append(list, text) < 0) Py_CLEAR(list);
         Py_XDECREF(text);
     }
@@ -265,38 +331,59 @@ static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnam
     return joined;
 }
 
-/* A tuple or list given for ints: which of its elements is none, in PyTorch's two sentences; false where that is not why it was refused. */
+/* A tuple or list given for ints: which of its elements is none, in PyTorch's two sentences; false where that is not
+ * why it was refused. */
 static bool refuse_element(const tpy_operator *self, const misfit *m) {
-    if (strcmp(kind_text(m->argument), "tuple of ints") || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
+    if (strcmp(kind_text(m->argument), "tuple of ints") || !(PyTuple_Check(m->given) || PyList_Check(m->given)))
+        return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(m->given); i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(m->given, i);
         if (PyIndex_Check(item)) continue;
         if (i == 0)
-            PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be tuple of ints, but found element of type %s at pos 0", self->name,
-                         m->argument->name, m->position ? m->position : 1, Py_TYPE(item)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "%U(): argument '%U' (position %d) must be tuple of ints, but found element of type %s at pos 0",
+                self->name, m->argument->name, m->position ? m->position : 1, Py_TYPE(item)->tp_name);
         else
-            PyErr_Format(PyExc_TypeError, "%U(): argument '%U' failed to unpack the object at pos %zd with error \"type must be tuple of ints,but got %s\"",
+            PyErr_Format(PyExc_TypeError,
+                         "%U(): argument '%U' failed to unpack the object at pos %zd with error \"type must be tuple "
+                         "of ints,but got %s\"",
                          self->name, m->argument->name, i + 1, Py_TYPE(item)->tp_name);
         return true;
     }
     return false;
 }
 
-static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *const *args, Py_ssize_t n,
+                        PyObject *kwnames) {
     if (self->count == 1) {
         switch (m->why) {
         case MISFIT_TYPE:
             if (refuse_element(self, m)) return NULL;
             if (m->position)
-                return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name, m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
-            return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name, m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
-        case MISFIT_MISSING: return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional arguments: \"%U\"", self->name, m->argument->name);
-        case MISFIT_KEYWORD: return PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", self->name, m->keyword);
-        case MISFIT_TWICE: return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name, m->argument->name);
-        case MISFIT_COUNT: return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name, self->overloads[0].nargs, n);
+                return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name,
+                                    m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+            return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name,
+                                m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+        case MISFIT_MISSING:
+            return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional arguments: \"%U\"", self->name,
+                                m->argument->name);
+        case MISFIT_KEYWORD:
+            return PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", self->name,
+                                m->keyword);
+        case MISFIT_TWICE:
+            return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name,
+                                m->argument->name);
+        case MISFIT_COUNT:
+            return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name,
+                                self->overloads[0].nargs, n);
         }
     }
-    PyObject *types = list_types(args, n, kwnames), *text = types ? PyUnicode_FromFormat("%U() received an invalid combination of arguments - got (%U), but expected one of:", self->name, types) : NULL;
+    PyObject *types = list_types(args, n, kwnames),
+             *text = types ? PyUnicode_FromFormat(
+                                 "%U() received an invalid combination of arguments - got (%U), but expected one of:",
+                                 self->name, types)
+                           : NULL;
     Py_XDECREF(types);
     for (int i = 0; text && i < self->count; i++) {
         const char *signature = strchr(self->overloads[i].op->signature, '(');
@@ -312,14 +399,17 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
 static int64_t work_of(const overload *o, const tp_value *values) { /* elements touched, roughly */
     int64_t total = 0;
     for (int i = 0; i < o->nargs; i++) {
-        if (values[i].kind == TP_K_TENSOR) total += tp_numel(values[i].as.tensor);
+        if (values[i].kind == TP_K_TENSOR)
+            total += tp_numel(values[i].as.tensor);
         else if (values[i].kind == TP_K_TENSORS)
-            for (int64_t j = 0; j < values[i].as.tensors.n; j++) total += values[i].as.tensors.v[j] ? tp_numel(values[i].as.tensors.v[j]) : 0;
+            for (int64_t j = 0; j < values[i].as.tensors.n; j++)
+                total += values[i].as.tensors.v[j] ? tp_numel(values[i].as.tensors.v[j]) : 0;
         else if (values[i].kind == TP_K_INTS && o->factory) {
             double n = 1;
             for (int64_t j = 0; j < values[i].as.ints.n; j++) n *= (double)values[i].as.ints.v[j];
             total += n > 1e12 ? (int64_t)1e12 : (int64_t)n;
-        } else if (values[i].kind == TP_K_SCALAR && o->factory) total += TPY_HEAVY_ELEMENTS;
+        } else if (values[i].kind == TP_K_SCALAR && o->factory)
+            total += TPY_HEAVY_ELEMENTS;
     }
     return total;
 }
@@ -343,10 +433,14 @@ static bool warn_resized(PyObject *out, shape_before *before) {
         PyObject *was = PySequence_List(before->shape), *is = was ? PySequence_List(now) : NULL;
         if (is)
             same = PyErr_WarnFormat(PyExc_UserWarning, 1,
-                "An output with one or more elements was resized since it had shape %R, which does not match the required output shape %R. This behavior is "
-                "deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
-                "tensor t by resizing it, inplace, to zero elements with t.resize_(0).", was, is);
-        else same = -1;
+                                    "An output with one or more elements was resized since it had shape %R, which does "
+                                    "not match the required output shape %R. This behavior is "
+                                    "deprecated, and in a future PyTorch release outputs will not be resized unless "
+                                    "they have zero elements. You can explicitly reuse an out "
+                                    "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                                    was, is);
+        else
+            same = -1;
         Py_XDECREF(was);
         Py_XDECREF(is);
     }
@@ -355,14 +449,17 @@ static bool warn_resized(PyObject *out, shape_before *before) {
     return same >= 0;
 }
 
-static PyObject *write_out(PyObject *out, PyObject *result) { /* result is taken over; copies it into the given tensor, resized where it must be */
+static PyObject *
+write_out(PyObject *out,
+          PyObject *result) { /* result is taken over; copies it into the given tensor, resized where it must be */
     if (!result) return NULL;
     PyObject *args[2] = {out, result}, *done = NULL;
     shape_before before = {0, NULL};
-    if (!tpy_is_tensor(out) || !tpy_is_tensor(result)) PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
+    if (!tpy_is_tensor(out) || !tpy_is_tensor(result))
+        PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
     else if (!tp_can_cast(tp_dtype_of(tpy_unwrap(result)), tp_dtype_of(tpy_unwrap(out))))
-        PyErr_Format(PyExc_RuntimeError, "Expected out tensor to have dtype %s, but got %s instead", tp_dtype_name(tp_dtype_of(tpy_unwrap(result))),
-                     tp_dtype_name(tp_dtype_of(tpy_unwrap(out))));
+        PyErr_Format(PyExc_RuntimeError, "Expected out tensor to have dtype %s, but got %s instead",
+                     tp_dtype_name(tp_dtype_of(tpy_unwrap(result))), tp_dtype_name(tp_dtype_of(tpy_unwrap(out))));
     else if (look_at_shape(out, &before)) {
         PyObject *shape = tpy_shape(tpy_unwrap(result));
         PyObject *resized = shape ? PyObject_CallMethod(out, "resize_", "O", shape) : NULL;
@@ -376,7 +473,8 @@ static PyObject *write_out(PyObject *out, PyObject *result) { /* result is taken
     return done;
 }
 
-static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame *f, PyObject *out, PyTypeObject *named) {
+static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame *f, PyObject *out,
+                          PyTypeObject *named) {
     const tp_operator *op = o->op;
     bool several = PyTuple_Check(out) || PyList_Check(out);
     if (op->nresults == 1 && several && PySequence_Size(out) == 1) {
@@ -385,7 +483,8 @@ static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame
         return r;
     }
     if (op->nresults == 1 && op->invoke_out) {
-        if (!tpy_is_tensor(out)) return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
+        if (!tpy_is_tensor(out))
+            return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
         bool ok;
         shape_before before = {0, NULL};
         if (!o->factory && !look_at_shape(out, &before)) return NULL;
@@ -407,11 +506,15 @@ static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame
     }
     PyObject *given = named ? PyStructSequence_New(named) : PyTuple_New(op->nresults);
     for (int i = 0; given && i < op->nresults; i++) {
-        PyObject *target = PySequence_GetItem(out, i), *written = target ? write_out(target, Py_NewRef(PyTuple_GET_ITEM(tuple, i))) : NULL;
+        PyObject *target = PySequence_GetItem(out, i),
+                 *written = target ? write_out(target, Py_NewRef(PyTuple_GET_ITEM(tuple, i))) : NULL;
         Py_XDECREF(target);
-        if (!written) Py_CLEAR(given);
-        else if (named) PyStructSequence_SetItem(given, i, written);
-        else PyTuple_SET_ITEM(given, i, written);
+        if (!written)
+            Py_CLEAR(given);
+        else if (named)
+            PyStructSequence_SetItem(given, i, written);
+        else
+            PyTuple_SET_ITEM(given, i, written);
     }
     Py_DECREF(tuple);
     return given;
@@ -436,7 +539,8 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
         return tpy_wrap(tp_retain(f->values[0].as.tensor)); /* x.conj() of real numbers is x */
     tp_value results[16] = {{0}};
     bool ok;
-    TPY_HEAVY(work_of(o, f->values), ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
+    TPY_HEAVY(work_of(o, f->values),
+              ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
     if (!ok) return tpy_raise_in(PyUnicode_AsUTF8(self->name));
     if (self->inplace && results[0].kind == TP_K_TENSOR && results[0].as.tensor == tpy_unwrap(args[0])) {
         tp_release(results[0].as.tensor);
@@ -451,9 +555,10 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     return wrap_results(op, results, named);
 }
 
-/* The first overload that takes the arguments, in f; tensors are not taken for numbers while another one may want a tensor. NULL with an exception,
- * or without one where none fits: m says why the last does not. */
-static const overload *choose(const tpy_operator *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_frame *f, extras *x, misfit *m) {
+/* The first overload that takes the arguments, in f; tensors are not taken for numbers while another one may want a
+ * tensor. NULL with an exception, or without one where none fits: m says why the last does not. */
+static const overload *choose(const tpy_operator *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                              tpy_frame *f, extras *x, misfit *m) {
     f->owned = NULL;
     for (int lenient = self->count == 1; lenient < 2; lenient++) {
         f->exact = !lenient;
@@ -466,7 +571,8 @@ static const overload *choose(const tpy_operator *self, PyObject *const *args, P
     return NULL;
 }
 
-/* torch.zeros(2, 3, layout=torch.sparse_csr): the library's tensors are strided, taper.sparse makes the others. NULL without an exception: no such call. */
+/* torch.zeros(2, 3, layout=torch.sparse_csr): the library's tensors are strided, taper.sparse makes the others. NULL
+ * without an exception: no such call. */
 static PyObject *make_sparse(const tpy_operator *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     Py_ssize_t at = kwnames ? PySequence_Index(kwnames, word.layout) : -1;
     if (at < 0 || Py_TYPE(args[n + at]) != tpy_layout_type || tpy_is_strided(args[n + at])) {
@@ -475,7 +581,8 @@ static PyObject *make_sparse(const tpy_operator *self, PyObject *const *args, Py
     }
     PyObject *module = PyImport_ImportModule("taper.sparse._make");
     PyObject *factory = module ? PyObject_GetAttrString(module, "factory") : NULL;
-    PyObject *made = NULL, **all = factory ? PyMem_Malloc((size_t)(n + PyTuple_GET_SIZE(kwnames) + 1) * sizeof *all) : NULL;
+    PyObject *made = NULL,
+             **all = factory ? PyMem_Malloc((size_t)(n + PyTuple_GET_SIZE(kwnames) + 1) * sizeof *all) : NULL;
     if (all) {
         all[0] = self->name;
         memcpy(all + 1, args, (size_t)(n + PyTuple_GET_SIZE(kwnames)) * sizeof *all);
@@ -490,7 +597,8 @@ static PyObject *make_sparse(const tpy_operator *self, PyObject *const *args, Py
 static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     tpy_operator *self = (tpy_operator *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    if (tpy_overridden(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0))) return tpy_call_override(callable, args, n, kwnames);
+    if (tpy_overridden(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)))
+        return tpy_call_override(callable, args, n, kwnames);
     tpy_frame f;
     extras x;
     misfit m = {0};
@@ -499,7 +607,8 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     tpy_frame_end(&f);
     if (o || PyErr_Occurred()) return made;
     if ((made = make_sparse(self, args, n, kwnames)) || PyErr_Occurred()) return made;
-    if (n == 2 && !kwnames && PyUnicode_CompareWithASCIIString(self->name, "copy_") == 0 && PyNumber_Check(args[1]) && !tpy_is_tensor(args[1])) {
+    if (n == 2 && !kwnames && PyUnicode_CompareWithASCIIString(self->name, "copy_") == 0 && PyNumber_Check(args[1]) &&
+        !tpy_is_tensor(args[1])) {
         tp_tensor *number = tpy_tensor_of(args[1], TP_NO_DTYPE, tp_no_device()); /* x.copy_(3.0) */
         PyObject *source = number ? tpy_wrap(number) : NULL, *both[] = {args[0], source};
         made = source ? call_operator(callable, both, 2, NULL) : NULL;
@@ -516,7 +625,8 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
 }
 
 /* ---- Which overload takes a call, and what each of its arguments gets ---- */
-static PyObject *bound_arguments(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+static PyObject *bound_arguments(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n,
+                                 PyObject *kwnames) {
     PyObject *given = PyDict_New();
     Py_ssize_t i = 0;
     for (int place = 0; given && i < n; place++, i++) {
@@ -533,15 +643,18 @@ static PyObject *bound_arguments(const tpy_operator *self, const overload *o, Py
     for (Py_ssize_t j = 0; given && kwnames && j < PyTuple_GET_SIZE(kwnames); j++) {
         int k = 0;
         while (k < o->nargs && !same_name(&o->args[k], PyTuple_GET_ITEM(kwnames, j), k, self->method)) k++;
-        if (PyDict_SetItem(given, k < o->nargs ? o->args[k].name : PyTuple_GET_ITEM(kwnames, j), args[n + j]) < 0) Py_CLEAR(given);
+        if (PyDict_SetItem(given, k < o->nargs ? o->args[k].name : PyTuple_GET_ITEM(kwnames, j), args[n + j]) < 0)
+            Py_CLEAR(given);
     }
     return given;
 }
 
-/* _bind(operator, *args, **kwargs): the table's entry that takes the call, as (name, its batch rule, signature, {argument: value}); TypeError as the call itself. */
+/* _bind(operator, *args, **kwargs): the table's entry that takes the call, as (name, its batch rule, signature,
+ * {argument: value}); TypeError as the call itself. */
 static PyObject *bind_call(PyObject *module, PyObject *const *all, Py_ssize_t count, PyObject *kwnames) {
     (void)module;
-    if (count < 1 || (Py_TYPE(all[0]) != function_type && Py_TYPE(all[0]) != method_type)) return PyErr_Format(PyExc_TypeError, "_bind(): expected an operator");
+    if (count < 1 || (Py_TYPE(all[0]) != function_type && Py_TYPE(all[0]) != method_type))
+        return PyErr_Format(PyExc_TypeError, "_bind(): expected an operator");
     tpy_operator *self = (tpy_operator *)all[0];
     PyObject *const *args = all + 1;
     Py_ssize_t n = count - 1;
@@ -589,7 +702,8 @@ static int operator_traverse(PyObject *o, visitproc visit, void *arg) {
 }
 static PyObject *operator_repr(PyObject *o) {
     tpy_operator *self = (tpy_operator *)o;
-    return self->method ? PyUnicode_FromFormat("<method '%U' of 'torch.Tensor' objects>", self->name) : PyUnicode_FromFormat("<built-in function %U>", self->name);
+    return self->method ? PyUnicode_FromFormat("<method '%U' of 'torch.Tensor' objects>", self->name)
+                        : PyUnicode_FromFormat("<built-in function %U>", self->name);
 }
 static PyObject *method_bind(PyObject *self, PyObject *instance, PyObject *owner) {
     (void)owner;
@@ -602,7 +716,8 @@ static PyObject *find_operator(PyObject *module, PyObject *args) {
     PyObject *name;
     int method;
     if (!PyArg_ParseTuple(args, "Up:_operator", &name, &method)) return NULL;
-    PyObject *found = method ? PyObject_GetAttr((PyObject *)tpy_tensor_type, name) : Py_XNewRef(PyDict_GetItemWithError(functions, name));
+    PyObject *found = method ? PyObject_GetAttr((PyObject *)tpy_tensor_type, name)
+                             : Py_XNewRef(PyDict_GetItemWithError(functions, name));
     if (!found && !PyErr_Occurred()) PyErr_Format(PyExc_AttributeError, "there is no operator '%U'", name);
     return found;
 }
@@ -612,7 +727,8 @@ static PyObject *operator_reduce(PyObject *o, PyObject *unused) {
     return Py_BuildValue("O(OO)", finder, self->name, self->method ? Py_True : Py_False);
 }
 static PyObject *example_of(PyObject *name) { /* what taper._docs has for it; None if nothing */
-    PyObject *docs = PyImport_ImportModule("taper._docs"), *examples = docs ? PyObject_GetAttrString(docs, "EXAMPLES") : NULL;
+    PyObject *docs = PyImport_ImportModule("taper._docs"),
+             *examples = docs ? PyObject_GetAttrString(docs, "EXAMPLES") : NULL;
     PyObject *example = examples ? Py_XNewRef(PyDict_GetItemWithError(examples, name)) : NULL;
     Py_XDECREF(docs);
     Py_XDECREF(examples);
@@ -630,9 +746,12 @@ static PyObject *operator_doc(PyObject *o, void *unused) {
         Py_SETREF(text, PyUnicode_FromFormat("%U%U%s\n", text, self->name, signature ? signature : "()"));
     }
     PyObject *example = text ? example_of(self->name) : NULL;
-    if (!example) Py_CLEAR(text);
-    else if (example == Py_None) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, self->overloads[0].op->doc));
-    else Py_SETREF(text, PyUnicode_FromFormat("%U\n%s\n\n%U\n", text, self->overloads[0].op->doc, example));
+    if (!example)
+        Py_CLEAR(text);
+    else if (example == Py_None)
+        Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, self->overloads[0].op->doc));
+    else
+        Py_SETREF(text, PyUnicode_FromFormat("%U\n%s\n\n%U\n", text, self->overloads[0].op->doc, example));
     Py_XDECREF(example);
     return text;
 }
@@ -641,20 +760,29 @@ static int operator_set_doc(PyObject *o, PyObject *value, void *unused) {
     Py_XSETREF(((tpy_operator *)o)->doc, Py_XNewRef(value));
     return 0;
 }
-static PyGetSetDef operator_properties[] = {{"__doc__", operator_doc, operator_set_doc, NULL, NULL}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyGetSetDef operator_properties[] = {{"__doc__", operator_doc, operator_set_doc, NULL, NULL},
+                                            {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                            {0}};
 static PyMethodDef operator_methods[] = {{"__reduce__", operator_reduce, METH_NOARGS, NULL}, {0}};
-static PyMemberDef operator_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_operator, vectorcall), READONLY, NULL},
+static PyMemberDef operator_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_operator, vectorcall), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(tpy_operator, dict), READONLY, NULL},
-    {"__name__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL}, {"__qualname__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL},
-    {"__module__", T_OBJECT, offsetof(tpy_operator, module), 0, NULL}, {0}};
-#define OPERATOR_SLOTS                                                                                                                       \
-    {Py_tp_dealloc, operator_dealloc}, {Py_tp_traverse, operator_traverse}, {Py_tp_repr, operator_repr}, {Py_tp_call, PyVectorcall_Call},     \
-        {Py_tp_getset, operator_properties}, {Py_tp_methods, operator_methods}, {Py_tp_members, operator_members}
-#define OPERATOR_FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION)
+    {"__name__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL},
+    {"__qualname__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL},
+    {"__module__", T_OBJECT, offsetof(tpy_operator, module), 0, NULL},
+    {0}};
+#define OPERATOR_SLOTS                                                                                             \
+    {Py_tp_dealloc, operator_dealloc}, {Py_tp_traverse, operator_traverse}, {Py_tp_repr, operator_repr},           \
+        {Py_tp_call, PyVectorcall_Call}, {Py_tp_getset, operator_properties}, {Py_tp_methods, operator_methods}, { \
+        Py_tp_members, operator_members                                                                            \
+    }
+#define OPERATOR_FLAGS \
+    (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION)
 static PyType_Slot function_slots[] = {OPERATOR_SLOTS, {0, NULL}};
 static PyType_Slot method_slots[] = {OPERATOR_SLOTS, {Py_tp_descr_get, method_bind}, {0, NULL}};
 static PyType_Spec function_spec = {"taper.Function", sizeof(tpy_operator), 0, OPERATOR_FLAGS, function_slots};
-static PyType_Spec method_spec = {"taper.Method", sizeof(tpy_operator), 0, OPERATOR_FLAGS | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};
+static PyType_Spec method_spec = {"taper.Method", sizeof(tpy_operator), 0,
+                                  OPERATOR_FLAGS | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};
 
 /* ---- Making them all ---- */
 static tpy_operator *make_operator(PyTypeObject *type, const char *name, overload *overloads, int count, bool inplace) {
@@ -682,7 +810,8 @@ static bool add_form(PyTypeObject *type, const char *name, overload *overloads, 
 /* All overloads of one name: registry entries first..last, in order. */
 static bool add_name(const char *name, int64_t first, int64_t last) {
     int count = (int)(last - first), inplace = 0, methods = 0;
-    overload *all = PyMem_Calloc((size_t)count, sizeof *all), *changing = PyMem_Calloc((size_t)count, sizeof *all), *of_tensor = PyMem_Calloc((size_t)count, sizeof *all);
+    overload *all = PyMem_Calloc((size_t)count, sizeof *all), *changing = PyMem_Calloc((size_t)count, sizeof *all),
+             *of_tensor = PyMem_Calloc((size_t)count, sizeof *all);
     if (!all || !changing || !of_tensor) return PyErr_NoMemory(), false;
     for (int i = 0; i < count; i++) {
         const tp_operator *op = tp_operator_at(first + i);
@@ -694,8 +823,11 @@ static bool add_name(const char *name, int64_t first, int64_t last) {
     snprintf(changed, sizeof changed, "%s_", name);
     PyObject *there = PyDict_GetItemString(tpy_tensor_type->tp_dict, name); /* x.T and x.real are no methods */
     bool method = methods && !(there && Py_TYPE(there) == &PyGetSetDescr_Type);
-    if (!add_form(function_type, name, all, count, false) || (method && !add_form(method_type, name, of_tensor, methods, false))) return false;
-    return !inplace || (add_form(function_type, changed, changing, inplace, true) && add_form(method_type, changed, changing, inplace, true));
+    if (!add_form(function_type, name, all, count, false) ||
+        (method && !add_form(method_type, name, of_tensor, methods, false)))
+        return false;
+    return !inplace || (add_form(function_type, changed, changing, inplace, true) &&
+                        add_form(method_type, changed, changing, inplace, true));
 }
 
 /* The operators of one of PyTorch's namespaces, by the names they have there: a dict for the module's globals. */
@@ -714,11 +846,15 @@ static PyObject *namespace(PyObject *module, PyObject *which) {
         int count = 0;
         for (int i = 0; here && i < o->count; i++) {
             const char *names = o->overloads[i].op->names, *hit = names ? strstr(names, space) : NULL;
-            while (hit && ((hit > names && hit[-1] != ' ') || (hit[length] && hit[length] != ' '))) hit = strstr(hit + 1, space);
+            while (hit && ((hit > names && hit[-1] != ' ') || (hit[length] && hit[length] != ' ')))
+                hit = strstr(hit + 1, space);
             if (hit) here[count++] = o->overloads[i];
         }
-        const char *text = PyUnicode_AsUTF8(name), *plain = strncmp(text, prefix, length + 1) == 0 ? text + length + 1 : text;
-        PyObject *function = count == 0 ? NULL : count == o->count ? Py_NewRef(object) : (PyObject *)make_operator(function_type, text, here, count, false);
+        const char *text = PyUnicode_AsUTF8(name),
+                   *plain = strncmp(text, prefix, length + 1) == 0 ? text + length + 1 : text;
+        PyObject *function = count == 0          ? NULL
+                             : count == o->count ? Py_NewRef(object)
+                                                 : (PyObject *)make_operator(function_type, text, here, count, false);
         if (count == 0 || count == o->count) PyMem_Free(here);
         if (!here || (count && (!function || PyDict_SetItemString(found, plain, function) < 0))) Py_CLEAR(found);
         Py_XDECREF(function);
@@ -741,19 +877,40 @@ static PyObject *operator_kind(PyObject *module, PyObject *name) {
     const tp_operator *op = text ? tp_find_operator(text) : NULL;
     return op ? PyUnicode_FromString(op->kind) : text ? Py_NewRef(Py_None) : NULL;
 }
-static PyMethodDef namespace_functions[] = {{"_operator_kind", operator_kind, METH_O, NULL}, {"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL},
-    {"_bind", (PyCFunction)(void (*)(void))bind_call, METH_FASTCALL | METH_KEYWORDS, NULL}, {0}};
+static PyMethodDef namespace_functions[] = {
+    {"_operator_kind", operator_kind, METH_O, NULL},
+    {"_namespace", namespace, METH_O, NULL},
+    {"_return_type", return_type, METH_O, NULL},
+    {"_operator", find_operator, METH_VARARGS, NULL},
+    {"_bind", (PyCFunction)(void (*)(void))bind_call, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {0}};
 
 int tpy_init_operators(PyObject *module) {
-#define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1
-    WORD(input); WORD(self); WORD(out); WORD(axis); WORD(dim); WORD(keepdims); WORD(keepdim); WORD(dims); WORD(requires_grad); WORD(layout); WORD(pin_memory);
-    WORD(x1); WORD(x2); WORD(other); WORD(names);
+#define WORD(w) \
+    if (!(word.w = PyUnicode_InternFromString(#w))) return -1
+    WORD(input);
+    WORD(self);
+    WORD(out);
+    WORD(axis);
+    WORD(dim);
+    WORD(keepdims);
+    WORD(keepdim);
+    WORD(dims);
+    WORD(requires_grad);
+    WORD(layout);
+    WORD(pin_memory);
+    WORD(x1);
+    WORD(x2);
+    WORD(other);
+    WORD(names);
 #undef WORD
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);
     functions = PyDict_New();
     named_types = PyDict_New();
-    if (!function_type || !method_type || !functions || !named_types || PyModule_AddType(module, function_type) < 0 || PyModule_AddType(module, method_type) < 0) return -1;
+    if (!function_type || !method_type || !functions || !named_types || PyModule_AddType(module, function_type) < 0 ||
+        PyModule_AddType(module, method_type) < 0)
+        return -1;
     int64_t total = tp_operator_count();
     for (int64_t i = 0, next; i < total; i = next) {
         const char *name = tp_operator_at(i)->name;
@@ -767,6 +924,8 @@ int tpy_init_operators(PyObject *module) {
         if (!add_name(base, i, next)) return -1;
     }
     PyType_Modified(tpy_tensor_type);
-    if (PyModule_AddObjectRef(module, "_functions", functions) < 0 || PyModule_AddFunctions(module, namespace_functions) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "_functions", functions) < 0 ||
+        PyModule_AddFunctions(module, namespace_functions) < 0)
+        return -1;
     return (finder = PyObject_GetAttrString(module, "_operator")) ? 0 : -1;
 }

@@ -1,6 +1,6 @@
-/* Optimisers for Python: the table's optimisers as the package's classes ask for them, and their step. A step walks PyTorch's own objects,
- * `param_groups` (a list of dicts) and `state` (a dict per parameter), so that whatever a program changes there counts; per group it is one
- * call of the library. */
+/* Optimisers for Python: the table's optimisers as the package's classes ask for them, and their step. A step walks
+ * PyTorch's own objects, `param_groups` (a list of dicts) and `state` (a dict per parameter), so that whatever a
+ * program changes there counts; per group it is one call of the library. */
 #include "tpy.h"
 
 /* An optimiser of the table with its names as Python's; lives for ever, in a capsule. */
@@ -41,7 +41,8 @@ static int read_choice(const tp_option_info *info, PyObject *o, double *out) {
             return 0;
         }
     PyObject *args = PyDict_New(), *message = NULL, *format = PyUnicode_FromString(info->message);
-    if (args && format && PyDict_SetItemString(args, info->name, o) == 0) message = PyObject_CallMethod(format, "format_map", "O", args);
+    if (args && format && PyDict_SetItemString(args, info->name, o) == 0)
+        message = PyObject_CallMethod(format, "format_map", "O", args);
     if (message) PyErr_SetObject(PyExc_ValueError, message);
     Py_XDECREF(args);
     Py_XDECREF(format);
@@ -54,7 +55,8 @@ static int read_list(const tp_option_info *info, PyObject *o, double *out) {
     if (!list) return -1;
     int bad = 0;
     if (PySequence_Fast_GET_SIZE(list) < info->count) {
-        PyErr_Format(PyExc_ValueError, "%s: expected %lld values, got %zd", info->name, (long long)info->count, PySequence_Fast_GET_SIZE(list));
+        PyErr_Format(PyExc_ValueError, "%s: expected %lld values, got %zd", info->name, (long long)info->count,
+                     PySequence_Fast_GET_SIZE(list));
         bad = -1;
     }
     for (int64_t k = 0; k < info->count && !bad; k++) bad = read_number(PySequence_Fast_GET_ITEM(list, k), &out[k]);
@@ -62,7 +64,8 @@ static int read_list(const tp_option_info *info, PyObject *o, double *out) {
     return bad;
 }
 
-/* The values of a group; NULL: an exception. An option that the group does not have (an old checkpoint's) has its default. */
+/* The values of a group; NULL: an exception. An option that the group does not have (an old checkpoint's) has its
+ * default. */
 static int read_values(const optimiser *o, PyObject *group, double *values) {
     for (int64_t i = 0; i < o->kind->noptions; i++) {
         const tp_option_info *info = &o->kind->options[i];
@@ -75,24 +78,28 @@ static int read_values(const optimiser *o, PyObject *group, double *values) {
             continue;
         }
         int bad;
-        if (info->kind == TP_OPTION_STRING) bad = read_choice(info, given, out);
-        else if (info->is_list) bad = read_list(info, given, out);
+        if (info->kind == TP_OPTION_STRING)
+            bad = read_choice(info, given, out);
+        else if (info->is_list)
+            bad = read_list(info, given, out);
         else if (info->kind == TP_OPTION_BOOL) {
             int truth = PyObject_IsTrue(given);
             *out = truth;
             bad = truth < 0 ? -1 : 0;
-        } else bad = read_number(given, out);
+        } else
+            bad = read_number(given, out);
         if (bad) return -1;
     }
     return 0;
 }
 
 /* ---- A group's tensors ---- */
-typedef struct gathered { /* what the tensors are is held while other threads run: a gradient may be replaced meanwhile */
+typedef struct gathered { /* what the tensors are is held while other threads run: a gradient may be replaced meanwhile
+                           */
     Py_ssize_t n;
     int64_t elements;
-    PyObject *params;     /* a sequence, owned */
-    PyObject **dicts;     /* each parameter's state, borrowed, or NULL */
+    PyObject *params;                             /* a sequence, owned */
+    PyObject **dicts;                             /* each parameter's state, borrowed, or NULL */
     tp_tensor **param, **grad, **before, **state; /* state: as before, and what the step makes */
     void *memory;
 } gathered;
@@ -144,7 +151,8 @@ static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered
     for (Py_ssize_t i = 0; i < g->n; i++) {
         PyObject *p = PySequence_Fast_GET_ITEM(g->params, i);
         if (!tpy_is_tensor(p))
-            return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s", Py_TYPE(p)->tp_name),
+            return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s",
+                                Py_TYPE(p)->tp_name),
                    -1;
         g->param[i] = tp_retain(tpy_unwrap(p));
         g->grad[i] = tp_retain(tp_grad(g->param[i]));
@@ -179,7 +187,8 @@ static int keep_made(const optimiser *o, PyObject *state, gathered *g) {
 }
 
 /* Reads the groups, steps them at once, and keeps what was made. */
-static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bool start, gathered *g, tp_update_group *u, double *values) {
+static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bool start, gathered *g,
+                       tp_update_group *u, double *values) {
     const Py_ssize_t n = PyList_GET_SIZE(groups);
     int64_t elements = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -198,7 +207,8 @@ static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bo
 }
 
 static int take_step(const optimiser *o, PyObject *list, PyObject *state, bool start) {
-    const size_t groups = (size_t)PyList_GET_SIZE(list), bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
+    const size_t groups = (size_t)PyList_GET_SIZE(list),
+                 bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
     gathered *g = PyMem_Calloc(groups + 1, bytes);
     if (!g) return PyErr_NoMemory(), -1;
     tp_update_group *u = (tp_update_group *)(g + groups);
@@ -240,8 +250,10 @@ static void drop_step(void *context) {
 static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     (void)module;
     optimiser *o = n >= 3 ? optimiser_of(args[0]) : NULL;
-    if (!o) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected an optimiser, param_groups and state");
-    if (!PyList_Check(args[1]) || !PyDict_Check(args[2])) return PyErr_Format(PyExc_TypeError, "param_groups must be a list and state a dict");
+    if (!o)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected an optimiser, param_groups and state");
+    if (!PyList_Check(args[1]) || !PyDict_Check(args[2]))
+        return PyErr_Format(PyExc_TypeError, "param_groups must be a list and state a dict");
     bool start = n > 3 && args[3] == Py_True, ok;
     if (!start && tp_capturing()) {
         graph_step *s = PyMem_Malloc(sizeof *s);
@@ -249,7 +261,8 @@ static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssiz
         *s = (graph_step){Py_NewRef(args[0]), Py_NewRef(args[1]), Py_NewRef(args[2]), false};
         ok = tp_capture_call(step_again, drop_step, s);
         if (!ok && !PyErr_Occurred()) return tpy_raise();
-    } else ok = take_step(o, args[1], args[2], start) == 0;
+    } else
+        ok = take_step(o, args[1], args[2], start) == 0;
     if (!ok) return NULL;
     Py_RETURN_NONE;
 }
@@ -259,7 +272,8 @@ static PyObject *forget_grads(PyObject *module, PyObject *groups) {
     (void)module;
     if (!PyList_Check(groups)) return PyErr_Format(PyExc_TypeError, "param_groups must be a list");
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups); i++) {
-        PyObject *group = PyList_GET_ITEM(groups, i), *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, word_params) : NULL;
+        PyObject *group = PyList_GET_ITEM(groups, i),
+                 *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, word_params) : NULL;
         PyObject *list = params ? PySequence_Fast(params, "param_groups: 'params' must be a list of tensors") : NULL;
         if (!list) return PyErr_Occurred() ? NULL : (PyErr_SetObject(PyExc_KeyError, word_params), NULL);
         bool ok = true;
@@ -281,8 +295,10 @@ static bool call_closure(void *context, double *loss) {
     closure *c = context;
     PyObject *result = PyObject_CallNoArgs(c->function);
     if (!result || read_number(result, loss) < 0) return Py_XDECREF(result), false;
-    if (c->first) Py_DECREF(result);
-    else c->first = result;
+    if (c->first)
+        Py_DECREF(result);
+    else
+        c->first = result;
     return true;
 }
 
@@ -292,7 +308,8 @@ static int get_number(PyObject *dict, const char *name, double *out) {
 }
 static int get_tensor(PyObject *o, tp_tensor **out) {
     if (!o || o == Py_None) return 0;
-    if (!tpy_is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "LBFGS: its state holds something that should be a tensor"), -1;
+    if (!tpy_is_tensor(o))
+        return PyErr_SetString(PyExc_TypeError, "LBFGS: its state holds something that should be a tensor"), -1;
     *out = tpy_unwrap(o);
     return 0;
 }
@@ -301,9 +318,12 @@ static int get_tensor(PyObject *o, tp_tensor **out) {
 static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *room) {
     tp_tensor **dirs = room, **steps = dirs + n;
     double *ro = (double *)(steps + n);
-    PyObject *d = PyDict_GetItemString(dict, "old_dirs"), *t = PyDict_GetItemString(dict, "old_stps"), *r = PyDict_GetItemString(dict, "ro");
+    PyObject *d = PyDict_GetItemString(dict, "old_dirs"), *t = PyDict_GetItemString(dict, "old_stps"),
+             *r = PyDict_GetItemString(dict, "ro");
     if (!d || !t || !r || !PyList_Check(t) || !PyList_Check(r) || PyList_GET_SIZE(t) != n || PyList_GET_SIZE(r) != n)
-        return PyErr_SetString(PyExc_ValueError, "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length"), -1;
+        return PyErr_SetString(PyExc_ValueError,
+                               "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length"),
+               -1;
     for (Py_ssize_t i = 0; i < n; i++)
         if (get_tensor(PyList_GET_ITEM(d, i), &dirs[i]) < 0 || get_tensor(PyList_GET_ITEM(t, i), &steps[i]) < 0 ||
             read_number(PyList_GET_ITEM(r, i), &ro[i]) < 0)
@@ -316,9 +336,9 @@ static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
     tp_lbfgs_state s;
     tp_lbfgs_get(memory, &s);
     double evals = 0, iterations = 0;
-    if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 || get_number(dict, "t", &s.t) < 0 ||
-        get_number(dict, "H_diag", &s.h_diag) < 0 || get_number(dict, "prev_loss", &s.prev_loss) < 0 ||
-        get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 ||
+    if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 ||
+        get_number(dict, "t", &s.t) < 0 || get_number(dict, "H_diag", &s.h_diag) < 0 ||
+        get_number(dict, "prev_loss", &s.prev_loss) < 0 || get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 ||
         get_tensor(PyDict_GetItemString(dict, "prev_flat_grad"), &s.prev_flat_grad) < 0)
         return -1;
     s.func_evals = (int64_t)evals, s.n_iter = (int64_t)iterations;
@@ -341,8 +361,10 @@ static PyObject *tensor_list(int64_t n, tp_tensor *const *v) {
     PyObject *list = PyList_New(n);
     for (int64_t i = 0; list && i < n; i++) {
         PyObject *t = tpy_wrap(tp_retain(v[i]));
-        if (t) PyList_SET_ITEM(list, i, t);
-        else Py_CLEAR(list);
+        if (t)
+            PyList_SET_ITEM(list, i, t);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -350,8 +372,10 @@ static PyObject *number_list(int64_t n, const double *v) {
     PyObject *list = PyList_New(n);
     for (int64_t i = 0; list && i < n; i++) {
         PyObject *x = PyFloat_FromDouble(v[i]);
-        if (x) PyList_SET_ITEM(list, i, x);
-        else Py_CLEAR(list);
+        if (x)
+            PyList_SET_ITEM(list, i, x);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -359,11 +383,13 @@ static PyObject *number_list(int64_t n, const double *v) {
 static int store_memory(PyObject *dict, const tp_lbfgs_memory *memory) {
     tp_lbfgs_state s;
     tp_lbfgs_get(memory, &s);
-    int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) | put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));
+    int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) |
+              put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));
     if (bad || !s.d) return bad;
     return put_new(dict, "d", tpy_wrap(tp_retain(s.d))) | put_new(dict, "t", PyFloat_FromDouble(s.t)) |
-           put_new(dict, "old_dirs", tensor_list(s.n, s.old_dirs)) | put_new(dict, "old_stps", tensor_list(s.n, s.old_stps)) |
-           put_new(dict, "ro", number_list(s.n, s.ro)) | put_new(dict, "H_diag", PyFloat_FromDouble(s.h_diag)) |
+           put_new(dict, "old_dirs", tensor_list(s.n, s.old_dirs)) |
+           put_new(dict, "old_stps", tensor_list(s.n, s.old_stps)) | put_new(dict, "ro", number_list(s.n, s.ro)) |
+           put_new(dict, "H_diag", PyFloat_FromDouble(s.h_diag)) |
            put_new(dict, "prev_flat_grad", tpy_wrap(tp_retain(s.prev_flat_grad))) |
            put_new(dict, "prev_loss", PyFloat_FromDouble(s.prev_loss));
 }
@@ -387,7 +413,8 @@ static PyObject *lbfgs_step(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *capsule, *group, *dict;
     closure c = {NULL, NULL};
-    if (!PyArg_ParseTuple(args, "OO!O!O", &capsule, &PyDict_Type, &group, &PyDict_Type, &dict, &c.function)) return NULL;
+    if (!PyArg_ParseTuple(args, "OO!O!O", &capsule, &PyDict_Type, &group, &PyDict_Type, &dict, &c.function))
+        return NULL;
     optimiser *o = optimiser_of(capsule);
     if (!o) return NULL;
     tp_lbfgs_memory *memory = tp_lbfgs_memory_new();
@@ -398,7 +425,8 @@ static PyObject *lbfgs_step(PyObject *module, PyObject *args) {
     return NULL;
 }
 
-/* _optimiser_check(optimiser, defaults): None, or the message of the first check that fails, to be formatted, and the values for it. */
+/* _optimiser_check(optimiser, defaults): None, or the message of the first check that fails, to be formatted, and the
+ * values for it. */
 static PyObject *optimiser_check(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *capsule, *defaults;
@@ -424,8 +452,10 @@ static PyObject *make_capsule(const tp_optimiser_kind *kind) {
     if (!o) return PyErr_NoMemory();
     o->kind = kind, o->option = (PyObject **)(o + 1), o->state = o->option + kind->noptions;
     bool ok = true;
-    for (int64_t i = 0; i < kind->noptions && ok; i++) ok = (o->option[i] = PyUnicode_InternFromString(kind->options[i].name)) != NULL;
-    for (int64_t i = 0; i < kind->nstates && ok; i++) ok = (o->state[i] = PyUnicode_InternFromString(kind->states[i])) != NULL;
+    for (int64_t i = 0; i < kind->noptions && ok; i++)
+        ok = (o->option[i] = PyUnicode_InternFromString(kind->options[i].name)) != NULL;
+    for (int64_t i = 0; i < kind->nstates && ok; i++)
+        ok = (o->state[i] = PyUnicode_InternFromString(kind->states[i])) != NULL;
     PyObject *capsule = ok ? PyCapsule_New(o, capsule_name, capsule_gone) : NULL;
     if (!capsule) PyMem_Free(o);
     return capsule;
@@ -435,7 +465,8 @@ static PyObject *option_rows(const tp_optimiser_kind *kind) {
     PyObject *rows = PyList_New(0);
     for (int64_t i = 0; rows && i < kind->noptions; i++) {
         const tp_option_info *p = &kind->options[i];
-        PyObject *row = Py_BuildValue("(ssNN)", p->name, p->default_value, PyBool_FromLong(p->keyword_only), PyBool_FromLong(p->fixed));
+        PyObject *row = Py_BuildValue("(ssNN)", p->name, p->default_value, PyBool_FromLong(p->keyword_only),
+                                      PyBool_FromLong(p->fixed));
         if (!row || PyList_Append(rows, row) < 0) Py_CLEAR(rows);
         Py_XDECREF(row);
     }
@@ -467,8 +498,8 @@ static PyObject *optimiser_named(PyObject *module, PyObject *name) {
         if (!word || PyList_Append(order, word) < 0) Py_CLEAR(order);
         Py_XDECREF(word);
     }
-    return Py_BuildValue("(NszNNNN)", make_capsule(kind), kind->doc, kind->like, option_rows(kind), order, value_rows(kind),
-                         PyBool_FromLong(kind->early));
+    return Py_BuildValue("(NszNNNN)", make_capsule(kind), kind->doc, kind->like, option_rows(kind), order,
+                         value_rows(kind), PyBool_FromLong(kind->early));
 }
 
 /* _optimiser_formula(optimiser): the update as Python source, or None */
@@ -479,9 +510,13 @@ static PyObject *optimiser_formula(PyObject *module, PyObject *capsule) {
     return o->kind->formula ? PyUnicode_FromString(o->kind->formula) : Py_NewRef(Py_None);
 }
 
-static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL}, {"_optimiser_formula", optimiser_formula, METH_O, NULL}, {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
-    {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL}, {"_forget_grads", forget_grads, METH_O, NULL},
-    {"_optimiser_step", (PyCFunction)(void (*)(void))optimiser_step, METH_FASTCALL, NULL}, {0}};
+static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL},
+                                  {"_optimiser_formula", optimiser_formula, METH_O, NULL},
+                                  {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
+                                  {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL},
+                                  {"_forget_grads", forget_grads, METH_O, NULL},
+                                  {"_optimiser_step", (PyCFunction)(void (*)(void))optimiser_step, METH_FASTCALL, NULL},
+                                  {0}};
 
 int tpy_init_optim(PyObject *module) {
     if (!(word_params = PyUnicode_InternFromString("params"))) return -1;

@@ -1,7 +1,9 @@
-/* Where and how work is done by default: the default device (a setting and a scope), determinism, threads between operators. */
+/* Where and how work is done by default: the default device (a setting and a scope), determinism, threads between
+ * operators. */
 #include "tpy.h"
 
-/* The default device was named without an index: it is whichever one of its type is current. The thread's, as the default device is. */
+/* The default device was named without an index: it is whichever one of its type is current. The thread's, as the
+ * default device is. */
 static _Thread_local bool default_is_current;
 
 bool tpy_default_follows(tp_device device) {
@@ -18,7 +20,10 @@ static PyObject *set_default_device(PyObject *module, PyObject *o) {
     tp_device device = {TP_DEVICE_NONE, 0};
     int fits = o == Py_None ? 1 : tpy_fit_device(o, &device);
     if (fits < 0) return NULL;
-    if (!fits) return PyErr_Format(PyExc_TypeError, "set_default_device(): argument 'device' must be torch.device, str or None, not %s", Py_TYPE(o)->tp_name);
+    if (!fits)
+        return PyErr_Format(PyExc_TypeError,
+                            "set_default_device(): argument 'device' must be torch.device, str or None, not %s",
+                            Py_TYPE(o)->tp_name);
     if (!tp_set_default_device(device)) return tpy_raise();
     default_is_current = names_no_index(o);
     Py_RETURN_NONE;
@@ -52,10 +57,15 @@ static PyObject *set_num_interop_threads(PyObject *module, PyObject *o) {
     int64_t n;
     int fits = PyBool_Check(o) ? 0 : tpy_fit_int(o, &n);
     if (fits < 0) return NULL;
-    if (!fits) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
-    if (n < 1 || n > INT_MAX) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects a positive integer");
+    if (!fits)
+        return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects an int, but got %s",
+                            Py_TYPE(o)->tp_name);
+    if (n < 1 || n > INT_MAX)
+        return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects a positive integer");
     static bool set; /* as in PyTorch, once */
-    if (set) return PyErr_Format(PyExc_RuntimeError, "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called");
+    if (set)
+        return PyErr_Format(PyExc_RuntimeError, "Error: cannot set number of interop threads after parallel work has "
+                                                "started or set_num_interop_threads called");
     tp_set_num_interop_threads((int)n);
     set = true;
     Py_RETURN_NONE;
@@ -97,7 +107,8 @@ PyObject *tpy_device_enter(PyObject *self, PyObject *unused) {
 PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     PyObject *list = scopes();
-    if (!list || PyList_GET_SIZE(list) == 0) return PyErr_Format(PyExc_RuntimeError, "this device's scope was not entered");
+    if (!list || PyList_GET_SIZE(list) == 0)
+        return PyErr_Format(PyExc_RuntimeError, "this device's scope was not entered");
     PyObject *last = PyList_GET_ITEM(list, PyList_GET_SIZE(list) - 1);
     tp_device before;
     tpy_fit_device(last, &before);
@@ -106,11 +117,16 @@ PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
     return tpy_none_or_raise(tp_set_default_device(before));
 }
 
-static PyMethodDef functions[] = {{"set_default_device", set_default_device, METH_O, "New tensors are made there; None goes back to the CPU."},
-    {"get_default_device", get_default_device, METH_NOARGS, "Where new tensors are made."}, {"_set_deterministic", set_deterministic, METH_O, NULL},
-    {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, NULL}, {"_get_fill_uninitialized", get_fill_uninitialized, METH_NOARGS, NULL},
-    {"_get_deterministic", get_deterministic, METH_NOARGS, NULL}, {"set_num_interop_threads", set_num_interop_threads, METH_O, "Sets how many operators may run side by side."},
-    {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS, "How many operators may run side by side."}, {0}};
+static PyMethodDef functions[] = {
+    {"set_default_device", set_default_device, METH_O, "New tensors are made there; None goes back to the CPU."},
+    {"get_default_device", get_default_device, METH_NOARGS, "Where new tensors are made."},
+    {"_set_deterministic", set_deterministic, METH_O, NULL},
+    {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, NULL},
+    {"_get_fill_uninitialized", get_fill_uninitialized, METH_NOARGS, NULL},
+    {"_get_deterministic", get_deterministic, METH_NOARGS, NULL},
+    {"set_num_interop_threads", set_num_interop_threads, METH_O, "Sets how many operators may run side by side."},
+    {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS, "How many operators may run side by side."},
+    {0}};
 
 int tpy_init_place(PyObject *module) {
     scopes_key = PyUnicode_InternFromString("taper device scopes");

@@ -3,7 +3,8 @@
 
 #define CAPSULE "taper.profile"
 
-/* The Python stack where an event begins, by a function of the package's. Whatever goes wrong in it, the event goes on without. */
+/* The Python stack where an event begins, by a function of the package's. Whatever goes wrong in it, the event goes on
+ * without. */
 static void *take_note(void *context) {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *type, *value, *trace;
@@ -47,8 +48,10 @@ static PyObject *list_object(const tp_profile *p, int64_t event, int64_t n, int6
     PyObject *list = PyList_New(n);
     for (int64_t k = 0; list && k < n; k++) {
         PyObject *entry = input_object(p, event, i);
-        if (entry) PyList_SET_ITEM(list, k, entry);
-        else Py_CLEAR(list);
+        if (entry)
+            PyList_SET_ITEM(list, k, entry);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -72,8 +75,9 @@ static PyObject *event_object(const tp_profile *p, int64_t i) {
         Py_XDECREF(input);
     }
     if (!inputs) return NULL;
-    return Py_BuildValue("(sLLLLLLNO)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start, (long long)e->end, (long long)e->sequence, (long long)e->bytes,
-        inputs, e->note ? (PyObject *)e->note : Py_None);
+    return Py_BuildValue("(sLLLLLLNO)", e->name, (long long)e->kind, (long long)e->parent, (long long)e->start,
+                         (long long)e->end, (long long)e->sequence, (long long)e->bytes, inputs,
+                         e->note ? (PyObject *)e->note : Py_None);
 }
 
 /* capsule -> (thread, [(name, kind, parent, start, end, sequence, bytes, inputs, note), ...]) */
@@ -86,8 +90,10 @@ static PyObject *stop(PyObject *module, PyObject *capsule) {
     PyObject *list = PyList_New(n);
     for (int64_t i = 0; list && i < n; i++) {
         PyObject *event = event_object(p, i);
-        if (event) PyList_SET_ITEM(list, i, event);
-        else Py_CLEAR(list);
+        if (event)
+            PyList_SET_ITEM(list, i, event);
+        else
+            Py_CLEAR(list);
     }
     return list ? Py_BuildValue("(LN)", (long long)tp_profile_thread(p), list) : NULL;
 }
@@ -105,7 +111,10 @@ static PyObject *range_end(PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
-static PyMethodDef functions[] = {{"_profile_start", start, METH_VARARGS, NULL}, {"_profile_stop", stop, METH_O, NULL}, {"_range_begin", range_begin, METH_O, NULL},
-    {"_range_end", range_end, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"_profile_start", start, METH_VARARGS, NULL},
+                                  {"_profile_stop", stop, METH_O, NULL},
+                                  {"_range_begin", range_begin, METH_O, NULL},
+                                  {"_range_end", range_end, METH_O, NULL},
+                                  {0}};
 
 int tpy_init_profile(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,12 +1,13 @@
-/* What is known of objects and functions that are not Python code: a graph may stand for a call only if all that the call read is watched, and what
- * a function or an object of C reads cannot be seen. So those are listed that are known to read their arguments alone, by identity
- * (taper/_dynamo/_proven.py), and everything else ends a capture. */
+/* What is known of objects and functions that are not Python code: a graph may stand for a call only if all that the
+ * call read is watched, and what a function or an object of C reads cannot be seen. So those are listed that are known
+ * to read their arguments alone, by identity (taper/_dynamo/_proven.py), and everything else ends a capture. */
 #include "guards.h"
 
-static PyObject *functions, *own_functions, *lookups; /* functions of C that compute; names of this package's that do; those that read attributes by a text */
+static PyObject *functions, *own_functions,
+    *lookups; /* functions of C that compute; names of this package's that do; those that read attributes by a text */
 static PyObject *types, *layouts, *opaque, *own_types;
 static PyObject *lookup_words, *refused_words;
-static PyObject *package;          /* what the package's own module holds; where programs say `torch`, it has that name */
+static PyObject *package; /* what the package's own module holds; where programs say `torch`, it has that name */
 static PyTypeObject *python_class; /* any class made by a class statement */
 static struct { uint8_t kind, shift; } opcodes[256];
 
@@ -23,12 +24,16 @@ bool tpy_is_own_name(PyObject *name) {
     return !strncmp(text, "taper", 5) && (!text[5] || text[5] == '.');
 }
 
-bool tpy_is_own(PyObject *globals) { return globals == package || tpy_is_own_name(PyDict_GetItemString(globals, "__name__")); }
+bool tpy_is_own(PyObject *globals) {
+    return globals == package || tpy_is_own_name(PyDict_GetItemString(globals, "__name__"));
+}
 
 /* ---- Types ---- */
-/* Classes that C makes at run time look like those of class statements but for how their objects end, and their methods. */
+/* Classes that C makes at run time look like those of class statements but for how their objects end, and their
+ * methods. */
 bool tpy_is_python_class(PyTypeObject *type) {
-    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && python_class && type->tp_dealloc == python_class->tp_dealloc && !type->tp_methods && type->tp_dict;
+    return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && python_class && type->tp_dealloc == python_class->tp_dealloc &&
+           !type->tp_methods && type->tp_dict;
 }
 
 bool tpy_is_own_type(PyTypeObject *type) {
@@ -37,7 +42,8 @@ bool tpy_is_own_type(PyTypeObject *type) {
 }
 
 bool tpy_type_is_proven(PyTypeObject *type) {
-    return has(types, (PyObject *)type) || has(own_types, (PyObject *)type) || PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException);
+    return has(types, (PyObject *)type) || has(own_types, (PyObject *)type) ||
+           PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException);
 }
 
 bool tpy_layout_is_proven(PyTypeObject *type) { return has(layouts, (PyObject *)type); }
@@ -49,7 +55,8 @@ static bool is_listed(PyObject *set, PyObject *function) {
     if (has(set, function)) return true;
     PyObject *self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL;
     if (!self || PyModule_Check(self)) return false;
-    PyObject *method = PyObject_GetAttrString((PyObject *)Py_TYPE(self), ((PyCFunctionObject *)function)->m_ml->ml_name);
+    PyObject *method =
+        PyObject_GetAttrString((PyObject *)Py_TYPE(self), ((PyCFunctionObject *)function)->m_ml->ml_name);
     if (!method) PyErr_Clear();
     bool listed = has(set, method);
     Py_XDECREF(method);
@@ -67,8 +74,24 @@ static bool belongs_to_us(PyObject *function) {
 
 /* Modules whose functions call what they need without doing more than they say. */
 bool tpy_is_trusted(PyObject *globals) {
-    static const char *const names[] = {"contextlib", "functools", "collections", "typing", "abc", "enum", "dataclasses", "copy", "copyreg", "warnings", "operator", "types", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "_frozen_importlib",
-        "_frozen_importlib_external", NULL};
+    static const char *const names[] = {"contextlib",
+                                        "functools",
+                                        "collections",
+                                        "typing",
+                                        "abc",
+                                        "enum",
+                                        "dataclasses",
+                                        "copy",
+                                        "copyreg",
+                                        "warnings",
+                                        "operator",
+                                        "types",
+                                        "importlib",
+                                        "importlib._bootstrap",
+                                        "importlib._bootstrap_external",
+                                        "_frozen_importlib",
+                                        "_frozen_importlib_external",
+                                        NULL};
     PyObject *name = PyDict_GetItemString(globals, "__name__");
     if (tpy_is_own(globals)) return true;
     for (int i = 0; name && names[i]; i++)
@@ -77,13 +100,17 @@ bool tpy_is_trusted(PyObject *globals) {
 }
 
 const char *tpy_function_name(PyObject *function) {
-    return PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : ((PyMethodDescrObject *)function)->d_method->ml_name;
+    return PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name
+                                       : ((PyMethodDescrObject *)function)->d_method->ml_name;
 }
 
 bool tpy_function_is_proven(PyObject *function, PyObject *globals) {
     if (!belongs_to_us(function)) return (globals && tpy_is_trusted(globals)) || is_listed(functions, function);
-    PyObject *self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL, *name = PyUnicode_FromString(tpy_function_name(function));
-    const PyTypeObject *type = self ? Py_TYPE(self) : PyCFunction_Check(function) ? NULL : ((PyDescrObject *)function)->d_type;
+    PyObject *self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL,
+             *name = PyUnicode_FromString(tpy_function_name(function));
+    const PyTypeObject *type = self                          ? Py_TYPE(self)
+                               : PyCFunction_Check(function) ? NULL
+                                                             : ((PyDescrObject *)function)->d_type;
     bool fine = has(own_functions, name);
     for (; name && type && !fine; type = type->tp_base) {
         const char *dot = strrchr(type->tp_name, '.');
@@ -120,17 +147,31 @@ static bool take_opcodes(PyObject *dict) {
 
 static PyObject *set_up(PyObject *module, PyObject *lists) {
     (void)module;
-    static const struct { const char *name; PyObject **at; } sets[] = {{"functions", &functions}, {"own_functions", &own_functions}, {"lookups", &lookups}, {"types", &types}, {"layouts", &layouts},
-        {"opaque", &opaque}, {"own_types", &own_types}, {"lookup_words", &lookup_words}, {"refused_words", &refused_words}};
+    static const struct {
+        const char *name;
+        PyObject **at;
+    } sets[] = {{"functions", &functions},
+                {"own_functions", &own_functions},
+                {"lookups", &lookups},
+                {"types", &types},
+                {"layouts", &layouts},
+                {"opaque", &opaque},
+                {"own_types", &own_types},
+                {"lookup_words", &lookup_words},
+                {"refused_words", &refused_words}};
     if (!PyDict_Check(lists)) return PyErr_Format(PyExc_TypeError, "_graph_proven takes a dict of sets");
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         PyObject *set = PyDict_GetItemString(lists, sets[i].name);
-        if (!set || !PyFrozenSet_Check(set)) return PyErr_Format(PyExc_TypeError, "_graph_proven needs a frozenset '%s'", sets[i].name);
+        if (!set || !PyFrozenSet_Check(set))
+            return PyErr_Format(PyExc_TypeError, "_graph_proven needs a frozenset '%s'", sets[i].name);
         Py_XSETREF(*sets[i].at, Py_NewRef(set));
     }
-    PyObject *codes = PyDict_GetItemString(lists, "opcodes"), *example = PyDict_GetItemString(lists, "python_class"), *own = PyDict_GetItemString(lists, "package");
-    if (!codes || !PyDict_Check(codes) || !example || !PyType_Check(example) || !own || !PyDict_Check(own)) return PyErr_Format(PyExc_TypeError, "_graph_proven needs 'opcodes', 'package' and 'python_class'");
-    if (!take_opcodes(codes)) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_graph_proven: an opcode is a byte");
+    PyObject *codes = PyDict_GetItemString(lists, "opcodes"), *example = PyDict_GetItemString(lists, "python_class"),
+             *own = PyDict_GetItemString(lists, "package");
+    if (!codes || !PyDict_Check(codes) || !example || !PyType_Check(example) || !own || !PyDict_Check(own))
+        return PyErr_Format(PyExc_TypeError, "_graph_proven needs 'opcodes', 'package' and 'python_class'");
+    if (!take_opcodes(codes))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_graph_proven: an opcode is a byte");
     Py_XSETREF(package, Py_NewRef(own));
     Py_XSETREF(python_class, (PyTypeObject *)Py_NewRef(example));
     Py_RETURN_NONE;

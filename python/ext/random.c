@@ -1,15 +1,22 @@
 /* torch.Generator and the default generator's seed and state. */
 #include "gpu.h"
 
-typedef struct { PyObject_HEAD tp_generator *g; bool shared; } tpy_generator;
+typedef struct {
+    PyObject_HEAD
+    tp_generator *g;
+    bool shared;
+} tpy_generator;
 PyTypeObject *tpy_generator_type;
 tp_generator *tpy_generator_of(PyObject *o) { return ((tpy_generator *)o)->g; }
 
 static PyObject *wrap_generator(PyTypeObject *type, tp_generator *g) { /* takes g over */
     tpy_generator *self = g ? (tpy_generator *)type->tp_alloc(type, 0) : NULL;
-    if (self) self->g = g;
-    else if (g) tp_generator_free(g);
-    else tpy_raise();
+    if (self)
+        self->g = g;
+    else if (g)
+        tp_generator_free(g);
+    else
+        tpy_raise();
     return (PyObject *)self;
 }
 static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -18,7 +25,9 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", names, &where)) return NULL;
     tp_device device = {TP_CPU, 0};
     if (where && where != Py_None && tpy_fit_device(where, &device) <= 0) {
-        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s", Py_TYPE(where)->tp_name);
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s",
+                         Py_TYPE(where)->tp_name);
         return NULL;
     }
     return wrap_generator(type, tp_generator_new_on(device, 67280421310721ull)); /* PyTorch's default seed */
@@ -37,7 +46,8 @@ static bool read_seed(PyObject *o, uint64_t *seed) {
         if (PyErr_ExceptionMatches(PyExc_TypeError)) {
             PyErr_Clear();
             if (!(whole = PyNumber_Long(o))) return false;
-        } else return false;
+        } else
+            return false;
     }
     int overflow;
     long long v = PyLong_AsLongLongAndOverflow(whole, &overflow);
@@ -69,7 +79,9 @@ static PyObject *generator_get_state(PyObject *self, PyObject *unused) {
     return tpy_wrap(tp_generator_get_state(tpy_generator_of(self)));
 }
 static PyObject *generator_set_state(PyObject *self, PyObject *state) {
-    if (!tpy_is_tensor(state)) return PyErr_Format(PyExc_TypeError, "set_state(): argument 'new_state' must be Tensor, not %s", Py_TYPE(state)->tp_name);
+    if (!tpy_is_tensor(state))
+        return PyErr_Format(PyExc_TypeError, "set_state(): argument 'new_state' must be Tensor, not %s",
+                            Py_TYPE(state)->tp_name);
     if (!tp_generator_set_state(tpy_generator_of(self), tpy_unwrap(state))) return tpy_raise();
     return Py_NewRef(self);
 }
@@ -85,19 +97,24 @@ static PyObject *generator_device(PyObject *self, void *unused) {
 static PyObject *generator_get_offset(PyObject *self, PyObject *unused) {
     (void)unused;
     int64_t offset = tp_generator_offset(tpy_generator_of(self));
-    return offset < 0 ? PyErr_Format(PyExc_RuntimeError, "CPU Generator does not use offset") : PyLong_FromLongLong(offset);
+    return offset < 0 ? PyErr_Format(PyExc_RuntimeError, "CPU Generator does not use offset")
+                      : PyLong_FromLongLong(offset);
 }
 static PyObject *generator_set_offset(PyObject *self, PyObject *o) {
     int64_t offset;
     int fits = tpy_fit_int(o, &offset);
-    if (fits <= 0) return fits < 0 ? NULL : PyErr_Format(PyExc_TypeError, "set_offset(): expected an int, got %s", Py_TYPE(o)->tp_name);
+    if (fits <= 0)
+        return fits < 0 ? NULL
+                        : PyErr_Format(PyExc_TypeError, "set_offset(): expected an int, got %s", Py_TYPE(o)->tp_name);
     if (!tp_generator_set_offset(tpy_generator_of(self), offset)) return tpy_raise();
     return Py_NewRef(self);
 }
 static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
-    PyObject *module = PyImport_ImportModule("taper.random"), *rebuild = module ? PyObject_GetAttrString(module, "_rebuild_generator") : NULL;
-    PyObject *device = rebuild ? generator_device(self, NULL) : NULL, *state = device ? generator_get_state(self, NULL) : NULL;
+    PyObject *module = PyImport_ImportModule("taper.random"),
+             *rebuild = module ? PyObject_GetAttrString(module, "_rebuild_generator") : NULL;
+    PyObject *device = rebuild ? generator_device(self, NULL) : NULL,
+             *state = device ? generator_get_state(self, NULL) : NULL;
     PyObject *result = state ? Py_BuildValue("O(OO)", rebuild, device, state) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(rebuild);
@@ -105,15 +122,26 @@ static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
     Py_XDECREF(state);
     return result;
 }
-static PyMethodDef generator_methods[] = {{"__reduce__", generator_reduce, METH_NOARGS, "For pickle and copies: the device and the state."},
-    {"manual_seed", generator_manual_seed, METH_O, "Sets the seed."}, {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
-    {"seed", generator_seed, METH_NOARGS, "Takes a seed from the system and returns it."}, {"get_state", generator_get_state, METH_NOARGS, "The state as a byte tensor."},
-    {"set_state", generator_set_state, METH_O, "Puts a state back."}, {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."},
-    {"get_offset", generator_get_offset, METH_NOARGS, "A device generator's place in its stream."}, {"set_offset", generator_set_offset, METH_O, "Goes to a place in the stream."}, {0}};
+static PyMethodDef generator_methods[] = {
+    {"__reduce__", generator_reduce, METH_NOARGS, "For pickle and copies: the device and the state."},
+    {"manual_seed", generator_manual_seed, METH_O, "Sets the seed."},
+    {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
+    {"seed", generator_seed, METH_NOARGS, "Takes a seed from the system and returns it."},
+    {"get_state", generator_get_state, METH_NOARGS, "The state as a byte tensor."},
+    {"set_state", generator_set_state, METH_O, "Puts a state back."},
+    {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."},
+    {"get_offset", generator_get_offset, METH_NOARGS, "A device generator's place in its stream."},
+    {"set_offset", generator_set_offset, METH_O, "Goes to a place in the stream."},
+    {0}};
 static PyGetSetDef generator_properties[] = {{"device", generator_device, NULL, NULL, NULL}, {0}};
-static PyType_Slot generator_slots[] = {{Py_tp_new, generator_new}, {Py_tp_dealloc, generator_dealloc}, {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_properties},
-    {Py_tp_doc, "A stream of random numbers with its own state."}, {0, NULL}};
-static PyType_Spec generator_spec = {"torch.Generator", sizeof(tpy_generator), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, generator_slots};
+static PyType_Slot generator_slots[] = {{Py_tp_new, generator_new},
+                                        {Py_tp_dealloc, generator_dealloc},
+                                        {Py_tp_methods, generator_methods},
+                                        {Py_tp_getset, generator_properties},
+                                        {Py_tp_doc, "A stream of random numbers with its own state."},
+                                        {0, NULL}};
+static PyType_Spec generator_spec = {"torch.Generator", sizeof(tpy_generator), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, generator_slots};
 
 /* An object over one of the library's own generators, which live as long as the process. */
 static PyObject *wrap_shared(tp_generator *g) {
@@ -126,7 +154,8 @@ static PyObject *wrap_shared(tp_generator *g) {
 static PyObject *default_generator_of(PyObject *module, PyObject *args) {
     (void)module;
     tp_device device;
-    return tpy_gpu_device(args, ":_default_generator_of", &device) ? wrap_shared(tp_default_generator_of(device)) : NULL;
+    return tpy_gpu_device(args, ":_default_generator_of", &device) ? wrap_shared(tp_default_generator_of(device))
+                                                                   : NULL;
 }
 /* Seeds the CPU's generator and those of all devices. */
 static PyObject *manual_seed(PyObject *module, PyObject *o) {
@@ -136,7 +165,9 @@ static PyObject *manual_seed(PyObject *module, PyObject *o) {
     tp_manual_seed(seed);
     Py_RETURN_NONE;
 }
-static PyMethodDef functions[] = {{"_default_generator_of", default_generator_of, METH_VARARGS, NULL}, {"_manual_seed", manual_seed, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"_default_generator_of", default_generator_of, METH_VARARGS, NULL},
+                                  {"_manual_seed", manual_seed, METH_O, NULL},
+                                  {0}};
 
 int tpy_init_random(PyObject *module) {
     tpy_generator_type = (PyTypeObject *)PyType_FromSpec(&generator_spec);

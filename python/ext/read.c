@@ -6,7 +6,8 @@ static PyObject *tensor_item(PyObject *o, PyObject *unused) {
     tp_tensor *t = tpy_unwrap(o);
     if (tpy_handled(o)) return tpy_call_overridden_method("item", o, NULL, 0, NULL);
     if (tp_numel(t) != 1)
-        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
+                            (long long)tp_numel(t));
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
 }
@@ -34,8 +35,8 @@ static PyObject *list_of(tp_dtype dtype, int64_t item, tp_ints shape, tp_ints st
     if (!shape.n) return number_at(dtype, p);
     PyObject *list = PyList_New((Py_ssize_t)shape.v[0]);
     for (int64_t i = 0; list && i < shape.v[0]; i++) {
-        PyObject *o = list_of(dtype, item, tp_ints_view(shape.v + 1, shape.n - 1), tp_ints_view(strides.v + 1, strides.n - 1),
-                              p + i * strides.v[0] * item);
+        PyObject *o = list_of(dtype, item, tp_ints_view(shape.v + 1, shape.n - 1),
+                              tp_ints_view(strides.v + 1, strides.n - 1), p + i * strides.v[0] * item);
         if (o)
             PyList_SET_ITEM(list, i, o);
         else
@@ -57,14 +58,16 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused) {
         near = moved;
     }
     if (!near) return tpy_raise();
-    PyObject *list = list_of(tp_dtype_of(near), tp_dtype_size(tp_dtype_of(near)), tp_shape(near), tp_strides(near), tp_data(near));
+    PyObject *list =
+        list_of(tp_dtype_of(near), tp_dtype_size(tp_dtype_of(near)), tp_shape(near), tp_strides(near), tp_data(near));
     tp_release(near);
     return list;
 }
 
 static PyMethodDef methods[] = {
     {"item", tensor_item, METH_NOARGS, "The one element as a Python number."},
-    {"tolist", tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers; the number itself for no dimensions."},
+    {"tolist", tensor_tolist, METH_NOARGS,
+     "The elements as nested lists of Python numbers; the number itself for no dimensions."},
     {0}};
 
 int tpy_init_read(PyObject *module) {

@@ -1,15 +1,16 @@
-/* Arguments and results of captured calls as trees: tuples, lists, dicts and named tuples, whose leaves are tensors and other objects. */
+/* Arguments and results of captured calls as trees: tuples, lists, dicts and named tuples, whose leaves are tensors and
+ * other objects. */
 #include "graph.h"
 
 typedef enum tree_kind { TREE_TENSOR, TREE_OBJECT, TREE_TUPLE, TREE_LIST, TREE_DICT } tree_kind;
 
 struct tpy_tree {
     uint8_t kind;
-    PyTypeObject *type;  /* owned: of a container, and of a tensor */
-    PyObject *object;    /* owned: OBJECT */
-    int64_t number;      /* TENSOR, LIST and DICT: each object once, in the order they are met */
+    PyTypeObject *type; /* owned: of a container, and of a tensor */
+    PyObject *object;   /* owned: OBJECT */
+    int64_t number;     /* TENSOR, LIST and DICT: each object once, in the order they are met */
     Py_ssize_t n;
-    PyObject **keys;     /* DICT: owned */
+    PyObject **keys; /* DICT: owned */
     tpy_tree **children;
 };
 
@@ -88,7 +89,8 @@ tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves) {
     if (tpy_is_tensor(o)) {
         t = new_tree(TREE_TENSOR, o, 0);
         if (t && !tpy_leaves_add(leaves, tpy_unwrap(o), &t->number)) tpy_tree_free(t), t = NULL;
-    } else if (PyDict_CheckExact(o)) t = tree_of_dict(o, leaves);
+    } else if (PyDict_CheckExact(o))
+        t = tree_of_dict(o, leaves);
     else if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || is_named(o)) {
         t = new_tree(PyList_CheckExact(o) ? TREE_LIST : TREE_TUPLE, o, PySequence_Fast_GET_SIZE(o));
         if (t && t->kind == TREE_LIST && !add_box(leaves, o, &t->number)) tpy_tree_free(t), t = NULL;
@@ -154,11 +156,15 @@ static PyObject *build_tuple(const tpy_tree *t, tp_tensor **tensors) {
     PyObject *tuple = PyTuple_New(t->n);
     for (Py_ssize_t i = 0; tuple && i < t->n; i++) {
         PyObject *item = tpy_tree_build(t->children[i], tensors);
-        if (!item) Py_CLEAR(tuple);
-        else PyTuple_SET_ITEM(tuple, i, item);
+        if (!item)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, item);
     }
     if (!tuple || t->type == &PyTuple_Type) return tuple;
-    PyObject *named = PyObject_HasAttrString((PyObject *)t->type, "_make") ? PyObject_CallMethod((PyObject *)t->type, "_make", "(O)", tuple) : PyObject_CallOneArg((PyObject *)t->type, tuple);
+    PyObject *named = PyObject_HasAttrString((PyObject *)t->type, "_make")
+                          ? PyObject_CallMethod((PyObject *)t->type, "_make", "(O)", tuple)
+                          : PyObject_CallOneArg((PyObject *)t->type, tuple);
     Py_DECREF(tuple);
     return named;
 }
@@ -170,8 +176,10 @@ PyObject *tpy_tree_build(const tpy_tree *t, tp_tensor **tensors) {
     PyObject *made = t->kind == TREE_LIST ? PyList_New(t->n) : PyDict_New();
     for (Py_ssize_t i = 0; made && i < t->n; i++) {
         PyObject *item = tpy_tree_build(t->children[i], tensors);
-        if (item && t->kind == TREE_LIST) PyList_SET_ITEM(made, i, item);
-        else if (!item || PyDict_SetItem(made, t->keys[i], item) < 0) Py_CLEAR(made);
+        if (item && t->kind == TREE_LIST)
+            PyList_SET_ITEM(made, i, item);
+        else if (!item || PyDict_SetItem(made, t->keys[i], item) < 0)
+            Py_CLEAR(made);
         if (t->kind == TREE_DICT) Py_XDECREF(item);
     }
     return made;
@@ -186,8 +194,9 @@ bool tpy_tree_guard(const tpy_tree *t, tpy_guards *g) {
 
 /* What a result may hold beside tensors without being another object each time. */
 static bool is_value(PyObject *o) {
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyComplex_CheckExact(o) ||
-           Py_TYPE(o) == tpy_size_type || Py_TYPE(o) == tpy_dtype_type || Py_TYPE(o) == tpy_device_type;
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+           PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyComplex_CheckExact(o) || Py_TYPE(o) == tpy_size_type ||
+           Py_TYPE(o) == tpy_dtype_type || Py_TYPE(o) == tpy_device_type;
 }
 
 bool tpy_tree_has_objects(const tpy_tree *t) {

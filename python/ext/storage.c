@@ -1,5 +1,5 @@
-/* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that
- * processes share is made here too. */
+/* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_,
+ * resize_. Memory that processes share is made here too. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -26,7 +26,9 @@ static PyObject *object_of(tp_storage *s) { /* borrowed; NULL: none yet */
 }
 static int remember(tp_storage *s, void *object) { /* NULL: forget */
     PyObject *key = PyLong_FromVoidPtr(s), *value = object ? PyLong_FromVoidPtr(object) : NULL;
-    int done = !key || (object && !value) ? -1 : object ? PyDict_SetItem(objects, key, value) : PyDict_DelItem(objects, key);
+    int done = !key || (object && !value) ? -1
+               : object                   ? PyDict_SetItem(objects, key, value)
+                                          : PyDict_DelItem(objects, key);
     Py_XDECREF(key);
     Py_XDECREF(value);
     return done;
@@ -35,7 +37,8 @@ static int remember(tp_storage *s, void *object) { /* NULL: forget */
 static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s over */
     if (!s) return tpy_raise();
     PyObject *there = object_of(s);
-    if (there && ((tpy_storage *)there)->kept) { /* the caller's reference to the storage becomes the object's, and the other way round */
+    if (there && ((tpy_storage *)there)
+                     ->kept) { /* the caller's reference to the storage becomes the object's, and the other way round */
         ((tpy_storage *)there)->kept = false;
         tp_storage_watch(s, NULL);
         PyObject_GC_Track(there);
@@ -68,14 +71,16 @@ tp_storage *tpy_storage_in(PyObject *o) {
 }
 
 bool tpy_storage_holds(PyObject *o, tp_dtype dtype, bool argument) {
-    PyObject *kind = PyObject_TypeCheck(o, storage_base) ? NULL : PyObject_GetAttrString(o, "dtype"); /* a TypedStorage has one */
+    PyObject *kind =
+        PyObject_TypeCheck(o, storage_base) ? NULL : PyObject_GetAttrString(o, "dtype"); /* a TypedStorage has one */
     tp_dtype found = TP_NO_DTYPE;
     if (!kind) PyErr_Clear();
     bool same = !kind || (tpy_fit_dtype(kind, &found) > 0 && found == dtype);
     Py_XDECREF(kind);
     if (!same)
-        PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s%s%s", tp_dtype_word(dtype),
-                     argument ? "type " : "", tp_dtype_word(found), argument ? " for argument 1 'storage'" : "");
+        PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s%s%s",
+                     tp_dtype_word(dtype), argument ? "type " : "", tp_dtype_word(found),
+                     argument ? " for argument 1 'storage'" : "");
     return same;
 }
 
@@ -106,22 +111,27 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *given = NULL, *place = Py_None;
     tp_device device = {TP_CPU, 0};
     if (type == storage_base)
-        return PyErr_Format(PyExc_RuntimeError, "Cannot directly construct StorageBase; subclass it and then construct that");
+        return PyErr_Format(PyExc_RuntimeError,
+                            "Cannot directly construct StorageBase; subclass it and then construct that");
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &place)) return NULL;
     if (place != Py_None && tpy_fit_device(place, &device) <= 0)
-        return PyErr_Occurred() ? NULL
-                                : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s",
-                                               Py_TYPE(place)->tp_name);
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s",
+                                  Py_TYPE(place)->tp_name);
     int64_t n = 0;
     int fits = given ? tpy_fit_int(given, &n) : 1;
     if (fits < 0) return NULL;
     if (fits) {
-        if (n < 0) return PyErr_Format(PyExc_RuntimeError, "UntypedStorage(): expected a size of 0 or more, got %lld", (long long)n);
+        if (n < 0)
+            return PyErr_Format(PyExc_RuntimeError, "UntypedStorage(): expected a size of 0 or more, got %lld",
+                                (long long)n);
         return wrap_storage(tp_storage_new(n, device), type);
     }
     tp_storage *other = tpy_storage_in(given);
     if (!other && !PySequence_Check(given))
-        return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s", Py_TYPE(given)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s",
+                            Py_TYPE(given)->tp_name);
     tp_tensor *t = other ? copy_of(other, device) : tpy_tensor_of(given, TP_UINT8, device);
     if (!t) return NULL;
     PyObject *o = wrap_storage(tp_storage_of(t), type);
@@ -142,10 +152,12 @@ static void storage_gone(tp_storage *s) {
     PyGILState_Release(state);
 }
 
-/* In the object's last moment: an object with something of its own stays while tensors have the memory, as tensors' own objects do (tensor.c). */
+/* In the object's last moment: an object with something of its own stays while tensors have the memory, as tensors' own
+ * objects do (tensor.c). */
 static bool keep_alive(tpy_storage *o) {
     bool own = Py_TYPE(o) != storage_type || (o->dict && PyDict_GET_SIZE(o->dict)) || o->weakrefs;
-    if (!own || o->leaving || !o->s || tp_storage_references(o->s) < 2 || object_of(o->s) != (PyObject *)o) return false;
+    if (!own || o->leaving || !o->s || tp_storage_references(o->s) < 2 || object_of(o->s) != (PyObject *)o)
+        return false;
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT((PyObject *)o, 1);
     o->kept = true;
@@ -179,8 +191,8 @@ static void storage_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-/* Of classes written in Python. Their own end, which runs __del__ and clears slots, begins only when the object is not kept; Python then calls
- * this function once more, as that of the base. */
+/* Of classes written in Python. Their own end, which runs __del__ and clears slots, begins only when the object is not
+ * kept; Python then calls this function once more, as that of the base. */
 static destructor subclass_end;
 static void subclass_dealloc(PyObject *o) {
     tpy_storage *self = (tpy_storage *)o;
@@ -232,7 +244,8 @@ static PyObject *storage_resize(PyObject *o, PyObject *size) {
     int fits = tpy_fit_int(size, &n);
     if (fits < 0) return NULL;
     if (!fits) return PyErr_Format(PyExc_RuntimeError, "resize_ expects an int, but got %s", Py_TYPE(size)->tp_name);
-    if (n < 0) return PyErr_Format(PyExc_RuntimeError, "resize_(): expected a size of 0 or more, got %lld", (long long)n);
+    if (n < 0)
+        return PyErr_Format(PyExc_RuntimeError, "resize_(): expected a size of 0 or more, got %lld", (long long)n);
     return tp_storage_resize(storage_of(o), n) ? Py_NewRef(o) : tpy_raise();
 }
 
@@ -242,9 +255,12 @@ static void drop_whole(void *whole) { tp_storage_release(whole); }
 static PyObject *storage_slice(tp_storage *s, PyObject *key, int64_t n) {
     Py_ssize_t first, last, step;
     if (PySlice_Unpack(key, &first, &last, &step) < 0) return NULL;
-    if (step != 1) return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported", step);
+    if (step != 1)
+        return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported",
+                            step);
     Py_ssize_t count = PySlice_AdjustIndices((Py_ssize_t)n, &first, &last, 1);
-    if (tp_storage_device(s).type != TP_CPU) return PyErr_Format(PyExc_NotImplementedError, "only storages on the CPU can be sliced");
+    if (tp_storage_device(s).type != TP_CPU)
+        return PyErr_Format(PyExc_NotImplementedError, "only storages on the CPU can be sliced");
     tp_storage *part = tp_storage_over((char *)tp_storage_data(s) + first, count, drop_whole, tp_storage_retain(s));
     if (!part) tp_storage_release(s);
     return wrap_storage(part, storage_type);
@@ -262,11 +278,13 @@ static PyObject *storage_item(PyObject *o, PyObject *key) {
     int fits = tpy_fit_int(key, &i);
     if (fits < 0) return NULL;
     if (fits && (i < -n || i >= n))
-        return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i, (long long)n);
+        return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i,
+                            (long long)n);
     if (!fits && !PySlice_Check(key))
         return PyErr_Format(PyExc_TypeError, "can't index a torch.UntypedStorage with %s", Py_TYPE(key)->tp_name);
     if (!fits) return storage_slice(storage_of(o), key, n);
-    PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL, *result = part ? PyNumber_Long(part) : NULL;
+    PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL,
+             *result = part ? PyNumber_Long(part) : NULL;
     Py_XDECREF(bytes);
     Py_XDECREF(part);
     return result;
@@ -279,8 +297,10 @@ static int storage_set_item(PyObject *o, PyObject *key, PyObject *value) {
     return done;
 }
 
-static PyObject *by_bytes(PyObject *o, const char *method, PyObject *argument, bool self) { /* calls a method of the bytes as a tensor */
-    PyObject *bytes = bytes_of(o), *result = bytes ? PyObject_CallMethod(bytes, method, argument ? "O" : NULL, argument) : NULL;
+static PyObject *by_bytes(PyObject *o, const char *method, PyObject *argument,
+                          bool self) { /* calls a method of the bytes as a tensor */
+    PyObject *bytes = bytes_of(o),
+             *result = bytes ? PyObject_CallMethod(bytes, method, argument ? "O" : NULL, argument) : NULL;
     Py_XDECREF(bytes);
     if (!self || !result) return result;
     Py_DECREF(result);
@@ -296,10 +316,12 @@ static PyObject *storage_copy(PyObject *o, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O|O:copy_", &source, &non_blocking)) return NULL;
     tp_storage *from = tpy_storage_in(source);
     if (!from)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "copy_(): expected a storage, got %s", Py_TYPE(source)->tp_name);
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_TypeError, "copy_(): expected a storage, got %s", Py_TYPE(source)->tp_name);
     if (tp_storage_size(from) != tp_storage_size(storage_of(o)))
-        return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zd bytes but src was %lld bytes", storage_len(o),
-                            (long long)tp_storage_size(from));
+        return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zd bytes but src was %lld bytes",
+                            storage_len(o), (long long)tp_storage_size(from));
     tp_tensor *t = tpy_over_storage(from, TP_UINT8);
     PyObject *bytes = t ? tpy_wrap(t) : NULL, *result = bytes ? by_bytes(o, "copy_", bytes, true) : NULL;
     Py_XDECREF(bytes);
@@ -356,11 +378,15 @@ static PyObject *storage_references(PyObject *o, PyObject *unused) {
     (void)unused;
     return PyLong_FromLongLong(tp_storage_references(storage_of(o)));
 }
-/* PyTorch's count, by address: a storage that Python has seen counts its object, which PyTorch keeps while the storage lives. */
+/* PyTorch's count, by address: a storage that Python has seen counts its object, which PyTorch keeps while the storage
+ * lives. */
 static PyObject *storage_count_at(PyObject *unused, PyObject *address) {
     (void)unused;
     tp_storage *s = PyLong_AsVoidPtr(address);
-    if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "_storage_Use_Count(): there is no storage at address 0");
+    if (!s)
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_RuntimeError, "_storage_Use_Count(): there is no storage at address 0");
     bool counted = object_of(s) != NULL;
     if (PyErr_Occurred()) return NULL;
     return PyLong_FromLongLong(tp_storage_references(s) + !counted);
@@ -381,7 +407,8 @@ static PyObject *storage_shared_path(PyObject *o, PyObject *unused) {
 static PyObject *storage_shared_count(PyObject *o, PyObject *add) {
     int64_t n;
     int fits = tpy_fit_int(add, &n);
-    if (fits <= 0) return fits < 0 ? NULL : PyErr_Format(PyExc_TypeError, "_shared_count(): expected an int, got %R", add);
+    if (fits <= 0)
+        return fits < 0 ? NULL : PyErr_Format(PyExc_TypeError, "_shared_count(): expected an int, got %R", add);
     int64_t now = tp_storage_shared_count(storage_of(o), n);
     return tp_ok() ? PyLong_FromLongLong(now) : tpy_raise();
 }
@@ -391,7 +418,9 @@ static PyObject *storage_from_file(PyObject *type, PyObject *args, PyObject *kwa
     PyObject *path;
     int shared = 0;
     long long bytes = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|pL:from_file", names, PyUnicode_FSConverter, &path, &shared, &bytes)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|pL:from_file", names, PyUnicode_FSConverter, &path, &shared,
+                                     &bytes))
+        return NULL;
     tp_storage *s = tp_storage_from_file(PyBytes_AS_STRING(path), shared, bytes);
     PyObject *o = wrap_storage(s, (PyTypeObject *)type);
     PyObject *name = o && shared ? PyUnicode_DecodeFSDefault(PyBytes_AS_STRING(path)) : NULL;
@@ -416,27 +445,34 @@ static PyMethodDef storage_methods[] = {
     {"is_shared", storage_is_shared, METH_NOARGS, NULL},
     {"resizable", storage_resizable, METH_NOARGS, NULL},
     {"_fix_weakref", storage_fix_weakref, METH_NOARGS, NULL},
-    {"__init_subclass__", (PyCFunction)(void (*)(void))storage_init_subclass, METH_VARARGS | METH_KEYWORDS | METH_CLASS, NULL},
-    {"_new_shared", storage_new_shared, METH_VARARGS | METH_CLASS, "_new_shared(bytes, path=None): memory that other processes can map."},
-    {"_share", storage_share, METH_VARARGS, "_share(path=None): itself if other processes can map it, else a copy that they can."},
+    {"__init_subclass__", (PyCFunction)(void (*)(void))storage_init_subclass, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     NULL},
+    {"_new_shared", storage_new_shared, METH_VARARGS | METH_CLASS,
+     "_new_shared(bytes, path=None): memory that other processes can map."},
+    {"_share", storage_share, METH_VARARGS,
+     "_share(path=None): itself if other processes can map it, else a copy that they can."},
     {"_from_shared", storage_from_shared, METH_VARARGS | METH_CLASS,
      "_from_shared(fd, bytes, keep, path=None): memory of another process's; takes the descriptor over."},
     {"_borrow_shared", storage_borrow_shared, METH_VARARGS | METH_CLASS,
      "_borrow_shared(fd, bytes): the same on loan; its owner may use it again when this process has let go of it."},
-    {"_count_at", storage_count_at, METH_O | METH_STATIC, "How many tensors and holders the storage at an address has."},
-    {"_references", storage_references, METH_NOARGS, "How many tensors and holders the memory has; this object is one."},
+    {"_count_at", storage_count_at, METH_O | METH_STATIC,
+     "How many tensors and holders the storage at an address has."},
+    {"_references", storage_references, METH_NOARGS,
+     "How many tensors and holders the memory has; this object is one."},
     {"_shared_fd", storage_shared_fd, METH_NOARGS, "The descriptor by which others can map it; -1 if there is none."},
     {"_shared_path", storage_shared_path, METH_NOARGS, "The file by which others can map it, or None."},
-    {"_shared_count", storage_shared_count, METH_O, "_shared_count(add): changes and gives the number that lies beside shared memory."},
+    {"_shared_count", storage_shared_count, METH_O,
+     "_shared_count(add): changes and gives the number that lies beside shared memory."},
     {0}};
 static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL},
                                            {"_cdata", storage_address, NULL, NULL, NULL},
                                            {"is_cuda", storage_is_cuda, NULL, NULL, NULL},
                                            {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                            {0}};
-static PyMemberDef storage_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(tpy_storage, dict), READONLY, NULL},
-                                        {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_storage, weakrefs), READONLY, NULL},
-                                        {0}};
+static PyMemberDef storage_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(tpy_storage, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_storage, weakrefs), READONLY, NULL},
+    {0}};
 static PyType_Slot base_slots[] = {{Py_tp_new, storage_new},
                                    {Py_tp_dealloc, storage_dealloc},
                                    {Py_tp_traverse, storage_traverse},
@@ -475,7 +511,8 @@ static bool read_ints(PyObject *o, const char *name, int64_t *list, Py_ssize_t *
     for (Py_ssize_t i = 0; ok && i < *n; i++) {
         int fits = tpy_fit_int(PyTuple_GET_ITEM(items, i), &list[i]);
         if (!fits)
-            PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, but found element of type %s at pos %zd", name,
+            PyErr_Format(PyExc_TypeError,
+                         "argument '%s' must be tuple of ints, but found element of type %s at pos %zd", name,
                          Py_TYPE(PyTuple_GET_ITEM(items, i))->tp_name, i);
         ok = fits > 0;
     }
@@ -484,14 +521,17 @@ static bool read_ints(PyObject *o, const char *name, int64_t *list, Py_ssize_t *
 }
 
 static PyObject *set_to_storage(PyObject *self, tp_storage *s, long long offset, PyObject *size, PyObject *stride) {
-    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], whole = (tp_storage_size(s) - offset) / tp_dtype_size(tp_dtype_of(tpy_unwrap(self)));
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS],
+        whole = (tp_storage_size(s) - offset) / tp_dtype_size(tp_dtype_of(tpy_unwrap(self)));
     Py_ssize_t n = 1, m = 0;
     shape[0] = whole;
     if (size != Py_None && !read_ints(size, "size", shape, &n)) return NULL;
     if (stride != Py_None && !read_ints(stride, "stride", strides, &m)) return NULL;
     if (stride != Py_None && m && m != n)
-        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m, n);
-    bool ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n), m ? tp_ints_view(strides, m) : tp_no_ints());
+        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m,
+                            n);
+    bool ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n),
+                             m ? tp_ints_view(strides, m) : tp_no_ints());
     return ok ? Py_NewRef(self) : tpy_raise();
 }
 
@@ -509,8 +549,8 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (tpy_is_tensor(source)) {
         tp_tensor *t = tpy_unwrap(source), *own = tpy_unwrap(self);
         if (tp_dtype_of(t) != tp_dtype_of(own))
-            return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", tp_dtype_name(tp_dtype_of(t)),
-                                tp_dtype_name(tp_dtype_of(own)));
+            return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s",
+                                tp_dtype_name(tp_dtype_of(t)), tp_dtype_name(tp_dtype_of(own)));
         tp_storage *s = tp_storage_of(t);
         bool ok = s && tp_set_storage(own, s, tp_storage_offset(t), tp_shape(t), tp_strides(t));
         tp_storage_release(s);
@@ -520,7 +560,8 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!s)
         return PyErr_Occurred()
                    ? NULL
-                   : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
+                   : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s",
+                                  Py_TYPE(source)->tp_name);
     if (!tpy_storage_holds(source, tp_dtype_of(tpy_unwrap(self)), true)) return NULL;
     return set_to_storage(self, s, offset, size, stride);
 }
@@ -543,7 +584,8 @@ static PyObject *resize(PyObject *self, tp_ints shape, tp_layout layout) {
     if (tp_requires_grad(t)) return PyErr_Format(PyExc_RuntimeError, "cannot resize variables that require grad");
     bool pixels = layout == TP_CHANNELS_LAST || layout == TP_CHANNELS_LAST_3D;
     if (pixels && shape.n != (layout == TP_CHANNELS_LAST ? 4 : 5))
-        return PyErr_Format(PyExc_RuntimeError, "required rank %d tensor to use channels_last format", layout == TP_CHANNELS_LAST ? 4 : 5);
+        return PyErr_Format(PyExc_RuntimeError, "required rank %d tensor to use channels_last format",
+                            layout == TP_CHANNELS_LAST ? 4 : 5);
     if (!tp_resize(t, shape)) return tpy_raise();
     if (!pixels) return Py_NewRef(self);
     tp_storage *s = tp_storage_of(t);
@@ -554,12 +596,15 @@ static PyObject *resize(PyObject *self, tp_ints shape, tp_layout layout) {
 static bool read_format(PyObject *format, tp_layout *layout) {
     if (!format || format == Py_None) return true;
     if (Py_TYPE(format) != tpy_memory_format_type)
-        return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name), false;
+        return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s",
+                            Py_TYPE(format)->tp_name),
+               false;
     *layout = ((tpy_memory_format *)format)->layout;
     return true;
 }
 static PyObject *tensor_resize(PyObject *self, PyObject *args, PyObject *kwargs) {
-    if (kwargs && PyDict_GET_SIZE(kwargs) && !(PyDict_GET_SIZE(kwargs) == 1 && PyDict_GetItemString(kwargs, "memory_format")))
+    if (kwargs && PyDict_GET_SIZE(kwargs) &&
+        !(PyDict_GET_SIZE(kwargs) == 1 && PyDict_GetItemString(kwargs, "memory_format")))
         return PyErr_Format(PyExc_TypeError, "resize_() got an unexpected keyword argument");
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     bool packed = n == 1 && (PyTuple_Check(PyTuple_GET_ITEM(args, 0)) || PyList_Check(PyTuple_GET_ITEM(args, 0)));
@@ -574,7 +619,8 @@ static PyObject *tensor_resize_as(PyObject *self, PyObject *args, PyObject *kwar
     PyObject *other, *format = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:resize_as_", names, &other, &format)) return NULL;
     if (!tpy_is_tensor(other))
-        return PyErr_Format(PyExc_TypeError, "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s",
+        return PyErr_Format(PyExc_TypeError,
+                            "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s",
                             Py_TYPE(other)->tp_name);
     tp_tensor *like = tpy_unwrap(other);
     tp_layout layout = TP_CONTIGUOUS;
@@ -587,7 +633,8 @@ static PyObject *tensor_resize_as(PyObject *self, PyObject *args, PyObject *kwar
 }
 static PyObject *tensor_is_set_to(PyObject *self, PyObject *other) {
     if (!tpy_is_tensor(other))
-        return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s",
+                            Py_TYPE(other)->tp_name);
     tp_tensor *a = tpy_unwrap(self), *b = tpy_unwrap(other);
     tp_ints x = tp_shape(a), y = tp_shape(b), sx = tp_strides(a), sy = tp_strides(b);
     bool same = tp_shares_storage(a, b) && tp_storage_offset(a) == tp_storage_offset(b) && x.n == y.n;
@@ -608,8 +655,11 @@ static PyMethodDef methods[] = {
 
 int tpy_init_storage(PyObject *module) {
     storage_base = (PyTypeObject *)PyType_FromSpec(&base_spec);
-    storage_type = storage_base ? (PyTypeObject *)PyType_FromSpecWithBases(&storage_spec, (PyObject *)storage_base) : NULL;
+    storage_type =
+        storage_base ? (PyTypeObject *)PyType_FromSpecWithBases(&storage_spec, (PyObject *)storage_base) : NULL;
     objects = PyDict_New();
-    if (!storage_type || !objects || PyModule_AddType(module, storage_base) < 0 || PyModule_AddType(module, storage_type) < 0) return -1;
+    if (!storage_type || !objects || PyModule_AddType(module, storage_base) < 0 ||
+        PyModule_AddType(module, storage_type) < 0)
+        return -1;
     return tpy_add_methods(methods);
 }

@@ -1,5 +1,6 @@
-/* Streams, events and graphs of accelerators. A stream is a number for Python, its address: streams live on, and the classes that users see are
- * Python's. Events and graphs are objects here, because somebody must free what is behind them. */
+/* Streams, events and graphs of accelerators. A stream is a number for Python, its address: streams live on, and the
+ * classes that users see are Python's. Events and graphs are objects here, because somebody must free what is behind
+ * them. */
 #include "gpu.h"
 
 static tp_stream *stream_at(unsigned long long address) { return (tp_stream *)(uintptr_t)address; }
@@ -57,7 +58,8 @@ static PyObject *stream_wait(PyObject *module, PyObject *args) {
     unsigned long long stream, other;
     int index;
     if (!tpy_gpu_device(args, "KiK:_stream_wait", &device, &stream, &index, &other)) return NULL;
-    return tpy_none_or_raise(tp_stream_wait(device, stream_at(stream), (tp_device){device.type, (int16_t)index}, stream_at(other)));
+    return tpy_none_or_raise(
+        tp_stream_wait(device, stream_at(stream), (tp_device){device.type, (int16_t)index}, stream_at(other)));
 }
 static PyObject *capturing(PyObject *module, PyObject *args) {
     (void)module;
@@ -81,8 +83,10 @@ static PyObject *mark_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     tp_mark *mark = tp_mark_new(kind, timing);
     if (!mark) return tpy_raise();
     tpy_mark *self = (tpy_mark *)type->tp_alloc(type, 0);
-    if (self) self->mark = mark;
-    else tp_mark_free(mark);
+    if (self)
+        self->mark = mark;
+    else
+        tp_mark_free(mark);
     return (PyObject *)self;
 }
 static void mark_dealloc(PyObject *o) {
@@ -93,11 +97,13 @@ static void mark_dealloc(PyObject *o) {
 }
 static PyObject *mark_record(PyObject *self, PyObject *args) {
     place p;
-    return read_place(args, &p) ? tpy_none_or_raise(tp_mark_record(mark_of(self), p.device, stream_at(p.stream))) : NULL;
+    return read_place(args, &p) ? tpy_none_or_raise(tp_mark_record(mark_of(self), p.device, stream_at(p.stream)))
+                                : NULL;
 }
 static PyObject *mark_hold(PyObject *self, PyObject *args) { /* the stream waits for it */
     place p;
-    return read_place(args, &p) ? tpy_none_or_raise(tp_stream_wait_mark(p.device, stream_at(p.stream), mark_of(self))) : NULL;
+    return read_place(args, &p) ? tpy_none_or_raise(tp_stream_wait_mark(p.device, stream_at(p.stream), mark_of(self)))
+                                : NULL;
 }
 static PyObject *mark_query(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -111,8 +117,10 @@ static PyObject *mark_synchronize(PyObject *self, PyObject *unused) {
 }
 static PyObject *mark_elapsed(PyObject *self, PyObject *other) {
     double milliseconds;
-    if (Py_TYPE(other) != mark_type) return PyErr_Format(PyExc_TypeError, "expected an event, got %s", Py_TYPE(other)->tp_name);
-    return tp_mark_elapsed(mark_of(self), mark_of(other), &milliseconds) ? PyFloat_FromDouble(milliseconds) : tpy_raise();
+    if (Py_TYPE(other) != mark_type)
+        return PyErr_Format(PyExc_TypeError, "expected an event, got %s", Py_TYPE(other)->tp_name);
+    return tp_mark_elapsed(mark_of(self), mark_of(other), &milliseconds) ? PyFloat_FromDouble(milliseconds)
+                                                                         : tpy_raise();
 }
 static PyObject *mark_handle(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -124,10 +132,16 @@ static PyObject *mark_index(PyObject *self, PyObject *unused) { /* of its device
     if (!tp_mark_device(mark_of(self), &device)) Py_RETURN_NONE;
     return PyLong_FromLong(device.index);
 }
-static PyMethodDef mark_methods[] = {{"record", mark_record, METH_VARARGS, NULL}, {"hold", mark_hold, METH_VARARGS, NULL}, {"query", mark_query, METH_NOARGS, NULL},
-    {"synchronize", mark_synchronize, METH_NOARGS, NULL}, {"elapsed", mark_elapsed, METH_O, NULL}, {"handle", mark_handle, METH_NOARGS, NULL},
-    {"index", mark_index, METH_NOARGS, NULL}, {0}};
-static PyType_Slot mark_slots[] = {{Py_tp_new, mark_new}, {Py_tp_dealloc, mark_dealloc}, {Py_tp_methods, mark_methods}, {Py_tp_doc, "A point in a stream."}, {0, NULL}};
+static PyMethodDef mark_methods[] = {
+    {"record", mark_record, METH_VARARGS, NULL}, {"hold", mark_hold, METH_VARARGS, NULL},
+    {"query", mark_query, METH_NOARGS, NULL},    {"synchronize", mark_synchronize, METH_NOARGS, NULL},
+    {"elapsed", mark_elapsed, METH_O, NULL},     {"handle", mark_handle, METH_NOARGS, NULL},
+    {"index", mark_index, METH_NOARGS, NULL},    {0}};
+static PyType_Slot mark_slots[] = {{Py_tp_new, mark_new},
+                                   {Py_tp_dealloc, mark_dealloc},
+                                   {Py_tp_methods, mark_methods},
+                                   {Py_tp_doc, "A point in a stream."},
+                                   {0, NULL}};
 static PyType_Spec mark_spec = {"torch._C._Mark", sizeof(tpy_mark), 0, Py_TPFLAGS_DEFAULT, mark_slots};
 
 /* ---- Graphs ---- */
@@ -142,8 +156,10 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     tp_gpu_graph *graph = tp_gpu_graph_new();
     if (!graph) return tpy_raise();
     tpy_graph *self = (tpy_graph *)type->tp_alloc(type, 0);
-    if (self) self->graph = graph;
-    else tp_gpu_graph_free(graph);
+    if (self)
+        self->graph = graph;
+    else
+        tp_gpu_graph_free(graph);
     return (PyObject *)self;
 }
 static void graph_dealloc(PyObject *o) {
@@ -180,20 +196,33 @@ static PyObject *pool_new(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromUnsignedLongLong(tp_gpu_pool_new());
 }
-static PyMethodDef graph_methods[] = {{"begin", graph_begin, METH_VARARGS, NULL}, {"end", graph_end, METH_NOARGS, NULL}, {"replay", graph_replay, METH_NOARGS, NULL},
-    {"reset", graph_reset, METH_NOARGS, NULL}, {"pool", graph_pool, METH_NOARGS, NULL}, {0}};
-static PyType_Slot graph_slots[] = {{Py_tp_new, graph_new}, {Py_tp_dealloc, graph_dealloc}, {Py_tp_methods, graph_methods}, {Py_tp_doc, "Work that is recorded once."}, {0, NULL}};
+static PyMethodDef graph_methods[] = {
+    {"begin", graph_begin, METH_VARARGS, NULL},  {"end", graph_end, METH_NOARGS, NULL},
+    {"replay", graph_replay, METH_NOARGS, NULL}, {"reset", graph_reset, METH_NOARGS, NULL},
+    {"pool", graph_pool, METH_NOARGS, NULL},     {0}};
+static PyType_Slot graph_slots[] = {{Py_tp_new, graph_new},
+                                    {Py_tp_dealloc, graph_dealloc},
+                                    {Py_tp_methods, graph_methods},
+                                    {Py_tp_doc, "Work that is recorded once."},
+                                    {0, NULL}};
 static PyType_Spec graph_spec = {"torch._C._Graph", sizeof(tpy_graph), 0, Py_TPFLAGS_DEFAULT, graph_slots};
 
-static PyMethodDef functions[] = {{"_stream_new", stream_new, METH_VARARGS, NULL}, {"_stream_current", stream_current, METH_VARARGS, NULL},
-    {"_stream_set_current", stream_set_current, METH_VARARGS, NULL}, {"_stream_priority", stream_priority, METH_VARARGS, NULL},
-    {"_stream_synchronize", stream_synchronize, METH_VARARGS, NULL}, {"_stream_query", stream_query, METH_VARARGS, NULL}, {"_stream_wait", stream_wait, METH_VARARGS, NULL},
-    {"_gpu_capturing", capturing, METH_VARARGS, NULL}, {"_gpu_pool_new", pool_new, METH_NOARGS, NULL}, {0}};
+static PyMethodDef functions[] = {{"_stream_new", stream_new, METH_VARARGS, NULL},
+                                  {"_stream_current", stream_current, METH_VARARGS, NULL},
+                                  {"_stream_set_current", stream_set_current, METH_VARARGS, NULL},
+                                  {"_stream_priority", stream_priority, METH_VARARGS, NULL},
+                                  {"_stream_synchronize", stream_synchronize, METH_VARARGS, NULL},
+                                  {"_stream_query", stream_query, METH_VARARGS, NULL},
+                                  {"_stream_wait", stream_wait, METH_VARARGS, NULL},
+                                  {"_gpu_capturing", capturing, METH_VARARGS, NULL},
+                                  {"_gpu_pool_new", pool_new, METH_NOARGS, NULL},
+                                  {0}};
 
 int tpy_init_streams(PyObject *module) {
     PyTypeObject *graphs = (PyTypeObject *)PyType_FromSpec(&graph_spec);
     mark_type = (PyTypeObject *)PyType_FromSpec(&mark_spec);
-    int failed = !graphs || !mark_type || PyModule_AddObjectRef(module, "_Mark", (PyObject *)mark_type) < 0 || PyModule_AddObjectRef(module, "_Graph", (PyObject *)graphs) < 0;
+    int failed = !graphs || !mark_type || PyModule_AddObjectRef(module, "_Mark", (PyObject *)mark_type) < 0 ||
+                 PyModule_AddObjectRef(module, "_Graph", (PyObject *)graphs) < 0;
     Py_XDECREF(graphs);
     return failed ? -1 : PyModule_AddFunctions(module, functions);
 }

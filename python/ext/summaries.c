@@ -1,5 +1,5 @@
-/* What TensorBoard shows, as bytes: the library's summaries for torch.utils.tensorboard.summary. Each function takes its arguments by
- * position and returns the serialised tensorflow.Summary, or GraphDef. */
+/* What TensorBoard shows, as bytes: the library's summaries for torch.utils.tensorboard.summary. Each function takes
+ * its arguments by position and returns the serialised tensorflow.Summary, or GraphDef. */
 #include "tpy.h"
 
 static PyObject *bytes_of(tp_summary *s) { /* takes s over */
@@ -22,9 +22,9 @@ static int tensor_arg(PyObject *o, void *out) {
 }
 static int tensor_or_none(PyObject *o, void *out) { return o == Py_None ? 1 : tensor_arg(o, out); }
 
-#define SUMMARY(elements, call)          \
-    tp_summary *s;                       \
-    TPY_HEAVY(elements, s = call);       \
+#define SUMMARY(elements, call)    \
+    tp_summary *s;                 \
+    TPY_HEAVY(elements, s = call); \
     return bytes_of(s)
 
 static PyObject *summary_scalar(PyObject *module, PyObject *args) {
@@ -33,7 +33,9 @@ static PyObject *summary_scalar(PyObject *module, PyObject *args) {
     double value;
     int as_tensor = 0, as_double = 0;
     tp_summary_scalar_options o = {.size = sizeof o};
-    if (!PyArg_ParseTuple(args, "sd|ppzz:scalar", &tag, &value, &as_tensor, &as_double, &o.display_name, &o.description)) return NULL;
+    if (!PyArg_ParseTuple(args, "sd|ppzz:scalar", &tag, &value, &as_tensor, &as_double, &o.display_name,
+                          &o.description))
+        return NULL;
     o.as_tensor = as_tensor, o.as_double = as_double;
     return bytes_of(tp_summary_scalar(tag, value, &o));
 }
@@ -52,7 +54,8 @@ static PyObject *summary_tensor(PyObject *module, PyObject *args) {
 }
 
 /* ---- Histograms and curves ---- */
-static PyObject *summary_histogram(PyObject *module, PyObject *args) { /* bins: a rule's name, a number, or a tensor of edges */
+static PyObject *summary_histogram(PyObject *module,
+                                   PyObject *args) { /* bins: a rule's name, a number, or a tensor of edges */
     (void)module;
     const char *tag;
     tp_tensor *t;
@@ -61,9 +64,12 @@ static PyObject *summary_histogram(PyObject *module, PyObject *args) { /* bins: 
     tp_summary_histogram_options o = {.size = sizeof o};
     if (!PyArg_ParseTuple(args, "sO&OL:histogram", &tag, tensor_arg, &t, &bins, &max_bins)) return NULL;
     o.max_bins = max_bins;
-    if (PyUnicode_Check(bins)) o.rule = PyUnicode_AsUTF8(bins);
-    else if (tpy_is_tensor(bins)) o.edges = tpy_unwrap(bins);
-    else o.bin_count = PyLong_AsLongLong(bins);
+    if (PyUnicode_Check(bins))
+        o.rule = PyUnicode_AsUTF8(bins);
+    else if (tpy_is_tensor(bins))
+        o.edges = tpy_unwrap(bins);
+    else
+        o.bin_count = PyLong_AsLongLong(bins);
     if (PyErr_Occurred()) return NULL;
     SUMMARY(tp_numel(t), tp_summary_histogram(tag, t, &o));
 }
@@ -72,10 +78,15 @@ static PyObject *summary_histogram_raw(PyObject *module, PyObject *args) { /* li
     const char *tag;
     double min, max, num, sum, squares;
     tp_tensor *limits, *counts;
-    if (!PyArg_ParseTuple(args, "sdddddO&O&:histogram_raw", &tag, &min, &max, &num, &sum, &squares, tensor_arg, &limits, tensor_arg, &counts)) return NULL;
+    if (!PyArg_ParseTuple(args, "sdddddO&O&:histogram_raw", &tag, &min, &max, &num, &sum, &squares, tensor_arg, &limits,
+                          tensor_arg, &counts))
+        return NULL;
     tp_floats edges = {tp_data(limits), tp_numel(limits)}, held = {tp_data(counts), tp_numel(counts)};
-    if (tp_dtype_of(limits) != TP_FLOAT64 || tp_dtype_of(counts) != TP_FLOAT64 || !tp_is_contiguous(limits) || !tp_is_contiguous(counts))
-        return PyErr_SetString(PyExc_TypeError, "histogram_raw(): expected limits and counts as contiguous float64 tensors"), NULL;
+    if (tp_dtype_of(limits) != TP_FLOAT64 || tp_dtype_of(counts) != TP_FLOAT64 || !tp_is_contiguous(limits) ||
+        !tp_is_contiguous(counts))
+        return PyErr_SetString(PyExc_TypeError,
+                               "histogram_raw(): expected limits and counts as contiguous float64 tensors"),
+               NULL;
     return bytes_of(tp_summary_histogram_raw(tag, min, max, num, sum, squares, edges, held));
 }
 static PyObject *summary_pr_curve(PyObject *module, PyObject *args) {
@@ -83,7 +94,9 @@ static PyObject *summary_pr_curve(PyObject *module, PyObject *args) {
     const char *tag;
     tp_tensor *labels, *predictions, *weights = NULL;
     long long thresholds;
-    if (!PyArg_ParseTuple(args, "sO&O&LO&:pr_curve", &tag, tensor_arg, &labels, tensor_arg, &predictions, &thresholds, tensor_or_none, &weights)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO&O&LO&:pr_curve", &tag, tensor_arg, &labels, tensor_arg, &predictions, &thresholds,
+                          tensor_or_none, &weights))
+        return NULL;
     SUMMARY(tp_numel(labels), tp_summary_pr_curve(tag, labels, predictions, thresholds, weights));
 }
 static PyObject *summary_pr_curve_raw(PyObject *module, PyObject *args) {
@@ -100,7 +113,9 @@ static PyObject *summary_image(PyObject *module, PyObject *args) {
     const char *tag;
     tp_tensor *image, *boxes = NULL;
     tp_summary_image_options o = {.size = sizeof o};
-    if (!PyArg_ParseTuple(args, "sO&sO&d:image", &tag, tensor_arg, &image, &o.format, tensor_or_none, &boxes, &o.rescale)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO&sO&d:image", &tag, tensor_arg, &image, &o.format, tensor_or_none, &boxes,
+                          &o.rescale))
+        return NULL;
     o.boxes = boxes;
     SUMMARY(tp_numel(image), tp_summary_image(tag, image, &o));
 }
@@ -124,7 +139,9 @@ static PyObject *summary_mesh(PyObject *module, PyObject *args) {
     (void)module;
     const char *tag, *config = NULL;
     tp_tensor *vertices, *colors = NULL, *faces = NULL;
-    if (!PyArg_ParseTuple(args, "sO&O&O&z:mesh", &tag, tensor_arg, &vertices, tensor_or_none, &colors, tensor_or_none, &faces, &config)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO&O&O&z:mesh", &tag, tensor_arg, &vertices, tensor_or_none, &colors, tensor_or_none,
+                          &faces, &config))
+        return NULL;
     SUMMARY(tp_numel(vertices), tp_summary_mesh(tag, vertices, colors, faces, config));
 }
 
@@ -145,7 +162,9 @@ static const char **texts(PyObject *keep, PyObject *list) {
         if (!(v[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(list, i)))) return NULL;
     return v;
 }
-static bool setting(PyObject *o, tp_setting *out) { /* a text, or a number; truths are PyTorch's numbers unless they come as a bool */
+static bool
+setting(PyObject *o,
+        tp_setting *out) { /* a text, or a number; truths are PyTorch's numbers unless they come as a bool */
     out->kind = PyUnicode_Check(o) ? TP_SETTING_TEXT : PyBool_Check(o) ? TP_SETTING_BOOL : TP_SETTING_NUMBER;
     if (out->kind == TP_SETTING_TEXT) return (out->text = PyUnicode_AsUTF8(o)) != NULL;
     out->number = PyFloat_AsDouble(o);
@@ -153,7 +172,8 @@ static bool setting(PyObject *o, tp_setting *out) { /* a text, or a number; trut
 }
 static bool hparam(PyObject *keep, PyObject *item, tp_hparam *out) { /* (name, value, [choices]) */
     PyObject *value, *choices;
-    if (!PyArg_ParseTuple(item, "sOO!", &out->name, &value, &PyList_Type, &choices) || !setting(value, &out->value)) return false;
+    if (!PyArg_ParseTuple(item, "sOO!", &out->name, &value, &PyList_Type, &choices) || !setting(value, &out->value))
+        return false;
     out->nchoices = PyList_GET_SIZE(choices);
     tp_setting *v = room(keep, out->nchoices, sizeof *v);
     for (int64_t i = 0; v && i < out->nchoices; i++)
@@ -165,12 +185,16 @@ static PyObject *summary_hparams(PyObject *module, PyObject *args) { /* part, [h
     (void)module;
     int part;
     PyObject *list, *metrics, *result = NULL, *keep = PyList_New(0);
-    if (!keep || !PyArg_ParseTuple(args, "iO!O!:hparams", &part, &PyList_Type, &list, &PyList_Type, &metrics)) goto done;
+    if (!keep || !PyArg_ParseTuple(args, "iO!O!:hparams", &part, &PyList_Type, &list, &PyList_Type, &metrics))
+        goto done;
     tp_hparam *hparams = room(keep, PyList_GET_SIZE(list), sizeof *hparams);
     const char **tags = texts(keep, metrics);
     bool ok = hparams && tags;
-    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(list); i++) ok = hparam(keep, PyList_GET_ITEM(list, i), &hparams[i]);
-    if (ok) result = bytes_of(tp_summary_hparams((tp_hparams_part)part, PyList_GET_SIZE(list), hparams, PyList_GET_SIZE(metrics), tags));
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(list); i++)
+        ok = hparam(keep, PyList_GET_ITEM(list, i), &hparams[i]);
+    if (ok)
+        result = bytes_of(
+            tp_summary_hparams((tp_hparams_part)part, PyList_GET_SIZE(list), hparams, PyList_GET_SIZE(metrics), tags));
 done:
     Py_XDECREF(keep);
     return result;
@@ -183,7 +207,8 @@ static PyObject *summary_custom_scalars(PyObject *module, PyObject *list) { /* [
     bool ok = charts != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         int margin;
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sspO!", &charts[i].category, &charts[i].title, &margin, &PyList_Type, &tags) &&
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sspO!", &charts[i].category, &charts[i].title, &margin,
+                              &PyList_Type, &tags) &&
              (charts[i].tags = texts(keep, tags));
         if (ok) charts[i].margin = margin, charts[i].ntags = PyList_GET_SIZE(tags);
     }
@@ -214,7 +239,8 @@ static PyObject *graph(PyObject *module, PyObject *list) { /* [(name, op, [input
     bool ok = g != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         tp_graph_node node = {0};
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "szO!zzO!", &node.name, &node.op, &PyList_Type, &inputs, &node.device, &node.detail, &PyList_Type, &sizes) &&
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, i), "szO!zzO!", &node.name, &node.op, &PyList_Type, &inputs,
+                              &node.device, &node.detail, &PyList_Type, &sizes) &&
              (node.inputs = texts(keep, inputs)) && shapes(keep, sizes, &node);
         if (!ok) break;
         node.ninputs = PyList_GET_SIZE(inputs);

@@ -1,11 +1,13 @@
 /* torch.Tensor: the type, how library tensors become objects and back, and what a tensor can be asked.
  *
- * One library tensor has at most one Python object: the library's binding slot points at it (borrowed), the object owns a reference to the
- * tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object as long as that lives.
+ * One library tensor has at most one Python object: the library's binding slot points at it (borrowed), the object owns
+ * a reference to the tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object
+ * as long as that lives.
  *
- * An object with something of its own (a subclass, attributes, weak references) must not be lost when Python lets go of it while the library still
- * holds the tensor. Then the two change places: the tensor owns the object (`kept`), and the object only borrows the tensor. They change back when
- * the tensor is handed to Python again, and when the library lets go of the tensor: its last reference is the object's then. */
+ * An object with something of its own (a subclass, attributes, weak references) must not be lost when Python lets go of
+ * it while the library still holds the tensor. Then the two change places: the tensor owns the object (`kept`), and the
+ * object only borrows the tensor. They change back when the tensor is handed to Python again, and when the library lets
+ * go of the tensor: its last reference is the object's then. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -30,7 +32,8 @@ PyObject *tpy_wrap(tp_tensor *t) {
     PyObject *there = t ? tp_binding(t) : NULL;
     if (!there) return tpy_wrap_as(t, tpy_tensor_type);
     tpy_tensor *o = (tpy_tensor *)there;
-    if (o->kept) { /* the caller's reference to the tensor becomes the object's, the tensor's to the object the caller's */
+    if (o->kept) { /* the caller's reference to the tensor becomes the object's, the tensor's to the object the caller's
+                    */
         o->kept = false;
         tp_set_binding(t, there, NULL);
         PyObject_GC_Track(there);
@@ -68,8 +71,10 @@ PyObject *tpy_wrap_list(tp_tensors list) {
     PyObject *tuple = PyTuple_New(list.n);
     for (int64_t i = 0; tuple && i < list.n; i++) {
         PyObject *o = tpy_wrap(tp_retain(list.v[i]));
-        if (o) PyTuple_SET_ITEM(tuple, i, o);
-        else Py_CLEAR(tuple);
+        if (o)
+            PyTuple_SET_ITEM(tuple, i, o);
+        else
+            Py_CLEAR(tuple);
     }
     tp_release_all(list);
     return tuple;
@@ -109,7 +114,9 @@ static PyObject *format_as(PyObject *o, const char *name, const char *contents) 
     tp_capture_break("the text of a tensor is made"); /* also of one that no graph knows: print options may change */
     char *text = PyMem_Malloc((size_t)n + 1);
     if (!text) return PyErr_NoMemory();
-    PyObject *result = tp_format_as(t, name, contents, text, (size_t)n + 1) < 0 ? tpy_raise() : PyUnicode_DecodeUTF8(text, n, "replace");
+    PyObject *result = tp_format_as(t, name, contents, text, (size_t)n + 1) < 0
+                           ? tpy_raise()
+                           : PyUnicode_DecodeUTF8(text, n, "replace");
     PyMem_Free(text);
     return result;
 }
@@ -119,7 +126,8 @@ static const char *print_name(PyObject *o) { /* a subclass prints under its own 
 }
 /* As PyTorch shows an instance of a subclass that is a parameter. */
 static PyObject *as_parameter(PyObject *o, PyObject *text) {
-    PyObject *dict = ((tpy_tensor *)o)->dict, *marked = dict ? PyDict_GetItemString(dict, "_is_param") : NULL; /* borrowed */
+    PyObject *dict = ((tpy_tensor *)o)->dict,
+             *marked = dict ? PyDict_GetItemString(dict, "_is_param") : NULL; /* borrowed */
     if (text && marked == Py_True) Py_SETREF(text, PyUnicode_FromFormat("Parameter(%U)", text));
     return text;
 }
@@ -127,7 +135,9 @@ static PyObject *tensor_repr(PyObject *o) { return as_parameter(o, format_as(o, 
 static PyObject *tensor_repr_with(PyObject *o, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"tensor_contents", NULL};
     const char *contents = NULL;
-    return PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__repr__", names, &contents) ? as_parameter(o, format_as(o, print_name(o), contents)) : NULL;
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__repr__", names, &contents)
+               ? as_parameter(o, format_as(o, print_name(o), contents))
+               : NULL;
 }
 /* _format(name="tensor", contents=None): the text under another name, or with other contents. */
 static PyObject *tensor_format(PyObject *o, PyObject *args) {
@@ -141,12 +151,12 @@ static tp_device device_of(PyObject *o) {
     PyObject *place = ((tpy_tensor *)o)->place;
     return place ? ((tpy_device *)place)->device : tp_device_of(tpy_unwrap(o));
 }
-#define PROPERTY(name, answer)                            \
+#define PROPERTY(name, answer)                               \
     static PyObject *get_##name(PyObject *o, void *unused) { \
-        (void)unused;                                     \
-        tp_tensor *t = tpy_unwrap(o);                     \
-        (void)t;                                          \
-        return answer;                                    \
+        (void)unused;                                        \
+        tp_tensor *t = tpy_unwrap(o);                        \
+        (void)t;                                             \
+        return answer;                                       \
     }
 PROPERTY(shape, tpy_shape(t))
 PROPERTY(dtype, tpy_dtype_object(tp_dtype_of(t)))
@@ -156,8 +166,11 @@ PROPERTY(itemsize, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t))))
 PROPERTY(nbytes, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t)) * tp_numel(t)))
 PROPERTY(is_leaf, (tpy_watch_read("is_leaf"), PyBool_FromLong(tp_is_leaf(t))))
 PROPERTY(requires_grad, PyBool_FromLong(tp_requires_grad(t)))
-PROPERTY(version, (tpy_watch_read("_version"), !tp_is_inference(t) ? PyLong_FromLongLong(tp_tensor_version(t))
-                   : (PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter."), NULL)))
+PROPERTY(version,
+         (tpy_watch_read("_version"),
+          !tp_is_inference(t)
+              ? PyLong_FromLongLong(tp_tensor_version(t))
+              : (PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter."), NULL)))
 PROPERTY(is_cuda, PyBool_FromLong(device_of(o).type == TP_CUDA || device_of(o).type == TP_HIP))
 PROPERTY(is_meta, PyBool_FromLong(device_of(o).type == TP_META))
 PROPERTY(is_cpu, PyBool_FromLong(device_of(o).type == TP_CPU))
@@ -173,8 +186,10 @@ static PyObject *get_turned(PyObject *o, void *name) {
     if (ndim != 2 && ndim != 0 && !told) {
         told = true;
         if (PyErr_WarnEx(PyExc_UserWarning,
-                         "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a future release. Consider `x.mT` to "
-                         "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                         "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated "
+                         "and it will throw an error in a future release. Consider `x.mT` to "
+                         "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
+                         "the dimensions of a tensor.",
                          1) < 0)
             return NULL;
     }
@@ -194,18 +209,40 @@ static int set_requires_grad(PyObject *o, PyObject *value, void *unused) {
     return 0;
 }
 
-PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL}, {"dtype", get_dtype, NULL, NULL, NULL}, {"device", get_device, NULL, NULL, NULL},
-    {"ndim", get_ndim, NULL, NULL, NULL}, {"itemsize", get_itemsize, NULL, NULL, NULL}, {"nbytes", get_nbytes, NULL, NULL, NULL}, {"is_leaf", get_is_leaf, NULL, NULL, NULL},
-    {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL}, {"_version", get_version, NULL, NULL, NULL}, {"is_cuda", get_is_cuda, NULL, NULL, NULL},
-    {"is_cpu", get_is_cpu, NULL, NULL, NULL}, {"is_xpu", get_is_xpu, NULL, NULL, NULL}, {"is_sparse", get_false, NULL, NULL, NULL}, {"is_sparse_csr", get_false, NULL, NULL, NULL},
-    {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_is_meta, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
-    {"is_nested", get_false, NULL, NULL, NULL}, {"T", get_turned, NULL, NULL, "T"}, {"real", by_name, set_by_name, NULL, "real"}, {"imag", by_name, set_by_name, NULL, "imag"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
-    {"mH", by_name, NULL, NULL, "mH"}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL},
+                                       {"dtype", get_dtype, NULL, NULL, NULL},
+                                       {"device", get_device, NULL, NULL, NULL},
+                                       {"ndim", get_ndim, NULL, NULL, NULL},
+                                       {"itemsize", get_itemsize, NULL, NULL, NULL},
+                                       {"nbytes", get_nbytes, NULL, NULL, NULL},
+                                       {"is_leaf", get_is_leaf, NULL, NULL, NULL},
+                                       {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL},
+                                       {"_version", get_version, NULL, NULL, NULL},
+                                       {"is_cuda", get_is_cuda, NULL, NULL, NULL},
+                                       {"is_cpu", get_is_cpu, NULL, NULL, NULL},
+                                       {"is_xpu", get_is_xpu, NULL, NULL, NULL},
+                                       {"is_sparse", get_false, NULL, NULL, NULL},
+                                       {"is_sparse_csr", get_false, NULL, NULL, NULL},
+                                       {"is_quantized", get_false, NULL, NULL, NULL},
+                                       {"is_meta", get_is_meta, NULL, NULL, NULL},
+                                       {"is_mkldnn", get_false, NULL, NULL, NULL},
+                                       {"is_mps", get_false, NULL, NULL, NULL},
+                                       {"is_nested", get_false, NULL, NULL, NULL},
+                                       {"T", get_turned, NULL, NULL, "T"},
+                                       {"real", by_name, set_by_name, NULL, "real"},
+                                       {"imag", by_name, set_by_name, NULL, "imag"},
+                                       {"mT", by_name, NULL, NULL, "mT"},
+                                       {"H", by_name, NULL, NULL, "H"},
+                                       {"mH", by_name, NULL, NULL, "mH"},
+                                       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+                                       {0}};
 
 /* ---- Methods ---- */
 static bool read_dim(PyObject *o, const char *method, int64_t *dim) {
     int fits = tpy_fit_int(o, dim);
-    if (fits == 0) PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", method, Py_TYPE(o)->tp_name);
+    if (fits == 0)
+        PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", method,
+                     Py_TYPE(o)->tp_name);
     return fits > 0;
 }
 static PyObject *one_or_all(PyObject *o, PyObject *args, PyObject *kwargs, const char *method, bool sizes) {
@@ -213,7 +250,8 @@ static PyObject *one_or_all(PyObject *o, PyObject *args, PyObject *kwargs, const
     PyObject *which = NULL;
     char format[24];
     snprintf(format, sizeof format, "|O:%s", method);
-    if ((kwargs || PyTuple_GET_SIZE(args)) && !PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &which)) return NULL;
+    if ((kwargs || PyTuple_GET_SIZE(args)) && !PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &which))
+        return NULL;
     tp_tensor *t = tpy_unwrap(o);
     if (!which || which == Py_None) return sizes ? tpy_shape(t) : tpy_int_tuple(tp_strides(t));
     int64_t dim;
@@ -221,18 +259,40 @@ static PyObject *one_or_all(PyObject *o, PyObject *args, PyObject *kwargs, const
     int64_t n = sizes ? tp_size(t, dim) : tp_stride(t, dim);
     return tp_ok() ? PyLong_FromLongLong(n) : tpy_raise();
 }
-static PyObject *tensor_size(PyObject *o, PyObject *args, PyObject *kwargs) { return one_or_all(o, args, kwargs, "size", true); }
-static PyObject *tensor_stride(PyObject *o, PyObject *args, PyObject *kwargs) { return one_or_all(o, args, kwargs, "stride", false); }
-static PyObject *tensor_dim(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLong(tp_ndim(tpy_unwrap(o))); }
-static PyObject *tensor_numel(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_numel(tpy_unwrap(o))); }
-static PyObject *tensor_offset(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_storage_offset(tpy_unwrap(o))); }
-static PyObject *tensor_element_size(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(tpy_unwrap(o)))); }
+static PyObject *tensor_size(PyObject *o, PyObject *args, PyObject *kwargs) {
+    return one_or_all(o, args, kwargs, "size", true);
+}
+static PyObject *tensor_stride(PyObject *o, PyObject *args, PyObject *kwargs) {
+    return one_or_all(o, args, kwargs, "stride", false);
+}
+static PyObject *tensor_dim(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLong(tp_ndim(tpy_unwrap(o)));
+}
+static PyObject *tensor_numel(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_numel(tpy_unwrap(o)));
+}
+static PyObject *tensor_offset(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_storage_offset(tpy_unwrap(o)));
+}
+static PyObject *tensor_element_size(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(tpy_unwrap(o))));
+}
 static PyObject *tensor_data_ptr(PyObject *o, PyObject *unused) { /* nothing lies at the address of no elements */
     (void)unused;
     return PyLong_FromVoidPtr(tp_numel(tpy_unwrap(o)) ? tp_data(tpy_unwrap(o)) : NULL);
 }
-static PyObject *tensor_is_floating(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o)))); }
-static PyObject *tensor_is_complex(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o)))); }
+static PyObject *tensor_is_floating(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o))));
+}
+static PyObject *tensor_is_complex(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o))));
+}
 static PyObject *tensor_is_signed(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_dtype d = tp_dtype_of(tpy_unwrap(o));
@@ -243,7 +303,10 @@ static PyObject *tensor_is_contiguous(PyObject *o, PyObject *args, PyObject *kwa
     PyObject *format = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_contiguous", names, &format)) return NULL;
     if (!format) return PyBool_FromLong(tp_is_contiguous(tpy_unwrap(o)));
-    if (Py_TYPE(format) != tpy_memory_format_type) return PyErr_Format(PyExc_TypeError, "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name);
+    if (Py_TYPE(format) != tpy_memory_format_type)
+        return PyErr_Format(PyExc_TypeError,
+                            "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
+                            Py_TYPE(format)->tp_name);
     return PyBool_FromLong(tp_is_contiguous_as(tpy_unwrap(o), ((tpy_memory_format *)format)->layout));
 }
 static PyObject *tensor_get_device(PyObject *o, PyObject *unused) {
@@ -257,21 +320,35 @@ static PyObject *tensor_array_namespace(PyObject *o, PyObject *args, PyObject *k
     const char *version = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__array_namespace__", names, &version)) return NULL;
     if (version && strcmp(version, "2021.12") && strcmp(version, "2022.12") && strcmp(version, "2023.12"))
-        return PyErr_Format(PyExc_ValueError, "__array_namespace__(): version '%s' of the array API is not one of 2021.12, 2022.12, 2023.12", version);
+        return PyErr_Format(
+            PyExc_ValueError,
+            "__array_namespace__(): version '%s' of the array API is not one of 2021.12, 2022.12, 2023.12", version);
     return PyImport_ImportModule("taper._array_api");
 }
 PyMethodDef tpy_tensor_methods[] = {
-    {"size", (PyCFunction)(void (*)(void))tensor_size, METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
-    {"stride", (PyCFunction)(void (*)(void))tensor_stride, METH_VARARGS | METH_KEYWORDS, "stride(dim=None): the strides in elements, or one of them."},
-    {"__complex__", tpy_complex, METH_NOARGS, NULL}, {"dim", tensor_dim, METH_NOARGS, "The number of dimensions."}, {"ndimension", tensor_dim, METH_NOARGS, "The number of dimensions."},
-    {"numel", tensor_numel, METH_NOARGS, "The number of elements."}, {"nelement", tensor_numel, METH_NOARGS, "The number of elements."},
-    {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."}, {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
-    {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."}, {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
-    {"is_complex", tensor_is_complex, METH_NOARGS, NULL}, {"is_signed", tensor_is_signed, METH_NOARGS, NULL}, {"get_device", tensor_get_device, METH_NOARGS, NULL},
+    {"size", (PyCFunction)(void (*)(void))tensor_size, METH_VARARGS | METH_KEYWORDS,
+     "size(dim=None): the sizes, or one of them."},
+    {"stride", (PyCFunction)(void (*)(void))tensor_stride, METH_VARARGS | METH_KEYWORDS,
+     "stride(dim=None): the strides in elements, or one of them."},
+    {"__complex__", tpy_complex, METH_NOARGS, NULL},
+    {"dim", tensor_dim, METH_NOARGS, "The number of dimensions."},
+    {"ndimension", tensor_dim, METH_NOARGS, "The number of dimensions."},
+    {"numel", tensor_numel, METH_NOARGS, "The number of elements."},
+    {"nelement", tensor_numel, METH_NOARGS, "The number of elements."},
+    {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."},
+    {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
+    {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."},
+    {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
+    {"is_complex", tensor_is_complex, METH_NOARGS, NULL},
+    {"is_signed", tensor_is_signed, METH_NOARGS, NULL},
+    {"get_device", tensor_get_device, METH_NOARGS, NULL},
     {"_format", tensor_format, METH_VARARGS, NULL},
-    {"__repr__", (PyCFunction)(void (*)(void))tensor_repr_with, METH_VARARGS | METH_KEYWORDS | METH_COEXIST, "__repr__(*, tensor_contents=None): the text, with other contents if given."},
+    {"__repr__", (PyCFunction)(void (*)(void))tensor_repr_with, METH_VARARGS | METH_KEYWORDS | METH_COEXIST,
+     "__repr__(*, tensor_contents=None): the text, with other contents if given."},
     {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL},
-    {"__array_namespace__", (PyCFunction)(void (*)(void))tensor_array_namespace, METH_VARARGS | METH_KEYWORDS, "The array API standard's functions for tensors."}, {0}};
+    {"__array_namespace__", (PyCFunction)(void (*)(void))tensor_array_namespace, METH_VARARGS | METH_KEYWORDS,
+     "The array API standard's functions for tensors."},
+    {0}};
 
 int tpy_add_methods(PyMethodDef *methods) {
     for (PyMethodDef *m = methods; m->ml_name; m++) {
@@ -298,24 +375,34 @@ static PyObject *tensor_iter(PyObject *o) {
     return iterator;
 }
 
-static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(tpy_tensor, dict), READONLY, NULL},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_tensor, weakrefs), READONLY, NULL}, {0}};
+static PyMemberDef tensor_members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(tpy_tensor, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_tensor, weakrefs), READONLY, NULL},
+    {0}};
 
 PyObject *tpy_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs); /* convert.c */
 
 int tpy_init_tensor(PyObject *module) {
-    static const PyType_Slot own[] = {{Py_tp_dealloc, tensor_dealloc}, {Py_tp_traverse, tensor_traverse}, {Py_tp_clear, tensor_clear}, {Py_tp_hash, tensor_hash},
-        {Py_tp_repr, tensor_repr}, {Py_tp_richcompare, tpy_compare}, {Py_tp_methods, tpy_tensor_methods}, {Py_tp_getset, tpy_tensor_properties},
-        {Py_tp_members, tensor_members}, {Py_mp_length, tensor_len}, {Py_sq_length, tensor_len}, {Py_mp_subscript, tpy_get_item}, {Py_mp_ass_subscript, tpy_set_item},
-        {Py_tp_iter, tensor_iter}, {Py_bf_getbuffer, tpy_get_buffer}, {Py_bf_releasebuffer, tpy_release_buffer}, {Py_tp_new, tpy_tensor_new}, {Py_tp_doc, "A strided view on memory, with its history."}};
+    static const PyType_Slot own[] = {
+        {Py_tp_dealloc, tensor_dealloc},     {Py_tp_traverse, tensor_traverse},
+        {Py_tp_clear, tensor_clear},         {Py_tp_hash, tensor_hash},
+        {Py_tp_repr, tensor_repr},           {Py_tp_richcompare, tpy_compare},
+        {Py_tp_methods, tpy_tensor_methods}, {Py_tp_getset, tpy_tensor_properties},
+        {Py_tp_members, tensor_members},     {Py_mp_length, tensor_len},
+        {Py_sq_length, tensor_len},          {Py_mp_subscript, tpy_get_item},
+        {Py_mp_ass_subscript, tpy_set_item}, {Py_tp_iter, tensor_iter},
+        {Py_bf_getbuffer, tpy_get_buffer},   {Py_bf_releasebuffer, tpy_release_buffer},
+        {Py_tp_new, tpy_tensor_new},         {Py_tp_doc, "A strided view on memory, with its history."}};
     PyType_Slot slots[96];
     size_t n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) slots[n++] = own[i];
     for (const PyType_Slot *s = tpy_number_slots; s->slot; s++) slots[n++] = *s;
     slots[n] = (PyType_Slot){0, NULL};
-    PyType_Spec spec = {"torch.Tensor", sizeof(tpy_tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+    PyType_Spec spec = {"torch.Tensor", sizeof(tpy_tensor), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
     tpy_tensor_type = (PyTypeObject *)PyType_FromSpec(&spec);
     if (!tpy_tensor_type || PyModule_AddType(module, tpy_tensor_type) < 0) return -1;
-    tpy_tensor_type->tp_name = "Tensor"; /* what Python's own messages say, as of a class written in Python; __module__ is torch all the same */
+    tpy_tensor_type->tp_name = "Tensor"; /* what Python's own messages say, as of a class written in Python; __module__
+                                            is torch all the same */
     return 0;
 }

@@ -1,19 +1,23 @@
-/* torch.dtype, torch.device, torch.memory_format, torch.layout and torch.Size: small immutable types, one object per value where PyTorch
- * has one. They print with PyTorch's names. */
+/* torch.dtype, torch.device, torch.memory_format, torch.layout and torch.Size: small immutable types, one object per
+ * value where PyTorch has one. They print with PyTorch's names. */
 #include "tpy.h"
 #include <structmember.h>
 
 PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
 
-/* ---- Pickles: these types call themselves torch's, which need not be importable, so their objects are found through this module ---- */
+/* ---- Pickles: these types call themselves torch's, which need not be importable, so their objects are found through
+ * this module ---- */
 static PyObject *restore; /* taper._C._restore */
 
-static PyObject *restore_object(PyObject *module, PyObject *args) { /* _restore(name): a constant of the module; _restore(name, ...): a call of it */
+static PyObject *
+restore_object(PyObject *module,
+               PyObject *args) { /* _restore(name): a constant of the module; _restore(name, ...): a call of it */
     PyObject *name = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
     if (!name || !PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "_restore() needs a name");
     PyObject *object = PyObject_GetAttr(module, name);
     if (!object || PyTuple_GET_SIZE(args) == 1) return object;
-    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)), *made = rest ? PyObject_Call(object, rest, NULL) : NULL;
+    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)),
+             *made = rest ? PyObject_Call(object, rest, NULL) : NULL;
     Py_XDECREF(rest);
     Py_DECREF(object);
     return made;
@@ -23,8 +27,12 @@ static PyMethodDef functions[] = {{"_restore", restore_object, METH_VARARGS, NUL
 /* ---- dtype ---- */
 static PyObject *dtypes[TP_DTYPE_COUNT];
 
-PyObject *tpy_dtype_object(tp_dtype dtype) { return Py_NewRef(dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT ? dtypes[dtype] : Py_None); }
-static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", tp_dtype_name(((tpy_dtype *)self)->dtype)); }
+PyObject *tpy_dtype_object(tp_dtype dtype) {
+    return Py_NewRef(dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT ? dtypes[dtype] : Py_None);
+}
+static PyObject *dtype_repr(PyObject *self) {
+    return PyUnicode_FromFormat("torch.%s", tp_dtype_name(((tpy_dtype *)self)->dtype));
+}
 static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     return Py_BuildValue("O(s)", restore, tp_dtype_name(((tpy_dtype *)self)->dtype));
@@ -41,7 +49,8 @@ static PyObject *dtype_is_signed(PyObject *self, void *unused) {
     (void)unused;
     tp_dtype d = ((tpy_dtype *)self)->dtype;
     if (d >= TP_BITS1X8 && d <= TP_BITS16) return PyErr_Format(PyExc_RuntimeError, "Bits types are undefined");
-    if (d >= TP_QINT8 && d <= TP_QUINT2X4) return PyErr_Format(PyExc_RuntimeError, "isSignedType not supported for quantized types");
+    if (d >= TP_QINT8 && d <= TP_QUINT2X4)
+        return PyErr_Format(PyExc_RuntimeError, "isSignedType not supported for quantized types");
     bool narrow = d >= TP_UINT1 && d <= TP_UINT7, wide = d >= TP_UINT16 && d <= TP_UINT64;
     return PyBool_FromLong(d != TP_BOOL && d != TP_UINT8 && d != TP_FLOAT8_E8M0FNU && !narrow && !wide);
 }
@@ -58,27 +67,45 @@ static PyObject *dtype_to_real(PyObject *self, PyObject *unused) {
     (void)unused;
     return tpy_dtype_object(tp_dtype_to_real(((tpy_dtype *)self)->dtype));
 }
-static PyMethodDef dtype_methods[] = {
-    {"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {"to_complex", dtype_to_complex, METH_NOARGS, NULL}, {"to_real", dtype_to_real, METH_NOARGS, NULL}, {0}};
-static PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_is_floating, NULL, NULL, NULL}, {"is_complex", dtype_is_complex, NULL, NULL, NULL},
-    {"is_signed", dtype_is_signed, NULL, NULL, NULL}, {"itemsize", dtype_itemsize, NULL, NULL, NULL}, {0}};
-static PyType_Slot dtype_slots[] = {{Py_tp_repr, dtype_repr}, {Py_tp_methods, dtype_methods}, {Py_tp_getset, dtype_properties},
-    {Py_tp_doc, "The type of a tensor's elements."}, {0, NULL}};
-static PyType_Spec dtype_spec = {"torch.dtype", sizeof(tpy_dtype), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL},
+                                      {"to_complex", dtype_to_complex, METH_NOARGS, NULL},
+                                      {"to_real", dtype_to_real, METH_NOARGS, NULL},
+                                      {0}};
+static PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_is_floating, NULL, NULL, NULL},
+                                         {"is_complex", dtype_is_complex, NULL, NULL, NULL},
+                                         {"is_signed", dtype_is_signed, NULL, NULL, NULL},
+                                         {"itemsize", dtype_itemsize, NULL, NULL, NULL},
+                                         {0}};
+static PyType_Slot dtype_slots[] = {{Py_tp_repr, dtype_repr},
+                                    {Py_tp_methods, dtype_methods},
+                                    {Py_tp_getset, dtype_properties},
+                                    {Py_tp_doc, "The type of a tensor's elements."},
+                                    {0, NULL}};
+static PyType_Spec dtype_spec = {"torch.dtype", sizeof(tpy_dtype), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
 
 int tpy_fit_dtype(PyObject *o, tp_dtype *out) {
-    if (Py_TYPE(o) == tpy_dtype_type) *out = ((tpy_dtype *)o)->dtype;
-    else if (o == (PyObject *)&PyFloat_Type) *out = TP_FLOAT64;
-    else if (o == (PyObject *)&PyLong_Type) *out = TP_INT64;
-    else if (o == (PyObject *)&PyBool_Type) *out = TP_BOOL;
-    else if (o == (PyObject *)&PyComplex_Type) *out = TP_COMPLEX128;
-    else return 0;
+    if (Py_TYPE(o) == tpy_dtype_type)
+        *out = ((tpy_dtype *)o)->dtype;
+    else if (o == (PyObject *)&PyFloat_Type)
+        *out = TP_FLOAT64;
+    else if (o == (PyObject *)&PyLong_Type)
+        *out = TP_INT64;
+    else if (o == (PyObject *)&PyBool_Type)
+        *out = TP_BOOL;
+    else if (o == (PyObject *)&PyComplex_Type)
+        *out = TP_COMPLEX128;
+    else
+        return 0;
     return 1;
 }
 
 static int add_dtypes(PyObject *module) {
-    static const struct { const char *alias, *name; } aliases[] = {{"half", "float16"}, {"float", "float32"}, {"double", "float64"},
-        {"short", "int16"}, {"int", "int32"}, {"long", "int64"}, {"cfloat", "complex64"}, {"cdouble", "complex128"}, {"chalf", "complex32"}, {"bit", "uint1"}};
+    static const struct {
+        const char *alias, *name;
+    } aliases[] = {{"half", "float16"},    {"float", "float32"}, {"double", "float64"},   {"short", "int16"},
+                   {"int", "int32"},       {"long", "int64"},    {"cfloat", "complex64"}, {"cdouble", "complex128"},
+                   {"chalf", "complex32"}, {"bit", "uint1"}};
     for (int d = TP_NO_DTYPE + 1; d < TP_DTYPE_COUNT; d++) {
         tpy_dtype *o = PyObject_New(tpy_dtype, tpy_dtype_type);
         if (!o) return -1;
@@ -112,7 +139,11 @@ static int device_from_text(const char *text, tp_device *out, bool *indexed) {
     long index = text[n] == ':' ? strtol(text + n + 1, &end, 10) : 0;
     bool number_wrong = text[n] == ':' && (text[n + 1] < '0' || text[n + 1] > '9' || *end || index > INT16_MAX);
     if (type == DEVICE_NAMES || number_wrong) {
-        PyErr_Format(PyExc_RuntimeError, number_wrong ? "Invalid device string: '%s'" : "Expected one of cpu, cuda, xpu, hip, meta, mps device type at start of device string: %s", text);
+        PyErr_Format(PyExc_RuntimeError,
+                     number_wrong
+                         ? "Invalid device string: '%s'"
+                         : "Expected one of cpu, cuda, xpu, hip, meta, mps device type at start of device string: %s",
+                     text);
         return -1;
     }
     *out = (tp_device){(int16_t)type, (int16_t)index};
@@ -133,7 +164,8 @@ static int device_from(PyObject *o, tp_device *out, bool *indexed) {
     if (PyLong_Check(o) && !PyBool_Check(o)) { /* an index: of the accelerator */
         long index = PyLong_AsLong(o);
         if (index < 0 || index > INT16_MAX) {
-            if (!PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "Device index must not be negative, got %ld", index);
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_RuntimeError, "Device index must not be negative, got %ld", index);
             return -1;
         }
         tp_device_type accelerator = tpy_accelerator();
@@ -147,26 +179,31 @@ int tpy_fit_device(PyObject *o, tp_device *out) {
     bool indexed;
     int fits = device_from(o, out, &indexed);
     if (fits > 0 && out->type == TP_META) out->index = 0; /* there is one */
-    if (fits > 0 && !indexed && (out->type == TP_CUDA || out->type == TP_XPU)) out->index = (int16_t)tp_gpu_current((tp_device_type)out->type);
+    if (fits > 0 && !indexed && (out->type == TP_CUDA || out->type == TP_XPU))
+        out->index = (int16_t)tp_gpu_current((tp_device_type)out->type);
     return fits;
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"type", "index", NULL}, *names_device[] = {"device", NULL};
     PyObject *which = NULL, *index = NULL;
-    if (kwargs && PyDict_GetItemString(kwargs, "device") ? !PyArg_ParseTupleAndKeywords(args, kwargs, "O:device", names_device, &which)
-                                                          : !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", names, &which, &index)) return NULL;
+    if (kwargs && PyDict_GetItemString(kwargs, "device")
+            ? !PyArg_ParseTupleAndKeywords(args, kwargs, "O:device", names_device, &which)
+            : !PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", names, &which, &index))
+        return NULL;
     tp_device device;
     bool indexed;
     int fits = device_from(which, &device, &indexed);
     if (fits < 0) return NULL;
-    if (!fits) return PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str, not %s", Py_TYPE(which)->tp_name);
+    if (!fits)
+        return PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str, not %s", Py_TYPE(which)->tp_name);
     if (index && index != Py_None) {
         long i = PyLong_AsLong(index);
         if (i == -1 && PyErr_Occurred()) return NULL;
         if (indexed || i < 0 || i > INT16_MAX) {
-            return PyErr_Format(PyExc_RuntimeError, indexed ? "type (string) must not include an index because index was passed explicitly"
-                                                            : "Device index must be between 0 and 32767");
+            return PyErr_Format(PyExc_RuntimeError,
+                                indexed ? "type (string) must not include an index because index was passed explicitly"
+                                        : "Device index must be between 0 and 32767");
         }
         device.index = (int16_t)i;
         indexed = true;
@@ -179,12 +216,14 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 }
 static PyObject *device_str(PyObject *self) {
     tpy_device *d = (tpy_device *)self;
-    return d->indexed ? PyUnicode_FromFormat("%s:%d", device_names[d->device.type], d->device.index) : PyUnicode_FromString(device_names[d->device.type]);
+    return d->indexed ? PyUnicode_FromFormat("%s:%d", device_names[d->device.type], d->device.index)
+                      : PyUnicode_FromString(device_names[d->device.type]);
 }
 static PyObject *device_repr(PyObject *self) {
     tpy_device *d = (tpy_device *)self;
-    return d->indexed ? PyUnicode_FromFormat("device(type='%s', index=%d)", device_names[d->device.type], d->device.index)
-                      : PyUnicode_FromFormat("device(type='%s')", device_names[d->device.type]);
+    return d->indexed
+               ? PyUnicode_FromFormat("device(type='%s', index=%d)", device_names[d->device.type], d->device.index)
+               : PyUnicode_FromFormat("device(type='%s')", device_names[d->device.type]);
 }
 static Py_hash_t device_hash(PyObject *self) {
     tpy_device *d = (tpy_device *)self;
@@ -193,7 +232,8 @@ static Py_hash_t device_hash(PyObject *self) {
 static PyObject *device_compare(PyObject *a, PyObject *b, int op) {
     if (Py_TYPE(b) != tpy_device_type || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     tpy_device *x = (tpy_device *)a, *y = (tpy_device *)b;
-    bool same = x->device.type == y->device.type && x->indexed == y->indexed && (!x->indexed || x->device.index == y->device.index);
+    bool same = x->device.type == y->device.type && x->indexed == y->indexed &&
+                (!x->indexed || x->device.index == y->device.index);
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 static PyObject *device_type(PyObject *self, void *unused) {
@@ -212,39 +252,57 @@ static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     return d->indexed ? Py_BuildValue("O(ssi)", restore, "device", device_names[d->device.type], d->device.index)
                       : Py_BuildValue("O(ss)", restore, "device", device_names[d->device.type]);
 }
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {"__enter__", tpy_device_enter, METH_NOARGS, NULL},
-    {"__exit__", tpy_device_exit, METH_VARARGS, NULL}, {0}};
-static PyGetSetDef device_properties[] = {{"type", device_type, NULL, NULL, NULL}, {"index", device_index, NULL, NULL, NULL}, {0}};
-static PyType_Slot device_slots[] = {{Py_tp_new, device_new}, {Py_tp_repr, device_repr}, {Py_tp_str, device_str}, {Py_tp_hash, device_hash},
-    {Py_tp_richcompare, device_compare}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_properties}, {Py_tp_doc, "Where a tensor lives."}, {0, NULL}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL},
+                                       {"__enter__", tpy_device_enter, METH_NOARGS, NULL},
+                                       {"__exit__", tpy_device_exit, METH_VARARGS, NULL},
+                                       {0}};
+static PyGetSetDef device_properties[] = {
+    {"type", device_type, NULL, NULL, NULL}, {"index", device_index, NULL, NULL, NULL}, {0}};
+static PyType_Slot device_slots[] = {{Py_tp_new, device_new},
+                                     {Py_tp_repr, device_repr},
+                                     {Py_tp_str, device_str},
+                                     {Py_tp_hash, device_hash},
+                                     {Py_tp_richcompare, device_compare},
+                                     {Py_tp_methods, device_methods},
+                                     {Py_tp_getset, device_properties},
+                                     {Py_tp_doc, "Where a tensor lives."},
+                                     {0, NULL}};
 static PyType_Spec device_spec = {"torch.device", sizeof(tpy_device), 0, Py_TPFLAGS_DEFAULT, device_slots};
 
 /* ---- memory_format and layout ---- */
 static const char *const format_names[] = {"preserve_format", "contiguous_format", "channels_last", "channels_last_3d"};
-static PyObject *format_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", format_names[((tpy_memory_format *)self)->layout]); }
+static PyObject *format_repr(PyObject *self) {
+    return PyUnicode_FromFormat("torch.%s", format_names[((tpy_memory_format *)self)->layout]);
+}
 static PyObject *format_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     return Py_BuildValue("O(s)", restore, format_names[((tpy_memory_format *)self)->layout]);
 }
 static PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot format_slots[] = {{Py_tp_repr, format_repr}, {Py_tp_methods, format_methods}, {0, NULL}};
-static PyType_Spec format_spec = {"torch.memory_format", sizeof(tpy_memory_format), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
+static PyType_Spec format_spec = {"torch.memory_format", sizeof(tpy_memory_format), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
-/* The library's own tensors are strided; the other layouts name the tensors of taper.sparse and taper._opaque, which are made of strided ones. */
+/* The library's own tensors are strided; the other layouts name the tensors of taper.sparse and taper._opaque, which
+ * are made of strided ones. */
 typedef struct {
     PyObject_HEAD
     const char *name;
 } layout_object;
-static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn"};
+static const char *const layout_names[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
+                                           "sparse_bsr", "sparse_bsc", "_mkldnn"};
 static PyObject *layout_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((layout_object *)self)->name); }
 static PyObject *layout_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     return Py_BuildValue("O(s)", restore, ((layout_object *)self)->name);
 }
-bool tpy_is_strided(PyObject *layout) { return Py_TYPE(layout) == tpy_layout_type && ((layout_object *)layout)->name == layout_names[0]; }
+bool tpy_is_strided(PyObject *layout) {
+    return Py_TYPE(layout) == tpy_layout_type && ((layout_object *)layout)->name == layout_names[0];
+}
 static PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot layout_slots[] = {{Py_tp_repr, layout_repr}, {Py_tp_methods, layout_methods}, {0, NULL}};
-static PyType_Spec layout_spec = {"torch.layout", sizeof(layout_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, layout_slots};
+static PyType_Spec layout_spec = {"torch.layout", sizeof(layout_object), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, layout_slots};
 
 /* ---- Size: a tuple of ints with numel(), whose slices and sums are Sizes ---- */
 static PyObject *fill_ints(PyObject *tuple, tp_ints values) {
@@ -280,7 +338,8 @@ static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
         PyObject *whole = PyNumber_Index(item);
         if (!whole) {
             if (PyErr_ExceptionMatches(PyExc_TypeError))
-                PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i, Py_TYPE(item)->tp_name);
+                PyErr_Format(PyExc_TypeError, "torch.Size() takes an iterable of 'int' (item %zd is '%s')", i,
+                             Py_TYPE(item)->tp_name);
             Py_DECREF(tuple);
             return NULL;
         }
@@ -304,7 +363,9 @@ static PyObject *size_concat(PyObject *a, PyObject *b) {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
     return size_from(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
 }
-static PyObject *size_repeat(PyObject *self, Py_ssize_t n) { return size_from(PyTuple_Type.tp_as_sequence->sq_repeat(self, n)); }
+static PyObject *size_repeat(PyObject *self, Py_ssize_t n) {
+    return size_from(PyTuple_Type.tp_as_sequence->sq_repeat(self, n));
+}
 static PyObject *size_item(PyObject *self, PyObject *key) {
     PyObject *item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
     return PySlice_Check(key) ? size_from(item) : item;
@@ -313,11 +374,22 @@ static PyObject *size_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     PyObject *tuple = PyTuple_GetSlice(self, 0, PyTuple_GET_SIZE(self));
     if (!tuple) return NULL;
-    return Py_TYPE(self) == tpy_size_type ? Py_BuildValue("O(sN)", restore, "Size", tuple) : Py_BuildValue("O(N)", Py_TYPE(self), tuple);
+    return Py_TYPE(self) == tpy_size_type ? Py_BuildValue("O(sN)", restore, "Size", tuple)
+                                          : Py_BuildValue("O(N)", Py_TYPE(self), tuple);
 }
-static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements of a tensor of this size."}, {"__reduce__", size_reduce, METH_NOARGS, NULL}, {0}};
-static PyType_Slot size_slots[] = {{Py_tp_new, size_new}, {Py_tp_repr, size_repr}, {Py_nb_add, size_concat}, {Py_sq_concat, size_concat}, {Py_sq_repeat, size_repeat},
-    {Py_mp_subscript, size_item}, {Py_tp_methods, size_methods}, {Py_tp_doc, "A tensor's shape: a tuple of ints."}, {0, NULL}};
+static PyMethodDef size_methods[] = {
+    {"numel", size_numel, METH_NOARGS, "The number of elements of a tensor of this size."},
+    {"__reduce__", size_reduce, METH_NOARGS, NULL},
+    {0}};
+static PyType_Slot size_slots[] = {{Py_tp_new, size_new},
+                                   {Py_tp_repr, size_repr},
+                                   {Py_nb_add, size_concat},
+                                   {Py_sq_concat, size_concat},
+                                   {Py_sq_repeat, size_repeat},
+                                   {Py_mp_subscript, size_item},
+                                   {Py_tp_methods, size_methods},
+                                   {Py_tp_doc, "A tensor's shape: a tuple of ints."},
+                                   {0, NULL}};
 static PyType_Spec size_spec = {"torch.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots};
 
 int tpy_init_types(PyObject *module) {
@@ -327,7 +399,8 @@ int tpy_init_types(PyObject *module) {
     tpy_layout_type = (PyTypeObject *)PyType_FromSpec(&layout_spec);
     tpy_size_type = (PyTypeObject *)PyType_FromSpecWithBases(&size_spec, (PyObject *)&PyTuple_Type);
     if (!tpy_dtype_type || !tpy_device_type || !tpy_memory_format_type || !tpy_layout_type || !tpy_size_type) return -1;
-    PyTypeObject *const types[] = {tpy_dtype_type, tpy_device_type, tpy_memory_format_type, tpy_layout_type, tpy_size_type};
+    PyTypeObject *const types[] = {tpy_dtype_type, tpy_device_type, tpy_memory_format_type, tpy_layout_type,
+                                   tpy_size_type};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (PyModule_AddType(module, types[i]) < 0) return -1;
     for (int f = 0; f <= TP_CHANNELS_LAST_3D; f++) {
@@ -336,7 +409,8 @@ int tpy_init_types(PyObject *module) {
         o->layout = (tp_layout)f;
         if (PyModule_AddObject(module, format_names[f], (PyObject *)o) < 0) return -1;
     }
-    if (PyModule_AddFunctions(module, functions) < 0 || !(restore = PyObject_GetAttrString(module, "_restore"))) return -1;
+    if (PyModule_AddFunctions(module, functions) < 0 || !(restore = PyObject_GetAttrString(module, "_restore")))
+        return -1;
     for (size_t i = 0; i < sizeof layout_names / sizeof *layout_names; i++) {
         layout_object *o = PyObject_New(layout_object, tpy_layout_type);
         if (!o) return -1;

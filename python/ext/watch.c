@@ -1,20 +1,26 @@
-/* Which Python functions run while a call is captured, which of their instructions, and what of C they call. A graph repeats operators alone: a call of
- * anything else that may do more than compute (print, time, random, files) ends the capture. Functions known to be harmless are listed in
- * taper/_dynamo/_proven.py. */
+/* Which Python functions run while a call is captured, which of their instructions, and what of C they call. A graph
+ * repeats operators alone: a call of anything else that may do more than compute (print, time, random, files) ends the
+ * capture. Functions known to be harmless are listed in taper/_dynamo/_proven.py. */
 #include "guards.h"
 #include <frameobject.h>
 
-static PyObject *ran;      /* {(code's address, globals' address): (code, globals, which of its bytes ran or None)} of the call that is watched, or was */
+static PyObject *ran; /* {(code's address, globals' address): (code, globals, which of its bytes ran or None)} of the
+                         call that is watched, or was */
 static bool watching, strict;
-static bool collected;     /* Python's collector was on: while a call is watched it waits, for what it frees runs functions that are not the call's */
-static bool looked_up;     /* the program read attributes by a text */
-static bool asked_classes; /* an abstract class was asked whether something is one of its own, which register() decides */
+static bool collected; /* Python's collector was on: while a call is watched it waits, for what it frees runs functions
+                          that are not the call's */
+static bool looked_up; /* the program read attributes by a text */
+static bool
+    asked_classes; /* an abstract class was asked whether something is one of its own, which register() decides */
 typedef struct hearer {
     Py_tracefunc function;
     PyObject *context;
 } hearer;
 static hearer profile_before, trace_before;
-static struct { const void *code, *globals; PyObject *bytes; } last; /* borrowed: whose instructions ran last */
+static struct {
+    const void *code, *globals;
+    PyObject *bytes;
+} last; /* borrowed: whose instructions ran last */
 
 static PyObject *code_of(PyFrameObject *frame) { return (PyObject *)PyFrame_GetCode(frame); }
 static PyObject *globals_of(PyFrameObject *frame) {
@@ -51,7 +57,8 @@ static bool sets_global(PyObject *code) {
     bool found = false;
     int shift;
     const unsigned char *text = (const unsigned char *)PyBytes_AS_STRING(bytes);
-    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(bytes) && !found; i += 2) found = tpy_opcode(text[i], &shift) == TPY_OP_STORE_GLOBAL;
+    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(bytes) && !found; i += 2)
+        found = tpy_opcode(text[i], &shift) == TPY_OP_STORE_GLOBAL;
     Py_DECREF(bytes);
     return found;
 }
@@ -77,7 +84,8 @@ static PyObject *add_ran(PyObject *key, PyObject *code, PyObject *globals) { /* 
 }
 
 static PyObject *entry_of(PyObject *code, PyObject *globals) { /* borrowed; NULL: an error, which is cleared */
-    PyObject *key = Py_BuildValue("(NN)", PyLong_FromVoidPtr(code), PyLong_FromVoidPtr(globals)), *entry = key ? PyDict_GetItemWithError(ran, key) : NULL;
+    PyObject *key = Py_BuildValue("(NN)", PyLong_FromVoidPtr(code), PyLong_FromVoidPtr(globals)),
+             *entry = key ? PyDict_GetItemWithError(ran, key) : NULL;
     if (key && !entry && !PyErr_Occurred()) entry = add_ran(key, code, globals);
     Py_XDECREF(key);
     if (!entry) PyErr_Clear(), tp_capture_break("there is no memory for what ran");
@@ -107,7 +115,8 @@ static void on_instruction(PyFrameObject *frame) {
         last.code = code, last.globals = globals, last.bytes = entry ? PyTuple_GET_ITEM(entry, 2) : Py_None;
     }
     int at = instruction_of(frame);
-    if (last.bytes != Py_None && at >= 0 && at < PyByteArray_GET_SIZE(last.bytes)) PyByteArray_AS_STRING(last.bytes)[at] = 1;
+    if (last.bytes != Py_None && at >= 0 && at < PyByteArray_GET_SIZE(last.bytes))
+        PyByteArray_AS_STRING(last.bytes)[at] = 1;
     Py_DECREF(code);
     Py_DECREF(globals);
 }
@@ -120,7 +129,8 @@ static int on_trace(PyObject *context, PyFrameObject *frame, int what, PyObject 
     PyObject *globals = globals_of(frame);
     bool own = tpy_is_own(globals);
     Py_DECREF(globals);
-    if (!own && (PyObject_SetAttrString((PyObject *)frame, "f_trace_opcodes", Py_True) < 0 || PyObject_SetAttrString((PyObject *)frame, "f_trace_lines", Py_False) < 0)) {
+    if (!own && (PyObject_SetAttrString((PyObject *)frame, "f_trace_opcodes", Py_True) < 0 ||
+                 PyObject_SetAttrString((PyObject *)frame, "f_trace_lines", Py_False) < 0)) {
         PyErr_Clear();
         tp_capture_break("what runs cannot be traced");
     }
@@ -209,7 +219,8 @@ static bool for_all(tpy_guards *guards, bool (*act)(tpy_guards *, PyObject *code
     PyObject *key, *entry;
     Py_ssize_t at = 0;
     while (PyDict_Next(ran, &at, &key, &entry))
-        if (!act(guards, PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1), PyTuple_GET_ITEM(entry, 2))) return false;
+        if (!act(guards, PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1), PyTuple_GET_ITEM(entry, 2)))
+            return false;
     return true;
 }
 
@@ -247,7 +258,10 @@ static bool was_met(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *
     (void)bytes;
     if (tpy_is_trusted(globals)) return true;
     int met = PySet_Contains(g->codes, code);
-    return met < 0 ? false : met || tpy_guards_refuse(g, "the function %s runs, which is reached in a way that cannot be followed", PyUnicode_AsUTF8(((PyCodeObject *)code)->co_name));
+    return met < 0
+               ? false
+               : met || tpy_guards_refuse(g, "the function %s runs, which is reached in a way that cannot be followed",
+                                          PyUnicode_AsUTF8(((PyCodeObject *)code)->co_name));
 }
 
 bool tpy_watch_met(tpy_guards *guards) { return for_all(guards, add_inner_of) && for_all(guards, was_met); }

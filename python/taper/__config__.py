@@ -1,10 +1,16 @@
 """torch.__config__: what this build is and stands on."""
+
 from taper import _C
 
 
 def show():
     """A text: the version, the libraries and the threads."""
-    lines = [f"Taper {_C._version}", *(f"  - {part}: {version or 'not found'}" for part, version, _ in _C._libraries()), "  - OpenMP", "  - C11, no C++ runtime"]
+    lines = [
+        f"Taper {_C._version}",
+        *(f"  - {part}: {version or 'not found'}" for part, version, _ in _C._libraries()),
+        "  - OpenMP",
+        "  - C11, no C++ runtime",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,5 @@
 """torch.__future__: how modules change their parameters when they are converted or loaded."""
+
 _overwrite_module_params_on_conversion = False
 _swap_module_params_on_conversion = False
 

@@ -1,4 +1,5 @@
 """The `taper` command, also `python -m taper`."""
+
 import sys
 
 USAGE = """usage: taper COMMAND
@@ -23,6 +24,7 @@ def _listing(command, *arguments):
         return status
     except BrokenPipeError:
         import os
+
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -33,30 +35,39 @@ def main(arguments=None):
     command = arguments[0] if arguments else "--help"
     if command == "run":
         from taper._run import run
+
         return run(arguments[1:])
     if command == "torch":
         from taper._torch_install import torch
+
         return torch(arguments[1:])
     if command in ("launch", "torchrun"):
         from taper._launch import launch
+
         return launch(arguments[1:], f"taper {command}", command == "torchrun")
     if command == "profile":
         from taper._profile import profile
+
         return profile(arguments[1:])
     if command == "train":
         from taper._train import train
+
         return train(arguments[1:])
     if command == "watch":
         from taper._watch import watch
+
         return watch(arguments[1:])
     if command == "names":
         from taper._covered import names
+
         return _listing(names, arguments[1:])
     if command == "info":
         from taper._report import info
+
         return _listing(info)
     if command in ("--version", "-V"):
         from taper._report import version
+
         print(f"taper {version()}")
         return 0
     print(USAGE, end="", file=sys.stdout if command in ("--help", "-h", "help") else sys.stderr)

@@ -3,19 +3,24 @@
 
 def refusals(room, word, names):
     """Functions of torch.ROOM that need the device: {name: function}."""
+
     def refusal(name):
         def function(*args, **kwargs):
             raise AssertionError(f"Torch not compiled with {word} enabled")
+
         function.__name__ = function.__qualname__ = name
         function.__doc__ = f"Needs a device: torch.{room}.is_available() is False."
         return function
+
     return {name: refusal(name) for name in names.split()}
 
 
 def refusing_class(name, word, doc):
     """A class that cannot be made without the device; isinstance and annotations work."""
+
     def __init__(self, *args, **kwargs):
         raise AssertionError(f"Torch not compiled with {word} enabled")
+
     return type(name, (), {"__init__": __init__, "__doc__": doc})
 
 

@@ -1,26 +1,108 @@
 """The Python array API standard (2023.12) on Taper's tensors: what Tensor.__array_namespace__ gives. The standard's names and signatures; where
 PyTorch's function has another name, other arguments or other dtype rules, a function here stands between."""
+
 import builtins as _b
 from collections import namedtuple as _namedtuple
 from types import ModuleType as _ModuleType
 
 import taper as _t
 from taper import (  # noqa: F401
-    bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8,
-    e, inf, nan, newaxis, pi, finfo, iinfo, from_dlpack,
-    acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor, conj,
-    copysign, cos, cosh, divide, exp, expm1, floor_divide, hypot, imag, isfinite, isinf, isnan, log, log1p, log2, log10, logaddexp,
-    logical_and, logical_not, logical_or, logical_xor, maximum, minimum, multiply, negative, positive, pow, real, remainder, signbit, sin,
-    sinh, sqrt, square, subtract, tan, tanh, broadcast_to, matmul, moveaxis)
+    bool,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    e,
+    inf,
+    nan,
+    newaxis,
+    pi,
+    finfo,
+    iinfo,
+    from_dlpack,
+    acos,
+    acosh,
+    add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    conj,
+    copysign,
+    cos,
+    cosh,
+    divide,
+    exp,
+    expm1,
+    floor_divide,
+    hypot,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    positive,
+    pow,
+    real,
+    remainder,
+    signbit,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+    broadcast_to,
+    matmul,
+    moveaxis,
+)
 from taper import (  # noqa: F401
-    abs as _abs, eq as equal, ne as not_equal, gt as greater, ge as greater_equal, lt as less, le as less_equal, bitwise_not as bitwise_invert,
-    where as _where)
+    abs as _abs,
+    eq as equal,
+    ne as not_equal,
+    gt as greater,
+    ge as greater_equal,
+    lt as less,
+    le as less_equal,
+    bitwise_not as bitwise_invert,
+    where as _where,
+)
 
 __array_api_version__ = "2023.12"
 _Tensor = _t.Tensor
 _INTEGERS = (int8, int16, int32, int64, uint8)
-_KINDS = {"bool": (bool,), "signed integer": (int8, int16, int32, int64), "unsigned integer": (uint8,), "integral": _INTEGERS,
-          "real floating": (float32, float64), "complex floating": (complex64, complex128)}
+_KINDS = {
+    "bool": (bool,),
+    "signed integer": (int8, int16, int32, int64),
+    "unsigned integer": (uint8,),
+    "integral": _INTEGERS,
+    "real floating": (float32, float64),
+    "complex floating": (complex64, complex128),
+}
 _KINDS["numeric"] = _INTEGERS + _KINDS["real floating"] + _KINDS["complex floating"]
 
 
@@ -64,7 +146,11 @@ def _sizes(shape):
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     start, stop = (0, start) if stop is None else (start, stop)
     if (stop - start) * step <= 0:  # nothing, where PyTorch refuses
-        return _t.empty((0,), dtype=dtype or (int64 if _b.all(isinstance(v, int) for v in (start, stop, step)) else None), device=device)
+        return _t.empty(
+            (0,),
+            dtype=dtype or (int64 if _b.all(isinstance(v, int) for v in (start, stop, step)) else None),
+            device=device,
+        )
     return _t.arange(start, stop, step, dtype=dtype, device=device)
 
 
@@ -174,6 +260,7 @@ def abs(x, /):
 def _whole(function):
     def rounded(x, /):
         return x.clone() if x.dtype in _INTEGERS else function(x)
+
     rounded.__name__ = rounded.__qualname__ = function.__name__
     return rounded
 
@@ -344,8 +431,21 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     if axis is None:
         raise ValueError("cumulative_sum: axis is needed when the array has more than one dimension")
     result = _t.cumsum(x.to(_sum_dtype(x, dtype)), axis)
-    return _t.cat([_t.zeros_like(result.narrow(axis, 0, 1) if result.shape[axis] else _t.empty(_with(result.shape, axis, 1), dtype=result.dtype)), result],
-                  axis) if include_initial else result
+    return (
+        _t.cat(
+            [
+                _t.zeros_like(
+                    result.narrow(axis, 0, 1)
+                    if result.shape[axis]
+                    else _t.empty(_with(result.shape, axis, 1), dtype=result.dtype)
+                ),
+                result,
+            ],
+            axis,
+        )
+        if include_initial
+        else result
+    )
 
 
 def _with(shape, axis, size):
@@ -360,6 +460,7 @@ def _fold(name):
     def fold(x, /, *, axis=None, keepdims=False):
         axes = _axes(x, axis)
         return function(x, axes, keepdims) if axes else x.clone()
+
     fold.__name__ = fold.__qualname__ = name
     return fold
 
@@ -396,11 +497,31 @@ def vecdot(x1, x2, /, *, axis=-1):
 
 def _linalg():
     from taper import linalg as torch
+
     module = _ModuleType("taper._array_api.linalg", "The standard's linear algebra.")
-    for name in ("cholesky", "det", "diagonal", "eigh", "eigvalsh", "inv", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet", "solve", "svdvals"):
+    for name in (
+        "cholesky",
+        "det",
+        "diagonal",
+        "eigh",
+        "eigvalsh",
+        "inv",
+        "matrix_power",
+        "matrix_rank",
+        "pinv",
+        "qr",
+        "slogdet",
+        "solve",
+        "svdvals",
+    ):
         if hasattr(torch, name):
             setattr(module, name, getattr(torch, name))
-    module.matmul, module.matrix_transpose, module.tensordot, module.vecdot = matmul, matrix_transpose, tensordot, vecdot
+    module.matmul, module.matrix_transpose, module.tensordot, module.vecdot = (
+        matmul,
+        matrix_transpose,
+        tensordot,
+        vecdot,
+    )
     module.outer = _t.outer
 
     def cholesky(x, /, *, upper=False):
@@ -437,6 +558,7 @@ def _linalg():
 
 def _fft():
     from taper import fft as torch
+
     module = _ModuleType("taper._array_api.fft", "The standard's Fourier transforms.")
 
     def one(name):
@@ -444,6 +566,7 @@ def _fft():
 
         def transform(x, /, *, n=None, axis=-1, norm="backward"):
             return function(x, n=n, dim=axis, norm=norm)
+
         return transform
 
     def several(name):
@@ -451,6 +574,7 @@ def _fft():
 
         def transform(x, /, *, s=None, axes=None, norm="backward"):
             return function(x, s=s, dim=axes, norm=norm)
+
         return transform
 
     def shift(name):
@@ -458,9 +582,14 @@ def _fft():
 
         def shifted(x, /, *, axes=None):
             return function(x, dim=axes)
+
         return shifted
 
-    for maker, names in ((one, "fft ifft rfft irfft hfft ihfft"), (several, "fftn ifftn rfftn irfftn"), (shift, "fftshift ifftshift")):
+    for maker, names in (
+        (one, "fft ifft rfft irfft hfft ihfft"),
+        (several, "fftn ifftn rfftn irfftn"),
+        (shift, "fftshift ifftshift"),
+    ):
         for name in names.split():
             function = maker(name)
             function.__name__ = function.__qualname__ = name

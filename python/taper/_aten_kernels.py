@@ -1,4 +1,5 @@
 """Operators of aten whose arguments differ from those of the function that does their work, or that only PyTorch's own backward calls."""
+
 import taper
 from taper import _C
 from taper.nn import functional as F
@@ -173,7 +174,11 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 
 @kernel
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    low = (self_or_result + alpha * scale) * input_scale if is_result else (self_or_result * input_scale).exp() * (alpha * scale * input_scale)
+    low = (
+        (self_or_result + alpha * scale) * input_scale
+        if is_result
+        else (self_or_result * input_scale).exp() * (alpha * scale * input_scale)
+    )
     return grad_output * taper.where(self_or_result > 0, taper.full_like(low, scale), low)
 
 
@@ -244,7 +249,11 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
 
 @kernel
 def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
-    return _pullback(lambda x: F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction]), self, grad_output)
+    return _pullback(
+        lambda x: F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction]),
+        self,
+        grad_output,
+    )
 
 
 KERNELS["nll_loss2d_forward"], KERNELS["nll_loss2d_backward"] = nll_loss_forward, nll_loss_backward
@@ -252,6 +261,7 @@ KERNELS["nll_loss2d_forward"], KERNELS["nll_loss2d_backward"] = nll_loss_forward
 
 def _loss(function, *words):
     """An operator of aten whose reduction is a number, by the function that takes a word."""
+
     def forward(self, target, *args, **kwargs):
         given = dict(zip(words, args), **kwargs)
         given["reduction"] = _REDUCTIONS[given.get("reduction", 1)]
@@ -261,23 +271,39 @@ def _loss(function, *words):
         given = dict(zip(words, args), **kwargs)
         given["reduction"] = _REDUCTIONS[given.get("reduction", 1)]
         return _pullback(lambda x: function(x, target, **given), self, grad_output)
+
     return forward, backward
 
 
-for _name, _words in {"mse_loss": ("reduction",), "smooth_l1_loss": ("reduction", "beta"), "huber_loss": ("reduction", "delta"),
-                      "binary_cross_entropy": ("weight", "reduction"), "soft_margin_loss": ("reduction",), "l1_loss": ("reduction",),
-                      "multilabel_margin_loss": ("reduction",)}.items():
+for _name, _words in {
+    "mse_loss": ("reduction",),
+    "smooth_l1_loss": ("reduction", "beta"),
+    "huber_loss": ("reduction", "delta"),
+    "binary_cross_entropy": ("weight", "reduction"),
+    "soft_margin_loss": ("reduction",),
+    "l1_loss": ("reduction",),
+    "multilabel_margin_loss": ("reduction",),
+}.items():
     KERNELS[_name], KERNELS[_name + "_backward"] = _loss(getattr(F, _name), *_words)
 
 
 @kernel
 def binary_cross_entropy_with_logits(self, target, weight=None, pos_weight=None, reduction=1):
-    return F.binary_cross_entropy_with_logits(self, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction])
+    return F.binary_cross_entropy_with_logits(
+        self, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction]
+    )
 
 
 @kernel
 def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
-    return F.cross_entropy(self, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction], label_smoothing=label_smoothing)
+    return F.cross_entropy(
+        self,
+        target,
+        weight,
+        ignore_index=ignore_index,
+        reduction=_REDUCTIONS[reduction],
+        label_smoothing=label_smoothing,
+    )
 
 
 @kernel
@@ -291,7 +317,13 @@ KERNELS["nll_loss"] = KERNELS["nll_loss2d"] = nll_loss_nd
 # ---- Layers ----
 @kernel
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    return F.embedding(indices, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    return F.embedding(
+        indices,
+        weight,
+        None if padding_idx == -1 else padding_idx,
+        scale_grad_by_freq=scale_grad_by_freq,
+        sparse=sparse,
+    )
 
 
 def _masked(made, mask):
@@ -300,12 +332,18 @@ def _masked(made, mask):
 
 @kernel
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
-    return _masked(_C._functions["native_layer_norm_backward"](grad_out, input, normalized_shape, mean, rstd, weight, bias), output_mask)
+    return _masked(
+        _C._functions["native_layer_norm_backward"](grad_out, input, normalized_shape, mean, rstd, weight, bias),
+        output_mask,
+    )
 
 
 @kernel
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
-    return _masked(_C._functions["native_group_norm_backward"](grad_out, input, mean, rstd, weight, weight, N, C, HxW, group), output_mask)
+    return _masked(
+        _C._functions["native_group_norm_backward"](grad_out, input, mean, rstd, weight, weight, N, C, HxW, group),
+        output_mask,
+    )
 
 
 def _pullback_of(forward, inputs, grad, mask):
@@ -318,15 +356,31 @@ def _pullback_of(forward, inputs, grad, mask):
 
 
 @kernel
-def native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask):
+def native_batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+):
     bias = None if weight is None else taper.zeros_like(weight)
-    return _pullback_of(lambda x, w, b: F.batch_norm(x, None if train else running_mean, None if train else running_var, w, b, train, 0.0, eps),
-                        (input, weight, bias), grad_out, output_mask)
+    return _pullback_of(
+        lambda x, w, b: F.batch_norm(
+            x, None if train else running_mean, None if train else running_var, w, b, train, 0.0, eps
+        ),
+        (input, weight, bias),
+        grad_out,
+        output_mask,
+    )
 
 
 @kernel
-def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    return _pullback(lambda x: F.avg_pool2d(x, kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad, divisor_override), self, grad_output)
+def avg_pool2d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
+    return _pullback(
+        lambda x: F.avg_pool2d(
+            x, kernel_size, stride or kernel_size, padding, ceil_mode, count_include_pad, divisor_override
+        ),
+        self,
+        grad_output,
+    )
 
 
 @kernel
@@ -341,7 +395,9 @@ def native_channel_shuffle(self, groups):
 
 # ---- Attention ----
 @kernel
-def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+def _scaled_dot_product_flash_attention_for_cpu(
+    query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None
+):
     if dropout_p:
         raise RuntimeError("scaled_dot_product_flash_attention: Currently do not support dropout > 0")
     factor = query.size(-1) ** -0.5 if scale is None else scale
@@ -352,12 +408,23 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
         keep = taper.ones(scores.shape[-2:], dtype=taper.bool, device=scores.device).tril()
         scores = scores.masked_fill(~keep, float("-inf"))
     if attn_mask is not None:
-        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == taper.bool else scores + attn_mask
+        scores = (
+            scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+            if attn_mask.dtype == taper.bool
+            else scores + attn_mask
+        )
     with taper.no_grad():  # PyTorch gives these no gradient
         sums = scores.logsumexp(-1)
     return out, sums.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
 @kernel
-def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
-    return _pullback_of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale=scale), (query, key, value), grad_out, (True,) * 3)
+def _scaled_dot_product_flash_attention_for_cpu_backward(
+    grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
+):
+    return _pullback_of(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale=scale),
+        (query, key, value),
+        grad_out,
+        (True,) * 3,
+    )

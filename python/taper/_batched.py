@@ -1,6 +1,7 @@
 """Tensors that stand for a batch of tensors inside torch.vmap: the function sees one slice's shape, and each operator works on all slices at once,
 by the table's rule for it (the `batch` line, docs/tables.md). An operator without a rule runs slice by slice. What cannot be done for a batch,
 such as reading a value, raises NeedsSlices, and vmap runs the whole function slice by slice instead."""
+
 import re
 
 from taper import _C
@@ -27,12 +28,18 @@ class Batched(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         return _dispatch(func, args, kwargs or {})
 
-    requires_grad = property(lambda self: self._physical.requires_grad, lambda self, on: setattr(self._physical, "requires_grad", on))
+    requires_grad = property(
+        lambda self: self._physical.requires_grad, lambda self, on: setattr(self._physical, "requires_grad", on)
+    )
     is_leaf = property(lambda self: self._physical.is_leaf)
     grad_fn = property(lambda self: self._physical.grad_fn)
     grad = data = property(_refuse, _refuse)
-    item = tolist = numpy = backward = register_hook = retain_grad = untyped_storage = storage = data_ptr = is_nonzero = nonzero = _refuse
-    __bool__ = __int__ = __float__ = __index__ = __complex__ = __array__ = __format__ = __deepcopy__ = __reduce_ex__ = __dlpack__ = __contains__ = _refuse
+    item = tolist = numpy = backward = register_hook = retain_grad = untyped_storage = storage = data_ptr = (
+        is_nonzero
+    ) = nonzero = _refuse
+    __bool__ = __int__ = __float__ = __index__ = __complex__ = __array__ = __format__ = __deepcopy__ = __reduce_ex__ = (
+        __dlpack__
+    ) = __contains__ = _refuse
     unique = unique_consecutive = _refuse
 
     def requires_grad_(self, requires_grad=True):
@@ -69,7 +76,15 @@ def _map_tensors(function, item):
         return function(item)
     if isinstance(item, (list, tuple)):
         parts = [_map_tensors(function, part) for part in item]
-        return parts if isinstance(item, list) else tuple(parts) if type(item) is tuple else type(item)(parts) if hasattr(item, "n_fields") else type(item)(*parts)
+        return (
+            parts
+            if isinstance(item, list)
+            else tuple(parts)
+            if type(item) is tuple
+            else type(item)(parts)
+            if hasattr(item, "n_fields")
+            else type(item)(*parts)
+        )
     return item
 
 
@@ -110,7 +125,9 @@ class _Call:
         def one(i):
             def of(item):
                 return _map_tensors(lambda t: t._physical.select(0, i) if self.has(t) else t, item)
+
             return self.func(*(of(a) for a in self.args), **{k: of(v) for k, v in self.kwargs.items()})
+
         rows = [one(i) for i in range(self.size)]
         if not list(_tensors((rows[0],))):
             if any(row != rows[0] for row in rows):
@@ -167,7 +184,9 @@ def gradients(outputs, inputs, grads, *how):
     """_C._gradients for batches: one backward gives every slice its own gradient, as each slice has its own inputs."""
     if any(_levels(o) - _levels(x) for o in outputs for x in inputs):
         raise NeedsSlices
-    given = [plain(o).new_ones(()).expand(plain(o).shape) if g is None else _as_plain(g, o) for o, g in zip(outputs, grads)]
+    given = [
+        plain(o).new_ones(()).expand(plain(o).shape) if g is None else _as_plain(g, o) for o, g in zip(outputs, grads)
+    ]
     found = _C._gradients(tuple(plain(o) for o in outputs), tuple(plain(x) for x in inputs), tuple(given), *how)
     return tuple(None if g is None else _rewrapped(g, x) for g, x in zip(found, inputs))
 
@@ -186,7 +205,10 @@ class _Rule:
             word, *names = clause.split()
             self.named[word] += names
         self.first = re.search(r"[( ](?:Tensor|Operand)\??(?:\[\])? (\w+)", signature).group(1)
-        self.defaults, self.lists = {}, {name for name in self.named["dims"] if re.search(rf"int\[\]\?? {name}\b", signature)}
+        self.defaults, self.lists = (
+            {},
+            {name for name in self.named["dims"] if re.search(rf"int\[\]\?? {name}\b", signature)},
+        )
         for name in self.named["dims"]:
             default = re.search(rf" {name}=([^,)]*)", signature)
             if default:
@@ -213,10 +235,14 @@ def _close_dtypes(tensors):
 
 def _apply_rule(call, name, rule, given):
     """The physical arguments of one call for all slices; None if the rule does not take these."""
-    tensors = {k: v for k, v in given.items() if isinstance(v, Tensor) or isinstance(v, (list, tuple)) and list(_tensors(v))}
+    tensors = {
+        k: v for k, v in given.items() if isinstance(v, Tensor) or isinstance(v, (list, tuple)) and list(_tensors(v))
+    }
     if rule.how == "each":
         ranks = [t.dim() for t in _tensors(tensors.values())]
-        if any(t.dim() == 0 and call.has(t) for t in _tensors(tensors.values())) and _close_dtypes(_tensors(tensors.values())):
+        if any(t.dim() == 0 and call.has(t) for t in _tensors(tensors.values())) and _close_dtypes(
+            _tensors(tensors.values())
+        ):
             return None  # a number's dtype gives way, a vector's does not
         return {**given, **{k: _map_tensors(lambda t: call.aligned(t, max(ranks)), v) for k, v in tensors.items()}}
     if rule.how == "only" and any(call.has(v) for k, v in tensors.items() if k != rule.argument):
@@ -265,14 +291,18 @@ def check_same_randomness(name, args):
     if name == "bernoulli_":  # what it writes to may be a batch
         args = tuple(args)[1:]
     if (name in _BY_PARAMETERS or name == "bernoulli_") and any(isinstance(t, Batched) for t in args):
-        raise RuntimeError("Vmap does not currently support same randomness with a batched tensor input. Please file an issue with your use case.")
+        raise RuntimeError(
+            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with your use case."
+        )
 
 
 def refuse_randomness():
     if _vmaps.randomness != "error":  # each slice draws by itself
         raise NeedsSlices
-    raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
-                       "or perform the randomness operation out of vmap")
+    raise RuntimeError(
+        "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
+        "or perform the randomness operation out of vmap"
+    )
 
 
 def _operator(call):
@@ -301,12 +331,16 @@ def _operator(call):
 def _in_place(call, name, text, given):
     first = next(iter(given))
     if not call.has(given[first]):
-        raise RuntimeError(f"vmap: {name}_ is not possible because there exists a Tensor in its arguments that has more elements than `self`. "
-                           "This happened due to `self` not being vmapped over but the other being vmapped over. Please use out-of-place operators instead.")
+        raise RuntimeError(
+            f"vmap: {name}_ is not possible because there exists a Tensor in its arguments that has more elements than `self`. "
+            "This happened due to `self` not being vmapped over but the other being vmapped over. Please use out-of-place operators instead."
+        )
     if text != "each" or any(t.dim() > given[first].dim() for t in _tensors(given.values())):
         raise NeedsSlices
     rank = given[first].dim()
-    _functions[name.partition(".")[0] + "_"](**{k: _map_tensors(lambda t: call.aligned(t, rank), v) for k, v in given.items()})
+    _functions[name.partition(".")[0] + "_"](
+        **{k: _map_tensors(lambda t: call.aligned(t, rank), v) for k, v in given.items()}
+    )
     return given[first]
 
 
@@ -323,13 +357,16 @@ def _rows(call, base, rule, given):
     return _map_tensors(lambda t: wrap(t.unflatten(0, (call.size, this.shape[0])), call.level), result)
 
 
-_RANDOM = frozenset("bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rand_like randn_like randint_like multinomial normal poisson "
-                    "binomial rrelu uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_ gumbel_softmax".split())
+_RANDOM = frozenset(
+    "bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rand_like randn_like randint_like multinomial normal poisson "
+    "binomial rrelu uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_ gumbel_softmax".split()
+)
 
 
 # ---- Operators said in others ----------------------------------------------------------------------------------------------------
 def _matmul(call, self, other):
     from taper import matmul
+
     if self.dim() == 1:
         return matmul(self.unsqueeze(0), other).squeeze(-2 if other.dim() > 1 else -1)
     if other.dim() == 1:
@@ -340,6 +377,7 @@ def _matmul(call, self, other):
 
 def _einsum(call, equation, tensors):
     from taper import einsum
+
     equation = equation.replace(" ", "")
     letter = next((c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in equation), None)
     if "..." in equation or letter is None:
@@ -360,8 +398,11 @@ def _linear(call, input, weight, bias=None):
 
 def _addmm(call, self, mat1, mat2, beta=1, alpha=1):
     from taper import baddbmm
+
     shape = (mat1.shape[0], mat2.shape[1])
-    return call.wrapped(baddbmm(call.lifted(self.expand(shape)), call.lifted(mat1), call.lifted(mat2), beta=beta, alpha=alpha))
+    return call.wrapped(
+        baddbmm(call.lifted(self.expand(shape)), call.lifted(mat1), call.lifted(mat2), beta=beta, alpha=alpha)
+    )
 
 
 def _reduced(losses, reduction):
@@ -383,16 +424,31 @@ def _nll(call, input, target, weight=None, ignore_index=-100, reduction="mean"):
 
 
 _DECOMPOSED = {
-    "matmul": _matmul, "mm": lambda call, self, mat2: _matmul(call, self, mat2), "bmm": lambda call, self, mat2: _matmul(call, self, mat2),
-    "mv": lambda call, self, vec: _matmul(call, self, vec), "dot": lambda call, self, tensor: _matmul(call, self, tensor),
-    "outer": lambda call, self, vec2: self.unsqueeze(1) * vec2.unsqueeze(0), "einsum": _einsum, "linear": _linear,
-    "addmm": _addmm, "T": lambda call, self: self.permute(tuple(range(self.dim()))[::-1]), "t": lambda call, self: self.transpose(0, 1) if self.dim() == 2 else self.view(self.shape),
-    "squeeze": lambda call, self: self.squeeze([d for d, n in enumerate(self.shape) if n == 1]), "view_as": lambda call, self, other: self.view(other.shape),
-    "expand_as": lambda call, self, other: self.expand(other.shape), "reshape_as": lambda call, self, other: self.reshape(other.shape),
-    "max": lambda call, self: self.amax() if self.dim() else self.clone(), "min": lambda call, self: self.amin() if self.dim() else self.clone(),
-    "mse_loss": lambda call, input, target, reduction="mean", weight=None: _reduced((input - target) ** 2, reduction) if weight is None else call.slices(),
-    "l1_loss": lambda call, input, target, reduction="mean", weight=None: _reduced((input - target).abs(), reduction) if weight is None else call.slices(),
-    "cross_entropy": _cross_entropy, "nll_loss": _nll,
+    "matmul": _matmul,
+    "mm": lambda call, self, mat2: _matmul(call, self, mat2),
+    "bmm": lambda call, self, mat2: _matmul(call, self, mat2),
+    "mv": lambda call, self, vec: _matmul(call, self, vec),
+    "dot": lambda call, self, tensor: _matmul(call, self, tensor),
+    "outer": lambda call, self, vec2: self.unsqueeze(1) * vec2.unsqueeze(0),
+    "einsum": _einsum,
+    "linear": _linear,
+    "addmm": _addmm,
+    "T": lambda call, self: self.permute(tuple(range(self.dim()))[::-1]),
+    "t": lambda call, self: self.transpose(0, 1) if self.dim() == 2 else self.view(self.shape),
+    "squeeze": lambda call, self: self.squeeze([d for d, n in enumerate(self.shape) if n == 1]),
+    "view_as": lambda call, self, other: self.view(other.shape),
+    "expand_as": lambda call, self, other: self.expand(other.shape),
+    "reshape_as": lambda call, self, other: self.reshape(other.shape),
+    "max": lambda call, self: self.amax() if self.dim() else self.clone(),
+    "min": lambda call, self: self.amin() if self.dim() else self.clone(),
+    "mse_loss": lambda call, input, target, reduction="mean", weight=None: (
+        _reduced((input - target) ** 2, reduction) if weight is None else call.slices()
+    ),
+    "l1_loss": lambda call, input, target, reduction="mean", weight=None: (
+        _reduced((input - target).abs(), reduction) if weight is None else call.slices()
+    ),
+    "cross_entropy": _cross_entropy,
+    "nll_loss": _nll,
 }
 
 
@@ -400,7 +456,11 @@ _DECOMPOSED = {
 def _plain_index(index):
     """The index as a tuple if it is made of numbers, slices, None and ..., without a tensor."""
     index = index if isinstance(index, tuple) else (index,)
-    return index if all(i is None or i is Ellipsis or isinstance(i, (int, slice)) and not isinstance(i, bool) for i in index) else None
+    return (
+        index
+        if all(i is None or i is Ellipsis or isinstance(i, (int, slice)) and not isinstance(i, bool) for i in index)
+        else None
+    )
 
 
 def _getitem(call, self, index):
@@ -430,7 +490,9 @@ def _dispatch(func, args, kwargs):
         return _setitem(call, *args)
     if name in ("__matmul__", "__rmatmul__"):
         return _matmul(call, *(args if name == "__matmul__" else args[::-1]))
-    if name.startswith("__") and type(func).__name__ == "wrapper_descriptor" or name in ("to", "type", "cpu"):  # operators and moves: element by element
+    if (
+        name.startswith("__") and type(func).__name__ == "wrapper_descriptor" or name in ("to", "type", "cpu")
+    ):  # operators and moves: element by element
         if name.startswith("__i") and name not in ("__invert__",):
             raise NeedsSlices
         rank = max(t.dim() for t in _tensors(args))

@@ -2,6 +2,7 @@
 
 What has a meaning here answers truly. Switches of a compiler that is not here can be turned, and turn nothing.
 """
+
 from types import ModuleType
 
 from taper import _C
@@ -15,18 +16,21 @@ def _are_functorch_transforms_active():
     import sys
 
     from taper.overrides import _vmaps
+
     func = sys.modules.get("taper.func")  # a program that has not loaded it runs none of its transforms
     return bool(_vmaps.sizes) or func is not None and func._thread.depth > 0
 
 
 def _is_torch_function_mode_enabled():
     from taper.overrides import _modes
+
     return bool(_modes.stack)
 
 
 def _get_accelerator(check=False):
     """The accelerator's device; the CPU where there is none."""
     from taper.accelerator import current_accelerator
+
     return current_accelerator() or _C.device("cpu")
 
 
@@ -40,6 +44,7 @@ def _get_privateuse1_backend_name():
 
 def _get_cudnn_enabled():
     from taper.backends import cudnn
+
     return cudnn.enabled
 
 
@@ -61,6 +66,7 @@ def _storage_Use_Count(storage_ptr):
 # ---- GPUs ----
 def _cuda_getCurrentRawStream(device):
     from taper.cuda import current_stream
+
     return current_stream(device).cuda_stream
 
 
@@ -88,6 +94,7 @@ def _switch(name, default=True):
     def turn(on):
         before, _switches[name] = _switches.get(name, default), on
         return before
+
     turn.__name__ = turn.__qualname__ = name
     turn.__doc__ = "Kept, and given back by the next call; there is nothing that it would turn."
     return turn
@@ -132,6 +139,7 @@ class PyTorchFileReader:
 
     def __init__(self, file):
         from zipfile import ZipFile
+
         self._zip = ZipFile(file)
         self._folder = self._zip.namelist()[0].partition("/")[0]
 
@@ -146,7 +154,11 @@ class PyTorchFileReader:
 
     def get_storage_from_record(self, name, numel, dtype):
         """A row of that many elements over the record's bytes."""
-        return _C.frombuffer(bytearray(self.get_record(name)), dtype=dtype, count=numel) if numel else _C._functions["empty"](0, dtype=dtype)
+        return (
+            _C.frombuffer(bytearray(self.get_record(name)), dtype=dtype, count=numel)
+            if numel
+            else _C._functions["empty"](0, dtype=dtype)
+        )
 
     def serialization_id(self):
         return self.get_record(".data/serialization_id").decode() if self.has_record(".data/serialization_id") else ""
@@ -162,12 +174,14 @@ def _module(name, *functions, **values):
 def _parse_to(*args, **kwargs):
     """(device, dtype, non_blocking, memory_format) of a call to `to`."""
     from taper.nn.modules.module import _parse_to
+
     return _parse_to(*args, **kwargs)
 
 
 def is_batchedtensor(tensor):
     """Is it one that stands for the slices of a vmap?"""
     from taper._batched import Batched
+
     return isinstance(tensor, Batched)
 
 
@@ -182,6 +196,7 @@ def get_unwrapped(tensor):
 
 def _add_batch_dim(tensor, batch_dim, level):
     from taper._batched import wrap
+
     return wrap(tensor.movedim(batch_dim, 0), level)
 
 
@@ -192,6 +207,7 @@ def _remove_batch_dim(tensor, level, batch_size, out_dim):
 
 def _is_current_rpc_agent_set():
     from taper.distributed.rpc.api import _is_current_rpc_agent_set
+
     return _is_current_rpc_agent_set()
 
 
@@ -215,11 +231,13 @@ def _get_current_graph_task_keep_graph():
 def _is_fwd_grad_enabled():
     """Does forward-mode differentiation push tangents on?"""
     from taper.overrides import _forward
+
     return _forward.enabled
 
 
 def _set_fwd_grad_enabled(enabled):
     from taper.overrides import _forward
+
     _forward.enabled = enabled
 
 
@@ -235,6 +253,7 @@ def _saved_tensor_class(name):
     if name != "SavedTensor":
         raise AttributeError(f"module 'torch._C._autograd' has no attribute '{name}'")
     from taper.autograd._saved import SavedTensor
+
     return SavedTensor
 
 
@@ -243,6 +262,7 @@ class _WeakTensorRef:
 
     def __init__(self, tensor):
         from weakref import ref
+
         self._tensor = ref(tensor)
 
     def expired(self):
@@ -250,13 +270,16 @@ class _WeakTensorRef:
 
 
 # Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
-_OF_NN = frozenset("""
+_OF_NN = frozenset(
+    """
     adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot scaled_dot_product_attention softplus softshrink
-    elu_ hardtanh_ leaky_relu_ silu mish pad""".split())
+    elu_ hardtanh_ leaky_relu_ silu mish pad""".split()
+)
 
 
 def _function_of_nn(name):
     from taper.nn import functional
+
     found = getattr(functional, "logsigmoid" if name == "log_sigmoid" else name, None) if name in _OF_NN else None
     if found is None:
         raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
@@ -266,8 +289,10 @@ def _function_of_nn(name):
 def _name_of_c10d(name):
     """Process groups, stores and the reducer, which PyTorch has in C++."""
     from taper import distributed
+
     if name == "Reducer":
         from taper.nn.parallel._reducer import Reducer
+
         return Reducer
     found = getattr(distributed, name, None)
     if found is None or name.startswith("__"):
@@ -279,8 +304,9 @@ _nn = _module("_nn", _parse_to)
 _nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
 _autograd = _module("_autograd", _get_current_graph_task_keep_graph, _saved_tensors_hooks_is_enabled)
 _autograd.__getattr__ = _saved_tensor_class
-_functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim,
-                     _remove_batch_dim)
+_functorch = _module(
+    "_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim, _remove_batch_dim
+)
 _distributed_c10d = _module("_distributed_c10d")
 _distributed_c10d.__getattr__ = _name_of_c10d
 
@@ -288,12 +314,15 @@ _distributed_c10d.__getattr__ = _name_of_c10d
 def gather_traceback(python=True, script=True, cpp=True):
     """Where the caller stands, to be written out later."""
     import traceback
+
     return traceback.extract_stack()
 
 
 def symbolize_tracebacks(tracebacks):
     """The frames of what gather_traceback noted, the innermost first."""
-    return [[{"name": f.name, "filename": f.filename, "line": f.lineno} for f in reversed(stack)] for stack in tracebacks]
+    return [
+        [{"name": f.name, "filename": f.filename, "line": f.lineno} for f in reversed(stack)] for stack in tracebacks
+    ]
 
 
 _profiler = _module("_profiler", gather_traceback, symbolize_tracebacks)
@@ -303,6 +332,7 @@ _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 def _jit_assert_is_instance(obj, type):
     """Raises unless a value is of a type of scripts; any value is of the type Any."""
     import taper
+
     kinds = {"Tensor": taper.Tensor, "int": int, "float": float, "bool": bool, "str": str}
     wanted = kinds.get(str(type))
     if wanted is not None and not isinstance(obj, wanted):
@@ -313,23 +343,39 @@ def find(name):
     """What torch._C has under this name; AttributeError where it has nothing."""
     if name == "_infer_size":
         from taper._native_names import _infer_size
+
         return _infer_size
     if name in ("_ConvBackend", "_select_conv_backend"):
         from taper import _conv_backends
+
         return getattr(_conv_backends, name)
     if name.startswith(("_dispatch_", "Dispatch", "_any_", "_jit_get_schemas", "_jit_resolve")) or name in (
-            "FunctionSchema", "Argument", "parse_schema", "_get_schema", "_DisableTorchDispatch", "_AutoDispatchBelowAutograd", "_ExcludeDispatchKeyGuard",
-            "_IncludeDispatchKeyGuard", "_ForceDispatchKeyGuard", "_len_torch_dispatch_stack", "_get_dispatch_stack_at", "_get_dispatch_mode"):
+        "FunctionSchema",
+        "Argument",
+        "parse_schema",
+        "_get_schema",
+        "_DisableTorchDispatch",
+        "_AutoDispatchBelowAutograd",
+        "_ExcludeDispatchKeyGuard",
+        "_IncludeDispatchKeyGuard",
+        "_ForceDispatchKeyGuard",
+        "_len_torch_dispatch_stack",
+        "_get_dispatch_stack_at",
+        "_get_dispatch_mode",
+    ):
         from taper._dispatch import _keys
+
         if name in _keys.NAMES:
             return getattr(_keys, name)
     if name in ("_len_torch_function_stack", "_get_function_stack_at"):
         from taper.overrides import _modes
+
         return (lambda: len(_modes.stack)) if name.startswith("_len") else lambda i: _modes.stack[i]
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
     if name in ("Graph", "Node", "Value"):
         from taper.jit import _graph
+
         return getattr(_graph, name)
     found = None if name.startswith("__") else globals().get(name)
     if found is None or name in ("ModuleType", "find"):

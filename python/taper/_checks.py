@@ -51,6 +51,7 @@ def _check_is_size(i, message=None, *, max=None):
 def _check_tensor_all_with(error_type, cond, message=None):
     """The same for a tensor of bools, all of which must hold."""
     from taper._C import Tensor, bool as tensor_bool
+
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if cond.dtype is not tensor_bool:

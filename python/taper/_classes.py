@@ -1,4 +1,5 @@
 """torch.classes: C++ classes that libraries register. Those libraries are built for PyTorch's ABI; none can be loaded here."""
+
 from types import ModuleType
 
 
@@ -10,7 +11,9 @@ class _Namespace(ModuleType):
     """torch.classes.NAMESPACE."""
 
     def __getattr__(self, name):
-        raise RuntimeError(f"Class {self.__name__.rpartition('.')[2]}.{name} not registered! Tried to look up a C++ class, which needs a library built for PyTorch")
+        raise RuntimeError(
+            f"Class {self.__name__.rpartition('.')[2]}.{name} not registered! Tried to look up a C++ class, which needs a library built for PyTorch"
+        )
 
 
 class _Classes(ModuleType):
@@ -29,6 +32,7 @@ class _Classes(ModuleType):
 
     def load_library(self, path):
         from taper import ops
+
         ops.load_library(path)
 
 

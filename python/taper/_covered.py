@@ -1,4 +1,5 @@
 """`taper names`: which of PyTorch's public names Taper has, by namespace, and those that a pattern picks."""
+
 import sys
 from importlib import import_module
 
@@ -36,7 +37,12 @@ def coverage():
 
 def _matches(pattern, full):
     from fnmatch import fnmatchcase
-    return fnmatchcase(full, pattern) if any(c in pattern for c in "*?[") else pattern in full or pattern.replace("taper", "torch", 1) in full
+
+    return (
+        fnmatchcase(full, pattern)
+        if any(c in pattern for c in "*?[")
+        else pattern in full or pattern.replace("taper", "torch", 1) in full
+    )
 
 
 def _summary(table):
@@ -45,7 +51,9 @@ def _summary(table):
     for owner in started:
         here, absent = table[owner]
         print(f"{owner:<{width}}  {len(here):>4} of {len(here) + len(absent)}")
-    print(f"\n{sum(len(h) for h, _ in table.values())} names in {len(started)} of PyTorch's {len(table)} namespaces. With a pattern:")
+    print(
+        f"\n{sum(len(h) for h, _ in table.values())} names in {len(started)} of PyTorch's {len(table)} namespaces. With a pattern:"
+    )
     print("taper names torch.linalg, taper names softmax, taper names 'torch.*_like'; - marks what is not there yet.")
 
 
@@ -55,8 +63,13 @@ def names(arguments):
     if not arguments:
         _summary(table)
         return 0
-    picked = [(full, name in here) for owner, (here, absent) in table.items() for name in sorted(here + absent)
-              for full in [f"{owner}.{name}"] if any(_matches(pattern, full) for pattern in arguments)]
+    picked = [
+        (full, name in here)
+        for owner, (here, absent) in table.items()
+        for name in sorted(here + absent)
+        for full in [f"{owner}.{name}"]
+        if any(_matches(pattern, full) for pattern in arguments)
+    ]
     for full, there in picked:
         print(f"{' ' if there else '-'} {full}")
     if not picked:

@@ -1,4 +1,5 @@
 """torch._custom_ops: the older way to declare operators, on top of torch.library."""
+
 from taper._custom_op.impl import (  # noqa: F401
     _destroy,
     custom_op_from,

@@ -1,4 +1,5 @@
 """DLPack: tensors from and to other libraries without a copy. torch.utils.dlpack is the public face."""
+
 from taper import _C
 
 _devices = {"cpu": 1, "cuda": 2, "xpu": 14}  # DLPack's numbers, torch.utils.dlpack.DLDeviceType by name
@@ -22,7 +23,9 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     if copy is not None:
         arguments["copy"] = copy
     kind, index = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (1, 0)
-    if kind == _devices["cuda"] and _C._gpu_count("cuda"):  # it shall be ready for our stream; 1 stands for the default one
+    if kind == _devices["cuda"] and _C._gpu_count(
+        "cuda"
+    ):  # it shall be ready for our stream; 1 stands for the default one
         arguments["stream"] = _C._stream_current("cuda", index) or 1
     try:
         capsule = ext_tensor.__dlpack__(**arguments)
@@ -57,7 +60,9 @@ def _export(tensor, stream, max_version, dl_device, copy):
         _hand_over(tensor.device, 0 if stream in (None, 0, 1, 2) else stream)
     if dl_device is not None and tuple(dl_device) != tuple(_device_of(tensor)):
         if copy is False:
-            raise BufferError(f"cannot move the tensor from {_device_of(tensor)} to {tuple(dl_device)} without copying.")
+            raise BufferError(
+                f"cannot move the tensor from {_device_of(tensor)} to {tuple(dl_device)} without copying."
+            )
         place = next((name for name, number in _devices.items() if number == dl_device[0]), None)
         if place is None:
             raise BufferError(f"Unsupported device_type: {int(dl_device[0])}")

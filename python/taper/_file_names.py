@@ -2,6 +2,7 @@
 file read by the library (src/io), which makes plain values and tensors itself, executes nothing, and asks here for any
 other class or function by its full name. Nothing is looked up by what a file says: a name is on the loader's list, for
 the use that the file makes of it, or the file is refused."""
+
 import pickle
 
 # What a file may do with a name: have it in a value, make an empty instance and set its state, call it with arguments.
@@ -21,21 +22,27 @@ _PLAIN = {
     "torch._tensor": "_rebuild_from_type_v2",
     "torch.serialization": "_get_layout",
     "torch._utils": "_rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3 _rebuild_parameter "
-                    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_nested_tensor _rebuild_meta_tensor_no_storage",
+    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_nested_tensor _rebuild_meta_tensor_no_storage",
 }
-_PLAIN_CALLS = ("torch.serialization._get_layout", "torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_nested_tensor")
+_PLAIN_CALLS = (
+    "torch.serialization._get_layout",
+    "torch._utils._rebuild_sparse_tensor",
+    "torch._utils._rebuild_nested_tensor",
+)
 
 
 def _plain(name):
     """The object behind a name of plain values; None for other names."""
     module, _, last = name.rpartition(".")
     from taper.storage import _named
+
     if module in ("torch", "torch.cuda") and last in _named:
         return _named[last]
     if last not in _PLAIN.get(module, "").split():
         return None
     from importlib import import_module
-    ours = "taper" + module[len("torch"):] if module.startswith("torch") else module
+
+    ours = "taper" + module[len("torch") :] if module.startswith("torch") else module
     return getattr(import_module(ours), last)
 
 
@@ -65,6 +72,7 @@ class Names:
 def read_pickle(f, names, path=None):
     """The value of a file that is one pickle, or of its bytes, with no tensors in it."""
     from taper import _C
+
     data = f if isinstance(f, (bytes, bytearray, memoryview)) else None
     where = path or ("a pickle" if data is not None else f)
     return _C._File(where, data, allowed=list(names), pickle=True).value(names.find, None)

@@ -5,14 +5,32 @@ started from here get it too. `taper torch install` leaves packages in site-pack
 process that one starts finds those by itself. This file imports neither taper nor anything else that takes time: a child process that
 never says `import torch` pays nothing.
 """
+
 import os
 import sys
 from types import ModuleType
 
 VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
-PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
-    "torch", "functorch", "torchvision", "torchaudio", "torchtext", "horovod", "deepspeed", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
-SHIMMED = ("torch", "torchvision", "torchaudio")  # those that are distributions: `taper torch install` makes them, pip asks for them
+PACKAGES = {
+    name: "taper" if name == "torch" else "taper." + name
+    for name in (
+        "torch",
+        "functorch",
+        "torchvision",
+        "torchaudio",
+        "torchtext",
+        "horovod",
+        "deepspeed",
+        "tensorboardX",
+        "intel_extension_for_pytorch",
+        "oneccl_bindings_for_pytorch",
+    )
+}
+SHIMMED = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+)  # those that are distributions: `taper torch install` makes them, pip asks for them
 HOME = os.path.dirname(os.path.abspath(__file__))
 _known = {}
 _asked = set()  # names that are being imported because a module was asked for them
@@ -22,7 +40,9 @@ class NotCovered(AttributeError, NotImplementedError):
     """A name of PyTorch's that Taper does not have yet."""
 
     def __init__(self, full_name):
-        super().__init__(f"{full_name} is not in Taper yet; `taper names {full_name.rpartition('.')[0] or full_name}` shows what is")
+        super().__init__(
+            f"{full_name} is not in Taper yet; `taper names {full_name.rpartition('.')[0] or full_name}` shows what is"
+        )
 
 
 def known():
@@ -55,7 +75,11 @@ def _is_module(name):
         return True
     if any(_private(part) for part in name.split(".")):
         return True
-    return name in known() and not any(part[:1].isupper() for part in name.split(".")) and name not in ("torch.device", "torch.dtype")
+    return (
+        name in known()
+        and not any(part[:1].isupper() for part in name.split("."))
+        and name not in ("torch.device", "torch.dtype")
+    )
 
 
 def _held(ours):
@@ -73,6 +97,7 @@ def _held(ours):
 class Absent(ModuleType):
     """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked for with
     isinstance, which says no; using it raises an error with its full name. It is no container, no number and no context."""
+
     __iter__ = __contains__ = __reversed__ = None  # __getitem__ alone would make an endless sequence of it
 
     def __getattr__(self, name):
@@ -111,12 +136,14 @@ def _imports_from(frame):
     """Is this frame at `from module import name`, and would it not notice an error? In a try block with an except clause it asks whether the name is
     there, and is told."""
     from opcode import opmap
+
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"] and not _is_tried(frame.f_code, frame.f_lasti)
 
 
 def _is_tried(code, at):
     """Does an except clause of this code catch what happens at this instruction? (Python 3.10 keeps no table that says so.)"""
     import dis
+
     if not hasattr(code, "co_exceptiontable"):
         return False
     names = {i.offset: i.opname for i in dis.get_instructions(code)}
@@ -149,6 +176,7 @@ def _is_except_clause(handler):
 def _only_asks():
     """Does whoever looks for a module only ask whether it is there: by find_spec, or by an import in a try block?"""
     from opcode import opmap
+
     frame = sys._getframe(2)
     while frame and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
@@ -172,6 +200,7 @@ def _missing(module, name, depth=2):
         return sys.modules[full]
     if full in names and not name[0].isupper() and full not in _asked:
         from importlib import import_module
+
         _asked.add(full)  # a module's __getattr__ that wraps this one is asked again while the import looks for a name
         try:
             return import_module(full)
@@ -204,13 +233,14 @@ def _answer_for_missing(module, name):
 
 def _torch_name(ours):
     """The name that scripts know one of Taper's modules by."""
-    rest = ours[len("taper."):]
+    rest = ours[len("taper.") :]
     return rest if rest.split(".")[0] in PACKAGES else "torch." + rest
 
 
 def _telling(ours, path):
     """The spec of one of Taper's modules that the package imports by itself: scripts reach it as an attribute, and are told what it lacks, too."""
     from importlib.machinery import PathFinder
+
     spec = PathFinder.find_spec(ours, path)
     if spec is None or spec.loader is None:
         return spec
@@ -219,6 +249,7 @@ def _telling(ours, path):
     def exec_module(module):
         run(module)
         _answer_for_missing(module, _torch_name(ours))
+
     spec.loader.exec_module = exec_module
     return spec
 
@@ -253,6 +284,7 @@ class Finder:
 
     def _is_installed(self, name):
         from importlib.machinery import PathFinder
+
         top = name.partition(".")[0]
         return self.shims and top not in SHIMMED and PathFinder.find_spec(top) is not None
 
@@ -268,16 +300,22 @@ class Finder:
         else:
             module = _held(ours)
             if not isinstance(module, ModuleType):
-                if module is not None or not _is_module(name) or _only_asks():  # a class or a function is no module in PyTorch either
+                if (
+                    module is not None or not _is_module(name) or _only_asks()
+                ):  # a class or a function is no module in PyTorch either
                     return None
                 module = Absent(name)
                 module.__path__ = []
         from importlib.machinery import ModuleSpec
-        return ModuleSpec(name, Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
+
+        return ModuleSpec(
+            name, Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
+        )
 
     @staticmethod
     def _taper_module(ours):
         from importlib import import_module
+
         try:
             return import_module(ours)
         except ModuleNotFoundError as error:
@@ -291,6 +329,7 @@ class Finder:
         if self.shims or name is not None and name not in SHIMMED:
             return
         from taper._torch_install import Described
+
         for name in SHIMMED if name is None else (name,):
             yield Described(name)
 
@@ -324,5 +363,7 @@ def for_children():
     """The variables that give a Python process the same names."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     child = os.path.join(HOME, "_child")
-    return {VARIABLE: f"{sys.implementation.cache_tag} {os.path.dirname(HOME)}",
-            "PYTHONPATH": os.pathsep.join([child] + [path for path in paths if path and path != child])}
+    return {
+        VARIABLE: f"{sys.implementation.cache_tag} {os.path.dirname(HOME)}",
+        "PYTHONPATH": os.pathsep.join([child] + [path for path in paths if path and path != child]),
+    }

@@ -1,15 +1,32 @@
 """The schema that a function's annotations say (torch.library.infer_schema)."""
+
 import collections.abc
 import inspect
 import typing
 
 import taper
 
-_WORDS = {taper.Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", taper.dtype: "ScalarType", taper.device: "Device"}
+_WORDS = {
+    taper.Tensor: "Tensor",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    taper.dtype: "ScalarType",
+    taper.device: "Device",
+}
 _NUMBER = typing.Union[int, float, bool]
 _LISTED = ("Tensor", "SymInt", "float", "bool", "Scalar")
 _LISTS = (list, collections.abc.Sequence)
-RETURNS = {taper.Tensor: "Tensor", typing.List[taper.Tensor]: "Tensor[]", list[taper.Tensor]: "Tensor[]", int: "SymInt", float: "float", bool: "bool", _NUMBER: "Scalar"}
+RETURNS = {
+    taper.Tensor: "Tensor",
+    typing.List[taper.Tensor]: "Tensor[]",
+    list[taper.Tensor]: "Tensor[]",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    _NUMBER: "Scalar",
+}
 
 
 def _parts(annotation):
@@ -49,12 +66,21 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
         if not isinstance(annotation, str):
             return annotation
         try:
-            return eval(annotation, getattr(inspect.unwrap(prototype_function), "__globals__", {}), {**vars(typing), "torch": taper})
+            return eval(
+                annotation,
+                getattr(inspect.unwrap(prototype_function), "__globals__", {}),
+                {**vars(typing), "torch": taper},
+            )
         except Exception as error:
-            refuse(f"Unsupported type annotation {annotation}. It is not a type. ({error}). If you are using 'from __future__ import annotations', note that annotations are "
-                   "evaluated lazily as strings; make sure all types referenced in annotations are importable at module scope, not only inside a local function.")
+            refuse(
+                f"Unsupported type annotation {annotation}. It is not a type. ({error}). If you are using 'from __future__ import annotations', note that annotations are "
+                "evaluated lazily as strings; make sure all types referenced in annotations are importable at module scope, not only inside a local function."
+            )
+
     if isinstance(mutates_args, str) and mutates_args != "unknown":
-        raise ValueError("mutates_args must either be a sequence of the names of the arguments that are mutated or the string 'unknown'. ")
+        raise ValueError(
+            "mutates_args must either be a sequence of the names of the arguments that are mutated or the string 'unknown'. "
+        )
     parts, seen, starred = [], set(), False
     for at, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -69,19 +95,30 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
         if text is None:
             if _parts(annotation)[0] is tuple:
                 inside = _parts(annotation)[1]
-                example = f"For example, list[{inside[0].__name__ if inside and isinstance(inside[0], type) else '...'}]"
-                refuse(f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. As a workaround, please try to use List instead. "
-                       f"{example}.\n\nThe valid types are: {SUPPORTED}.")
+                example = (
+                    f"For example, list[{inside[0].__name__ if inside and isinstance(inside[0], type) else '...'}]"
+                )
+                refuse(
+                    f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. As a workaround, please try to use List instead. "
+                    f"{example}.\n\nThe valid types are: {SUPPORTED}."
+                )
             refuse(f"Parameter {name} has unsupported type {annotation}. The valid types are: {SUPPORTED}.")
         seen.add(name)
-        if mutates_args == "unknown" and text.startswith("Tensor") or mutates_args != "unknown" and name in mutates_args:
+        if (
+            mutates_args == "unknown"
+            and text.startswith("Tensor")
+            or mutates_args != "unknown"
+            and name in mutates_args
+        ):
             if not text.startswith("Tensor"):
                 refuse(f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated")
-            text = f"Tensor(a{at}!)" + text[len("Tensor"):]
+            text = f"Tensor(a{at}!)" + text[len("Tensor") :]
         parts.append(f"{text} {name}{_default(name, parameter, refuse)}")
     if mutates_args != "unknown" and set(mutates_args) - seen:
-        refuse(f"{set(mutates_args) - seen} in mutates_args were not found in the custom op's signature. mutates_args should contain the names of all args that the custom op "
-               'mutates, or just the string "unknown" if you don\'t know.')
+        refuse(
+            f"{set(mutates_args) - seen} in mutates_args were not found in the custom op's signature. mutates_args should contain the names of all args that the custom op "
+            'mutates, or just the string "unknown" if you don\'t know.'
+        )
     if signature.return_annotation is signature.empty:
         refuse("No return type annotation was provided. Please add one.")
     return f"{op_name or ''}({', '.join(parts)}) -> {_returned(resolved(signature.return_annotation), refuse)}"
@@ -99,7 +136,9 @@ def _default(name, parameter, refuse):
         return f'="{value}"'
     if isinstance(value, taper.dtype):
         return f"={str(value).rpartition('.')[2]}"
-    refuse(f"Parameter {name} has an unsupported default value type {type(value)}. Please file an issue on GitHub so we can prioritize this.")
+    refuse(
+        f"Parameter {name} has an unsupported default value type {type(value)}. Please file an issue on GitHub so we can prioritize this."
+    )
 
 
 def _returned(annotation, refuse):

@@ -1,15 +1,23 @@
 """torch.finfo and torch.iinfo: what numbers of a dtype can be."""
+
 from taper import _C
 
 _FLOATS = {  # bits, bits of the mantissa, smallest exponent, largest value, decimal digits
-    "float16": (16, 10, -14, 65504.0, 0.001), "bfloat16": (16, 7, -126, (2 - 2 ** -7) * 2.0 ** 127, 0.01),
-    "float32": (32, 23, -126, (2 - 2 ** -23) * 2.0 ** 127, 1e-06), "float64": (64, 52, -1022, (2 - 2 ** -52) * 2.0 ** 1023, 1e-15),
-    "float8_e4m3fn": (8, 3, -6, 448.0, 1.0), "float8_e5m2": (8, 2, -14, 57344.0, 1.0), "float8_e4m3fnuz": (8, 3, -7, 240.0, 1.0),
-    "float8_e5m2fnuz": (8, 2, -15, 57344.0, 1.0), "float8_e8m0fnu": (8, 0, -127, 2.0 ** 127, 1.0)}
+    "float16": (16, 10, -14, 65504.0, 0.001),
+    "bfloat16": (16, 7, -126, (2 - 2**-7) * 2.0**127, 0.01),
+    "float32": (32, 23, -126, (2 - 2**-23) * 2.0**127, 1e-06),
+    "float64": (64, 52, -1022, (2 - 2**-52) * 2.0**1023, 1e-15),
+    "float8_e4m3fn": (8, 3, -6, 448.0, 1.0),
+    "float8_e5m2": (8, 2, -14, 57344.0, 1.0),
+    "float8_e4m3fnuz": (8, 3, -7, 240.0, 1.0),
+    "float8_e5m2fnuz": (8, 2, -15, 57344.0, 1.0),
+    "float8_e8m0fnu": (8, 0, -127, 2.0**127, 1.0),
+}
 
 
 class finfo:
     """The limits of a floating-point dtype, the default one unless another is given."""
+
     __slots__ = ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution", "dtype")
 
     def __init__(self, dtype=None):
@@ -18,11 +26,13 @@ class finfo:
             raise TypeError(f"finfo(): argument 'type' (position 1) must be torch.dtype, not {type(dtype).__name__}")
         name = str(dtype.to_real())[6:]
         if not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError("torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'")
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
         if name not in _FLOATS:
             raise TypeError("bad argument type for built-in operation")
         self.bits, mantissa, low, self.max, self.resolution = _FLOATS[name]
-        self.eps, self.tiny, self.dtype = 2.0 ** -mantissa, 2.0 ** low, name
+        self.eps, self.tiny, self.dtype = 2.0**-mantissa, 2.0**low, name
         self.min = -self.max if name != "float8_e8m0fnu" else self.tiny  # which has no sign
         self.smallest_normal = self.tiny
 
@@ -38,6 +48,7 @@ class finfo:
 
 class iinfo:
     """The limits of an integer dtype."""
+
     __slots__ = ("bits", "max", "min", "dtype")
 
     def __init__(self, dtype):
@@ -47,7 +58,9 @@ class iinfo:
         if dtype == _C.bool:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):
-            raise NotImplementedError(f"\"dtype\" not implemented for '{name[0].upper()}{name[1:].replace('uint', 'UInt').replace('int', 'Int')}'")
+            raise NotImplementedError(
+                f"\"dtype\" not implemented for '{name[0].upper()}{name[1:].replace('uint', 'UInt').replace('int', 'Int')}'"
+            )
         if name not in ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"):
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
         self.bits, self.dtype = 8 * dtype.itemsize, name

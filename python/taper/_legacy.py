@@ -1,4 +1,5 @@
 """torch.FloatTensor and its relatives: names for a dtype on a device that make tensors and answer isinstance."""
+
 from taper import _C
 from taper.storage import _named as _storages
 from taper.storage import _storages_on, _words
@@ -21,8 +22,22 @@ tensortype.__module__ = "torch"
 
 
 def _types(module, device):
-    return {f"{word}Tensor": tensortype(f"{word}Tensor", (), {"__module__": module, "dtype": dtype, "layout": _C.strided, "_device": device,
-                                                             "is_cuda": device == "cuda", "is_sparse": False}) for dtype, word in _words.items() if word[0] != "Q"}
+    return {
+        f"{word}Tensor": tensortype(
+            f"{word}Tensor",
+            (),
+            {
+                "__module__": module,
+                "dtype": dtype,
+                "layout": _C.strided,
+                "_device": device,
+                "is_cuda": device == "cuda",
+                "is_sparse": False,
+            },
+        )
+        for dtype, word in _words.items()
+        if word[0] != "Q"
+    }
 
 
 cpu_types, cuda_types = _types("torch", "cpu"), _types("torch.cuda", "cuda")

@@ -1,4 +1,5 @@
 """torch.lobpcg: a few extreme eigenpairs of a symmetric positive definite pencil A x = lambda B x, by locally optimal conjugate gradients in blocks."""
+
 import taper
 
 
@@ -39,8 +40,22 @@ def _solve(A, X, B, iK, k, niter, tol, largest):
     return values[:k], X[:, :k]
 
 
-def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None, ortho_iparams=None, ortho_fparams=None,
-           ortho_bparams=None):
+def lobpcg(
+    A,
+    k=None,
+    B=None,
+    X=None,
+    n=None,
+    iK=None,
+    niter=None,
+    tol=None,
+    largest=None,
+    method=None,
+    tracker=None,
+    ortho_iparams=None,
+    ortho_fparams=None,
+    ortho_bparams=None,
+):
     """(E, X): the k largest eigenvalues of A, or smallest, and their vectors. A may be sparse or, like B, have batch dims. Eigenvalues have gradients."""
     if A.shape[-2] != A.shape[-1]:
         raise AssertionError(f"A must be square, got shape {A.shape}")
@@ -48,14 +63,37 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     n = (k if X is None else X.size(-1)) if n is None else n
     m, dtype = A.shape[-1], A.dtype if A.is_floating_point() else taper.get_default_dtype()
     if m < 3 * n:
-        raise ValueError(f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested eigenpairs (={n})")
-    tol, niter = taper.finfo(dtype).eps ** 0.5 if tol is None else tol, 1000 if niter is None else niter if niter >= 0 else 2 ** 31
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested eigenpairs (={n})"
+        )
+    tol, niter = (
+        taper.finfo(dtype).eps ** 0.5 if tol is None else tol,
+        1000 if niter is None else niter if niter >= 0 else 2**31,
+    )
     largest, batch = True if largest is None else largest, A.shape[:-2]
     with taper.no_grad():
         X = taper.randn((*batch, m, n), dtype=dtype, device=A.device) if X is None else X
-        parts = [None if part is None else part.detach() if not batch else part.detach().expand(*batch, *part.shape[-2:]).flatten(0, -3) for part in (A, X, B, iK)]
-        each = [parts] if not batch else [[None if part is None else part[at] for part in parts] for at in range(batch.numel())]
-        E, V = (taper.stack(part).unflatten(0, batch) if batch else part[0] for part in zip(*(_solve(*one, k, niter, tol, largest) for one in each)))
+        parts = [
+            None
+            if part is None
+            else part.detach()
+            if not batch
+            else part.detach().expand(*batch, *part.shape[-2:]).flatten(0, -3)
+            for part in (A, X, B, iK)
+        ]
+        each = (
+            [parts]
+            if not batch
+            else [[None if part is None else part[at] for part in parts] for at in range(batch.numel())]
+        )
+        E, V = (
+            taper.stack(part).unflatten(0, batch) if batch else part[0]
+            for part in zip(*(_solve(*one, k, niter, tol, largest) for one in each))
+        )
     if taper.is_grad_enabled() and (A.requires_grad or B is not None and B.requires_grad):
-        E = (V * _times(A, V)).sum(-2) if B is None else (V * _times(A, V)).sum(-2) - E * ((V * _times(B, V)).sum(-2) - 1)
+        E = (
+            (V * _times(A, V)).sum(-2)
+            if B is None
+            else (V * _times(A, V)).sum(-2) - E * ((V * _times(B, V)).sum(-2) - 1)
+        )
     return E, V

@@ -1,4 +1,5 @@
 """The attention of nn.MultiheadAttention as one call: what PyTorch's fast path is made of."""
+
 import taper
 from taper.nn.functional import linear
 
@@ -47,8 +48,21 @@ def _scores(q, k, mask, mask_type):
     return scores.masked_fill(mask, float("-inf")) if mask.dtype == taper.bool else scores + mask
 
 
-def _native_multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
-                                 need_weights=True, average_attn_weights=True, mask_type=None):
+def _native_multi_head_attention(
+    query,
+    key,
+    value,
+    embed_dim,
+    num_head,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    mask=None,
+    need_weights=True,
+    average_attn_weights=True,
+    mask_type=None,
+):
     """Attention with its projections: the result, and the weights or None."""
     if mask is not None and query.is_nested:
         raise RuntimeError("NestedTensor with mask is not supported yet")

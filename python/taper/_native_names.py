@@ -1,5 +1,6 @@
 """Functions that torch has beside those of nn.functional, with signatures of their own: weights first, every setting by position, reductions as
 numbers (0 none, 1 mean, 2 sum). And what works on sizes that may be symbols elsewhere: here they are plain numbers."""
+
 import math
 
 import taper
@@ -9,23 +10,64 @@ _REDUCTIONS = "none", "mean", "sum"
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    return F.embedding(indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    return F.embedding(
+        indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+    )
 
 
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+def embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """(the bags, the bag of each index, the sizes of bags, where maxima stood); what backward keeps elsewhere is empty or zero here."""
     if indices.dim() not in (1, 2):
         raise RuntimeError(f"input has to be a 1D or 2D Tensor, but got Tensor of dimension {indices.dim()}")
     if indices.dim() == 1 and offsets.dim() != 1:
         raise RuntimeError(f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.dim()}")
-    bags = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
-                           per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+    bags = F.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
     return bags, indices.new_empty(0), taper.zeros_like(offsets), taper.zeros_like(offsets)
 
 
-def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+def _embedding_bag(
+    weight,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
     """embedding_bag, without a padding index where it is negative."""
-    return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx if padding_idx >= 0 else None)
+    return embedding_bag(
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx if padding_idx >= 0 else None,
+    )
 
 
 _embedding_bag_forward_only = _embedding_bag
@@ -48,7 +90,9 @@ def kl_div(input, target, reduction=0, log_target=False):
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
-    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight)
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight
+    )
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
@@ -95,7 +139,9 @@ def resize_as_(input, the_template, *, memory_format=None):
     return input.resize_as_(the_template)
 
 
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_permuted(
+    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """An uninitialised tensor whose dims lie in memory in the order physical_layout names, the slowest first."""
     made = taper.empty([size[d] for d in physical_layout], dtype=dtype, device=device, pin_memory=pin_memory)
     return made.permute([physical_layout.index(d) for d in range(len(size))]).requires_grad_(requires_grad)
@@ -177,13 +223,17 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
 def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
     """(row, column) of each element, as two rows; transpose: (column, row)."""
     dtype = taper.int32 if out_int32 else taper.int64
-    rows = taper.arange(crow_indices.numel() - 1, device=crow_indices.device).repeat_interleave(crow_indices.diff().to(taper.int64))
+    rows = taper.arange(crow_indices.numel() - 1, device=crow_indices.device).repeat_interleave(
+        crow_indices.diff().to(taper.int64)
+    )
     pair = rows.to(dtype), col_indices.to(dtype)
     return taper.stack(pair[::-1] if transpose else pair)
 
 
 def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    return taper.segment_reduce(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
+    return taper.segment_reduce(
+        data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial
+    )
 
 
 def _shape_as_tensor(input):
@@ -194,12 +244,14 @@ def _shape_as_tensor(input):
 def _nested_view_from_buffer(input, nested_size, nested_strides, offsets):
     """A nested tensor whose parts are views of a flat buffer."""
     from taper.nested._strided import wrap
+
     views = zip(nested_size.tolist(), nested_strides.tolist(), offsets.tolist())
     return wrap(input, [(tuple(size), tuple(strides), offset) for size, strides, offset in views])
 
 
 def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     from taper.nn.functional import grouped_mm
+
     return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
@@ -207,7 +259,9 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
 def _nested_tensor_from_mask(t, mask, mask_check=True):
     """The rows of each t[i] where mask[i] is true; those are the first ones."""
     lengths = mask.sum(1)
-    if mask_check and not bool((mask == (taper.arange(mask.shape[1], device=mask.device) < lengths.unsqueeze(1))).all()):
+    if mask_check and not bool(
+        (mask == (taper.arange(mask.shape[1], device=mask.device) < lengths.unsqueeze(1))).all()
+    ):
         raise RuntimeError("Mask must be left-aligned without gaps")
     return taper.nested.as_nested_tensor([row[:n] for row, n in zip(t.unbind(0), lengths.tolist())])
 
@@ -233,7 +287,11 @@ def _has_compatible_shallow_copy_type(input, other):
 def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero"):
     """An error where a tensor of one element is zero."""
     if input.numel() != 1:
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous" if input.numel() else "Boolean value of Tensor with no values is ambiguous")
+        raise RuntimeError(
+            "Boolean value of Tensor with more than one value is ambiguous"
+            if input.numel()
+            else "Boolean value of Tensor with no values is ambiguous"
+        )
     if not input.item():
         raise RuntimeError(assert_msg)
 
@@ -242,6 +300,7 @@ def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, 
 def _amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale):
     """Multiplies gradients in place, and sets found_inf to 1 where one was not finite."""
     from taper.amp.grad_scaler import _multiply
+
     for found in _multiply(grads, inv_scale).values():
         found_inf.copy_(taper.maximum(found_inf, found.to(found_inf.device)))
 
@@ -266,19 +325,40 @@ def _amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_
 def _removed(name, since, instead):
     def function(*args, **kwargs):
         raise RuntimeError(f"This function was deprecated since version {since} and is now removed. {instead}")
+
     function.__name__ = function.__qualname__ = name
     return function
 
 
-eig = _removed("eig", "1.9", "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking complex tensors.")
-symeig = _removed("symeig", "1.9", "The default behavior has changed from using the upper triangular portion of the matrix by default to using the lower "
-                  "triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')")
-solve = _removed("solve", "1.9", "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed and does not return "
-                 "the LU factorization.")
-lstsq = _removed("lstsq", "1.9", "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n`torch.linalg.lstsq` has reversed arguments and does not return the QR "
-                 "decomposition in the returned tuple (although it returns other information about the problem).")
-matrix_rank = _removed("matrix_rank", "1.9", "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
-                       "torch.linalg.matrix_rank() to 'hermitian'.")
+eig = _removed(
+    "eig",
+    "1.9",
+    "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking complex tensors.",
+)
+symeig = _removed(
+    "symeig",
+    "1.9",
+    "The default behavior has changed from using the upper triangular portion of the matrix by default to using the lower "
+    "triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')",
+)
+solve = _removed(
+    "solve",
+    "1.9",
+    "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed and does not return "
+    "the LU factorization.",
+)
+lstsq = _removed(
+    "lstsq",
+    "1.9",
+    "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n`torch.linalg.lstsq` has reversed arguments and does not return the QR "
+    "decomposition in the returned tuple (although it returns other information about the problem).",
+)
+matrix_rank = _removed(
+    "matrix_rank",
+    "1.9",
+    "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
+    "torch.linalg.matrix_rank() to 'hermitian'.",
+)
 
 
 # ---- What PyTorch's own Python code asks of torch, under private names ----
@@ -305,11 +385,16 @@ def _chunk_cat(tensors, dim, num_chunks, *, out=None):
 
 def _inside(tensor, indices):
     """Indices that the mask leaves out may be out of range."""
-    return [index if index is None or index.dtype is taper.bool else index.clamp(-tensor.shape[i], tensor.shape[i] - 1) for i, index in enumerate(indices)]
+    return [
+        index if index is None or index.dtype is taper.bool else index.clamp(-tensor.shape[i], tensor.shape[i] - 1)
+        for i, index in enumerate(indices)
+    ]
 
 
 def _unsafe_masked_index(self, mask, indices, fill):
-    return self[tuple(slice(None) if index is None else index for index in _inside(self, indices))].masked_fill(~mask, fill)
+    return self[tuple(slice(None) if index is None else index for index in _inside(self, indices))].masked_fill(
+        ~mask, fill
+    )
 
 
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
@@ -343,7 +428,7 @@ def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
             half = bits.shape[d] // 2
             rest = bits.narrow(d, 2 * half, bits.shape[d] - 2 * half)
             bits = taper.cat([bits.narrow(d, 0, half) ^ bits.narrow(d, half, half), rest], d)
-        bits = bits if bits.shape[d] else bits.new_zeros(*bits.shape[:d], 1, *bits.shape[d + 1:])
+        bits = bits if bits.shape[d] else bits.new_zeros(*bits.shape[:d], 1, *bits.shape[d + 1 :])
         bits = bits if keepdim else bits.squeeze(d)
     result = bits.contiguous().view(taper.uint64)
     return result if out is None else out.copy_(result)

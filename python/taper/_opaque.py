@@ -1,5 +1,6 @@
 """Tensors in oneDNN's layout (`tensor.to_mkldnn()`). The library hands oneDNN what it likes by itself, so such a tensor is a dense one that answers as PyTorch's
 opaque one does: it has no strides to look at, and results of operators on it are of its kind until to_dense()."""
+
 from taper import _C
 from taper._C import Tensor
 
@@ -30,8 +31,10 @@ class MkldnnTensor(Tensor):
 
     def copy_(self, src, non_blocking=False):
         if not isinstance(src, MkldnnTensor):
-            raise RuntimeError("copy_mkldnn_: between mkldnn layout and dense Tensors is not implemented! "
-                               f"Found self type = Mkldnn{self.to_dense().type()} and src type = {src.type()}")
+            raise RuntimeError(
+                "copy_mkldnn_: between mkldnn layout and dense Tensors is not implemented! "
+                f"Found self type = Mkldnn{self.to_dense().type()} and src type = {src.type()}"
+            )
         if src.shape != self.shape:
             raise RuntimeError("copy_mkldnn_: only support same size tensor.")
         return super().copy_(src, non_blocking)

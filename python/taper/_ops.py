@@ -1,5 +1,6 @@
 """torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and Tensor that PyTorch's operators of that name stand
 behind; other namespaces hold what torch.library was given. Schemas of aten are PyTorch's (_aten.txt.gz)."""
+
 from enum import Enum
 from types import ModuleType
 
@@ -11,6 +12,7 @@ _listed = {}  # PyTorch's operators of aten: name -> {overload: the line that sa
 
 class Tag(Enum):
     """torch.Tag: what is said of an operator beside its schema."""
+
     core = 0
     cudagraph_unsafe = 1
     data_dependent_output = 2
@@ -40,19 +42,23 @@ def _overloads(name):
     """The overloads that PyTorch's operator of aten has; None where it has no such operator."""
     if not _listed:
         import gzip
+
         with gzip.open(__file__.rpartition("/")[0] + "/_aten.txt.gz", "rt", encoding="utf-8") as file:
             for line in file:
                 if not line.startswith("#"):
-                    operator, _, overload = line[line.index(" ") + 1:line.index("(")].partition(".")
+                    operator, _, overload = line[line.index(" ") + 1 : line.index("(")].partition(".")
                     _listed.setdefault(operator, {})[overload or "default"] = line
     return _listed.get(name)
 
 
 def _not_covered(name):
     """An operator that can be named, as packages do that say what theirs does for each of aten's; calling it tells that it is not here."""
+
     def function(*args, **kwargs):
         from taper._hook import NotCovered
+
         raise NotCovered(f"torch.ops.aten.{name}")
+
     return function
 
 
@@ -72,7 +78,9 @@ class OpOverload(OperatorBase):
         self._overloadpacket, self._opname = packet, packet.__name__
         self.namespace, self.__name__ = packet._namespace, f"{packet.__name__}.{overload}"
         self.__qualname__, self.__module__ = self.__name__, f"torch._ops.{packet._namespace}"
-        self._name = packet.__name__ if overload == "default" else self.__name__  # as derivatives and decompositions are listed
+        self._name = (
+            packet.__name__ if overload == "default" else self.__name__
+        )  # as derivatives and decompositions are listed
         self._qualified = f"torch.ops.{self.namespace}.{self.__name__}"
         self._defined_in_python = packet._namespace not in ("aten", "prim", "prims")
 
@@ -93,6 +101,7 @@ class OpOverload(OperatorBase):
     def _read(self):
         """Schema and tags, when they are first asked for."""
         from taper._schema import parse_schema
+
         if self.namespace == "aten":
             line = (_overloads(self.overloadpacket.__name__) or {}).get(self._overloadname)
             letters, _, text = line.strip().partition(" ") if line else ("-", "", "")
@@ -158,6 +167,7 @@ class OpOverload(OperatorBase):
         if not self._composite:
             return NotImplemented
         from taper._dispatch._decompositions import DECOMPOSED
+
         return DECOMPOSED.get(self._name, lambda *args, **kwargs: NotImplemented)(*args, **kwargs)
 
     def redispatch(self, keys, /, *args, **kwargs):
@@ -165,9 +175,11 @@ class OpOverload(OperatorBase):
 
     def py_impl(self, key):
         """A decorator that keeps a function for a key, a mode or a class; nothing here asks for it."""
+
         def register(function):
             self.python_key_table[key] = function
             return function
+
         return register
 
 
@@ -225,6 +237,7 @@ class OpOverloadPacket(OperatorBase):
 # ---- torch.ops.profiler: named ranges ----
 def _record_function_enter_new(name, args=None):
     from taper.autograd.profiler import record_function
+
     return record_function(name, args).__enter__()
 
 
@@ -232,8 +245,11 @@ def _record_function_exit(handle):
     handle.__exit__(None, None, None)
 
 
-_PROFILER = {"_record_function_enter": _record_function_enter_new, "_record_function_enter_new": _record_function_enter_new,
-             "_record_function_exit": _record_function_exit}
+_PROFILER = {
+    "_record_function_enter": _record_function_enter_new,
+    "_record_function_enter_new": _record_function_enter_new,
+    "_record_function_exit": _record_function_exit,
+}
 _PREFIXES = "linalg", "fft", "special"
 
 
@@ -241,15 +257,19 @@ def _aten(name):
     """The function behind an operator of PyTorch's, or None."""
     import taper
     from taper._aten_kernels import KERNELS
+
     if name in KERNELS:
         return KERNELS[name]
     if name.endswith("_backward"):
         from taper import _aten_backward
+
         if callable(vars(_aten_backward).get(name)):
             return vars(_aten_backward)[name]
     for prefix in _PREFIXES:
         if name.startswith(prefix + "_"):
-            found = getattr(getattr(taper, prefix), name, None) or getattr(getattr(taper, prefix), name[len(prefix) + 1:], None)
+            found = getattr(getattr(taper, prefix), name, None) or getattr(
+                getattr(taper, prefix), name[len(prefix) + 1 :], None
+            )
             if found is not None:
                 return found
     for room in (_C._functions, vars(taper), vars(taper.nn.functional), _C.Tensor.__dict__):
@@ -286,6 +306,7 @@ class _OpNamespace:
 
 class _Ops(ModuleType):
     """torch.ops: a module, which packages import."""
+
     loaded_libraries = frozenset()
 
     def __getattr__(self, namespace):
@@ -296,6 +317,7 @@ class _Ops(ModuleType):
 
     def load_library(self, path):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.ops.load_library")
 
     def __repr__(self):

@@ -1,7 +1,12 @@
 """torch._prims_common: what dtypes are, and which goes with which."""
+
 from taper import _C
 
-_COMPLEX = {_C.float32: _C.complex64, _C.float64: _C.complex128, **({_C.float16: _C.complex32} if hasattr(_C, "complex32") else {})}
+_COMPLEX = {
+    _C.float32: _C.complex64,
+    _C.float64: _C.complex128,
+    **({_C.float16: _C.complex32} if hasattr(_C, "complex32") else {}),
+}
 _REAL = {value: key for key, value in _COMPLEX.items()}
 
 

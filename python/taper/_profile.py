@@ -1,5 +1,6 @@
 """`taper profile`: runs a script as `taper run` does and says where its time went: operators with their share, how much of what the machine can do they
 reach, the memory they took, and how busy the threads were. The calling thread is watched; what others run counts as processor time alone."""
+
 import sys
 import time
 
@@ -32,7 +33,12 @@ def _work(name, inputs):
     shapes = [shape for _, shape in _tensors(inputs)]
     if name == "convolution" and len(shapes) > 1:
         from taper.autograd.profiler_util import _convolution_flops
-        return _convolution_flops(shapes, inputs[3:6]) if inputs[6] is None else 2 * _size(shapes[0]) * _size(shapes[1][1:])
+
+        return (
+            _convolution_flops(shapes, inputs[3:6])
+            if inputs[6] is None
+            else 2 * _size(shapes[0]) * _size(shapes[1][1:])
+        )
     if name == "convolution_grad_input":
         return 2 * _size(shapes[0]) * _size(shapes[1][1:])
     if name == "convolution_grad_weight":
@@ -41,17 +47,21 @@ def _work(name, inputs):
         query, key = shapes[:2] if name == "attention_forward" else shapes[1:3]
         return (4 if name == "attention_forward" else 10) * _size(query) * key[-2]
     if name in ("lstm_layer", "lstm_layer_back"):
-        gates = shapes[0] if name == "lstm_layer" else next(shape for shape in shapes if len(shape) == 2 and shape[0] > 1)
+        gates = (
+            shapes[0] if name == "lstm_layer" else next(shape for shape in shapes if len(shape) == 2 and shape[0] > 1)
+        )
         return 2 * _size(gates) * (gates[1] // 4 if name == "lstm_layer" else 8 * gates[1])
     if name in ("add", "mul"):
         return 0  # memory binds them
     from taper.autograd.profiler_util import _flops
+
     return _flops(name, inputs)
 
 
 def _moves(name):
     """Does the operator itself go over memory? Views look at it, and compositions are made of others."""
     from taper import _C
+
     return _C._operator_kind(name) not in ("view", "compose")
 
 
@@ -71,13 +81,21 @@ def _rows(recorded, shapes):
         name, kind, parent, start, end, _, _, inputs, _ = recorded[i]
         if parent >= 0:
             own[parent] -= end - start
-            inner_work[parent] = inner_work[parent] or inner_work[i] or (kind == _OPERATOR and bool(_work(name.partition(".")[0], inputs)))
+            inner_work[parent] = (
+                inner_work[parent]
+                or inner_work[i]
+                or (kind == _OPERATOR and bool(_work(name.partition(".")[0], inputs)))
+            )
         else:
             watched += end - start
     rows = {}
     for i, (name, kind, _, _, _, _, taken, inputs, _) in enumerate(recorded):
         tensors = list(_tensors(inputs))
-        key = name + (" " + " ".join("x".join(map(str, shape)) or "()" for _, shape in tensors) if shapes and kind == _OPERATOR else "")
+        key = name + (
+            " " + " ".join("x".join(map(str, shape)) or "()" for _, shape in tensors)
+            if shapes and kind == _OPERATOR
+            else ""
+        )
         row = rows.setdefault(key, _Row())
         row.calls += 1
         row.own += own[i]
@@ -100,20 +118,24 @@ def _best(function, rounds=7):
 def _machine():
     """What this machine reaches: bytes a second of a plain loop over memory, and floating-point operations a second of a product."""
     import taper
+
     with taper.no_grad():
         x, y, a = taper.ones(1 << 24), taper.empty(1 << 24), taper.ones(512, 512)
         taper.mul(x, 2, out=y)
         bandwidth = 2 * 4 * x.numel() / _best(lambda: taper.mul(x, 2, out=y))
-        return bandwidth, 2 * 512 ** 3 / _best(lambda: a @ a)
+        return bandwidth, 2 * 512**3 / _best(lambda: a @ a)
 
 
 def _accelerators():
     """Kinds of devices that something was put on. What runs there is held against nothing: this machine's processors are no measure of it."""
     import taper
+
     used = []
     for kind in ("cuda", "xpu"):
         device = getattr(taper, kind)
-        if device.is_initialized() and any(device.memory_stats(i).get("allocation.all.allocated", 0) for i in range(device.device_count())):
+        if device.is_initialized() and any(
+            device.memory_stats(i).get("allocation.all.allocated", 0) for i in range(device.device_count())
+        ):
             used.append(kind)
     return used
 
@@ -128,20 +150,30 @@ def _rate(amount, seconds, most, width):
 
 def _report(recorded, wall, processor, top, shapes):
     import taper
+
     rows, watched = _rows(recorded, shapes)
     away = _accelerators()
     bandwidth, flops = (0, 0) if away else _machine()
-    machine = f"{bandwidth / 1e9:.1f} GB/s, {flops / 1e9:.0f} GFLOP/s" if not away else f"not measured, for work went to {' and '.join(away)}"
+    machine = (
+        f"{bandwidth / 1e9:.1f} GB/s, {flops / 1e9:.0f} GFLOP/s"
+        if not away
+        else f"not measured, for work went to {' and '.join(away)}"
+    )
     threads = taper.get_num_threads()
-    out = [f"{wall:.3f} s; in operators {watched / 1e9:.3f} s ({100 * watched / 1e9 / wall:.0f}%), the rest in Python and elsewhere; "
-           f"processors busy {processor / wall:.2f} of {threads} threads",
-           f"the machine with {threads} threads: {machine}", "",
-           f"{'operator':40s} {'calls':>8s} {'self ms':>10s} {'share':>6s} {'GB/s':>7s} {'of it':>5s} {'GFLOP/s':>8s} {'of it':>5s} {'taken MB':>9s}"]
+    out = [
+        f"{wall:.3f} s; in operators {watched / 1e9:.3f} s ({100 * watched / 1e9 / wall:.0f}%), the rest in Python and elsewhere; "
+        f"processors busy {processor / wall:.2f} of {threads} threads",
+        f"the machine with {threads} threads: {machine}",
+        "",
+        f"{'operator':40s} {'calls':>8s} {'self ms':>10s} {'share':>6s} {'GB/s':>7s} {'of it':>5s} {'GFLOP/s':>8s} {'of it':>5s} {'taken MB':>9s}",
+    ]
     ordered = sorted(rows.items(), key=lambda item: -item[1].own)
     for name, row in ordered[:top]:
         seconds = max(row.own, 1) / 1e9
         rate, speed = _rate(row.bytes, seconds, bandwidth, 7), _rate(row.work, seconds, flops, 8)
-        out.append(f"{name[:40]:40s} {row.calls:8d} {row.own / 1e6:10.2f} {100 * seconds / wall:5.1f}% {rate} {speed} {row.taken / 1e6:9.1f}")
+        out.append(
+            f"{name[:40]:40s} {row.calls:8d} {row.own / 1e6:10.2f} {100 * seconds / wall:5.1f}% {rate} {speed} {row.taken / 1e6:9.1f}"
+        )
     if len(ordered) > top:
         left = sum(row.own for _, row in ordered[top:])
         out.append(f"{f'{len(ordered) - top} others':40s} {'':8s} {left / 1e6:10.2f} {100 * left / 1e9 / wall:5.1f}%")
@@ -152,6 +184,7 @@ def _end_by_pipe():
     """Nobody reads on (`| head`): the process ends as others do then, by the signal and without a word."""
     import os
     import signal
+
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGPIPE)
 
@@ -173,6 +206,7 @@ def profile(arguments):
         return 2
     from taper import _C
     from taper._run import run
+
     begin, busy = time.perf_counter(), time.process_time()
     running = _C._profile_start(True, None)
     try:

@@ -1,5 +1,6 @@
 """Quantized tensors: whole numbers with a scale and a zero point, value = scale * (number - zero point). They are stored and turned back into
 floats; what computes with them (taper.ao.nn.quantized) takes them apart."""
+
 import taper
 from taper import _C
 from taper._C import Tensor
@@ -24,10 +25,11 @@ def _constant(name):
 
 
 from taper._C import qint8, qint32, quint8  # noqa: E402
+
 _WORDS = {qint8: "QInt8", quint8: "QUInt8", qint32: "QInt32"}
 _STORAGE = {qint8: _C.int8, quint8: _C.uint8, qint32: _C.int32}
 per_tensor_affine, per_tensor_symmetric = _Named("per_tensor_affine"), _Named("per_tensor_symmetric")
-_ENDS = {qint8: (-128, 127), quint8: (0, 255), qint32: (-2 ** 31, 2 ** 31 - 1)}
+_ENDS = {qint8: (-128, 127), quint8: (0, 255), qint32: (-(2**31), 2**31 - 1)}
 
 
 class Quantized(Tensor):
@@ -35,11 +37,23 @@ class Quantized(Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func.__name__ in ("__get__", "__set__", "dim", "size", "numel", "__hash__", "is_contiguous", "element_size", "stride"):
+        if func.__name__ in (
+            "__get__",
+            "__set__",
+            "dim",
+            "size",
+            "numel",
+            "__hash__",
+            "is_contiguous",
+            "element_size",
+            "stride",
+        ):
             with DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
-        raise NotImplementedError(f"Could not run 'aten::{func.__name__}' with arguments from the 'QuantizedCPU' backend: "
-                                  "Tensor.dequantize() gives a tensor that has it.")
+        raise NotImplementedError(
+            f"Could not run 'aten::{func.__name__}' with arguments from the 'QuantizedCPU' backend: "
+            "Tensor.dequantize() gives a tensor that has it."
+        )
 
     dtype = property(lambda self: self._kind)
     is_quantized = True
@@ -72,7 +86,13 @@ class Quantized(Tensor):
     def __repr__(self, *, tensor_contents=None):
         text = repr(self.dequantize())[:-1]
         column = len(text) - text.rfind("\n") - 1
-        for part in (f"size={tuple(self.shape)}", f"dtype={self._kind}", f"quantization_scheme={per_tensor_affine}", f"scale={self._scale}", f"zero_point={self._zero_point}"):
+        for part in (
+            f"size={tuple(self.shape)}",
+            f"dtype={self._kind}",
+            f"quantization_scheme={per_tensor_affine}",
+            f"scale={self._scale}",
+            f"zero_point={self._zero_point}",
+        ):
             fits = column + len(part) + 2 <= 80
             text += (", " if fits else ",\n       ") + part
             column = column + len(part) + 2 if fits else len(part) + 7
@@ -94,7 +114,9 @@ def _numbers(input, scale, zero_point, least, most):
 def quantize_per_tensor(input, scale, zero_point, dtype):
     """The nearest whole numbers, in the dtype's range."""
     scale, zero_point = float(scale), int(zero_point)
-    return _made(_numbers(input.detach(), scale, zero_point, *_ENDS[dtype]).to(_STORAGE[dtype]), scale, zero_point, dtype)
+    return _made(
+        _numbers(input.detach(), scale, zero_point, *_ENDS[dtype]).to(_STORAGE[dtype]), scale, zero_point, dtype
+    )
 
 
 def dequantize(tensor):

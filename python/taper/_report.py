@@ -1,4 +1,5 @@
 """`taper info`: the version, the processor, devices, libraries and Python; a line each."""
+
 import os
 import sys
 
@@ -21,8 +22,15 @@ def _processor():
     except OSError:
         pass
     import platform
+
     flags = about.get("flags", "").split()
-    vectors = "AVX-512" if all(f"avx512{part}" in flags for part in ("f", "dq", "cd", "bw", "vl")) else "AVX2" if "avx2" in flags else "no AVX2"
+    vectors = (
+        "AVX-512"
+        if all(f"avx512{part}" in flags for part in ("f", "dq", "cd", "bw", "vl"))
+        else "AVX2"
+        if "avx2" in flags
+        else "no AVX2"
+    )
     chosen = f", TAPER_ISA={os.environ['TAPER_ISA']}" if os.environ.get("TAPER_ISA") else ""
     return f"{about.get('model name') or platform.processor() or platform.machine()} ({vectors}{chosen})"
 
@@ -40,6 +48,7 @@ def _rank():
     if launcher is None:
         return None
     import socket
+
     return f"{rank} of {world if world > 0 else 'a number that the launcher does not tell'} on {socket.gethostname()} by {launcher}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
 
 
@@ -69,6 +78,7 @@ def _loaded(word):
 
 def _optional(package):
     from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -76,8 +86,11 @@ def _optional(package):
 
 
 _KINDS = "cuda", "xpu"
-_MISSING = {"zlib": "not in this build: files that are packed (.gz, members of archives) are refused",
-            "libpng": "not in this build: decode_png and encode_png refuse", "libjpeg": "not in this build: decode_jpeg and encode_jpeg refuse"}
+_MISSING = {
+    "zlib": "not in this build: files that are packed (.gz, members of archives) are refused",
+    "libpng": "not in this build: decode_png and encode_png refuse",
+    "libjpeg": "not in this build: decode_jpeg and encode_jpeg refuse",
+}
 
 
 def _accelerators(kind):
@@ -89,7 +102,10 @@ def _accelerators(kind):
     backend = _C._gpu_backend(kind)
     for i in range(count):
         about = _C._gpu_describe(kind, i)
-        yield f"{kind}:{i}", f"{about['name']} ({about['arch']}), {about['units']} units, {about['memory'] / 2**30:.1f} GiB"
+        yield (
+            f"{kind}:{i}",
+            f"{about['name']} ({about['arch']}), {about['units']} units, {about['memory'] / 2**30:.1f} GiB",
+        )
     yield f"{backend}", _C._gpu_version(kind)
     for whose, name, serves, instead, version, file in _C._gpu_libraries():
         if whose == backend:
@@ -99,6 +115,7 @@ def _accelerators(kind):
 
 def _rows():
     import taper
+
     yield "Taper", f"{version()} in {os.path.dirname(os.path.abspath(taper.__file__))}, library {_loaded('libtaper')}"
     yield "PyTorch's names", f"as in {taper.__version__.partition('+')[0]}"
     yield "processor", f"{_processor()}; {_cores()} to use"

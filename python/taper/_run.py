@@ -1,4 +1,5 @@
 """`taper run`: runs a script, a module (-m), a command (-c) or standard input (-) as `python` would, with PyTorch's names being Taper's."""
+
 import os
 import sys
 from types import ModuleType
@@ -9,14 +10,20 @@ from taper import _hook
 def _script(path):
     """The code of a file, or of a folder's or zip file's __main__.py; with what its module is to say of itself."""
     from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+
     if path == "-":
         return compile(sys.stdin.read(), "<stdin>", "exec"), {}, ""
     if not (os.path.isfile(path) and path.endswith((".py", ".pyc"))):
         from pkgutil import get_importer
+
         importer = get_importer(path)
         spec = importer.find_spec("__main__") if importer is not None else None
         if spec is not None:
-            return spec.loader.get_code("__main__"), {"__file__": spec.origin, "__loader__": spec.loader, "__spec__": spec, "__package__": ""}, os.path.abspath(path)
+            return (
+                spec.loader.get_code("__main__"),
+                {"__file__": spec.origin, "__loader__": spec.loader, "__spec__": spec, "__package__": ""},
+                os.path.abspath(path),
+            )
     if os.path.isdir(path):
         raise _hook_error(f"can't find '__main__' module in '{path}'")
     full = os.path.abspath(path)
@@ -31,17 +38,26 @@ def _script(path):
 
 def _module(name):
     from importlib.util import find_spec
+
     name = _hook.taper_name(name) or name
     try:
         spec = find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = find_spec(name + ".__main__")
     except ModuleNotFoundError as error:
-        raise _hook_error(f"Error while finding module specification for '{name}' ({type(error).__name__}: {error})") from None
+        raise _hook_error(
+            f"Error while finding module specification for '{name}' ({type(error).__name__}: {error})"
+        ) from None
     code = spec.loader.get_code(spec.name) if spec is not None and hasattr(spec.loader, "get_code") else None
     if code is None:
         raise _hook_error(f"No module named {name}")
-    return code, {"__file__": spec.origin, "__loader__": spec.loader, "__spec__": spec, "__package__": spec.parent, "__cached__": spec.cached}
+    return code, {
+        "__file__": spec.origin,
+        "__loader__": spec.loader,
+        "__spec__": spec,
+        "__package__": spec.parent,
+        "__cached__": spec.cached,
+    }
 
 
 def _hook_error(text):
@@ -56,7 +72,16 @@ def _set_first_path(folder):
 
 def _execute(code, about):
     main = ModuleType("__main__")
-    main.__dict__.update({"__builtins__": __builtins__, "__spec__": None, "__package__": None, "__cached__": None, "__annotations__": {}}, **about)
+    main.__dict__.update(
+        {
+            "__builtins__": __builtins__,
+            "__spec__": None,
+            "__package__": None,
+            "__cached__": None,
+            "__annotations__": {},
+        },
+        **about,
+    )
     sys.modules["__main__"] = main
     try:
         exec(code, main.__dict__)
@@ -81,6 +106,7 @@ def _cut_tail(trace):
 def _tell_at_once(*about):
     """By sys.excepthook, but in one write: ranks that fail together do not print their lines between each other's."""
     import io
+
     target, sys.stderr = sys.stderr, io.StringIO()
     try:
         sys.excepthook(*about)
@@ -102,9 +128,11 @@ def _report(error):
     (_tell_at_once if of_several else sys.excepthook)(type(error), error.with_traceback(trace), trace)
     if of_several:
         from taper.distributed.elastic.multiprocessing.errors import write
+
         write(error)
     if isinstance(error, KeyboardInterrupt):
         import signal
+
         sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -121,13 +149,17 @@ def _as_a_rank(launcher):
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True, write_through=False)
     from taper import _C
+
     _C._end_with_parent(launcher)
 
 
 def run(arguments):
     """Runs what the arguments after `taper run` say; the exit status."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: taper run [script.py | -m module | -c command | -] [arguments]", file=sys.stderr if not arguments else sys.stdout)
+        print(
+            "usage: taper run [script.py | -m module | -c command | -] [arguments]",
+            file=sys.stderr if not arguments else sys.stdout,
+        )
         return 2 if not arguments else 0
     _hook.install()
     if "TAPER_LAUNCHER" in os.environ:

@@ -1,4 +1,5 @@
 """Products of matrices of 8-bit numbers: torch._int_mm, and with scales torch._scaled_mm and torch.nn.functional.scaled_mm, whose sums are float32's."""
+
 from enum import Enum
 
 from taper import _C
@@ -7,11 +8,13 @@ from taper._C import _functions as _op
 
 class ScalingType(Enum):
     """What one scale is for."""
+
     TensorWise, RowWise, BlockWise1x16, BlockWise1x32, BlockWise1x128, BlockWise128x128 = range(6)
 
 
 class SwizzleType(Enum):
     """The order of the scales of blocks in memory."""
+
     NO_SWIZZLE, SWIZZLE_32_4_4, SWIZZLE_32_8 = range(3)
 
 
@@ -25,9 +28,13 @@ def _int_mm(self, mat2, *, out=None):
         if matrix.dim() != 2:
             raise RuntimeError(f"_int_mm: {name} must be a matrix, got {matrix.dim()}-D tensor")
     if self.shape[1] != mat2.shape[0]:
-        raise RuntimeError(f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x{self.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})")
+        raise RuntimeError(
+            f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x{self.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
+        )
     if self.dtype not in (_C.int8, _C.uint8):
-        raise RuntimeError(f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {_word(self.dtype).lower()}")
+        raise RuntimeError(
+            f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {_word(self.dtype).lower()}"
+        )
     if mat2.dtype != _C.int8:
         raise RuntimeError(f"int_mm_out_cpu: Expected mat2 dtype to be int8 but got {_word(mat2.dtype).lower()}")
     product = _op["mm"](self.to(_C.int32), mat2.to(_C.int32))
@@ -46,23 +53,36 @@ def _check(a, b, scale_a, scale_b, bias):
         raise RuntimeError(f"mat_a and mat_b shapes cannot be multiplied ({m}x{k} and {b.shape[0]}x{n})")
     right = a.dtype in _FLOAT8 and b.dtype in _FLOAT8 and scale_a.dtype == scale_b.dtype == _C.float32
     one = scale_a.numel() == scale_b.numel() == 1
-    rows = tuple(scale_a.shape) == (m, 1) and tuple(scale_b.shape) == (1, n) and scale_a.is_contiguous() and scale_b.is_contiguous()
+    rows = (
+        tuple(scale_a.shape) == (m, 1)
+        and tuple(scale_b.shape) == (1, n)
+        and scale_a.is_contiguous()
+        and scale_b.is_contiguous()
+    )
     if not (right and (one or rows)):
-        raise ValueError("Invalid scaling configuration.\n- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
-                         f"- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be ({m}, 1) and scale_b should be (1, {n}), "
-                         f"and both should be contiguous.\nGot mat_a.dtype()={_word(a.dtype)}, scale_a.dtype()={_word(scale_a.dtype)}, "
-                         f"scale_a.size()={list(scale_a.shape)}, scale_a.stride()={list(scale_a.stride())}, mat_b.dtype()={_word(b.dtype)}, "
-                         f"scale_b.dtype()={_word(scale_b.dtype)}, scale_b.size()={list(scale_b.shape)} and scale_b.stride()={list(scale_b.stride())}")
+        raise ValueError(
+            "Invalid scaling configuration.\n- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
+            f"- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be ({m}, 1) and scale_b should be (1, {n}), "
+            f"and both should be contiguous.\nGot mat_a.dtype()={_word(a.dtype)}, scale_a.dtype()={_word(scale_a.dtype)}, "
+            f"scale_a.size()={list(scale_a.shape)}, scale_a.stride()={list(scale_a.stride())}, mat_b.dtype()={_word(b.dtype)}, "
+            f"scale_b.dtype()={_word(scale_b.dtype)}, scale_b.size()={list(scale_b.shape)} and scale_b.stride()={list(scale_b.stride())}"
+        )
     if bias is not None and bias.numel() != n:
         raise RuntimeError(f"Bias must be size {n} but got {bias.numel()}")
 
 
-def _scaled_mm(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None):
+def _scaled_mm(
+    self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None
+):
     """self @ mat2 times both scales, which are one number each, or one for each row of self and each column of mat2."""
     _check(self, mat2, scale_a, scale_b, bias)
     dtype = out_dtype or (self.dtype if out is None else out.dtype)
     one = scale_a.numel() == 1
-    product = _op["mm"](self.to(_C.float32), mat2.to(_C.float32)) * (scale_a.reshape(()) if one else scale_a) * (scale_b.reshape(()) if one else scale_b)
+    product = (
+        _op["mm"](self.to(_C.float32), mat2.to(_C.float32))
+        * (scale_a.reshape(()) if one else scale_a)
+        * (scale_b.reshape(()) if one else scale_b)
+    )
     if bias is not None:
         product = product + bias
     if scale_result is not None and dtype in _FLOAT8:
@@ -71,13 +91,29 @@ def _scaled_mm(self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_d
     return product if out is None else out.copy_(product)
 
 
-def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None, output_dtype=_C.bfloat16,
-              contraction_dim=(), use_fast_accum=False):
+def scaled_mm(
+    mat_a,
+    mat_b,
+    scale_a,
+    scale_recipe_a,
+    scale_b,
+    scale_recipe_b,
+    swizzle_a=None,
+    swizzle_b=None,
+    bias=None,
+    output_dtype=_C.bfloat16,
+    contraction_dim=(),
+    use_fast_accum=False,
+):
     """torch._scaled_mm, told what the scales are for; scales of blocks are not there, as on PyTorch's CPU."""
+
     def listed(x):
         return list(x) if isinstance(x, (list, tuple)) else [x]
+
     scales, recipes = (listed(scale_a), listed(scale_b)), (listed(scale_recipe_a), listed(scale_recipe_b))
     if recipes[0] != recipes[1] or recipes[0] not in ([ScalingType.TensorWise], [ScalingType.RowWise]):
-        raise ValueError(f"Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got mat_a.dtype={_word(mat_a.dtype)}, "
-                         f"mat_b.dtype={_word(mat_b.dtype)}, recipe_a.size()={len(recipes[0])}, recipe_b.size()={len(recipes[1])}")
+        raise ValueError(
+            f"Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got mat_a.dtype={_word(mat_a.dtype)}, "
+            f"mat_b.dtype={_word(mat_b.dtype)}, recipe_a.size()={len(recipes[0])}, recipe_b.size()={len(recipes[1])}"
+        )
     return _scaled_mm(mat_a, mat_b, scales[0][0], scales[1][0], bias, None, output_dtype, use_fast_accum)

@@ -1,4 +1,5 @@
 """Schemas of operators: `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` as an object, and which values fit a type of theirs."""
+
 from taper import _C
 
 _NUMBERS = int, float, complex
@@ -20,7 +21,9 @@ class Type:
         self.word = inner
 
     def kind(self):
-        return "OptionalType" if self.optional else "ListType" if self.list else f"{_KINDS.get(self.word, self.word)}Type"
+        return (
+            "OptionalType" if self.optional else "ListType" if self.list else f"{_KINDS.get(self.word, self.word)}Type"
+        )
 
     def annotation_str(self):
         return str(self)
@@ -142,7 +145,16 @@ def _pieces(text):
 
 
 def _default(text):
-    known = {"None": None, "True": True, "False": False, "true": True, "false": False, "Mean": 1, "Sum": 2, "none": "none"}
+    known = {
+        "None": None,
+        "True": True,
+        "False": False,
+        "true": True,
+        "false": False,
+        "Mean": 1,
+        "Sum": 2,
+        "none": "none",
+    }
     if text in known:
         return known[text]
     if text.startswith("["):
@@ -165,11 +177,20 @@ def _argument(text, kwarg_only=False):
         alias, text = AliasInfo(inside), word[0] + rest
     kind, _, rest = text.partition(" ")
     name, has_default, default = rest.partition("=")
-    return Argument(name.strip(), Type(kind), alias, _default(default.strip()) if has_default else None, bool(has_default), kwarg_only)
+    return Argument(
+        name.strip(),
+        Type(kind),
+        alias,
+        _default(default.strip()) if has_default else None,
+        bool(has_default),
+        kwarg_only,
+    )
 
 
-_WORDS = frozenset("""Tensor int SymInt float SymFloat bool SymBool complex Scalar str ScalarType Device Layout MemoryFormat Generator Dimname Storage
-    Stream DeviceIndex QScheme AnyEnumType Any NoneType Dict Future Capsule t""".split())
+_WORDS = frozenset(
+    """Tensor int SymInt float SymFloat bool SymBool complex Scalar str ScalarType Device Layout MemoryFormat Generator Dimname Storage
+    Stream DeviceIndex QScheme AnyEnumType Any NoneType Dict Future Capsule t""".split()
+)
 
 
 def check_schema(text):
@@ -180,12 +201,21 @@ def check_schema(text):
         while word[-1:] in ("]", "?"):
             word = word.rpartition("[")[0] if word[-1] == "]" else word[:-1]
         if word.partition("(")[0] not in _WORDS and not word.startswith(("__torch__", "(")):
-            raise RuntimeError("\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
-                               "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func :\n" + _marked(text, word))
+            raise RuntimeError(
+                "\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+                "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func :\n"
+                + _marked(text, word)
+            )
     for argument in schema.arguments:
         if not argument.name:
             raise RuntimeError("expected ident but found ')' here:\n" + _marked(text, argument.type.text))
-        if isinstance(argument.default_value, str) and argument.type.word in ("int", "SymInt", "float", "Scalar", "complex"):
+        if isinstance(argument.default_value, str) and argument.type.word in (
+            "int",
+            "SymInt",
+            "float",
+            "Scalar",
+            "complex",
+        ):
             raise RuntimeError("\ninvalid numeric default value:\n" + _marked(text, argument.default_value))
     return schema
 
@@ -223,14 +253,27 @@ def parse_schema(text):
 
 # ---- Which values fit ----
 def _is_int(value):
-    return isinstance(value, int) and not isinstance(value, bool) or hasattr(value, "__index__") and not isinstance(value, (bool, _C.Tensor))
+    return (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        or hasattr(value, "__index__")
+        and not isinstance(value, (bool, _C.Tensor))
+    )
 
 
 _FITS = {
     "Tensor": lambda v: isinstance(v, _C.Tensor),
-    "Scalar": lambda v: isinstance(v, _NUMBERS) or _is_int(v) or hasattr(v, "__float__") and not isinstance(v, (_C.Tensor, str)),
-    "int": _is_int, "SymInt": _is_int,
-    "float": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) or hasattr(v, "__float__") and not isinstance(v, (_C.Tensor, bool)),
+    "Scalar": lambda v: (
+        isinstance(v, _NUMBERS) or _is_int(v) or hasattr(v, "__float__") and not isinstance(v, (_C.Tensor, str))
+    ),
+    "int": _is_int,
+    "SymInt": _is_int,
+    "float": lambda v: (
+        isinstance(v, (int, float))
+        and not isinstance(v, bool)
+        or hasattr(v, "__float__")
+        and not isinstance(v, (_C.Tensor, bool))
+    ),
     "bool": lambda v: isinstance(v, bool),
     "complex": lambda v: isinstance(v, _NUMBERS),
     "str": lambda v: isinstance(v, str),
@@ -279,10 +322,15 @@ def misfit(name, schema, args, kwargs):
                 return f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}"
             left -= 1
         if not _accepts(argument.type, value):
-            return (f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found type '{builtin_type(value).__name__}'.\n"
-                    f"Position: {position}\nValue: {value!r}\nDeclaration: {schema}\n"
-                    + (f"Cast error details: Unable to cast {value!r} to Tensor" if argument.type.word == "Tensor" and not argument.type.list else
-                       f"Cast error details: Unable to cast Python instance of type {builtin_type(value)} to C++ type '?'"))
+            return (
+                f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found type '{builtin_type(value).__name__}'.\n"
+                f"Position: {position}\nValue: {value!r}\nDeclaration: {schema}\n"
+                + (
+                    f"Cast error details: Unable to cast {value!r} to Tensor"
+                    if argument.type.word == "Tensor" and not argument.type.list
+                    else f"Cast error details: Unable to cast Python instance of type {builtin_type(value)} to C++ type '?'"
+                )
+            )
     if left:
         known = {a.name for a in schema.arguments}
         for key in kwargs:
@@ -295,16 +343,33 @@ def misfit(name, schema, args, kwargs):
 def _accepts(type, value):
     """fits, as registered operators take values: a tensor of one element where a number is asked, None for a tensor, bools for numbers."""
     if isinstance(value, _C.Tensor):
-        return type.word in ("Tensor", "Any", "t") and not type.list or type.word in ("Scalar", "int", "SymInt", "float", "bool", "complex") and not type.list and value.numel() == 1 \
-            or type.list and type.word not in ("Tensor", "Tensor?") and value.dim() == 1
+        return (
+            type.word in ("Tensor", "Any", "t")
+            and not type.list
+            or type.word in ("Scalar", "int", "SymInt", "float", "bool", "complex")
+            and not type.list
+            and value.numel() == 1
+            or type.list
+            and type.word not in ("Tensor", "Tensor?")
+            and value.dim() == 1
+        )
     if value is None:
         return type.optional or type.word in ("Tensor", "NoneType", "Any", "Generator")
     if type.list:
         if isinstance(value, (list, tuple)):
             return all(_accepts(type.element, item) for item in value)
-        return type.length is not None and type.word in ("int", "float", "bool") and _accepts(type.element, value) or not isinstance(value, (int, float, str)) and hasattr(value, "__iter__")
+        return (
+            type.length is not None
+            and type.word in ("int", "float", "bool")
+            and _accepts(type.element, value)
+            or not isinstance(value, (int, float, str))
+            and hasattr(value, "__iter__")
+        )
     if isinstance(value, bool):
-        return type.word in ("int", "SymInt", "bool", "Scalar", "float", "complex", "ScalarType", "Any") or type.word not in _FITS
+        return (
+            type.word in ("int", "SymInt", "bool", "Scalar", "float", "complex", "ScalarType", "Any")
+            or type.word not in _FITS
+        )
     if type.word in ("ScalarType", "Layout", "MemoryFormat") and isinstance(value, int):
         return True
     if type.word == "Tensor":
@@ -325,5 +390,6 @@ def settle(type, value):
         return _C.device(value)
     if type.word == "ScalarType" and isinstance(value, builtin_type):
         import taper
+
         return {float: taper.get_default_dtype(), int: taper.int64, bool: taper.bool, complex: taper.complex64}[value]
     return value

@@ -1,4 +1,5 @@
 """What torch.segment_reduce makes of runs other than sums, with the gradients that PyTorch gives where an element is not a number."""
+
 import taper
 from taper.autograd import Function
 
@@ -36,8 +37,14 @@ class Product(Function):
         again = taper.is_grad_enabled()
         strange = data.isnan()
         with taper.enable_grad():
-            numbers = data.masked_fill(strange, 1) if again and data.requires_grad else data.detach().masked_fill(strange, 1).requires_grad_()
+            numbers = (
+                data.masked_fill(strange, 1)
+                if again and data.requires_grad
+                else data.detach().masked_fill(strange, 1).requires_grad_()
+            )
             made = start.detach().scatter_reduce(0, place, numbers, "prod")
             found = taper.autograd.grad(made, numbers, grad, create_graph=again)[0]
-        others = grad.new_zeros(start.shape).scatter_add(0, place, strange.to(grad.dtype)).gather(0, place) - strange.to(grad.dtype)
+        others = grad.new_zeros(start.shape).scatter_add(0, place, strange.to(grad.dtype)).gather(
+            0, place
+        ) - strange.to(grad.dtype)
         return found.masked_fill(others > 0, float("nan")), None, None

@@ -3,6 +3,7 @@ SIAM J. Sci. Comput. 30, 2008), for the first 1111 dimensions.
 
 Dimension 0 has ones. Each further one has the next primitive polynomial over the field of two elements, by degree s and then as a number; its first s direction
 numbers m_1 ... m_s are given, m_i odd and below 2^i, and the others follow. What is written down is (m_i - 1) / 2 in i - 1 bits, lowest bits first, all in a row."""
+
 import base64
 
 DIMENSIONS, BITS = 1111, 30
@@ -23,7 +24,9 @@ def _is_primitive(polynomial, degree):
 def _polynomials():
     degree = 1
     while True:
-        yield from ((degree, number) for number in range((1 << degree) | 1, 2 << degree, 2) if _is_primitive(number, degree))
+        yield from (
+            (degree, number) for number in range((1 << degree) | 1, 2 << degree, 2) if _is_primitive(number, degree)
+        )
         degree += 1
 
 
@@ -134,4 +137,5 @@ _NUMBERS = (
     "bjuNJ5XI=-##Cx`>wI_dMp_E?=FB)wD;-8QKOk46Z<Jc-mz4!)Mmid8u_qiN=Aoi;x|}h}wNSsZ`)Y<reK|mPtGwFSoqWU6W>2h&NFC~C9lkriX9}TJK;K?co%7SOSP%Vi"
     "Ps38h(ENdeI`<u9&u@QYVDzB<Ty;NhzuM$gz)r~$OTq-0l%+pLLu`ar>eB2|l|+pVd%?sA?ryX~AJ*C5ZmA41@A&n0{V$YWe;=B=az;65U6GKYCBlLY_-xvvtSWMqT#CTA"
     "M~a9qH~Q>UGwi8s?fxUR(r3L|Q+6ds)D-A$j|!(2kmfXUAbTp{M<uc|Dy>d9gsy*}ifhor(q~zXumo5i%9tu34iTEj1EzWrWd1r%4@UZAtW+O+HN^?C5GP)NTahgT4fF!%"
-    "(dN(SW=f3UACI1zjgrH5{ghE3!A7p0AzKE)?f9rcrO;GaXq-qlxI0x+T~e5&Ltq_N6B(L^j88D6omwVStBU~")
+    "(dN(SW=f3UACI1zjgrH5{ghE3!A7p0AzKE)?f9rcrO;GaXq-qlxI0x+T~e5&Ltq_N6B(L^j88D6omwVStBU~"
+)

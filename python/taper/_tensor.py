@@ -1,10 +1,18 @@
 """Those methods of Tensor that read best in Python. They join the C type when this file is imported."""
+
 from collections import OrderedDict
 
 from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
-from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_wrapper_subclass
+from taper._utils import (
+    _get_obj_state,
+    _rebuild_from_type_v2,
+    _rebuild_meta_tensor_no_storage,
+    _rebuild_tensor_v2,
+    _rebuild_tensor_v3,
+    _rebuild_wrapper_subclass,
+)
 from taper.storage import TypedStorage, _named, _on_storage, _words
 
 Tensor.__module__ = "torch"
@@ -22,7 +30,9 @@ def _method(function):
 def _view_func(self, new_base, **visitors):
     """The same view of another tensor of the base's layout."""
     base = self._base
-    return new_base.as_strided(self.shape, self.stride(), self.storage_offset() - base.storage_offset() + new_base.storage_offset())
+    return new_base.as_strided(
+        self.shape, self.stride(), self.storage_offset() - base.storage_offset() + new_base.storage_offset()
+    )
 
 
 Tensor._view_func_unsafe = _view_func
@@ -32,7 +42,9 @@ Tensor._view_func_unsafe = _view_func
 def _rev_view_func_unsafe(self, new_view, **visitors):
     """The tensor that a view like this one would be of."""
     base = self._base
-    return new_view.as_strided(base.shape, base.stride(), new_view.storage_offset() - self.storage_offset() + base.storage_offset())
+    return new_view.as_strided(
+        base.shape, base.stride(), new_view.storage_offset() - self.storage_offset() + base.storage_offset()
+    )
 
 
 @_method
@@ -116,8 +128,12 @@ def dim_order(self, *, ambiguity_check=False):
     """The dimensions from the one with the largest stride to the one with the smallest. ambiguity_check: an error where sizes of one leave it open;
     a list of memory formats: one of those, if only one fits."""
     formats = ambiguity_check if isinstance(ambiguity_check, (list, tuple)) else []
-    if not isinstance(ambiguity_check, bool) and not (formats and all(isinstance(f, _C.memory_format) for f in formats)):
-        raise TypeError(f"The ambiguity_check argument must be a bool or a list of memory formats. Received: {ambiguity_check}")
+    if not isinstance(ambiguity_check, bool) and not (
+        formats and all(isinstance(f, _C.memory_format) for f in formats)
+    ):
+        raise TypeError(
+            f"The ambiguity_check argument must be a bool or a list of memory formats. Received: {ambiguity_check}"
+        )
     order = tuple(sorted(range(self.dim()), key=lambda i: -self.stride(i)))
     strides = self.stride()
     if ambiguity_check is False or len(set(strides)) == self.dim() and 1 not in self.shape:
@@ -126,15 +142,21 @@ def dim_order(self, *, ambiguity_check=False):
     if len(fitting) == 1:
         standard = tuple(range(self.dim()))
         return standard if fitting[0] is _C.contiguous_format else (0, *standard[2:], 1)
-    raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    raise RuntimeError(
+        "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+    )
 
 
 def _sparse_only(name, kind):
     """A method that only sparse tensors have an answer for."""
+
     def method(self, *args, **kwargs):
         if kind is None:
-            raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This could be because the operator doesn't exist for this backend.")
+            raise NotImplementedError(
+                f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This could be because the operator doesn't exist for this backend."
+            )
         raise RuntimeError(f"{name} expected sparse {kind}tensor layout but got Strided")
+
     method.__name__, method.__doc__ = name, "Of sparse tensors."
     return _for_layouts(method)
 
@@ -142,17 +164,24 @@ def _sparse_only(name, kind):
 def _for_layouts(method):
     """A method that sparse tensors, which are of a class of their own, have in another form: torch.Tensor.values(x) finds it too."""
     from functools import wraps
+
     name = method.__name__
 
     @wraps(method)
     def found(self, *args, **kwargs):
         own = getattr(type(self), name, found)
         return method(self, *args, **kwargs) if own is found else own(self, *args, **kwargs)
+
     return _method(found)
 
 
-for _kind, _names in (("coordinate ", "coalesce is_coalesced indices"), ("", "values"), ("row compressed ", "crow_indices col_indices"),
-                      ("column compressed ", "ccol_indices row_indices"), (None, "_indices _values _nnz _dimI _dimV sparse_resize_ sparse_resize_and_clear_ _coalesced_")):
+for _kind, _names in (
+    ("coordinate ", "coalesce is_coalesced indices"),
+    ("", "values"),
+    ("row compressed ", "crow_indices col_indices"),
+    ("column compressed ", "ccol_indices row_indices"),
+    (None, "_indices _values _nnz _dimI _dimV sparse_resize_ sparse_resize_and_clear_ _coalesced_"),
+):
     for _name in _names.split():
         _sparse_only(_name, _kind)
 
@@ -175,9 +204,12 @@ def to_dense(self, dtype=None, *, masked_grad=True):
 
 def _gone(name):
     """A method that PyTorch has taken away, and says so."""
+
     def method(self, *args, **kwargs):
         from taper import _native_names
+
         return getattr(_native_names, name)(self, *args, **kwargs)
+
     method.__name__, method.__doc__ = name, "Removed in PyTorch 1.9."
     return _method(method)
 
@@ -190,6 +222,7 @@ for _name in ("eig", "lstsq", "solve", "symeig"):
 def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
     """The exclusive or of the elements' bits."""
     from taper._native_names import hash_tensor
+
     return hash_tensor(self, dim, keepdim=keepdim, mode=mode)
 
 
@@ -197,11 +230,13 @@ def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
 def to_mkldnn(self, dtype=None):
     """The tensor in oneDNN's layout."""
     from taper._opaque import to_mkldnn
+
     return to_mkldnn(self, dtype)
 
 
 def _to_layout(self, layout, blocksize=None, dense_dim=None, sparse_dim=None, name="dense_to_sparse"):
     from taper.sparse import _layouts
+
     return _layouts.from_dense(self, sparse_dim, layout, blocksize, dense_dim, name)
 
 
@@ -245,6 +280,7 @@ def to_sparse_bsc(self, blocksize, dense_dim=None):
 def sparse_mask(self, mask):
     """The elements at the places that a sparse tensor stores."""
     from taper.sparse._layouts import mask_dense
+
     return mask_dense(self, mask)
 
 
@@ -252,6 +288,7 @@ def sparse_mask(self, mask):
 def resize_as_sparse_(self, other):
     """In place, the sizes and the room of another sparse tensor."""
     from taper.sparse._operators import resize_as
+
     return resize_as(self, other)
 
 
@@ -259,6 +296,7 @@ def resize_as_sparse_(self, other):
 def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
     """beta * self + alpha * (mat1 @ mat2), sparse."""
     from taper.sparse import _products
+
     return _products.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -266,6 +304,7 @@ def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
 def smm(self, mat):
     """self @ mat for a sparse matrix."""
     from taper.sparse import mm
+
     return mm(self, mat)
 
 
@@ -274,7 +313,9 @@ def float_power_(self, exponent):
     """In place; the tensor must have the dtype of the result, float64 or complex128."""
     made = self.float_power(exponent)
     if made.dtype != self.dtype:
-        raise RuntimeError(f"the base given to float_power_ has dtype {str(self.dtype)[6:]} but the operation's result requires dtype {str(made.dtype)[6:]}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {str(self.dtype)[6:]} but the operation's result requires dtype {str(made.dtype)[6:]}"
+        )
     return self.copy_(made)
 
 
@@ -288,7 +329,9 @@ def polygamma_(self, n):
 @_method
 def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """An uninitialised tensor of this dtype in this place, with the strides given."""
-    made = _C._functions["empty_strided"](size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    made = _C._functions["empty_strided"](
+        size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device
+    )
     return made.requires_grad_() if requires_grad else made
 
 
@@ -297,6 +340,7 @@ def module_load(self, other, assign=False):
     """What Module.load_state_dict puts in this tensor's place: other itself, or this tensor with its values."""
     if _C._has_torch_function(self, other):
         from taper.overrides import handle_torch_function
+
         return handle_torch_function(Tensor.module_load, (self, other), self, other, assign=assign)
     return other.detach() if assign else self.copy_(other).detach()
 
@@ -348,6 +392,7 @@ def is_shared(self):
 def record_stream(self, stream):
     """The tensor's memory is used on the stream too: it is not handed out again before that is done."""
     from taper._gpu.streams import Stream
+
     if not isinstance(stream, Stream):
         raise RuntimeError("unknown parameter type")
     _C._record_stream(self, stream.stream_id)
@@ -356,16 +401,35 @@ def record_stream(self, stream):
 def _cuda_array_interface(self):
     """The memory as Numba, CuPy and others read it; version 2 of the protocol."""
     if not self.is_cuda:
-        raise AttributeError(f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is required use tensor.cuda() to copy tensor to "
-                             "device memory.")
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is required use tensor.cuda() to copy tensor to "
+            "device memory."
+        )
     if self.requires_grad:
-        raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use var.detach() to get Variable that "
-                           "doesn't require grad.")
-    kind = "b" if self.dtype == _C.bool else "c" if self.dtype.is_complex else "f" if self.dtype.is_floating_point else "i" if self.dtype.is_signed else "u"
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use var.detach() to get Variable that "
+            "doesn't require grad."
+        )
+    kind = (
+        "b"
+        if self.dtype == _C.bool
+        else "c"
+        if self.dtype.is_complex
+        else "f"
+        if self.dtype.is_floating_point
+        else "i"
+        if self.dtype.is_signed
+        else "u"
+    )
     typestr = f"<{kind}{self.itemsize}" if self.dtype != _C.bfloat16 else "<V2"
     strides = None if self.is_contiguous() else tuple(s * self.itemsize for s in self.stride())
-    return {"shape": tuple(self.shape), "typestr": typestr if self.itemsize > 1 else f"|{typestr[1:]}", "strides": strides,
-            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}
+    return {
+        "shape": tuple(self.shape),
+        "typestr": typestr if self.itemsize > 1 else f"|{typestr[1:]}",
+        "strides": strides,
+        "data": (self.data_ptr() if self.numel() else 0, False),
+        "version": 2,
+    }
 
 
 Tensor.__cuda_array_interface__ = property(_cuda_array_interface)
@@ -413,6 +477,7 @@ def map2_(self, x, y, callable):
 def _make_wrapper_subclass(cls, size, *args, **kwargs):
     """A tensor of a subclass that has a shape and no elements: its __torch_dispatch__ computes."""
     from taper._dispatch import make_wrapper_subclass
+
     return make_wrapper_subclass(cls, size, *args, **kwargs)
 
 
@@ -429,15 +494,20 @@ def _fix_weakref(self):
 def __deepcopy__(self, memo):
     """A copy with its gradient and attributes; tensors that share memory share it in the copy too."""
     if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
     if id(self) in memo:
         return memo[id(self)]
     from copy import deepcopy
+
     if _C._has_handler(self):  # what it consists of is the class's own affair
         copied = memo[id(self)] = self.detach().clone()
         if type(copied) is not type(self):
-            raise RuntimeError(f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone(). "
-                               f"Found type {type(self)} whose clone() gives {type(copied)}.")
+            raise RuntimeError(
+                f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone(). "
+                f"Found type {type(self)} whose clone() gives {type(copied)}."
+            )
         copied.requires_grad = self.requires_grad
         if self.grad is not None:
             copied.grad = deepcopy(self.grad, memo)
@@ -459,7 +529,16 @@ def __deepcopy__(self, memo):
 @_method
 def _reduce_ex_internal(self, protocol):
     if _C._has_handler(self) and self.device.type != "meta" and self.untyped_storage().device.type == "meta":
-        return _rebuild_wrapper_subclass, (type(self), self.dtype, tuple(self.size()), self.stride(), self.storage_offset(), self.layout, self.device, self.requires_grad)
+        return _rebuild_wrapper_subclass, (
+            type(self),
+            self.dtype,
+            tuple(self.size()),
+            self.stride(),
+            self.storage_offset(),
+            self.layout,
+            self.device,
+            self.requires_grad,
+        )
     if self.is_meta:
         return _rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     place = self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
@@ -488,7 +567,10 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     else:
         return _C.tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
     default = _C.get_default_device()
-    wanted_dtype, wanted_device = dtype or tensor.dtype, _C.device(device) if device is not None else tensor.device if default.type == "cpu" else default
+    wanted_dtype, wanted_device = (
+        dtype or tensor.dtype,
+        _C.device(device) if device is not None else tensor.device if default.type == "cpu" else default,
+    )
     if wanted_device.type != "cpu" and wanted_device.index is None:
         wanted_device = _C.device(wanted_device.type, _C._gpu_current(wanted_device.type))
     if copy is False and wanted_dtype != tensor.dtype:

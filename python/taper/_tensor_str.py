@@ -1,4 +1,5 @@
 """How tensors print: torch.set_printoptions and its kin. The printing itself is the library's."""
+
 from taper import _C
 
 _profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 2**31 - 1, 3, 80)}
@@ -67,11 +68,11 @@ def _elements(tensor):
     """How a tensor prints, from its first bracket to the last."""
     text = repr(tensor.detach().as_subclass(_C.Tensor))
     depth, end = 0, 0
-    for end, letter in enumerate(text[len("tensor("):], len("tensor(") + 1):
+    for end, letter in enumerate(text[len("tensor(") :], len("tensor(") + 1):
         depth += {"[": 1, "]": -1}.get(letter, 0)
         if depth == 0 and letter in "],)":
             break
-    return text[len("tensor("):end if text[end - 1] == "]" else end - 1]
+    return text[len("tensor(") : end if text[end - 1] == "]" else end - 1]
 
 
 def _tensor_str(self, indent):

@@ -1,4 +1,5 @@
 """What stands in torch itself beside the operators: settings, seeds, and functions whose signature is wider than their operator's."""
+
 import math as _math
 from builtins import range as _count  # torch.range takes the name below
 
@@ -108,12 +109,19 @@ class _ForkRng:
         if self.kind not in ("cuda", "xpu"):
             return []
         from taper._gpu.devices import index_of
-        devices = _count(_C._gpu_count(self.kind)) if self.devices is None else [index_of(self.kind, device) for device in self.devices]
+
+        devices = (
+            _count(_C._gpu_count(self.kind))
+            if self.devices is None
+            else [index_of(self.kind, device) for device in self.devices]
+        )
         return [_C._default_generator_of(self.kind, index) for index in devices]
 
     def __enter__(self):
         if self.enabled:
-            self.states = [(generator, generator.get_state()) for generator in (_C.default_generator, *self._generators())]
+            self.states = [
+                (generator, generator.get_state()) for generator in (_C.default_generator, *self._generators())
+            ]
 
     def __exit__(self, *error):
         if self.enabled:
@@ -127,14 +135,28 @@ fork_rng = _ForkRng
 def _check_vmap_draw(name, *parameters):
     """Inside torch.vmap: may slices draw from a distribution whose parameters are batches?"""
     from taper.overrides import _vmaps
+
     if _vmaps.sizes:
         from taper._batched import Batched, check_same_randomness, refuse_randomness
+
         if any(isinstance(t, Batched) for t in parameters):
             check_same_randomness(name, parameters)
             refuse_randomness()
 
 
-def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, out=None):
+def normal(
+    mean,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    requires_grad=False,
+    out=None,
+):
     """Normal numbers; mean and std are tensors or numbers, the size is asked for if both are numbers."""
     _check_vmap_draw("normal", mean, std)
     if size is not None:
@@ -161,10 +183,13 @@ def _put_into(out, result):
     """The result in the tensor that was given for it, which takes its shape."""
     if out.numel() and out.shape != result.shape:
         import warnings
-        warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
-                      f"shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
-                      "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
-                      stacklevel=3)
+
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
+            f"shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
+            "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            stacklevel=3,
+        )
     return out.resize_(result.shape).copy_(result)
 
 
@@ -187,7 +212,11 @@ def set_float32_matmul_precision(precision):
     global _float32_precision
     if precision not in ("highest", "high", "medium"):
         import warnings
-        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
+
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
         return
     _float32_precision = precision
     _C._gpu_turn("matmul_tf32", precision != "highest")
@@ -196,11 +225,17 @@ def set_float32_matmul_precision(precision):
 def get_device_module(device=None):
     """The module of a device's type: torch.cpu, torch.cuda, ... Without one: that of the accelerator, or the CPU's."""
     from importlib import import_module
+
     if device is None:
         from taper.accelerator import current_accelerator
+
         name = getattr(current_accelerator(), "type", "cpu")
     elif isinstance(device, (str, _C.device)):
-        name = _C.device(device).type if isinstance(device, str) and device not in ("mps", "meta") else str(getattr(device, "type", device))
+        name = (
+            _C.device(device).type
+            if isinstance(device, str) and device not in ("mps", "meta")
+            else str(getattr(device, "type", device))
+        )
     else:
         raise RuntimeError(f"Invalid value of 'device': expect torch.device, str, or None, got {type(device)}")
     if name not in ("cpu", "cuda", "xpu", "mps"):
@@ -215,7 +250,9 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for algorithms that give the same bits each time. On the CPU all of Taper's do."""
     for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
         if not isinstance(value, bool):
-            raise TypeError(f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}")
+            raise TypeError(
+                f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}"
+            )
     global _deterministic_warn_only
     _deterministic_warn_only = bool(warn_only)
     _C._set_deterministic(0 if not mode else 1 if warn_only else 2)
@@ -232,7 +269,9 @@ def is_deterministic_algorithms_warn_only_enabled():
 def set_deterministic_debug_mode(debug_mode):
     level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
     if level not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, 'default', 'warn' or 'error', but got {debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, 2, 'default', 'warn' or 'error', but got {debug_mode}"
+        )
     use_deterministic_algorithms(level != 0, warn_only=level == 1)
 
 
@@ -260,10 +299,19 @@ def set_flush_denormal(mode):
 def set_default_tensor_type(t):
     """The old way to set the default dtype and device: torch.set_default_tensor_type(torch.cuda.DoubleTensor)."""
     import warnings
-    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-                  "torch.set_default_device() as alternatives.", stacklevel=2)
+
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
-    kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
+    kinds = {
+        "FloatTensor": _C.float32,
+        "DoubleTensor": _C.float64,
+        "HalfTensor": _C.float16,
+        "BFloat16Tensor": _C.bfloat16,
+    }
     dtype = kinds.get(name.rsplit(".", 1)[-1])
     if dtype is None:
         raise TypeError(f"invalid type object: only floating-point types are supported as the default type, got {name}")
@@ -298,11 +346,21 @@ def result_type(tensor1, tensor2):
     """The dtype of arithmetic on the two; numbers and zero-dimensional tensors are weak."""
     a = tensor1 if isinstance(tensor1, Tensor) else None
     b = tensor2 if isinstance(tensor2, Tensor) else None
-    empty_a = _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype, device="cpu") if a is not None else tensor1
-    empty_b = _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype, device="cpu") if b is not None else tensor2
+    empty_a = (
+        _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype, device="cpu")
+        if a is not None
+        else tensor1
+    )
+    empty_b = (
+        _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype, device="cpu")
+        if b is not None
+        else tensor2
+    )
     if a is None and b is None:
         empty_a, empty_b = _C.tensor(tensor1, device="cpu"), _C.tensor(tensor2, device="cpu")
-    return _op["where"](_op["zeros"]((), dtype=_C.bool, device="cpu"), empty_a, empty_b).dtype  # which takes every dtype
+    return _op["where"](
+        _op["zeros"]((), dtype=_C.bool, device="cpu"), empty_a, empty_b
+    ).dtype  # which takes every dtype
 
 
 # ---- Functions around operators ----
@@ -313,7 +371,10 @@ def _tensor_list(tensors):
 def broadcast_tensors(*tensors):
     """Expanded to one shape together; those that have it already are themselves."""
     tensors = _tensor_list(tensors)
-    return tuple(old if isinstance(old, Tensor) and old.shape == new.shape else new for old, new in zip(tensors, _op["broadcast_tensors"](tensors)))
+    return tuple(
+        old if isinstance(old, Tensor) and old.shape == new.shape else new
+        for old, new in zip(tensors, _op["broadcast_tensors"](tensors))
+    )
 
 
 _meshgrid_told = False
@@ -324,8 +385,11 @@ def meshgrid(*tensors, indexing=None):
     global _meshgrid_told
     if indexing is None and not _meshgrid_told:
         import warnings
+
         _meshgrid_told = True
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+        )
     return _op["meshgrid"](_tensor_list(tensors), indexing="ij" if indexing is None else indexing)
 
 
@@ -344,6 +408,7 @@ def _atleast(name):
         if len(tensors) == 1 and not isinstance(tensors[0], (list, tuple)):
             return operator(tensors[0])
         return tuple(operator(t) for t in _tensor_list(tensors))
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = operator.__doc__
     return function
@@ -359,10 +424,10 @@ def einsum(equation, *operands):
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     spell = lambda axes: "".join("..." if axis is Ellipsis else letters[axis] for axis in axes)
     given = [equation, *operands]
-    text = ",".join(spell(axes) for axes in given[1:len(given) // 2 * 2:2])
+    text = ",".join(spell(axes) for axes in given[1 : len(given) // 2 * 2 : 2])
     if len(given) % 2:
         text += "->" + spell(given[-1])
-    return _op["einsum"](text, given[0:len(given) // 2 * 2:2])
+    return _op["einsum"](text, given[0 : len(given) // 2 * 2 : 2])
 
 
 def tensordot(a, b, dims=2, out=None):
@@ -377,7 +442,10 @@ def tensordot(a, b, dims=2, out=None):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
     else:
         dims_a, dims_b = dims
-        dims_a, dims_b = [dims_a] if isinstance(dims_a, int) else list(dims_a), [dims_b] if isinstance(dims_b, int) else list(dims_b)
+        dims_a, dims_b = (
+            [dims_a] if isinstance(dims_a, int) else list(dims_a),
+            [dims_b] if isinstance(dims_b, int) else list(dims_b),
+        )
     return _op["tensordot"](a, b, dims_a, dims_b) if out is None else _op["tensordot"](a, b, dims_a, dims_b, out=out)
 
 
@@ -389,17 +457,24 @@ def _pick_unique(results, return_inverse, return_counts):
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements (or slices along dim), with what else is asked for."""
-    operator = _op["unique"](input, sorted, return_inverse, return_counts) if dim is None else _op["unique_dim"](input, dim, sorted, return_inverse, return_counts)
+    operator = (
+        _op["unique"](input, sorted, return_inverse, return_counts)
+        if dim is None
+        else _op["unique_dim"](input, dim, sorted, return_inverse, return_counts)
+    )
     return _pick_unique(operator, return_inverse, return_counts)
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Runs of equal elements reduced to one each."""
-    return _pick_unique(_op["unique_consecutive"](input, return_inverse, return_counts, dim), return_inverse, return_counts)
+    return _pick_unique(
+        _op["unique_consecutive"](input, return_inverse, return_counts, dim), return_inverse, return_counts
+    )
 
 
 class _HistogramDD(tuple):
     """torch.return_types.histogramdd."""
+
     hist = property(lambda self: self[0])
     bin_edges = property(lambda self: self[1])
 
@@ -411,7 +486,11 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
     """Counts of points (..., n) in n dims: the counts, and the bins' edges for each dim."""
     if isinstance(bins, int):
         bins = [bins] * input.shape[-1]
-    edges = list(bins) if len(bins) and isinstance(bins[0], Tensor) else _op["_histogramdd_bin_edges"](input, bins, range, weight, density)
+    edges = (
+        list(bins)
+        if len(bins) and isinstance(bins[0], Tensor)
+        else _op["_histogramdd_bin_edges"](input, bins, range, weight, density)
+    )
     hist = _op["_histogramdd_from_bin_tensors"](input, edges, weight, density)
     return _HistogramDD((hist, tuple(edges)))
 
@@ -426,7 +505,10 @@ def _split_method(self, split_size, dim=0):
     return _op["split"](self, split_size, dim)
 
 
-_split_method.__name__, _split_method.__qualname__ = "split", "Tensor.split"  # its argument has another name than torch.split's
+_split_method.__name__, _split_method.__qualname__ = (
+    "split",
+    "Tensor.split",
+)  # its argument has another name than torch.split's
 
 
 def tensor_split(input, indices_or_sections, dim=0):
@@ -449,7 +531,11 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
 def chain_matmul(*matrices, out=None):
     """The product of the matrices, multiplied in the cheapest order."""
-    return _op["linalg_multi_dot"](_tensor_list(matrices)) if out is None else _op["linalg_multi_dot"](_tensor_list(matrices), out=out)
+    return (
+        _op["linalg_multi_dot"](_tensor_list(matrices))
+        if out is None
+        else _op["linalg_multi_dot"](_tensor_list(matrices), out=out)
+    )
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
@@ -465,32 +551,68 @@ def _warn(text):
     """Warns once, or always where set_warn_always says so."""
     if text not in _warned or is_warn_always_enabled():
         import warnings
+
         _warned.add(text)
         warnings.warn(text, stacklevel=3)
 
 
-def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None, align_to_window=None):
+def stft(
+    input,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+    return_complex=None,
+    align_to_window=None,
+):
     """The short-time Fourier transform."""
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
     if window is None:
-        _warn("A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. Other windows such as torch.hann_window "
-              "or torch.hamming_window are recommended to reduce spectral leakage.")
+        _warn(
+            "A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. Other windows such as torch.hann_window "
+            "or torch.hamming_window are recommended to reduce spectral leakage."
+        )
     if return_complex is False and not input.is_complex():
-        _warn("stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, and return_complex=False "
-              "will raise an error.")
-    return _op["stft"](input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex)
+        _warn(
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, and return_complex=False "
+            "will raise an error."
+        )
+    return _op["stft"](
+        input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex
+    )
 
 
-def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
+def istft(
+    input,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    normalized=False,
+    onesided=None,
+    length=None,
+    return_complex=False,
+):
     """The inverse of stft."""
-    result = _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
+    result = _op["istft"](
+        input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex
+    )
     if window is None:
-        _warn("A window was not provided. A rectangular window will be applied. Please provide the same window used by stft to make the inversion lossless.")
+        _warn(
+            "A window was not provided. A rectangular window will be applied. Please provide the same window used by stft to make the inversion lossless."
+        )
     hop, middle = n_fft // 4 if hop_length is None else hop_length, n_fft // 2 if center else 0
     if length is not None and middle + length > n_fft + hop * (input.shape[-1] - 1):
-        _warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. Please check your center and hop_length "
-              "settings.")
+        _warn(
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. Please check your center and hop_length "
+            "settings."
+        )
     return result
 
 
@@ -498,10 +620,17 @@ def _between(name):
     operator = _op[name]
 
     def function(start, end, steps=None, *rest, **options):
-        dims = [f"{which} with {value.dim()} dimension(s)" for which, value in (("start", start), ("end", end)) if isinstance(value, Tensor)]
+        dims = [
+            f"{which} with {value.dim()} dimension(s)"
+            for which, value in (("start", start), ("end", end))
+            if isinstance(value, Tensor)
+        ]
         if any(isinstance(value, Tensor) and value.dim() for value in (start, end)):
-            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {' and '.join(dims)}.")
+            raise RuntimeError(
+                f"{name} only supports 0-dimensional start and end tensors, but got {' and '.join(dims)}."
+            )
         return operator(start, end, *([] if steps is None else [steps]), *rest, **options)
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = operator.__doc__
     return function
@@ -528,7 +657,9 @@ def complex(real, imag, *, out=None):
         return _op["complex"](real, imag)
     result = _op["complex"](real, imag)
     if out.dtype is not result.dtype:
-        raise RuntimeError(f"Expected object of scalar type {result.dtype} but got scalar type {out.dtype} for argument 'out'")
+        raise RuntimeError(
+            f"Expected object of scalar type {result.dtype} but got scalar type {out.dtype} for argument 'out'"
+        )
     return _op["complex"](real, imag, out=out)
 
 
@@ -567,7 +698,9 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     target = A if M is None else A - M
     wide = m < n
     target = target.mH if wide else target
-    basis = _op["linalg_qr"](target @ _op["randn"](*target.shape[:-2], target.shape[-1], q, dtype=A.dtype, device=A.device))[0]
+    basis = _op["linalg_qr"](
+        target @ _op["randn"](*target.shape[:-2], target.shape[-1], q, dtype=A.dtype, device=A.device)
+    )[0]
     for _ in [None] * niter:
         basis = _op["linalg_qr"](target.mH @ basis)[0]
         basis = _op["linalg_qr"](target @ basis)[0]
@@ -610,22 +743,42 @@ def _rdiv(self, other):
 Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, _rdiv
 
 # Methods whose signature is as wide.
-for _function in (unique, unique_consecutive, _split_method, tensor_split, norm, lu, stft, istft, nonzero, resolve_conj):
+for _function in (
+    unique,
+    unique_consecutive,
+    _split_method,
+    tensor_split,
+    norm,
+    lu,
+    stft,
+    istft,
+    nonzero,
+    resolve_conj,
+):
     setattr(Tensor, _function.__name__, _function)
 del _function
 
 # The in-place functions that torch itself has.
-for _name in ("abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_ "
-              "clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ dropout_ embedding_renorm_ erf_ erfc_ exp2_ exp_ expm1_ feature_alpha_dropout_ "
-              "feature_dropout_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ "
-              "reciprocal_ relu_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ xlogy_ zero_").split():
+for _name in (
+    "abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_ "
+    "clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ dropout_ embedding_renorm_ erf_ erfc_ exp2_ exp_ expm1_ feature_alpha_dropout_ "
+    "feature_dropout_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ "
+    "reciprocal_ relu_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ xlogy_ zero_"
+).split():
     if _name in _op:
         globals()[_name] = _op[_name]
 del _name
 
 
-_SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", -_math.inf), "amax": ("amax", -_math.inf), "min": ("amin", _math.inf), "amin": ("amin", _math.inf),
-             "prod": ("prod", 1.0)}
+_SEGMENTS = {
+    "sum": ("sum", 0.0),
+    "mean": ("sum", 0.0),
+    "max": ("amax", -_math.inf),
+    "amax": ("amax", -_math.inf),
+    "min": ("amin", _math.inf),
+    "amin": ("amin", _math.inf),
+    "prod": ("prod", 1.0),
+}
 
 
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
@@ -639,29 +792,39 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     if not unsafe and (lengths < 0).any():
         raise RuntimeError("lengths contains negative value!")
     if not unsafe and (lengths.sum(-1) != data.shape[axis]).any():
-        raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+        )
     name, start = _SEGMENTS[reduce]
-    rest = tuple(data.shape[axis + 1:])
+    rest = tuple(data.shape[axis + 1 :])
     counts = lengths.flatten()
-    place = _op["repeat_interleave"](_op["arange"](counts.numel(), device=counts.device), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
+    place = (
+        _op["repeat_interleave"](_op["arange"](counts.numel(), device=counts.device), counts)
+        .view((-1,) + (1,) * len(rest))
+        .expand((-1,) + rest)
+    )
     result = data.new_full((counts.numel(),) + rest, start if initial is None else initial)
     flat = data.flatten(0, axis)
     if unsafe and not axis:
-        flat = flat[:place.shape[0]]  # what no run covers
+        flat = flat[: place.shape[0]]  # what no run covers
     if name != "sum":
         from taper._segments import Extreme, Product
+
         result = Product.apply(flat, place, result) if name == "prod" else Extreme.apply(flat, place, result, name)
     else:
         result = result.scatter_reduce(0, place, flat, name)
     if reduce == "mean":
         counts = counts.view((-1,) + (1,) * len(rest))
-        result = _op["where"](counts == 0, _math.nan if initial is None else float(initial), result / counts.clamp(min=1))
+        result = _op["where"](
+            counts == 0, _math.nan if initial is None else float(initial), result / counts.clamp(min=1)
+        )
     return result.view(tuple(lengths.shape) + rest)
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
     """The first `size` elements of a file as a tensor, mapped into memory; shared: what is written to it reaches the file."""
     from taper.storage import _on_storage
+
     dtype = dtype or _C.get_default_dtype()
     return _on_storage(dtype, _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize), 0, (size,))
 

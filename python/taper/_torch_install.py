@@ -4,6 +4,7 @@ torch, torchvision and torchaudio become distributions of their own: a package o
 metadata by which importlib.metadata, pip and uv know it. `install` writes their files to site-packages, `wheel` into wheels; `remove`
 takes away what RECORD lists, as `pip uninstall torch` does.
 """
+
 import os
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
@@ -33,6 +34,7 @@ class Refused(Exception):
 # ---- What a distribution is made of ----
 def _version(name):
     from importlib import import_module
+
     return str(import_module("taper" if name == "torch" else f"taper.{name}").__version__)
 
 
@@ -50,8 +52,15 @@ def _requirements(name):
 
 def metadata(name):
     """The text of METADATA."""
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {_version(name)}", f"Summary: {name}'s names, by Taper",
-             "License: BSD-3-Clause", "Requires-Python: >=3.10", *(f"Requires-Dist: {what}" for what in _requirements(name))]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        f"Version: {_version(name)}",
+        f"Summary: {name}'s names, by Taper",
+        "License: BSD-3-Clause",
+        "Requires-Python: >=3.10",
+        *(f"Requires-Dist: {what}" for what in _requirements(name)),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -72,7 +81,9 @@ class Described(Distribution):
 
 def _entry_points(name):
     scripts = _SCRIPTS.get(name)
-    return "[console_scripts]\n" + "".join(f"{script} = {what}\n" for script, what in scripts.items()) if scripts else None
+    return (
+        "[console_scripts]\n" + "".join(f"{script} = {what}\n" for script, what in scripts.items()) if scripts else None
+    )
 
 
 def _info(name):
@@ -83,8 +94,12 @@ def _info(name):
 def _files(name):
     """{path inside site-packages: text} of a distribution, without RECORD."""
     info = _info(name)
-    files = {f"{name}/__init__.py": SHIM.format(name=name), f"{info}/METADATA": metadata(name), f"{info}/top_level.txt": name + "\n",
-             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: taper {_C._version}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    files = {
+        f"{name}/__init__.py": SHIM.format(name=name),
+        f"{info}/METADATA": metadata(name),
+        f"{info}/top_level.txt": name + "\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: taper {_C._version}\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
     if _entry_points(name):
         files[f"{info}/entry_points.txt"] = _entry_points(name)
     return files
@@ -94,6 +109,7 @@ def _record(files, info):
     """The text of RECORD: each file's path, hash and size."""
     from base64 import urlsafe_b64encode
     from hashlib import sha256
+
     lines = []
     for path, text in files.items():
         data = text.encode()
@@ -130,6 +146,7 @@ def _stranger(name):
     if found is not None:
         return None if _is_ours(found) else f"{name} {found.version} in {_place(found)}"
     from importlib.machinery import PathFinder
+
     spec = PathFinder.find_spec(name, _folders())
     return None if spec is None or spec.origin is None else f"{name} in {os.path.dirname(spec.origin)}"
 
@@ -137,20 +154,28 @@ def _stranger(name):
 # ---- install, remove ----
 def _site():
     import sysconfig
-    if sys.prefix == sys.base_prefix and os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")):
-        raise Refused(f"{sys.prefix} belongs to the operating system. Make an environment first: {sys.executable} -m venv DIR")
+
+    if sys.prefix == sys.base_prefix and os.path.exists(
+        os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    ):
+        raise Refused(
+            f"{sys.prefix} belongs to the operating system. Make an environment first: {sys.executable} -m venv DIR"
+        )
     return sysconfig.get_path("purelib"), sysconfig.get_path("scripts")
 
 
 def _script(what):
     """A console script, as pip writes it."""
     module, _, function = what.partition(":")
-    return f"#!{sys.executable}\nimport sys\nfrom {module} import {function}\nif __name__ == \"__main__\":\n    sys.exit({function}())\n"
+    return f'#!{sys.executable}\nimport sys\nfrom {module} import {function}\nif __name__ == "__main__":\n    sys.exit({function}())\n'
 
 
 def _write(name, site, scripts):
     files = {**_files(name), f"{_info(name)}/INSTALLER": "taper\n"}
-    runnable = {os.path.relpath(os.path.join(scripts, script), site): _script(what) for script, what in _SCRIPTS.get(name, {}).items()}
+    runnable = {
+        os.path.relpath(os.path.join(scripts, script), site): _script(what)
+        for script, what in _SCRIPTS.get(name, {}).items()
+    }
     files.update(runnable)
     files[f"{_info(name)}/RECORD"] = _record(files, _info(name))
     for path, text in files.items():
@@ -169,8 +194,11 @@ def _take_away(found):
         full = os.path.normpath(os.path.join(site, str(path)))
         folder, file = os.path.split(full)
         compiled = os.path.join(folder, "__pycache__")
-        stale = [os.path.join(compiled, entry) for entry in os.listdir(compiled) if entry.startswith(file[:-2])] \
-            if file.endswith(".py") and os.path.isdir(compiled) else []
+        stale = (
+            [os.path.join(compiled, entry) for entry in os.listdir(compiled) if entry.startswith(file[:-2])]
+            if file.endswith(".py") and os.path.isdir(compiled)
+            else []
+        )
         for each in [full, *stale]:
             if os.path.lexists(each):
                 os.remove(each)
@@ -185,7 +213,9 @@ def install():
     """Makes the three distributions, or renews them."""
     strangers = [stranger for stranger in map(_stranger, SHIMMED) if stranger]
     if strangers:
-        raise Refused(f"this environment has {', '.join(strangers)}; not Taper's. Remove that first, or use another environment")
+        raise Refused(
+            f"this environment has {', '.join(strangers)}; not Taper's. Remove that first, or use another environment"
+        )
     site, scripts = _site()
     remove(quiet=True)
     for name in SHIMMED:
@@ -237,6 +267,7 @@ def status():
 def wheel(folder):
     """Writes the wheels. They hold no times of their own, so the same Taper writes the same bytes."""
     from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
     os.makedirs(folder, exist_ok=True)
     for name in SHIMMED:
         files = _files(name)

@@ -1,4 +1,5 @@
 """What pickled tensors and parameters are rebuilt by, and what the reader of checkpoints (python/ext/files.c) makes objects with."""
+
 from taper import _C
 from taper.storage import _on_storage
 
@@ -32,7 +33,16 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
 
 
 def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device, requires_grad):
-    return _C.Tensor._make_wrapper_subclass(cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset, layout=layout, device=device, requires_grad=requires_grad)
+    return _C.Tensor._make_wrapper_subclass(
+        cls,
+        size,
+        strides=stride,
+        dtype=dtype,
+        storage_offset=storage_offset,
+        layout=layout,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
@@ -75,6 +85,7 @@ def _slots_of(cls):
 
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     from taper.nn.parameter import Parameter
+
     return Parameter(data, requires_grad)
 
 
@@ -84,6 +95,7 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 def _rebuild_sparse_tensor(layout, data):
     from taper.sparse import _make
+
     if layout == _C.sparse_coo:
         indices, values, size, *coalesced = data
         return _make.sparse_coo_tensor(indices, values, size, is_coalesced=coalesced[0] if coalesced else None)
@@ -92,17 +104,25 @@ def _rebuild_sparse_tensor(layout, data):
 
 def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
     from taper.nested._strided import wrap
-    views = [(tuple(size), tuple(steps), offset) for size, steps, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())]
+
+    views = [
+        (tuple(size), tuple(steps), offset)
+        for size, steps, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())
+    ]
     for size, steps, offset in views:
         last = offset + sum((n - 1) * step for n, step in zip(size, steps))
         if len(size) != len(steps) or min((*size, *steps, offset, 0)) < 0 or 0 not in size and last >= buffer.numel():
-            raise RuntimeError(f"a nested tensor's part of size {size} with strides {steps} from {offset} on does not fit into a buffer of {buffer.numel()} elements")
+            raise RuntimeError(
+                f"a nested tensor's part of size {size} with strides {steps} from {offset} on does not fit into a buffer of {buffer.numel()} elements"
+            )
     made = wrap(buffer.detach(), views)
     return made.requires_grad_() if buffer.requires_grad else made
 
 
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
-    tensor = _resolved(_on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride)), storage, metadata)
+    tensor = _resolved(
+        _on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride)), storage, metadata
+    )
     tensor.requires_grad = requires_grad
     return tensor
 
@@ -121,6 +141,7 @@ def _finish_tensor(tensor, cls, requires_grad, state):
 
 def _typed_storage(storage, dtype):
     from taper.storage import TypedStorage
+
     return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
@@ -166,6 +187,7 @@ class ExceptionWrapper:
     def __init__(self, exc_info=None, where="in background"):
         import sys
         from traceback import format_exception
+
         exc_info = exc_info or sys.exc_info()
         self.exc_type, self.exc_msg, self.where = exc_info[0], "".join(format_exception(*exc_info)), where
         self.name = self.exc_type.__name__
@@ -199,6 +221,7 @@ def _unflatten_dense_tensors(flat, tensors):
 def _get_available_device_type():
     """The type of the accelerator that is here, or None."""
     from taper.accelerator import current_accelerator
+
     device = current_accelerator()
     return None if device is None else device.type
 
@@ -206,10 +229,13 @@ def _get_available_device_type():
 def _get_device_module(device_type):
     """torch.cuda for "cuda"."""
     from importlib import import_module
+
     try:
         return import_module(f"taper.{device_type}")
     except ModuleNotFoundError:
-        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'.") from None
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        ) from None
 
 
 def _get_device_attr(get_member):

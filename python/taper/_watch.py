@@ -1,4 +1,5 @@
 """`taper watch`: curves of event files in the terminal, once or as they grow."""
+
 import argparse
 import fnmatch
 import math
@@ -29,7 +30,9 @@ class Run:
             for tag, step, _, value in self.readers[file].read():
                 found = True
                 if tag is None:
-                    self.curves = {tag: [point for point in points if point[0] < step] for tag, points in self.curves.items()}
+                    self.curves = {
+                        tag: [point for point in points if point[0] < step] for tag, points in self.curves.items()
+                    }
                 else:
                     self.curves.setdefault(tag, []).append((step, value))
         return found
@@ -64,6 +67,7 @@ class Runs:
 
 
 # ---- Curves ----
+
 
 def _smoothed(points, weight):
     """A running mean in which each step back counts `weight` times as much, as TensorBoard's slider does."""
@@ -139,7 +143,10 @@ def chart(tag, curves, options, width, height, colour):
     all_points = [point for _, _, points in drawn for point in points]
     title = f"{tag}{'  (log)' if options.log else ''}"
     if not all_points:
-        return [title, "  nothing that can be drawn: no value is " + ("finite and above zero" if options.log else "finite")]
+        return [
+            title,
+            "  nothing that can be drawn: no value is " + ("finite and above zero" if options.log else "finite"),
+        ]
     left, right = min(step for step, _ in all_points), max(step for step, _ in all_points)
     right += left == right
     low, high = _extent([value for _, value in all_points])
@@ -157,10 +164,14 @@ def chart(tag, curves, options, width, height, colour):
             before = x, y
     marks = len(drawn) > 1 and not colour
     lines = [title if len(drawn) > 1 else f"{title}  {drawn[0][1][-1][1]:.6g} at step {drawn[0][1][-1][0]}"]
-    named = {0: high, height - 1: low, (height - 1) // 2: high - (high - low) * (4 * ((height - 1) // 2) + 1.5) / dots_y}
+    named = {
+        0: high,
+        height - 1: low,
+        (height - 1) // 2: high - (high - low) * (4 * ((height - 1) // 2) + 1.5) / dots_y,
+    }
     for y in range(height):
         value = named.get(y)
-        text = "" if value is None else f"{10 ** value if options.log else value:.4g}"
+        text = "" if value is None else f"{10**value if options.log else value:.4g}"
         lines.append(f"{text:>{label}}│{canvas.row(y, colour, marks)}")
     first, last = f"{left:.10g}", f"{right:.10g}"
     lines.append(" " * label + "└" + "─" * canvas.width)
@@ -183,7 +194,10 @@ def charts(runs, options):
 
 
 def _wanted(tag, patterns):
-    return not patterns or any(fnmatch.fnmatchcase(tag, pattern if any(c in pattern for c in "*?[") else f"*{pattern}*") for pattern in patterns)
+    return not patterns or any(
+        fnmatch.fnmatchcase(tag, pattern if any(c in pattern for c in "*?[") else f"*{pattern}*")
+        for pattern in patterns
+    )
 
 
 def page(runs, options, width, rows, colour):
@@ -198,19 +212,35 @@ def page(runs, options, width, rows, colour):
         lines += drawn
     if not found:
         lines.append("no scalars yet" + (f" with a tag like {' or '.join(options.tag)}" if options.tag else ""))
-    lines += [f"{run.name}: {run.damaged} damaged record{'s' if run.damaged > 1 else ''}" for run in runs if run.damaged]
+    lines += [
+        f"{run.name}: {run.damaged} damaged record{'s' if run.damaged > 1 else ''}" for run in runs if run.damaged
+    ]
     return lines
 
 
 # ---- The command ----
 
+
 def _arguments(arguments):
-    parser = argparse.ArgumentParser(prog="taper watch", description="Draws the curves of TensorBoard logs in the terminal.")
-    parser.add_argument("run", nargs="*", default=["runs"], help="folders with event files, or folders of such; runs unless given")
-    parser.add_argument("--tag", action="append", metavar="PATTERN", help="only tags that hold this, or match it with *; may be repeated")
-    parser.add_argument("--once", action="store_true", help="draw what is there and stop, as is done when the output is no terminal")
+    parser = argparse.ArgumentParser(
+        prog="taper watch", description="Draws the curves of TensorBoard logs in the terminal."
+    )
+    parser.add_argument(
+        "run", nargs="*", default=["runs"], help="folders with event files, or folders of such; runs unless given"
+    )
+    parser.add_argument(
+        "--tag",
+        action="append",
+        metavar="PATTERN",
+        help="only tags that hold this, or match it with *; may be repeated",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="draw what is there and stop, as is done when the output is no terminal"
+    )
     parser.add_argument("--log", action="store_true", help="a logarithmic scale")
-    parser.add_argument("--smooth", type=float, default=0.0, metavar="WEIGHT", help="smooth the curves: from 0 to just below 1")
+    parser.add_argument(
+        "--smooth", type=float, default=0.0, metavar="WEIGHT", help="smooth the curves: from 0 to just below 1"
+    )
     parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between looks at the files (1)")
     parser.add_argument("--width", type=int, default=0, help="in characters; the terminal's unless given")
     parser.add_argument("--height", type=int, default=0, help="of a chart, in lines")
@@ -230,7 +260,9 @@ def watch(arguments):
     options = _arguments(arguments)
     for root in options.run:
         if not os.path.isdir(root):
-            return _fail(f"there is no folder '{root}'" + ("; name the folder of the logs" if options.run == ["runs"] else ""))
+            return _fail(
+                f"there is no folder '{root}'" + ("; name the folder of the logs" if options.run == ["runs"] else "")
+            )
     live = sys.stdout.isatty() and not options.once
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     runs = Runs(options.run)
@@ -252,6 +284,7 @@ def watch(arguments):
 
 def _show(runs, options, colour, live):
     import shutil
+
     size = shutil.get_terminal_size()
     width = max(options.width or size.columns, 24)
     lines = page(runs, options, width, size.lines if live else 0, colour)

@@ -1,4 +1,5 @@
 """torch.fft: discrete Fourier transforms."""
+
 from taper import _C
 
 globals().update(_C._namespace("fft"))

@@ -1,5 +1,6 @@
 """torch.func: transforms of functions, on the tape. Each transform runs the function on fresh aliases of its inputs and asks the tape for their
 gradients. What comes out stays on the tape only if it hangs on something outside: an outer transform's input, or a tensor of the caller's."""
+
 from _thread import _local
 from functools import wraps
 
@@ -10,13 +11,27 @@ from taper.autograd.grad_mode import enable_grad
 from taper.overrides import _forward, _vmaps
 from taper.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-__all__ = ["grad", "grad_and_value", "vjp", "jvp", "linearize", "jacrev", "jacfwd", "hessian", "vmap", "functional_call", "stack_module_state", "functionalize",
-           "debug_unwrap", "replace_all_batch_norm_modules_"]
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "vjp",
+    "jvp",
+    "linearize",
+    "jacrev",
+    "jacfwd",
+    "hessian",
+    "vmap",
+    "functional_call",
+    "stack_module_state",
+    "functionalize",
+    "debug_unwrap",
+    "replace_all_batch_norm_modules_",
+]
 
 
 class _Thread(_local):
     def __init__(self):
-        self.made = []   # leaves made by the transforms now running, the outermost one's first
+        self.made = []  # leaves made by the transforms now running, the outermost one's first
         self.depth = 0
 
 
@@ -30,7 +45,9 @@ class _Level:
     """One transform at work: the tape is on, and the leaves it makes are known for its own."""
 
     def __init__(self, takes_hooks=False):
-        self.takes_hooks = takes_hooks  # may tensors be saved through the user's hooks? Forward mode saves none in PyTorch
+        self.takes_hooks = (
+            takes_hooks  # may tensors be saved through the user's hooks? Forward mode saves none in PyTorch
+        )
 
     def __enter__(self):
         self.hooks = None if self.takes_hooks else _C._forbid_saved_hooks(_NO_HOOKS)
@@ -47,7 +64,7 @@ class _Level:
 
     def __exit__(self, *error):
         _thread.depth -= 1
-        self.own = _thread.made[self.first:]
+        self.own = _thread.made[self.first :]
         if not _thread.depth:
             _thread.made.clear()
         self.mode.__exit__(*error)
@@ -66,6 +83,7 @@ class _Level:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if _vmaps.sizes:
             from taper._batched import fresh
+
             return fresh(t, self.alias)
         return self.alias(t)
 
@@ -74,6 +92,7 @@ class _Level:
             return t.view_as(t)
         if _forward.level is not None and _forward.enabled:
             from taper.autograd.forward_ad import alias
+
             _thread.made.append(alias(t))
             return _thread.made[-1]
         leaf = t.clone() if t.is_inference() else t.detach()
@@ -86,17 +105,22 @@ class _Level:
         tracked = [t for t in tensors if isinstance(t, Tensor) and t.requires_grad]
         if not tracked or not self.outer_on:
             return False
-        own = {id(t) for t in (_thread.made[self.first:] if self.own is None else self.own)}
+        own = {id(t) for t in (_thread.made[self.first :] if self.own is None else self.own)}
         return any(id(leaf) not in own for leaf in _C._leaves_of(_plain(tracked)))
 
     def settled(self, tree):
         """The tree with its tensors off the tape, except for those that hang on something outside."""
+
         def detach(t):
             if _forward.level is None or not _forward.enabled:
                 return t.detach()
             from taper.autograd.forward_ad import detached
+
             return detached(t)
-        return tree_map(lambda t: detach(t) if isinstance(t, Tensor) and t.requires_grad and not self.hangs((t,)) else t, tree)
+
+        return tree_map(
+            lambda t: detach(t) if isinstance(t, Tensor) and t.requires_grad and not self.hangs((t,)) else t, tree
+        )
 
 
 def _plain(tensors):
@@ -104,12 +128,14 @@ def _plain(tensors):
     if not _vmaps.sizes:
         return tensors
     from taper._batched import plain
+
     return [plain(t) for t in tensors]
 
 
 def _gradients(outputs, inputs, grads, create):
     """One gradient per input, zeros where none flows."""
     from taper import zeros_like
+
     pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
     if not pairs:
         return tuple(zeros_like(x) for x in inputs)
@@ -141,13 +167,17 @@ def _check_outputs(outs, where):
         raise RuntimeError(f"{where}: Expected f to be a function that has non-empty output (got output = {outs})")
     for out in outs:
         if not isinstance(out, Tensor):
-            raise RuntimeError(f"{where}: expected f(*primals) to return only tensors, got unsupported type {type(out)}")
+            raise RuntimeError(
+                f"{where}: expected f(*primals) to return only tensors, got unsupported type {type(out)}"
+            )
 
 
 def _check_real(tensors, name, which):
     for i, t in enumerate(tensors):
         if isinstance(t, Tensor) and t.is_complex():
-            raise RuntimeError(f"{name}: Expected all {which} to be real but received complex tensor at flattened input idx: {i}")
+            raise RuntimeError(
+                f"{name}: Expected all {which} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 def _positions(argnums, n):
@@ -180,6 +210,7 @@ def _open(level, args, argnums):
 
 def grad_and_value(func, argnums=0, has_aux=False):
     """A function that returns the gradient of func and its value."""
+
     @wraps(func, updated=())
     def wrapper(*args, **kwargs):
         with _Level() as level:
@@ -188,10 +219,13 @@ def grad_and_value(func, argnums=0, has_aux=False):
             if not isinstance(out, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
             if out.dim():
-                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+                raise RuntimeError(
+                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
             grads = tree_unflatten(_gradients((out,), leaves, (None,), level.hangs((out,))), spec)
             value, aux, grads = level.settled(out), level.settled(aux), level.settled(grads)
         return (grads, (value, aux)) if has_aux else (grads, value)
+
     return wrapper
 
 
@@ -203,14 +237,17 @@ def grad(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         grads, value = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
+
     return wrapper
 
 
 def _checked(tree, spec, what, theirs):
     leaves, given = tree_flatten(tree)
     if given != spec:
-        raise RuntimeError(f"Expected pytree structure of {what} to be the same as pytree structure of {theirs}. {what}: {given}, "
-                           f"{'primal output' if what == 'cotangents' else 'primals'}: {spec}")
+        raise RuntimeError(
+            f"Expected pytree structure of {what} to be the same as pytree structure of {theirs}. {what}: {given}, "
+            f"{'primal output' if what == 'cotangents' else 'primals'}: {spec}"
+        )
     return leaves
 
 
@@ -223,20 +260,28 @@ def vjp(func, *primals, has_aux=False):
         _check_outputs(outs, _VJP)
         for o in outs:
             if not (o.is_floating_point() or o.is_complex()):
-                raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
+                raise RuntimeError(
+                    f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}"
+                )
         hangs = level.hangs(outs)
         value, aux = level.settled(out), level.settled(aux)
 
     def back(cotangents, retain_graph=True, create_graph=None):
         given = _checked(cotangents, out_spec, "cotangents", "outputs to the function")
-        create = _C.is_grad_enabled() and (hangs or any(g.requires_grad for g in given)) if create_graph is None else create_graph
+        create = (
+            _C.is_grad_enabled() and (hangs or any(g.requires_grad for g in given))
+            if create_graph is None
+            else create_graph
+        )
         return tree_unflatten(_gradients(outs, leaves, given, create), spec)
+
     return (value, back, aux) if has_aux else (value, back)
 
 
 def _transposed(outs, leaves):
     """Backward as a function of the outputs' cotangents, recorded so that it can be differentiated: its results and those cotangents."""
     from taper import zeros_like
+
     marks = [zeros_like(o) if isinstance(o, Tensor) and o.requires_grad else None for o in outs]
     for mark in marks:
         if mark is not None:
@@ -248,6 +293,7 @@ def _transposed(outs, leaves):
 def _push(outs, linear, marks, tangents, create):
     """The tangents of the outputs."""
     from taper import zeros_like
+
     used = [m for m in marks if m is not None]
     pushed = iter(_gradients(linear, used, tangents, create) if used else ())
     return [zeros_like(o) if m is None else next(pushed) for o, m in zip(outs, marks)]
@@ -259,8 +305,10 @@ def _check_tangents(primals, tangents):
     _, spec = tree_flatten(primals)
     flat, given = tree_flatten(tangents)
     if spec != given:
-        raise RuntimeError(f"jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
-                           f"tangents also must be. Got primals with structure {spec} and tangents with structure {given}")
+        raise RuntimeError(
+            f"jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
+            f"tangents also must be. Got primals with structure {spec} and tangents with structure {given}"
+        )
     for name, leaves in (("primals", tree_flatten(primals)[0]), ("tangents", flat)):
         if not leaves:
             raise RuntimeError(f"{_JVP}: Expected {name} to contain at least one Tensor.")
@@ -280,8 +328,10 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         _check_outputs(outs, _JVP)
         linear, marks = _transposed(outs, leaves)
         if strict and any(mark is None for mark in marks):
-            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
-                               "strict=True.")
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                "strict=True."
+            )
         pushed = tree_unflatten(_push(outs, linear, marks, flat, level.hangs(outs) or level.hangs(flat)), spec)
         value, pushed, aux = level.settled(out), level.settled(pushed), level.settled(aux)
     return (value, pushed, aux) if has_aux else (value, pushed)
@@ -297,7 +347,10 @@ def linearize(func, *primals):
         value = level.settled(out)
 
     def push(*tangents):
-        return tree_unflatten(_push(outs, linear, marks, _checked(tangents, in_spec, "tangents", "primals"), False), spec)
+        return tree_unflatten(
+            _push(outs, linear, marks, _checked(tangents, in_spec, "tangents", "primals"), False), spec
+        )
+
     return value, push
 
 
@@ -305,6 +358,7 @@ def linearize(func, *primals):
 def _unit(like, i):
     """Zeros like a tensor, with a one at place i."""
     from taper import zeros
+
     flat = zeros(like.numel(), dtype=like.dtype, device=like.device)
     flat[i] = 1
     return flat.view(like.shape)
@@ -313,6 +367,7 @@ def _unit(like, i):
 def _rows_reverse(out, leaves, create):
     """d out / d leaf for each leaf, one backward per element of out: shape out + leaf."""
     from taper import stack
+
     rows = [_gradients((out,), leaves, (_unit(out, i),), create) for i in range(out.numel())]
     if not rows:
         return [x.new_zeros(tuple(out.shape) + tuple(x.shape)) for x in leaves]
@@ -322,10 +377,14 @@ def _rows_reverse(out, leaves, create):
 def _rows_forward(outs, leaves, create):
     """The same for all outputs, one derivative along each element of each leaf."""
     from taper import stack, zeros_like
+
     linear, marks = _transposed(outs, leaves)
     table = [[] for _ in outs]
     for k, x in enumerate(leaves):
-        columns = [_push(outs, linear, marks, [_unit(y, i) if j == k else zeros_like(y) for j, y in enumerate(leaves)], create) for i in range(x.numel())]
+        columns = [
+            _push(outs, linear, marks, [_unit(y, i) if j == k else zeros_like(y) for j, y in enumerate(leaves)], create)
+            for i in range(x.numel())
+        ]
         for o, out in enumerate(outs):
             part = stack([c[o] for c in columns], -1) if columns else out.new_zeros(tuple(out.shape) + (0,))
             table[o].append(part.view(tuple(out.shape) + tuple(x.shape)))
@@ -351,6 +410,7 @@ def _jacobian(func, argnums, has_aux, forward):
             result = tree_unflatten([tree_unflatten(row, spec) for row in table], out_spec)
             result, aux = level.settled(result), level.settled(aux)
         return (result, aux) if has_aux else result
+
     return wrapper
 
 
@@ -393,15 +453,21 @@ def _slots(module):
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
     """module(*args, **kwargs) with these tensors in the places of its parameters and buffers."""
     given = {}
-    for part in (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts:
+    for part in (
+        (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
+    ):
         for name in part:
             if name in given:
-                raise ValueError(f"{[name]} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+                raise ValueError(
+                    f"{[name]} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+                )
         given.update(part)
     slots = _slots(module)
     unknown, missing = [n for n in given if n not in slots], [n for n in slots if n not in given]
     if strict and (unknown or missing):
-        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:\n\tUnexpected key(s): {unknown}. Missing key(s): {missing}.")
+        raise RuntimeError(
+            f"Error(s) in reparametrizing for {type(module).__name__}:\n\tUnexpected key(s): {unknown}. Missing key(s): {missing}."
+        )
     before = {name: store[key] for name, (store, key) in slots.items()}
     values = {id(before[name]): value for name, value in given.items() if name in slots} if tie_weights else {}
     extra = []
@@ -439,11 +505,13 @@ def stack_module_state(models):
             whole = stack([d[name].detach() for d in dicts])
             result[name] = whole.requires_grad_() if first.requires_grad else whole
         return result
+
     return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
 
 
 def functionalize(func, *, remove="mutations"):
     """func as it is written: its results are the same."""
+
     @wraps(func, updated=())
     def wrapper(*args, **kwargs):
         _vmaps.levels += 1
@@ -451,6 +519,7 @@ def functionalize(func, *, remove="mutations"):
             return func(*args, **kwargs)
         finally:
             _vmaps.levels -= 1
+
     return wrapper
 
 

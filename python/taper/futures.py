@@ -1,4 +1,5 @@
 """torch.futures: values that are not there yet."""
+
 import logging
 from threading import Condition
 from types import GenericAlias
@@ -64,7 +65,9 @@ class Future:
     def _finish(self, value, failed):
         with self._changed:
             if self._ready:
-                raise RuntimeError("Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once.")
+                raise RuntimeError(
+                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
+                )
             self._value, self._failed, self._ready = value, failed, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
@@ -76,7 +79,9 @@ class Future:
         try:
             callback(self)
         except Exception as error:
-            logging.getLogger("torch").error("Got the following error when running the callback: %s: %s", type(error).__name__, error)
+            logging.getLogger("torch").error(
+                "Got the following error when running the callback: %s: %s", type(error).__name__, error
+            )
 
     def __reduce__(self):
         raise RuntimeError("Can not pickle torch.futures.Future")
@@ -100,9 +105,11 @@ class Future:
     def then(self, callback):
         """A future of callback(self)."""
         if self._get is not None:  # nobody brings the value: whoever wants the next one gets this one
+
             def get():
                 self._settle()
                 return _called(callback, self)
+
             return Future._of(self.done, get)
         following = Future()
 
@@ -125,7 +132,9 @@ def _called(callback, future):
     except RuntimeError:
         raise
     except Exception as error:
-        raise RuntimeError(f"Got the following error when running the callback: {type(error).__name__}: {error}") from error
+        raise RuntimeError(
+            f"Got the following error when running the callback: {type(error).__name__}: {error}"
+        ) from error
 
 
 def collect_all(futures):

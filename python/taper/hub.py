@@ -1,4 +1,5 @@
 """torch.hub: models of a folder with a hubconf.py, and weights from the cache folder. Nothing is downloaded by itself."""
+
 import os
 import re
 import sys
@@ -24,6 +25,7 @@ def __getattr__(name):
     if name == "tqdm":  # packages take it from here; it is a package of its own
         try:
             from tqdm import tqdm
+
             return tqdm
         except ImportError:
             pass
@@ -49,12 +51,15 @@ def _folder(repo, source):
         if os.path.isdir(path):
             return path
     path = os.path.join(get_dir(), f"{owner}_{project}_{(ref or 'main').replace('/', '_')}")
-    raise RuntimeError(f"torch.hub: '{repo}' is not in the cache folder, and nothing is downloaded by itself. Get https://github.com/{name} "
-                       f"({ref or 'main'}), unpack it as {path}, or load it with source='local'.")
+    raise RuntimeError(
+        f"torch.hub: '{repo}' is not in the cache folder, and nothing is downloaded by itself. Get https://github.com/{name} "
+        f"({ref or 'main'}), unpack it as {path}, or load it with source='local'."
+    )
 
 
 def _hubconf(folder):
     from importlib.util import module_from_spec, spec_from_file_location
+
     path = os.path.join(folder, _CONF)
     if not os.path.exists(path):
         raise FileNotFoundError(f"torch.hub: there is no {_CONF} in '{folder}'")
@@ -73,6 +78,7 @@ def _check_dependencies(module):
     from importlib.util import find_spec
 
     from taper._hook import PACKAGES
+
     missing = [name for name in getattr(module, "dependencies", []) if name not in PACKAGES and find_spec(name) is None]
     if missing:
         raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
@@ -87,7 +93,17 @@ def _entry(module, model):
     return function
 
 
-def load(repo_or_dir, model, *args, source="github", trust_repo="check", force_reload=False, verbose=True, skip_validation=False, **kwargs):
+def load(
+    repo_or_dir,
+    model,
+    *args,
+    source="github",
+    trust_repo="check",
+    force_reload=False,
+    verbose=True,
+    skip_validation=False,
+    **kwargs,
+):
     """Calls an entry point of the repository's hubconf.py: a model, mostly."""
     return _entry(_hubconf(_folder(repo_or_dir, source)), model)(*args, **kwargs)
 
@@ -114,6 +130,7 @@ def _hash_in(name):
 
 def _check(path, prefix):
     from hashlib import sha256
+
     digest = sha256()
     with open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
@@ -126,6 +143,7 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     """Fetches a URL into a file, which appears when it is complete and its SHA-256 begins with hash_prefix."""
     import shutil
     from urllib.request import Request, urlopen
+
     dst = os.path.expanduser(os.fspath(dst))
     beside = f"{dst}.{os.getpid()}.partial"
     try:
@@ -139,14 +157,19 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
             os.remove(beside)
 
 
-def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=None):
+def load_state_dict_from_url(
+    url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=None
+):
     """The weights that a URL names, from the cache folder; an error says what to put there where they are missing. The file is read as torch.load reads files: its program
     runs with weights_only=False alone."""
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else os.fspath(model_dir)
     path = os.path.join(folder, file_name or _file_name(url))
     if not os.path.exists(path):
-        raise FileNotFoundError(f"torch.hub: '{path}' is not there, and nothing is downloaded by itself. Download {url} and put it there.")
+        raise FileNotFoundError(
+            f"torch.hub: '{path}' is not there, and nothing is downloaded by itself. Download {url} and put it there."
+        )
     if check_hash:
         _check(path, _hash_in(os.path.basename(path)) or "")
     from taper.serialization import load as load_file
+
     return load_file(path, map_location=map_location, weights_only=weights_only)

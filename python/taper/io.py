@@ -1,4 +1,5 @@
 """Files of named tensors beside torch.save's: .safetensors, .npz and .npy, written so that nothing is lost, read whole or mapped into memory."""
+
 import os
 
 from taper import _C
@@ -15,4 +16,5 @@ def load(path, mmap=False):
     With mmap tensors look at the file itself, and nothing is read before it is used, or checked."""
     os.stat(path)  # raises what Python raises where there is no file
     from taper._file_names import Names
+
     return _C._File(path, map=mmap).value(Names().find, None)

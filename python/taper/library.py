@@ -1,4 +1,5 @@
 """torch.library: operators of the program's own, written in Python and called as torch.ops.NAMESPACE.NAME."""
+
 import contextlib
 
 from taper._infer_schema import infer_schema
@@ -6,10 +7,33 @@ from taper._ops import OpOverload, OpOverloadPacket, ops, registered
 from taper._schema import check_schema, misfit, parse_schema
 from taper.autograd import Function
 
-_ALL_KEYS = ("", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicit", "default")
+_ALL_KEYS = (
+    "",
+    "CompositeImplicitAutograd",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "CompositeImplicit",
+    "default",
+)
 _AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradXPU", "AutogradPrivateUse1")
 _reserved_namespaces = ["prim"]
-_DEVICES = ("cpu", "cuda", "xpu", "mps", "hip", "meta", "mtia", "privateuseone", "hpu", "xla", "lazy", "ipu", "vulkan", "ve", "maia")
+_DEVICES = (
+    "cpu",
+    "cuda",
+    "xpu",
+    "mps",
+    "hip",
+    "meta",
+    "mtia",
+    "privateuseone",
+    "hpu",
+    "xla",
+    "lazy",
+    "ipu",
+    "vulkan",
+    "ve",
+    "maia",
+)
 
 
 def fallthrough_kernel():
@@ -21,8 +45,10 @@ def _split(qualname):
     """namespace, name, overload of "namespace::name.overload"."""
     namespace, found, name = str(qualname).partition("::")
     if not found or not namespace or not name or "::" in name:
-        raise ValueError(f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the torch.library APIs must consist of a '
-                         "namespace and a name, e.g. aten::sin")
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the torch.library APIs must consist of a '
+            "namespace and a name, e.g. aten::sin"
+        )
     base, _, overload = name.partition(".")
     return namespace, base, overload or "default"
 
@@ -54,10 +80,10 @@ class _Operator:
         self.qualname = f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}")
         self.kernels, self.fake, self.schema, self.tags = {}, None, None, ()
         self.backward = self.setup_context = self.autograd_kernel = self.vmap = None
-        self.casts = {}          # kind of device -> the dtype that autocast gives arguments
-        self.disabled = set()    # kinds of devices whose own kernel is not to be used
-        self.composite = False   # made of operators that have gradients themselves
-        self.checked = False     # results may not be arguments: what custom_op promises
+        self.casts = {}  # kind of device -> the dtype that autocast gives arguments
+        self.disabled = set()  # kinds of devices whose own kernel is not to be used
+        self.composite = False  # made of operators that have gradients themselves
+        self.checked = False  # results may not be arguments: what custom_op promises
 
     @property
     def op(self):
@@ -70,6 +96,7 @@ class _Operator:
     def bound(self, args, kwargs):
         """All arguments, with the schema's defaults; TypeError where they do not fit it."""
         from taper._dispatch import _bind
+
         schema = self.parsed()
         if schema is None:
             return args, kwargs
@@ -93,10 +120,12 @@ class _Operator:
     def call_handled(self, args, kwargs):
         """A call that handlers see below the tape."""
         from taper._dispatch import ask
+
         return self.call(args, kwargs, lambda args, kwargs: ask(self.op, args, kwargs))
 
     def call(self, args, kwargs, below):
         import taper
+
         tensors = _tensors_of((args, kwargs))
         if self.casts:
             kind = _kind_of(tensors)
@@ -122,14 +151,18 @@ class _Operator:
         if kind == "meta" and self.fake is not None and kind not in self.kernels:
             return self.fake
         if kind == "meta" and kind not in self.kernels and None not in self.kernels:
-            raise NotImplementedError(f"{self.qualname}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered. You may have run into "
-                                      "this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to use this operator with those APIs "
-                                      "you'll need to add a fake impl. Please see the following for next steps:  "
-                                      "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html")
+            raise NotImplementedError(
+                f"{self.qualname}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered. You may have run into "
+                "this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to use this operator with those APIs "
+                "you'll need to add a fake impl. Please see the following for next steps:  "
+                "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+            )
         kernel = self.kernels.get(kind) if kind not in self.disabled else None
         kernel = kernel or self.kernels.get(None)
         if kernel is None:
-            raise NotImplementedError(f"Could not run '{self.qualname}' with arguments from the '{kind.upper()}' backend: no kernel was registered for it")
+            raise NotImplementedError(
+                f"Could not run '{self.qualname}' with arguments from the '{kind.upper()}' backend: no kernel was registered for it"
+            )
         return kernel
 
     def _after(self, args, kwargs, tensors, result):
@@ -137,6 +170,7 @@ class _Operator:
         schema = self.parsed()
         if schema.is_mutable:
             from taper.autograd.graph import increment_version
+
             given = dict(zip((a.name for a in schema.arguments), args), **kwargs)
             for argument in schema.arguments:
                 if argument.is_write:
@@ -148,10 +182,12 @@ class _Operator:
             for t in _tensors_of((result,)):
                 place = _place(t)
                 if place in places:
-                    raise RuntimeError(f"{self.qualname} (with implementation in {self.module}): The output of this custom operator (1) must not also be an input to this custom "
-                                       "operator and (2) may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is if we "
-                                       "have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) (e.g. return x.clone()) "
-                                       "or refactor the custom operator to not return y.")
+                    raise RuntimeError(
+                        f"{self.qualname} (with implementation in {self.module}): The output of this custom operator (1) must not also be an input to this custom "
+                        "operator and (2) may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is if we "
+                        "have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) (e.g. return x.clone()) "
+                        "or refactor the custom operator to not return y."
+                    )
                 if place:
                     places.add(place)
 
@@ -167,19 +203,24 @@ def _assign(operator, schema, args, kwargs):
     """Arguments by their places and names, whatever their types are; TypeError where there are too many or too few."""
     takes = [a.name for a in schema.arguments if not a.kwarg_only]
     if len(args) > len(takes):
-        raise RuntimeError(f"{operator.qualname}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: {schema}")
+        raise RuntimeError(
+            f"{operator.qualname}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: {schema}"
+        )
     given = dict(zip(takes, args), **kwargs)
     for a in schema.arguments:
         if a.name not in given and not a.has_default_value():
             raise RuntimeError(f"{operator.qualname}() is missing value for argument '{a.name}'. Declaration: {schema}")
     unknown = set(given) - {a.name for a in schema.arguments}
     if unknown:
-        raise RuntimeError(f"Unknown keyword argument '{unknown.pop()}' for operator '{operator.qualname}'. Schema: {schema}")
+        raise RuntimeError(
+            f"Unknown keyword argument '{unknown.pop()}' for operator '{operator.qualname}'. Schema: {schema}"
+        )
     return given
 
 
 def _tensors_of(values):
     from taper import Tensor
+
     found = []
     for value in values.values() if isinstance(values, dict) else values:
         if isinstance(value, Tensor):
@@ -193,12 +234,14 @@ def _kind_of(tensors, kwargs=None):
     if tensors:
         return next((t.device.type for t in tensors if t.device.type != "cpu"), "cpu")
     import taper
+
     device = (kwargs or {}).get("device")
     return taper.device(device).type if device is not None else "cpu"
 
 
 def _cast(values, dtype):
     from taper import Tensor
+
     if isinstance(values, Tensor):
         return values.to(dtype) if values.is_floating_point() and values.dtype is not _double() else values
     if isinstance(values, dict):
@@ -208,6 +251,7 @@ def _cast(values, dtype):
 
 def _double():
     import taper
+
     return taper.float64
 
 
@@ -216,6 +260,7 @@ class _Below:
 
     def __init__(self):
         from threading import local
+
         self._local = local()
 
     on = property(lambda self: getattr(self._local, "depth", 0) > 0)
@@ -236,6 +281,7 @@ _below = _Below()
 def _record(operator, below, args, kwargs):
     """A call on the tape. Lists of tensors are several inputs to it, and lists again to the operator's own functions."""
     from taper import Tensor
+
     flat, plan, outcome = [], [], []
     for arg in args:
         many = isinstance(arg, (list, tuple)) and any(isinstance(a, Tensor) for a in arg)
@@ -245,7 +291,7 @@ def _record(operator, below, args, kwargs):
     def again(values):
         at, made = 0, []
         for n in plan:
-            made.append(values[at] if n is None else list(values[at:at + n]))
+            made.append(values[at] if n is None else list(values[at : at + n]))
             at += 1 if n is None else n
         return made
 
@@ -262,7 +308,11 @@ def _record(operator, below, args, kwargs):
                 extra = {"keyword_only_inputs": kwargs} if kwargs else {}
                 operator.setup_context(ctx=ctx, inputs=inputs, output=output, **extra)
             several = isinstance(output, (list, tuple))
-            ctx.lists = [len(o) if isinstance(o, (list, tuple)) else None for o in output] if several and type(output) is tuple else None
+            ctx.lists = (
+                [len(o) if isinstance(o, (list, tuple)) else None for o in output]
+                if several and type(output) is tuple
+                else None
+            )
             if ctx.lists and any(n is not None for n in ctx.lists):
                 return tuple(part for o in output for part in (o if isinstance(o, (list, tuple)) else [o]))
             ctx.lists = None
@@ -271,14 +321,16 @@ def _record(operator, below, args, kwargs):
         @staticmethod
         def backward(ctx, *grads):
             if operator.backward is None:
-                raise RuntimeError(f"Trying to backward through {operator.namespace}::{operator.name}.{operator.overload} but no autograd formula was registered. "
-                                   "Please use register_autograd to add one.")
+                raise RuntimeError(
+                    f"Trying to backward through {operator.namespace}::{operator.name}.{operator.overload} but no autograd formula was registered. "
+                    "Please use register_autograd to add one."
+                )
             if ctx.shape_of is list:
                 grads = (list(grads),)
             elif ctx.lists:
                 at, made = 0, []
                 for n in ctx.lists:
-                    made.append(grads[at] if n is None else list(grads[at:at + n]))
+                    made.append(grads[at] if n is None else list(grads[at : at + n]))
                     at += 1 if n is None else n
                 grads = made
             answer = operator.backward(ctx, *grads)
@@ -289,6 +341,7 @@ def _record(operator, below, args, kwargs):
             for n, grad in zip(plan, answer + (None,) * (len(plan) - len(answer))):
                 result += [grad] if n is None else list(grad) if grad is not None else [None] * n
             return tuple(result)
+
     Recorded.__name__ = f"{operator.namespace}_{operator.name}"
     result = Recorded.apply(*flat)
     made = outcome.pop()
@@ -298,7 +351,7 @@ def _record(operator, below, args, kwargs):
         at, parts = 0, []
         for o in made:
             many = isinstance(o, (list, tuple))
-            parts.append(list(result[at:at + len(o)]) if many else result[at])
+            parts.append(list(result[at : at + len(o)]) if many else result[at])
             at += len(o) if many else 1
         return tuple(parts)
     return result
@@ -349,6 +402,7 @@ def _decorator(register, func):
     def decorate(func):
         register(func)
         return func
+
     return decorate
 
 
@@ -360,7 +414,12 @@ class CustomOpDef:
         self._operator, self._init_fn = operator, function
         self._qualname, self._namespace, self._name = operator.qualname, operator.namespace, operator.name
         self._schema = operator.schema
-        self.__name__, self.__doc__, self.__wrapped__, self.__module__ = function.__name__, function.__doc__, function, function.__module__
+        self.__name__, self.__doc__, self.__wrapped__, self.__module__ = (
+            function.__name__,
+            function.__doc__,
+            function,
+            function.__module__,
+        )
         self.tags = operator.tags
 
     def __call__(self, *args, **kwargs):
@@ -409,11 +468,14 @@ class CustomOpDef:
 def _refuse_keyword_tensors(operator, what):
     schema = operator.parsed()
     if schema is not None and any(a.kwarg_only and a.type.text.startswith("Tensor") for a in schema.arguments):
-        raise NotImplementedError(f"{what} with kwarg-only Tensor args. In the original definition of the op, please make your tensors not kwarg-only. Got: {schema}")
+        raise NotImplementedError(
+            f"{what} with kwarg-only Tensor args. In the original definition of the op, please make your tensors not kwarg-only. Got: {schema}"
+        )
 
 
 def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
     """Makes a function an operator, torch.ops.NAMESPACE.NAME, whose inside the tape does not see."""
+
     def make(fn):
         if schema is None:
             text = infer_schema(fn, mutates_args=mutates_args)
@@ -421,14 +483,17 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
             text = schema
             written = {a.name for a in parse_schema("name" + schema.strip()).arguments if a.is_write}
             if mutates_args != "unknown" and written != set(mutates_args):
-                raise ValueError(f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}. The schema suggests that the op mutates {written} "
-                                 "which is different from what was provided to us in `mutates_args`. Please make these consistent.")
+                raise ValueError(
+                    f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}. The schema suggests that the op mutates {written} "
+                    "which is different from what was provided to us in `mutates_args`. Please make these consistent."
+                )
         operator = _make(name, text, tags or ())
         _refuse_keyword_tensors(operator, "custom_op")
         operator.module, operator.checked = fn.__module__, True
         for kind in _kinds(device_types):
             operator.kernels[kind] = fn
         return CustomOpDef(operator, fn)
+
     return make if fn is None else make(fn)
 
 
@@ -442,7 +507,13 @@ def wrap_triton(triton_kernel, /):
 
 
 def _kinds(device_types):
-    kinds = [None] if device_types is None or device_types == "default" else [device_types] if isinstance(device_types, str) else list(device_types)
+    kinds = (
+        [None]
+        if device_types is None or device_types == "default"
+        else [device_types]
+        if isinstance(device_types, str)
+        else list(device_types)
+    )
     for kind in kinds:
         if kind is not None and kind not in _DEVICES:
             raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {kind}")
@@ -456,6 +527,7 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     def register(func):
         for kind in _kinds(device_types):
             operator.kernels[kind] = func
+
     return _decorator(register, func)
 
 
@@ -464,8 +536,10 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     operator = _of(op)
     schema = operator.parsed()
     if schema is not None and (schema.is_mutable or not schema.returns):
-        raise RuntimeError(f"Cannot register autograd formula for non-functional operator {operator.op} with schema {schema}. Please create a functional operator and register "
-                           "an autograd formula for that.")
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {operator.op} with schema {schema}. Please create a functional operator and register "
+            "an autograd formula for that."
+        )
     _refuse_keyword_tensors(operator, "register_autograd")
     operator.backward, operator.setup_context, operator.composite = backward, setup_context, False
 
@@ -474,9 +548,11 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
     """What an operator's results look like, without values."""
     operator = _of(op)
     if operator.composite:
-        raise RuntimeError(f"register_fake(...): the operator {operator.qualname} already has an implementation for this device type via a pre-existing registration to "
-                           "DispatchKey::CompositeImplicitAutograd. CompositeImplicitAutograd operators do not need a fake impl; instead, the operator will decompose into its "
-                           "constituents and those can have fake impls defined on them.")
+        raise RuntimeError(
+            f"register_fake(...): the operator {operator.qualname} already has an implementation for this device type via a pre-existing registration to "
+            "DispatchKey::CompositeImplicitAutograd. CompositeImplicitAutograd operators do not need a fake impl; instead, the operator will decompose into its "
+            "constituents and those can have fake impls defined on them."
+        )
     return _decorator(lambda func: setattr(operator, "fake", func), func)
 
 
@@ -521,6 +597,7 @@ def get_kernel(op, dispatch_key):
     class Kernel:
         def call_boxed(self, keys, *args, **kwargs):
             return kernel(*args, **kwargs)
+
     return Kernel()
 
 
@@ -534,8 +611,10 @@ class Library:
         if ns in _reserved_namespaces and kind in ("DEF", "FRAGMENT"):
             raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if kind == "DEF" and ns in _defining:
-            raise RuntimeError(f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single TORCH_LIBRARY block.  "
-                               "If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be duplicated).")
+            raise RuntimeError(
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single TORCH_LIBRARY block.  "
+                "If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be duplicated)."
+            )
         if kind == "DEF":
             _defining.add(ns)
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
@@ -555,8 +634,10 @@ class Library:
         full = f"{self.ns}::{name}" + (f".{parsed.overload_name}" if parsed.overload_name else "")
         entry = registered.get((self.ns, name))
         if entry is not None and (parsed.overload_name or "default") in entry.overloads:
-            raise RuntimeError(f"Tried to register an operator ({self.ns}::{schema}) with the same name and overload name multiple times. Each overload's schema should only be "
-                               f"registered with a single call to def(). Duplicate registration: registered at /dev/null:0. Original registration: {full}")
+            raise RuntimeError(
+                f"Tried to register an operator ({self.ns}::{schema}) with the same name and overload name multiple times. Each overload's schema should only be "
+                f"registered with a single call to def(). Duplicate registration: registered at /dev/null:0. Original registration: {full}"
+            )
         operator = _make(full, schema, tags)
         for function, key in _early.pop(full, ()):
             _add(operator, function, key)
@@ -591,6 +672,7 @@ class Library:
 
     def fallback(self, fn, dispatch_key="", *, with_keyset=False):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.library.Library.fallback")
 
     def _destroy(self):
@@ -646,13 +728,18 @@ def _add(operator, function, key):
         return lambda: setattr(operator, "autograd_kernel", before)
     kind = None if key in _ALL_KEYS else str(key).lower()
     before, operator.kernels[kind] = operator.kernels.get(kind), function
-    operator.composite = operator.composite or key in ("", "CompositeImplicitAutograd", "CompositeImplicit") and operator.namespace != "aten"
+    operator.composite = (
+        operator.composite
+        or key in ("", "CompositeImplicitAutograd", "CompositeImplicit")
+        and operator.namespace != "aten"
+    )
 
     def undo():
         if before is None:
             operator.kernels.pop(kind, None)
         else:
             operator.kernels[kind] = before
+
     return undo
 
 
@@ -664,12 +751,15 @@ def define(qualname, schema, *, lib=None, tags=()):
         def kernel(func):
             qualname.impl(name, func)
             return func
+
         return kernel
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     namespace, _, _ = _split(qualname)
     if not schema.strip().startswith("(") or "->" not in schema:
-        raise ValueError(f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"')
+        raise ValueError(
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"'
+        )
     (lib or Library(namespace, "FRAGMENT")).define(qualname.rpartition("::")[2] + schema, tags=tags)
 
 
@@ -691,8 +781,15 @@ def impl(qualname, types, func=None, *, lib=None):
             else:
                 _kinds(kind)
             (lib or Library(_split(qualname)[0], "FRAGMENT")).impl(qualname.rpartition("::")[2], func, key)
+
     for kind in kinds:
-        if kind not in ("default",) + _DEVICES + _ALL_KEYS + _AUTOGRAD_KEYS + ("CPU", "CUDA", "Meta", "XPU", "PrivateUse1"):
+        if kind not in ("default",) + _DEVICES + _ALL_KEYS + _AUTOGRAD_KEYS + (
+            "CPU",
+            "CUDA",
+            "Meta",
+            "XPU",
+            "PrivateUse1",
+        ):
             _kinds(kind)
     return _decorator(register, func)
 
@@ -700,6 +797,7 @@ def impl(qualname, types, func=None, *, lib=None):
 def get_ctx():
     """Only functions of register_fake have one, where they run on shapes alone; Taper has no such place."""
     from taper._hook import NotCovered
+
     raise NotCovered("torch.library.get_ctx")
 
 
@@ -712,11 +810,15 @@ def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_DEFAULT_UTILS, raise_e
     if isinstance(op, CustomOpDef):
         op = op._opoverload
     if not isinstance(op, OpOverload):
-        raise ValueError(f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got {type(op)}")
+        raise ValueError(
+            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got {type(op)}"
+        )
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     unknown = set(wanted) - {*_OPCHECK_DEFAULT_UTILS, "test_aot_dispatch_static"}
     if unknown:
-        raise ValueError(f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {_OPCHECK_DEFAULT_UTILS} but it was not")
+        raise ValueError(
+            f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {_OPCHECK_DEFAULT_UTILS} but it was not"
+        )
     checks = {"test_schema": _check_schema, "test_faketensor": _check_fake}
     results = {}
     for name in wanted:
@@ -725,7 +827,9 @@ def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_DEFAULT_UTILS, raise_e
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)") from error
+                raise OpCheckError(
+                    f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)"
+                ) from error
             results[name] = error
     return results
 
@@ -751,7 +855,9 @@ def _check_schema(op, args, kwargs):
     aliased = {id(t) for a in schema.arguments if a.alias_info is not None for t in _tensors_of((named.get(a.name),))}
     for t, was in zip(given, before):
         name = next((a.name for a in schema.arguments if any(t is u for u in _tensors_of((named.get(a.name),)))), "?")
-        if id(t) not in written and not (t.shape == was.shape and (t.detach() == was).logical_or((t.detach() != t.detach()) & (was != was)).all()):
+        if id(t) not in written and not (
+            t.shape == was.shape and (t.detach() == was).logical_or((t.detach() != t.detach()) & (was != was)).all()
+        ):
             raise RuntimeError(f"Argument {name} is not defined as mutable but was mutated")
         if id(t) not in aliased and any(_place(t) == _place(r) != 0 for r in results):
             raise RuntimeError(f"Argument {name} is not defined to alias output but was aliasing")
@@ -759,16 +865,26 @@ def _check_schema(op, args, kwargs):
 
 def _check_fake(op, args, kwargs):
     from taper.utils._pytree import tree_map
+
     operator = op._kernel if isinstance(op._kernel, _Operator) else None
-    if operator is not None and operator.fake is None and not operator.composite and None in operator.kernels and not operator.parsed().is_mutable:
+    if (
+        operator is not None
+        and operator.fake is None
+        and not operator.composite
+        and None in operator.kernels
+        and not operator.parsed().is_mutable
+    ):
         raise RuntimeError(f"{op}: no fake impl was registered; use torch.library.register_fake to add one")
     real = _tensors_of((op(*args, **kwargs),))
     import taper
 
     def meta(t):
         return t.detach().to("meta") if isinstance(t, taper.Tensor) else t
+
     fake = operator.fake if operator is not None and operator.fake is not None else op
     made = _tensors_of((fake(*tree_map(meta, tuple(args)), **tree_map(meta, kwargs)),))
     for one, two in zip(real, made):
         if one.shape != two.shape or one.dtype != two.dtype:
-            raise AssertionError(f"{op}: the real result is {one.dtype} of shape {tuple(one.shape)}, the fake one {two.dtype} of shape {tuple(two.shape)}")
+            raise AssertionError(
+                f"{op}: the real result is {one.dtype} of shape {tuple(one.shape)}, the fake one {two.dtype} of shape {tuple(two.shape)}"
+            )

@@ -1,4 +1,5 @@
 """torch.linalg: the linear algebra of the table."""
+
 from taper import _C
 from taper._C import Tensor
 from taper._C import _functions as _op
@@ -21,7 +22,9 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
             raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
         return vector_norm(A, ord, dim, keepdim, dtype=dtype, **extra)
     if dim is None and A.dim() > 2:
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D."
+        )
     if dim is not None and len(dim) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype, **extra)

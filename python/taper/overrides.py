@@ -1,4 +1,5 @@
 """torch.overrides: __torch_function__ from Python's side."""
+
 from _thread import _local
 
 from taper import _C
@@ -14,7 +15,7 @@ _vmaps = _Vmaps()
 
 
 class _Forward:
-    level = None    # of taper.autograd.forward_ad: the one that is open
+    level = None  # of taper.autograd.forward_ad: the one that is open
     enabled = True  # do calls push tangents on?
 
 
@@ -25,6 +26,7 @@ def _no_batches(tensors):
     """For what takes tensors without asking __torch_function__: inside torch.vmap it can only work on single slices."""
     if _vmaps.sizes:
         from taper._batched import Batched, NeedsSlices
+
         if any(isinstance(t, Batched) for t in tensors):
             raise NeedsSlices
 
@@ -67,14 +69,17 @@ def is_tensor_method_or_property(func):
 
 def wrap_torch_function(dispatcher):
     """A decorator that lets a Python function be overridden by the arguments that dispatcher picks."""
+
     def decorate(function):
         def wrapped(*args, **kwargs):
             relevant = dispatcher(*args, **kwargs)
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
             return function(*args, **kwargs)
+
         wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__ = function.__name__, function.__doc__, function
         return wrapped
+
     return decorate
 
 
@@ -111,6 +116,7 @@ class enable_reentrant_dispatch:
 
     def __enter__(self):
         from taper import enable_grad
+
         self._grad = enable_grad()
         self._grad.__enter__()
 
@@ -126,7 +132,11 @@ def _convert(result, cls):
         return result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
         items = [_convert(item, cls) for item in result]
-        return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
+        return (
+            type(result)(items)
+            if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields")
+            else type(result)(*items)
+        )
     return result
 
 
@@ -147,6 +157,7 @@ def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
 def _disabled_torch_dispatch_impl(func, types, args=(), kwargs=None):
     """The __torch_dispatch__ of classes that see no operators: runs the operator, and no handler sees it."""
     from taper._dispatch import NoHandlers
+
     with NoHandlers():
         return func(*args, **(kwargs or {}))
 
@@ -197,15 +208,23 @@ def _run_mode(func, types, args, kwargs):
         _modes.stack.append(mode)
         _C._change_modes(1)
     if result is NotImplemented:
-        raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__: {[type(mode), *types]}")
+        raise TypeError(
+            f"no implementation found for '{func}' on types that implement __torch_function__: {[type(mode), *types]}"
+        )
     return result
 
 
-_C.DisableTorchFunctionSubclass, _C.DisableTorchFunction, _C._disabled_torch_function_impl = DisableTorchFunctionSubclass, DisableTorchFunction, _disabled_torch_function_impl
+_C.DisableTorchFunctionSubclass, _C.DisableTorchFunction, _C._disabled_torch_function_impl = (
+    DisableTorchFunctionSubclass,
+    DisableTorchFunction,
+    _disabled_torch_function_impl,
+)
 _KEEP_TYPE = frozenset()
 _C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
 _C.Tensor.__torch_dispatch__ = _C._disabled_torch_dispatch_impl = _disabled_torch_dispatch_impl
-_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode, _disabled_torch_dispatch_impl)
+_C._set_torch_function_hooks(
+    _C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode, _disabled_torch_dispatch_impl
+)
 
 
 def get_default_nowrap_functions():
@@ -215,7 +234,8 @@ def get_default_nowrap_functions():
 
 
 # ---- Which functions a __torch_function__ sees ----
-_NOT_SEEN = frozenset("""
+_NOT_SEEN = frozenset(
+    """
     arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting autocast_increment_nesting bartlett_window blackman_window
     boolean_dispatch broadcast_shapes can_cast clear_autocast_cache compile cond empty empty_permuted empty_quantized empty_strided enable_grad eye finfo
     from_dlpack from_file from_numpy frombuffer full get_autocast_dtype get_default_device get_default_dtype get_deterministic_debug_mode get_device_module
@@ -230,7 +250,8 @@ _NOT_SEEN = frozenset("""
     upsample upsample_bilinear upsample_nearest
     __delattr__ __dir__ __getattribute__ __init__ __init_subclass__ __iter__ __new__ __setattr__ __subclasshook__ __torch_function__ __torch_dispatch__
     __class__ _make_subclass _make_wrapper_subclass as_subclass new new_empty new_empty_strided new_full new_ones new_tensor new_zeros
-    """.split())
+    """.split()
+)
 
 
 def _rooms():
@@ -238,14 +259,23 @@ def _rooms():
     import taper
     from taper import functional, linalg, special
     from taper.nn import functional as layers
+
     for room in (taper, functional, layers, linalg, special, taper.fft, _C.Tensor):
         names = getattr(room, "__all__", None) or dir(room)
-        yield room, [name for name in dir(room) if (room is _C.Tensor or name in names) and (room is _C.Tensor or not name.startswith("_"))]
+        yield (
+            room,
+            [
+                name
+                for name in dir(room)
+                if (room is _C.Tensor or name in names) and (room is _C.Tensor or not name.startswith("_"))
+            ],
+        )
 
 
 def _members():
     """Each function, the getters of attributes too: what holds it, its name, and whether it is seen."""
     import types
+
     for room, names in _rooms():
         for name in names:
             value = getattr(room, name, None)
@@ -260,6 +290,7 @@ def _members():
 def get_overridable_functions():
     """The functions that a __torch_function__ may override, by what holds them."""
     from collections import defaultdict
+
     found = defaultdict(list)
     for room, _, function, seen in _members():
         if seen and function not in found[room]:
@@ -284,7 +315,9 @@ def get_testing_overrides():
 
         def override(*args, **kwargs):
             return -1
+
         if signature is not None:
             override.__signature__ = signature
         return override
+
     return {function: like(function) for functions in get_overridable_functions().values() for function in functions}

@@ -1,4 +1,5 @@
 """torch.quasirandom: points of Sobol's sequence, which fill a cube more evenly than random ones."""
+
 import taper
 from taper._sobol import BITS, DIMENSIONS, directions
 
@@ -14,6 +15,7 @@ class SobolEngine:
             raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]")
         if dimension > DIMENSIONS:
             from taper._hook import NotCovered
+
             raise NotCovered(f"SobolEngine has {DIMENSIONS} dimensions in Taper, not {dimension}")
         self.seed, self.scramble, self.dimension = seed, scramble, dimension
         self.sobolstate = taper.tensor(directions(dimension), dtype=taper.long, device="cpu")
@@ -21,7 +23,7 @@ class SobolEngine:
         if scramble:
             self._scramble()
         self.quasi, self.num_generated = self.shift.clone(), 0
-        self._first_point = (self.quasi / 2 ** BITS).reshape(1, -1)
+        self._first_point = (self.quasi / 2**BITS).reshape(1, -1)
 
     def _scramble(self):
         generator = taper.Generator().manual_seed(self.seed) if self.seed is not None else None
@@ -29,7 +31,9 @@ class SobolEngine:
         self.shift = (taper.randint(2, (self.dimension, BITS), device="cpu", generator=generator) * places).sum(1)
         mixing = taper.randint(2, (self.dimension, BITS, BITS), device="cpu", generator=generator).tril()
         mixing.diagonal(dim1=-2, dim2=-1).fill_(1)
-        digits = self.sobolstate[:, None, :] >> taper.arange(BITS - 1, -1, -1, device="cpu")[:, None] & 1  # (dimension, digit from the highest, k)
+        digits = (
+            self.sobolstate[:, None, :] >> taper.arange(BITS - 1, -1, -1, device="cpu")[:, None] & 1
+        )  # (dimension, digit from the highest, k)
         self.sobolstate = (mixing @ digits % 2 * places.flip(0)[:, None]).sum(1)
 
     def _points(self, first, n):
@@ -44,17 +48,19 @@ class SobolEngine:
         """The next n points (n, dimension)."""
         points = self._points(self.num_generated, n)
         self.fast_forward(n)
-        result = points.to(dtype or taper.get_default_dtype()) / 2 ** BITS
+        result = points.to(dtype or taper.get_default_dtype()) / 2**BITS
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m, out=None, dtype=None):
         """The next 2^m points; all that were drawn so far must be a power of two then."""
-        n = 2 ** m
+        n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
-            raise ValueError("The balance properties of Sobol' points require n to be a power of 2. "
-                             f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
-                             "If you still want to do this, please use 'SobolEngine.draw()' instead.")
+            raise ValueError(
+                "The balance properties of Sobol' points require n to be a power of 2. "
+                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
+                "If you still want to do this, please use 'SobolEngine.draw()' instead."
+            )
         return self.draw(n=n, out=out, dtype=dtype)
 
     def reset(self):
@@ -71,5 +77,9 @@ class SobolEngine:
         return self
 
     def __repr__(self):
-        parts = [f"dimension={self.dimension}", *(["scramble=True"] if self.scramble else []), *([f"seed={self.seed}"] if self.seed is not None else [])]
+        parts = [
+            f"dimension={self.dimension}",
+            *(["scramble=True"] if self.scramble else []),
+            *([f"seed={self.seed}"] if self.seed is not None else []),
+        ]
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -1,4 +1,5 @@
 """torch.random: the default generator."""
+
 from taper._C import Generator, default_generator  # noqa: F401
 from taper._toplevel import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: F401
 

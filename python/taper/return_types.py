@@ -1,4 +1,5 @@
 """torch.return_types: the named tuples of operators with several results, by the operator's name."""
+
 from taper import _C
 
 

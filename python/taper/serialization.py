@@ -3,6 +3,7 @@
 What is saved names PyTorch's modules, so that PyTorch reads it. With weights_only (the default) what is loaded is read by the library, which executes
 nothing; otherwise Python's unpickler does what the file says.
 """
+
 import os
 import pickle
 import threading
@@ -61,7 +62,9 @@ class set_default_mmap_options:
 
     def __init__(self, flags):
         if flags not in (1, 2):
-            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+            raise ValueError(
+                f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}"
+            )
         self.before, _settings["mmap"] = _settings["mmap"], flags
 
     def __enter__(self):
@@ -156,7 +159,7 @@ def _torch_name(module):
     """What PyTorch calls a module of Taper's; None for others."""
     if module != "taper" and not module.startswith("taper."):
         return None
-    rest = module[len("taper."):]
+    rest = module[len("taper.") :]
     return rest if rest.partition(".")[0] in _hook.PACKAGES else ("torch." + rest).rstrip(".")
 
 
@@ -166,6 +169,7 @@ def _resolve(module, name):
     if ours is None:
         return None
     from importlib import import_module
+
     found = None
     try:
         found = import_module(ours)
@@ -220,13 +224,17 @@ def _validate_device(location, kind):
     """The index of a location on an accelerator, which must be there."""
     word, count = kind.upper(), _C._gpu_count(kind)
     if not count:
-        raise RuntimeError(f"Attempting to deserialize object on a {word} device but torch.{kind}.is_available() is False. If you are running on a CPU-only "
-                           "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU.")
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {word} device but torch.{kind}.is_available() is False. If you are running on a CPU-only "
+            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+        )
     index = _C.device(location).index
     index = _C._gpu_current(kind) if index is None else index
     if index >= count:
-        raise RuntimeError(f"Attempting to deserialize object on {word} device {index} but torch.{kind}.device_count() is {count}. Please use torch.load with "
-                           "map_location to map your storages to an existing device.")
+        raise RuntimeError(
+            f"Attempting to deserialize object on {word} device {index} but torch.{kind}.device_count() is {count}. Please use torch.load with "
+            "map_location to map your storages to an existing device."
+        )
     return index
 
 
@@ -249,6 +257,7 @@ def _restore_by(map_location):
     def restore(storage, location):
         moved = map_location(storage, location)
         return default_restore_location(storage, location) if moved is None else moved
+
     return restore
 
 
@@ -279,6 +288,7 @@ _pickling = threading.Lock()
 def _importable():
     """While pickling, `torch` is Taper: the types that are called torch.Size and so on can be found."""
     import sys
+
     names = {"torch": taper, "torch.storage": taper.storage}
     with _pickling:
         before = {name: sys.modules.get(name) for name in names}
@@ -324,9 +334,19 @@ class _Storages:
     def identify(self, obj):
         """The persistent id of a storage; None for anything else."""
         if isinstance(obj, TypedStorage):
-            storage, dtype, kind, numel = obj._untyped_storage, obj.dtype, _named[obj._pickle_storage_type()], obj._size()
+            storage, dtype, kind, numel = (
+                obj._untyped_storage,
+                obj.dtype,
+                _named[obj._pickle_storage_type()],
+                obj._size(),
+            )
         elif isinstance(obj, UntypedStorage):
-            storage, dtype, kind, numel = obj, _C.uint8, _named["ByteStorage"] if self.legacy else UntypedStorage, obj.nbytes()
+            storage, dtype, kind, numel = (
+                obj,
+                _C.uint8,
+                _named["ByteStorage"] if self.legacy else UntypedStorage,
+                obj.nbytes(),
+            )
         else:
             return None
         if storage.nbytes() and self.dtypes.setdefault(storage.data_ptr(), dtype) != dtype:
@@ -344,7 +364,9 @@ def _dumps(obj, storages, pickle_module, protocol):
     import copyreg
     import io
 
-    class Pickler(pickle_module.Pickler):  # a class is a cycle of references: what is saved is not to wait for the collector with it
+    class Pickler(
+        pickle_module.Pickler
+    ):  # a class is a cycle of references: what is saved is not to wait for the collector with it
         def persistent_id(self, obj):
             return self.storages.identify(obj)
 
@@ -357,11 +379,20 @@ def _dumps(obj, storages, pickle_module, protocol):
     return _C._rename_pickle(buffer.getbuffer(), _torch_name)
 
 
-def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True, _disable_byteorder_record=False):
+def save(
+    obj,
+    f,
+    pickle_module=pickle,
+    pickle_protocol=DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization=True,
+    _disable_byteorder_record=False,
+):
     """Saves an object to a path or a file object. A file at the path stays as it was until the new one is complete on the disk."""
     path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
-        raise AttributeError(f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}")
+        raise AttributeError(
+            f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
+        )
     if path is not None and not os.path.isdir(folder := os.path.dirname(path) or "."):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     storages = _Storages(not _use_new_zipfile_serialization)
@@ -383,7 +414,11 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
 
 def _legacy_pieces(data, storages, protocol):
     """The parts of a file of the format before zip archives."""
-    about = {"protocol_version": PROTOCOL_VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    about = {
+        "protocol_version": PROTOCOL_VERSION,
+        "little_endian": True,
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
     for part in MAGIC_NUMBER, PROTOCOL_VERSION, about:
         yield pickle.dumps(part, protocol)
     yield data
@@ -405,8 +440,10 @@ def _source(f):
         raise AttributeError(f"expected 'f' to be a path or a file object, which has read(), got {type(f).__name__}")
     for needed in "seek", "tell":
         if not hasattr(f, needed):
-            raise AttributeError(f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a file that is seekable. Please pre-load "
-                                 "the data into a buffer like io.BytesIO and try to load from it instead.")
+            raise AttributeError(
+                f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a file that is seekable. Please pre-load "
+                "the data into a buffer like io.BytesIO and try to load from it instead."
+            )
     name, view = str(getattr(f, "name", type(f).__name__)), _view_of(f)
     if not len(view):
         raise EOFError("Ran out of input")
@@ -415,6 +452,7 @@ def _source(f):
 
 def _view_of(f):
     import io
+
     if isinstance(f, io.BytesIO):
         at, view = f.tell(), f.getbuffer()
         f.seek(0, 2)
@@ -456,7 +494,9 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     restore = _restore_by(map_location)
     with _source(f) as (path, memory):
         if not weights_only:
-            return _load_anything(_open(path, memory, mmap, ()), f, memory, restore, pickle_module or pickle, pickle_load_args)
+            return _load_anything(
+                _open(path, memory, mmap, ()), f, memory, restore, pickle_module or pickle, pickle_load_args
+            )
         try:
             return _load_listed(f, path, memory, mmap, restore, safe_names())
         except pickle.UnpicklingError as error:
@@ -465,8 +505,14 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
 
 def _open(path, memory, mmap, names):
     try:
-        file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names),
-                        big_endian=_settings["endianness"] == LoadEndianness.BIG)
+        file = _C._File(
+            path,
+            memory,
+            map=bool(mmap),
+            map_shared=_settings["mmap"] == 1,
+            allowed=list(names),
+            big_endian=_settings["endianness"] == LoadEndianness.BIG,
+        )
     except RuntimeError as error:
         if "judging by how it starts" in str(error):  # PyTorch takes it for a pickle, which it is not
             raise pickle.UnpicklingError(str(error)) from None
@@ -512,6 +558,7 @@ def _texts(values):
 def _load_anything(file, f, memory, restore, pickle_module, arguments):
     """By Python's unpickler."""
     import io
+
     if file.format == "old pt":
         with open(f, "rb") if memory is None else io.BytesIO(memory) as stream:
             value = _load_legacy(stream, restore, pickle_module, arguments)
@@ -558,7 +605,7 @@ def _load_legacy(f, restore, pickle_module, arguments):
             return whole
         _, first, count = part
         size = whole.dtype.itemsize
-        return typed_storage(whole._untyped_storage[first * size:(first + count) * size], whole.dtype)
+        return typed_storage(whole._untyped_storage[first * size : (first + count) * size], whole.dtype)
 
     arguments.setdefault("encoding", "utf-8")
     if pickle_module.load(f, **arguments) != MAGIC_NUMBER:
@@ -580,6 +627,7 @@ def _load_legacy(f, restore, pickle_module, arguments):
             if typed._untyped_storage is not read:
                 typed._untyped_storage.copy_(read)
     from taper._utils import _resolve as resolve
+
     for made, tensor, metadata in waiting:
         made.copy_(resolve(tensor, metadata))
     return result
@@ -588,4 +636,5 @@ def _load_legacy(f, restore, pickle_module, arguments):
 def mkdtemp():
     """A temporary folder for the time of a `with`."""
     from tempfile import TemporaryDirectory
+
     return TemporaryDirectory()

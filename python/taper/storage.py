@@ -1,8 +1,7 @@
 """torch.storage: the memory under tensors, as bytes (UntypedStorage) or as elements of a dtype (TypedStorage and its named relatives)."""
+
 from taper import _C
 from taper._C import StorageBase, UntypedStorage  # noqa: F401
-
-
 
 
 def _on_storage(dtype, storage, *place):
@@ -30,6 +29,7 @@ def _load_from_bytes(data):
     import io
 
     from taper.serialization import load
+
     return load(io.BytesIO(data), weights_only=False)
 
 
@@ -49,7 +49,10 @@ def __repr__(self):
 
 @_untyped
 def __reduce__(self):
-    return _load, (bytes(memoryview(_bytes_as_tensor(self.cpu()))), *(() if self.device.type == "cpu" else (self.device,)))
+    return _load, (
+        bytes(memoryview(_bytes_as_tensor(self.cpu()))),
+        *(() if self.device.type == "cpu" else (self.device,)),
+    )
 
 
 @_untyped
@@ -107,6 +110,7 @@ def to(self, *, device, non_blocking=False):
 
 def _accelerator(kind, device):
     from taper._gpu.devices import index_of
+
     return _C.device(kind, index_of(kind, device))
 
 
@@ -128,7 +132,9 @@ def get_device(self):
 def _type(self, dtype=None, non_blocking=False):
     """The name of its type, or the bytes as numbers of another type's."""
     if dtype is None:
-        return "torch.storage.UntypedStorage" if self.device.type == "cpu" else f"torch.{self.device.type}.UntypedStorage"
+        return (
+            "torch.storage.UntypedStorage" if self.device.type == "cpu" else f"torch.{self.device.type}.UntypedStorage"
+        )
     return TypedStorage(wrap_storage=self, dtype=_C.uint8, _internal=True).type(dtype)
 
 
@@ -164,6 +170,7 @@ def _share_fd_cpu_(self):
 def _share_filename_cpu_(self):
     """The same by a file: a manager's name (there is none), the file and the size."""
     from taper.multiprocessing.reductions import _share_file
+
     shared = _share_file(_on_cpu(self, "_share_filename_"))
     return b"", shared._shared_path().encode(), shared.nbytes()
 
@@ -201,14 +208,18 @@ def _from_buffer(cls, *args, dtype=None, **kwargs):
         raise ValueError(f"invalid byte_order '{order}' (expected 'big', 'little', or 'native')")
     data, size = memoryview(given["buffer"]).cast("B"), dtype.itemsize
     if not 0 <= offset < len(data):
-        raise ValueError(f"offset must be non-negative and no greater than buffer length ({offset}), but got {len(data)}")
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({offset}), but got {len(data)}"
+        )
     if count < 0:
         if (len(data) - offset) % size:
             raise ValueError(f"buffer size ({len(data)}) must be a multiple of element size ({size})")
         count = (len(data) - offset) // size
     elif offset + count * size > len(data):
-        raise ValueError(f"buffer has only {len(data) - offset} elements after offset {offset}, but specified a size of {count}")
-    storage = _load(data[offset:offset + count * size])
+        raise ValueError(
+            f"buffer has only {len(data) - offset} elements after offset {offset}, but specified a size of {count}"
+        )
+    storage = _load(data[offset : offset + count * size])
     if order == "big":
         storage.byteswap(dtype)
     if dtype == _C.bool:  # any byte but 0 is true
@@ -223,15 +234,18 @@ UntypedStorage.filename = property(lambda self: self.__dict__.get("_filename", s
 UntypedStorage._fake_device = UntypedStorage._checkpoint_offset = None
 
 # ---- TypedStorage ----
-_REMOVAL = ("TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should "
-            "only matter to you if you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() "
-            "instead of tensor.storage()")
+_REMOVAL = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should "
+    "only matter to you if you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() "
+    "instead of tensor.storage()"
+)
 _warned = {"always": False, "told": False}
 
 
 def _warn_typed_storage_removal(stacklevel=2):
     if _warned["always"] or not _warned["told"]:
         import warnings
+
         _warned["told"] = True
         warnings.warn(_REMOVAL, category=UserWarning, stacklevel=stacklevel + 1)
 
@@ -250,9 +264,11 @@ def _set_always_warn_typed_storage_removal(always_warn):
 
 def _warns(function):
     """A public method of a TypedStorage: the old interface, which says that it will go."""
+
     def method(self, *args, **kwargs):
         _warn_typed_storage_removal()
         return function(self, *args, **kwargs)
+
     method.__name__, method.__doc__ = function.__name__, function.__doc__
     return method
 
@@ -533,11 +549,15 @@ class TypedStorage:
         if cls is TypedStorage:
             dtype = kwargs.pop("dtype", None) or _C.get_default_dtype()
         elif "dtype" in kwargs or len(args) == 5:
-            raise RuntimeError("from_buffer: 'dtype' can only be specified in UntypedStorage.from_buffer and TypedStorage.from_buffer")
+            raise RuntimeError(
+                "from_buffer: 'dtype' can only be specified in UntypedStorage.from_buffer and TypedStorage.from_buffer"
+            )
         else:
             cls._refuse_elsewhere()
             dtype = cls._dtype
-        return TypedStorage(wrap_storage=UntypedStorage.from_buffer(*args, dtype=dtype, **kwargs), dtype=dtype, _internal=True)
+        return TypedStorage(
+            wrap_storage=UntypedStorage.from_buffer(*args, dtype=dtype, **kwargs), dtype=dtype, _internal=True
+        )
 
 
 def _check_wrapped(args, memory, dtype, device):
@@ -585,6 +605,7 @@ def _cast(dtype):
 
     def untyped(self):
         return TypedStorage(wrap_storage=self, dtype=_C.uint8, _internal=True)._to(dtype)
+
     return typed, untyped
 
 
@@ -617,13 +638,37 @@ class _StorageType(type):
         return cls._dtype
 
     def __instancecheck__(cls, instance):
-        return isinstance(instance, TypedStorage) and instance.dtype == cls._dtype and instance.device.type == cls._place
+        return (
+            isinstance(instance, TypedStorage) and instance.dtype == cls._dtype and instance.device.type == cls._place
+        )
 
 
-_words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long", _C.float16: "Half",
-          _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
-          _C.quint8: "QUInt8", _C.qint8: "QInt8", _C.qint32: "QInt32", _C.quint4x2: "QUInt4x2", _C.quint2x4: "QUInt2x4"}
-_STORED = {_C.quint8: _C.uint8, _C.qint8: _C.int8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8, _C.quint2x4: _C.uint8}  # what quantized numbers are in memory
+_words = {
+    _C.bool: "Bool",
+    _C.uint8: "Byte",
+    _C.int8: "Char",
+    _C.int16: "Short",
+    _C.int32: "Int",
+    _C.int64: "Long",
+    _C.float16: "Half",
+    _C.bfloat16: "BFloat16",
+    _C.float32: "Float",
+    _C.float64: "Double",
+    _C.complex64: "ComplexFloat",
+    _C.complex128: "ComplexDouble",
+    _C.quint8: "QUInt8",
+    _C.qint8: "QInt8",
+    _C.qint32: "QInt32",
+    _C.quint4x2: "QUInt4x2",
+    _C.quint2x4: "QUInt2x4",
+}
+_STORED = {
+    _C.quint8: _C.uint8,
+    _C.qint8: _C.int8,
+    _C.qint32: _C.int32,
+    _C.quint4x2: _C.uint8,
+    _C.quint2x4: _C.uint8,
+}  # what quantized numbers are in memory
 
 
 class _LegacyStorage(TypedStorage, metaclass=_StorageType):
@@ -637,7 +682,9 @@ class _LegacyStorage(TypedStorage, metaclass=_StorageType):
 
     @classmethod
     def _new_shared(cls, size):
-        return TypedStorage(wrap_storage=UntypedStorage._new_shared(size * cls._dtype.itemsize), dtype=cls._dtype, _internal=True)
+        return TypedStorage(
+            wrap_storage=UntypedStorage._new_shared(size * cls._dtype.itemsize), dtype=cls._dtype, _internal=True
+        )
 
     @classmethod
     def _new_with_weak_ptr(cls, *args, **kwargs):
@@ -663,12 +710,29 @@ def _storage_type_to_dtype_map():
 def _storages_on(kind):
     """{name: type} of a kind of device: torch.FloatStorage, torch.cuda.FloatStorage and their like."""
     module = "torch" if kind == "cpu" else f"torch.{kind}"
-    return {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"_dtype": dtype, "_place": kind, "__module__": module})
-            for dtype, word in _words.items() if kind == "cpu" or word[0] != "Q"}
+    return {
+        f"{word}Storage": _StorageType(
+            f"{word}Storage", (_LegacyStorage,), {"_dtype": dtype, "_place": kind, "__module__": module}
+        )
+        for dtype, word in _words.items()
+        if kind == "cpu" or word[0] != "Q"
+    }
 
 
-for _name, _dtype in {"bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64, "half": _C.float16, "bfloat16": _C.bfloat16,
-                      "float": _C.float32, "double": _C.float64, "complex_float": _C.complex64, "complex_double": _C.complex128}.items():
+for _name, _dtype in {
+    "bool": _C.bool,
+    "byte": _C.uint8,
+    "char": _C.int8,
+    "short": _C.int16,
+    "int": _C.int32,
+    "long": _C.int64,
+    "half": _C.float16,
+    "bfloat16": _C.bfloat16,
+    "float": _C.float32,
+    "double": _C.float64,
+    "complex_float": _C.complex64,
+    "complex_double": _C.complex128,
+}.items():
     _typed, _on_bytes = _cast(_dtype)
     setattr(TypedStorage, _name, _typed)
     setattr(UntypedStorage, _name, _on_bytes)

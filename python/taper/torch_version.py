@@ -1,4 +1,5 @@
 """torch.torch_version: a version that is a string and compares as a version, so that "2.15.0" >= "2.4" holds."""
+
 from taper.version import __version__ as _of_names
 
 _PARTS = r"""v?(?P<release>\d+(\.\d+)*)
@@ -12,6 +13,7 @@ _STAGES = {"a": 0, "alpha": 0, "b": 1, "beta": 1}  # any other one is a release 
 def _key(version):
     """What orders versions, by the rules of Python's packages; ValueError where the text is no version."""
     import re
+
     parts = re.fullmatch(_PARTS, version.strip(), re.VERBOSE | re.IGNORECASE)
     if parts is None:
         raise ValueError(f"Invalid version: '{version}'")
@@ -19,10 +21,20 @@ def _key(version):
     while len(release) > 1 and release[-1] == 0:
         release.pop()
     before = parts["dev"] is not None and not parts["stage"] and not parts["post"]  # 2.0.dev1 comes before 2.0a1
-    stage = (-1, 0) if before else (_STAGES.get(parts["stage"].lower(), 2), int(parts["number"] or 0)) if parts["stage"] else (3, 0)
+    stage = (
+        (-1, 0)
+        if before
+        else (_STAGES.get(parts["stage"].lower(), 2), int(parts["number"] or 0))
+        if parts["stage"]
+        else (3, 0)
+    )
     post = int(parts["post_number"] or 0) if parts["post"] else -1
     dev = float("inf") if parts["dev"] is None else int(parts["dev"] or 0)
-    local = [(1, int(part), "") if part.isdigit() else (0, 0, part.lower()) for part in re.split("[-_.]", parts["local"] or "") if part]
+    local = [
+        (1, int(part), "") if part.isdigit() else (0, 0, part.lower())
+        for part in re.split("[-_.]", parts["local"] or "")
+        if part
+    ]
     return release, stage, post, dev, local
 
 

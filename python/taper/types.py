@@ -1,4 +1,5 @@
 """torch.types: names for annotations."""
+
 import os
 from builtins import bool as _bool, bytes as _bytes, complex as _complex, float as _float, int as _int, str as _str  # noqa: F401
 from collections.abc import Sequence
@@ -27,8 +28,10 @@ PySymType = int
 def __getattr__(name):
     if name == "Storage":
         from taper.storage import TypedStorage
+
         return TypedStorage
     if name in ("SymInt", "SymFloat", "SymBool"):
         from taper import _native_names
+
         return getattr(_native_names, name)
     raise AttributeError(f"module 'torch.types' has no attribute '{name}'")

@@ -1,4 +1,5 @@
 """torch.version: which PyTorch's behaviour this is, which Taper, and which CUDA or HIP the driver here has."""
+
 from taper import _C
 
 __version__ = f"2.15.0+taper{_C._version}"  # a local label: pip takes it for 2.15.0 where a package asks for that

@@ -1,8 +1,9 @@
 /* Automatic mixed precision: the thread's regions, and the casts of an operator's arguments that the tables ask for.
  *
- * The rules are PyTorch's: only floating tensors on a device whose autocast is on are looked at, and float64 is left alone. Casts are recorded
- * like any call. The cast of a float32 leaf that requires gradients, a parameter, is kept until the outermost region ends; it is known by the
- * tensor and its version, so that a parameter written meanwhile is cast anew. */
+ * The rules are PyTorch's: only floating tensors on a device whose autocast is on are looked at, and float64 is left
+ * alone. Casts are recorded like any call. The cast of a float32 leaf that requires gradients, a parameter, is kept
+ * until the outermost region ends; it is known by the tensor and its version, so that a parameter written meanwhile is
+ * cast anew. */
 #include <string.h>
 #include <taper/amp.h>
 #include <taper/autograd.h>
@@ -22,7 +23,8 @@ typedef struct kept {
     uint32_t version;
 } kept;
 
-/* The thread's region. Settings in front, the casts it keeps behind: an open hash table with room for a power of two. */
+/* The thread's region. Settings in front, the casts it keeps behind: an open hash table with room for a power of two.
+ */
 typedef struct region {
     bool enabled[TP_DEVICE_TYPES];
     uint8_t dtype[TP_DEVICE_TYPES]; /* 0: as if never set */
@@ -32,7 +34,9 @@ typedef struct region {
 } region;
 static TPI_THREAD_LOCAL region here;
 
-/* ---- Kept casts ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Kept casts
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static kept *place_of(const tp_tensor *t) {
     uint64_t hash = ((uint64_t)(uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u;
@@ -78,10 +82,13 @@ static tp_tensor *kept_cast(tp_tensor *t, tp_dtype to) {
     return cast;
 }
 
-/* ---- Arguments -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Arguments
+ * --------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_eligible(const tp_tensor *t) {
-    return t && here.enabled[tpi_device(t).type] && (tpi_dtype_category[t->dtype] & TPI_CAT_FLOAT) && t->dtype != TP_FLOAT64;
+    return t && here.enabled[tpi_device(t).type] && (tpi_dtype_category[t->dtype] & TPI_CAT_FLOAT) &&
+           t->dtype != TP_FLOAT64;
 }
 
 static tp_dtype lower_of(const tp_tensor *t) { return tp_autocast_dtype((tp_device_type)tpi_device(t).type); }
@@ -89,21 +96,27 @@ static tp_dtype lower_of(const tp_tensor *t) { return tp_autocast_dtype((tp_devi
 /* t as `to`, owned; t itself where nothing is to be done. NULL: an error is pending. */
 static tp_tensor *cast_tensor(tp_tensor *t, tp_dtype to) {
     if (!is_eligible(t) || t->dtype == to) return tpi_retain(t);
-    bool keep = to != TP_FLOAT32 && to == lower_of(t) && t->dtype == TP_FLOAT32 && t->requires_grad && tp_is_leaf(t) && !t->base && !here.cache_off && here.depth > 0 &&
-                !tpi_grad_off;
+    bool keep = to != TP_FLOAT32 && to == lower_of(t) && t->dtype == TP_FLOAT32 && t->requires_grad && tp_is_leaf(t) &&
+                !t->base && !here.cache_off && here.depth > 0 && !tpi_grad_off;
     return keep ? kept_cast(t, to) : tpi_to_dtype(t, to);
 }
 
-/* The dtype for tensors that must agree: float32 if one has it, else the region's. False: an error, for one that is neither. */
+/* The dtype for tensors that must agree: float32 if one has it, else the region's. False: an error, for one that is
+ * neither. */
 static bool widen(tp_dtype *widest, const tp_tensor *t) {
     if (!is_eligible(t)) return true;
-    if (t->dtype == TP_FLOAT32) *widest = TP_FLOAT32;
-    else if (*widest != TP_FLOAT32 && t->dtype != lower_of(t)) return tpi_refuse(TP_ERR_RUNTIME, "Unexpected floating ScalarType in at::autocast::prioritize");
-    else if (*widest != TP_FLOAT32) *widest = (tp_dtype)t->dtype;
+    if (t->dtype == TP_FLOAT32)
+        *widest = TP_FLOAT32;
+    else if (*widest != TP_FLOAT32 && t->dtype != lower_of(t))
+        return tpi_refuse(TP_ERR_RUNTIME, "Unexpected floating ScalarType in at::autocast::prioritize");
+    else if (*widest != TP_FLOAT32)
+        *widest = (tp_dtype)t->dtype;
     return true;
 }
 
-static tp_tensor *argument_tensor(char kind, void *arg) { return kind == 't' ? *(tp_tensor **)arg : kind == 'o' ? ((tp_operand *)arg)->tensor : NULL; }
+static tp_tensor *argument_tensor(char kind, void *arg) {
+    return kind == 't' ? *(tp_tensor **)arg : kind == 'o' ? ((tp_operand *)arg)->tensor : NULL;
+}
 
 static bool widest_of(const tpi_entry *entry, void *const *args, tp_dtype *widest) {
     *widest = TP_NO_DTYPE;
@@ -137,8 +150,10 @@ static bool cast_argument(casts *c, char kind, void *arg, tpi_cast how, tp_dtype
     tp_tensor *cast = cast_tensor(t, how == TPI_CAST_LOWER ? lower_of(t) : to);
     if (!cast) return false;
     c->tensors[c->n++] = cast;
-    if (kind == 't') *(tp_tensor **)arg = cast;
-    else ((tp_operand *)arg)->tensor = cast;
+    if (kind == 't')
+        *(tp_tensor **)arg = cast;
+    else
+        ((tp_operand *)arg)->tensor = cast;
     return true;
 }
 
@@ -167,10 +182,13 @@ tpi_cast tpi_autocast_rule(const tpi_entry *entry, void *const *args) {
 
 bool tpi_autocast_arguments(const tpi_entry *entry, tpi_cast rule, void *const *args, casts **out) {
     if (rule == TPI_CAST_REFUSED)
-        return tpi_refuse(TP_ERR_RUNTIME, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-                                          "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
-                                          "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
-                                          "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+            "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+            "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+            "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to "
+            "autocast.");
     tp_dtype to = TP_FLOAT32;
     if (rule == TPI_CAST_PROMOTE) {
         if (!widest_of(entry, args, &to)) return false;
@@ -188,10 +206,13 @@ bool tpi_autocast_arguments(const tpi_entry *entry, tpi_cast rule, void *const *
     return true;
 }
 
-/* ---- Regions ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Regions
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_device(tp_device_type device) {
-    return (device > TP_DEVICE_NONE && device < TP_DEVICE_TYPES) || tpi_refuse(TP_ERR_VALUE, "argument 'device': expected a device type, got %d", (int)device);
+    return (device > TP_DEVICE_NONE && device < TP_DEVICE_TYPES) ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'device': expected a device type, got %d", (int)device);
 }
 
 bool tp_autocast_enabled(tp_device_type device) { return is_device(device) && here.enabled[device]; }

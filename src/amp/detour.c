@@ -2,14 +2,22 @@
 #include "amp/detour.h"
 #include "autograd/node.h"
 
-static TPI_THREAD_LOCAL const tpi_entry *straight_on; /* the entry whose next call is the one in the middle of a detour */
+static TPI_THREAD_LOCAL const tpi_entry
+    *straight_on; /* the entry whose next call is the one in the middle of a detour */
 
 static void watch_inputs(int64_t event, const tpi_entry *entry, void *const *args) {
     for (int i = 0; entry->args[i]; i++) {
         char kind = entry->args[i];
-        if (kind == 'i') tpi_watch_numbers(event, (tp_ints){args[i], 1});
-        else if (kind == 'n') tpi_watch_numbers(event, *(tp_ints *)args[i]);
-        else tpi_watch_input(event, kind == 't' ? *(tp_tensor **)args[i] : kind == 'o' ? ((tp_operand *)args[i])->tensor : NULL, kind == 'l' ? args[i] : NULL);
+        if (kind == 'i')
+            tpi_watch_numbers(event, (tp_ints){args[i], 1});
+        else if (kind == 'n')
+            tpi_watch_numbers(event, *(tp_ints *)args[i]);
+        else
+            tpi_watch_input(event,
+                            kind == 't'   ? *(tp_tensor **)args[i]
+                            : kind == 'o' ? ((tp_operand *)args[i])->tensor
+                                          : NULL,
+                            kind == 'l' ? args[i] : NULL);
     }
 }
 
@@ -22,7 +30,8 @@ int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *ar
     bool watched = tpi_detours & TPI_WATCHED, casts = rule != TPI_CAST_NOTHING;
     *detour = (tpi_detour){.event = -1, .before = tpi_detours};
     if (watched) {
-        detour->event = tpi_watch_begin(entry->name, TP_EVENT_OPERATOR, tpi_grad_off ? -1 : (int64_t)tpi_next_sequence());
+        detour->event =
+            tpi_watch_begin(entry->name, TP_EVENT_OPERATOR, tpi_grad_off ? -1 : (int64_t)tpi_next_sequence());
         watch_inputs(detour->event, entry, args);
     }
     if (casts) {

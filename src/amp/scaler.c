@@ -1,4 +1,5 @@
-/* Unscaling gradients: one pass over all of them multiplies and looks for infinities and NaNs. Work is cut into chunks of a fixed size. */
+/* Unscaling gradients: one pass over all of them multiplies and looks for infinities and NaNs. Work is cut into chunks
+ * of a fixed size. */
 #include <math.h>
 #include <taper/amp.h>
 #include "base/threads.h"
@@ -20,15 +21,15 @@ typedef struct job {
 } job;
 
 /* Each value leaves as its product, in its own type; x - x is 0 unless x is infinite or NaN. */
-#define UNSCALE(name, type, wide, load, store)                                              \
-    static bool name(type *x, int64_t n, wide scale) {                                      \
-        int bad = 0;                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                   \
-            wide v = load(x[i]);                                                            \
-            bad |= v - v != 0;                                                              \
-            x[i] = store(v * scale);                                                        \
-        }                                                                                   \
-        return bad;                                                                         \
+#define UNSCALE(name, type, wide, load, store)         \
+    static bool name(type *x, int64_t n, wide scale) { \
+        int bad = 0;                                   \
+        for (int64_t i = 0; i < n; i++) {              \
+            wide v = load(x[i]);                       \
+            bad |= v - v != 0;                         \
+            x[i] = store(v * scale);                   \
+        }                                              \
+        return bad;                                    \
     }
 #define AS_IT_IS(v) (v)
 UNSCALE(unscale_float, float, float, AS_IT_IS, AS_IT_IS)
@@ -50,10 +51,12 @@ static void unscale_piece(int64_t chunk, void *context) {
 
 static bool check_gradient(const tp_tensor *g, int64_t i) {
     if (!(tpi_dtype_category[g->dtype] & TPI_CAT_FLOAT))
-        return tpi_refuse(TP_ERR_TYPE, "argument 'grads': expected floating tensors, got %s at %lld", tp_dtype_name((tp_dtype)g->dtype), (long long)i);
+        return tpi_refuse(TP_ERR_TYPE, "argument 'grads': expected floating tensors, got %s at %lld",
+                          tp_dtype_name((tp_dtype)g->dtype), (long long)i);
     const tpi_device_ops *device = tpi_device_ops_of(tpi_device(g));
     if (!device) return false;
-    return tpi_device(g).type == TP_CPU || device->gpu || tpi_refuse(TP_ERR_MISSING, "unscaling gradients is not available on the device '%s'", device->name);
+    return tpi_device(g).type == TP_CPU || device->gpu ||
+           tpi_refuse(TP_ERR_MISSING, "unscaling gradients is not available on the device '%s'", device->name);
 }
 
 /* The pieces of one gradient, which is dense: its elements lie in a row whatever their order. */
@@ -78,11 +81,15 @@ static bool unscale_strided(tp_tensor *g, double scale, bool *found) {
 static bool unscale_elsewhere(tp_tensors grads, int64_t i, double scale, bool *found) {
     tp_device device = tpi_device(grads.v[i]);
     for (int64_t k = 0; k < i; k++)
-        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type && tpi_device(grads.v[k]).index == device.index) return true;
+        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type &&
+            tpi_device(grads.v[k]).index == device.index)
+            return true;
     tp_tensor **same = tpi_malloc((size_t)grads.n * sizeof *same);
     int64_t n = 0;
     for (int64_t k = i; same && k < grads.n; k++)
-        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type && tpi_device(grads.v[k]).index == device.index) same[n++] = grads.v[k];
+        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type &&
+            tpi_device(grads.v[k]).index == device.index)
+            same[n++] = grads.v[k];
     bool ok = same && tpi_unscale_on_gpu(device, n, same, scale, found);
     tpi_mfree(same);
     return ok;
@@ -105,9 +112,12 @@ bool tp_unscale_gradients(tp_tensors grads, double inverse_scale, bool *found_in
     bool ok = true;
     for (int64_t i = 0; ok && i < grads.n; i++) {
         if (!grads.v[i]) continue;
-        if (!tpi_is_dense(grads.v[i])) ok = unscale_strided(grads.v[i], inverse_scale, found_inf);
-        else if (tpi_device(grads.v[i]).type != TP_CPU) ok = unscale_elsewhere(grads, i, inverse_scale, found_inf);
-        else n = cut(grads.v[i], pieces, n);
+        if (!tpi_is_dense(grads.v[i]))
+            ok = unscale_strided(grads.v[i], inverse_scale, found_inf);
+        else if (tpi_device(grads.v[i]).type != TP_CPU)
+            ok = unscale_elsewhere(grads, i, inverse_scale, found_inf);
+        else
+            n = cut(grads.v[i], pieces, n);
     }
     if (ok) tpi_parallel_for(n, total > CHUNK, unscale_piece, &(job){pieces, inverse_scale});
     for (int64_t i = 0; ok && i < n; i++) *found_inf |= pieces[i].bad;

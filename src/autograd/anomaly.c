@@ -1,5 +1,5 @@
-/* Anomaly mode: nodes remember the forward call that made them, and backward stops at the first NaN with both their names. A language
- * binding can have its own trace of the call kept, and told when a node fails. */
+/* Anomaly mode: nodes remember the forward call that made them, and backward stops at the first NaN with both their
+ * names. A language binding can have its own trace of the call kept, and told when a node fails. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,9 @@ void tp_set_anomaly(bool on) { atomic_store(&tpi_anomaly, on); }
 bool tp_anomaly_checks_nan(void) { return !atomic_load(&looks_away); }
 void tp_set_anomaly_checks_nan(bool on) { atomic_store(&looks_away, !on); }
 
-/* ---- The user's traces --------------------------------------------------------------------------------------------------
- * Nodes point at the hooks that made their trace: sets that were ever given stay, each once. */
+/* ---- The user's traces
+ * -------------------------------------------------------------------------------------------------- Nodes point at the
+ * hooks that made their trace: sets that were ever given stay, each once. */
 typedef struct tracer {
     tp_trace_hooks hooks;
     struct tracer *next;
@@ -27,7 +28,8 @@ static tracer *known_tracer(const tp_trace_hooks *h) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     tracer *t = all;
-    while (t && (t->hooks.record != h->record || t->hooks.describe != h->describe || t->hooks.drop != h->drop || t->hooks.context != h->context))
+    while (t && (t->hooks.record != h->record || t->hooks.describe != h->describe || t->hooks.drop != h->drop ||
+                 t->hooks.context != h->context))
         t = t->next;
     if (!t && (t = tpi_new0(sizeof *t))) *t = (tracer){*h, all}, all = t;
     pthread_mutex_unlock(&lock);
@@ -37,7 +39,8 @@ static tracer *known_tracer(const tp_trace_hooks *h) {
 bool tp_set_trace_hooks(const tp_trace_hooks *hooks) {
     tracer *t = NULL;
     if (hooks && (hooks->size < (int64_t)sizeof *hooks || !hooks->record))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'hooks': expected a tp_trace_hooks with its size and a record function");
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'hooks': expected a tp_trace_hooks with its size and a record function");
     if (hooks && !(t = known_tracer(hooks))) return false;
     atomic_store(&tracing, t ? &t->hooks : NULL);
     return true;
@@ -87,10 +90,12 @@ void tpi_note_input(tpi_node *node, const tp_tensor *input) {
     if (!input)
         snprintf(note + used, room, "%snone", comma);
     else
-        snprintf(note + used, room, "%s%s %s", comma, tp_dtype_name((tp_dtype)input->dtype), tpi_shape_text(tpi_shape(input)));
+        snprintf(note + used, room, "%s%s %s", comma, tp_dtype_name((tp_dtype)input->dtype),
+                 tpi_shape_text(tpi_shape(input)));
 }
 
-/* ---- NaN ------------------------------------------------------------------------------------------------------------- */
+/* ---- NaN
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static bool nan_in_floats(const float *x, int64_t n) {
     bool found = false;
@@ -125,7 +130,9 @@ static bool nan_in(const void *data, tp_dtype dtype, int64_t n) {
 
 /* 1: there is one; 0: there is none; -1: an error is pending. */
 static int has_nan(tp_tensor *t) {
-    tp_tensor *host = tpi_device(t).type == TP_CPU ? tpi_contiguous_data(t) : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
+    tp_tensor *host = tpi_device(t).type == TP_CPU
+                          ? tpi_contiguous_data(t)
+                          : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     bool ok = host && (tpi_device(t).type == TP_CPU || tpi_copy_data(host, t));
     int found = ok ? nan_in(host->data, (tp_dtype)host->dtype, host->numel) : -1;
     tpi_release(host);
@@ -140,9 +147,11 @@ bool tpi_anomaly_check(const tpi_node *node, const tp_tensor *const *grad_inputs
         if (!found) continue;
         const tpi_node *call = call_of(node);
         const char *note = call->extra ? call->extra->note : NULL;
-        return tpi_refuse(TP_ERR_RUNTIME, "Function '%s' returned nan values in its %uth output; the forward call was %s%s, number %llu on the tape",
-                          node->name, i, note ? note : "made before anomaly mode was on: ", note ? ")" : call->cls->op,
-                          (unsigned long long)call->sequence);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Function '%s' returned nan values in its %uth output; the forward call was %s%s, number %llu on the tape",
+            node->name, i, note ? note : "made before anomaly mode was on: ", note ? ")" : call->cls->op,
+            (unsigned long long)call->sequence);
     }
     return true;
 }

@@ -1,9 +1,10 @@
 /* Activation checkpointing: a node that keeps a segment's inputs and runs the segment again when its gradient comes.
  *
- * The second run is on stand-ins for the inputs, in grad mode, with the random generator and the autocast region as they were the first time. A backward of its
- * own then walks the segment: parameters the segment reached by other ways take their gradients in it, and it stops at the
- * stand-ins, whose gradients are the node's. When the backward is itself recorded, a stand-in's history leads on to the real input, so
- * that derivatives of higher order come out right. */
+ * The second run is on stand-ins for the inputs, in grad mode, with the random generator and the autocast region as
+ * they were the first time. A backward of its own then walks the segment: parameters the segment reached by other ways
+ * take their gradients in it, and it stops at the stand-ins, whose gradients are the node's. When the backward is
+ * itself recorded, a stand-in's history leads on to the real input, so that derivatives of higher order come out right.
+ */
 #include <taper/amp.h>
 #include <taper/autograd.h>
 #include <taper/random.h>
@@ -13,7 +14,7 @@ typedef struct segment {
     tp_segment_fn fn;
     void *context;
     tp_tensor *random_state; /* before the first run */
-    tp_dtype lower;    /* of the autocast region that the segment ran in */
+    tp_dtype lower;          /* of the autocast region that the segment ran in */
     bool autocast;
 } segment;
 
@@ -25,14 +26,16 @@ static tp_tensor *run_segment(tp_segment_fn fn, void *context, tp_tensors inputs
     return out;
 }
 
-/* ---- Stand-ins ------------------------------------------------------------------------------------------------------------ */
+/* ---- Stand-ins
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool identity_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     (void)node;
     grad_inputs[0] = tpi_retain(grads[0]);
     return true;
 }
-static const tpi_node_class identity_class = {"CheckpointInputBackward", "checkpoint", identity_backward, NULL, NULL, NULL};
+static const tpi_node_class identity_class = {
+    "CheckpointInputBackward", "checkpoint", identity_backward, NULL, NULL, NULL};
 
 /* The same data behind a node of its own, at which the segment's backward can stop. */
 static tp_tensor *stand_in(tp_tensor *input, bool needs) {
@@ -52,7 +55,8 @@ static tp_tensor *stand_in(tp_tensor *input, bool needs) {
     return NULL;
 }
 
-/* ---- Backward --------------------------------------------------------------------------------------------------------------- */
+/* ---- Backward
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Runs the segment again, as it ran the first time; puts the generator back to where it is now. */
 static tp_tensor *run_again(const segment *s, tp_tensors inputs) {
@@ -75,11 +79,18 @@ static tp_tensor *run_again(const segment *s, tp_tensors inputs) {
 /* The segment's own backward. wanted: the stand-ins that need a gradient. */
 static bool walk_again(tp_tensor *out, tp_tensor *grad, int64_t n, tp_tensor *const *wanted, tp_tensor **grads) {
     if (!tpi_tracks(out)) return true;
-    return tpi_run(&(tpi_run_request){.nroots = 1, .roots = &out, .root_grads = &grad, .ninputs = n, .inputs = wanted, .grads = grads,
-                                      .only_inputs = tpi_only_inputs_now(), .create_graph = !tpi_grad_off});
+    return tpi_run(&(tpi_run_request){.nroots = 1,
+                                      .roots = &out,
+                                      .root_grads = &grad,
+                                      .ninputs = n,
+                                      .inputs = wanted,
+                                      .grads = grads,
+                                      .only_inputs = tpi_only_inputs_now(),
+                                      .create_graph = !tpi_grad_off});
 }
 
-static bool differentiate(tpi_node *node, tp_tensor *grad, tp_tensor **inputs, tp_tensor **wanted, tp_tensor **grads, tp_tensor **grad_inputs) {
+static bool differentiate(tpi_node *node, tp_tensor *grad, tp_tensor **inputs, tp_tensor **wanted, tp_tensor **grads,
+                          tp_tensor **grad_inputs) {
     int64_t n = node->nedges, nwanted = 0;
     for (int64_t i = 0; i < n; i++) {
         tp_tensor *saved = tpi_node_saved(node, (int)i);
@@ -109,9 +120,11 @@ static bool checkpoint_backward(tpi_node *node, tp_tensor *const *grads, tp_tens
 
 static void checkpoint_release(tpi_node *node) { tpi_release(((segment *)node->attrs)->random_state); }
 
-static const tpi_node_class checkpoint_class = {"CheckpointFunctionBackward", "checkpoint", checkpoint_backward, checkpoint_release, NULL, NULL};
+static const tpi_node_class checkpoint_class = {"CheckpointFunctionBackward", "checkpoint", checkpoint_backward,
+                                                checkpoint_release,           NULL,         NULL};
 
-/* ---- Forward ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Forward
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Always recorded in grad mode: parameters that the segment reaches by its context need the second run as well. */
 static tpi_node *record(tp_segment_fn fn, void *context, tp_tensors inputs) {
@@ -123,8 +136,10 @@ static tpi_node *record(tp_segment_fn fn, void *context, tp_tensors inputs) {
         ok = !node->failed && tpi_node_save(node, (int)i, inputs.v[i]);
     }
     segment *s = node->attrs;
-    *s = (segment){.fn = fn, .context = context, .lower = tp_autocast_dtype(TP_CPU), .autocast = tp_autocast_enabled(TP_CPU)};
-    TP_SCOPE s->random_state = tpi_retain(tp_generator_get_state(tp_default_generator()));
+    *s = (segment){
+        .fn = fn, .context = context, .lower = tp_autocast_dtype(TP_CPU), .autocast = tp_autocast_enabled(TP_CPU)};
+    TP_SCOPE
+        s->random_state = tpi_retain(tp_generator_get_state(tp_default_generator()));
     node->live = true;
     if (ok && s->random_state) return node;
     tpi_node_done(node);
@@ -144,7 +159,8 @@ static tp_tensor *attached(tpi_node *node, tp_tensor *out, tp_tensors inputs) {
 tp_tensor *tp_checkpoint(tp_segment_fn fn, void *context, tp_tensors inputs) {
     if (!fn) return tpi_fail(TP_ERR_TYPE, "argument 'fn': expected a function, got NULL");
     for (int64_t i = 0; i < inputs.n; i++)
-        if (!inputs.v[i]) return tpi_fail(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!inputs.v[i])
+            return tpi_fail(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
     if (tpi_grad_off) return tpi_to_scope(run_segment(fn, context, inputs));
     tpi_node *node = record(fn, context, inputs);
     if (!node) return NULL;

@@ -1,8 +1,8 @@
 /* Custom functions: a node whose forward and backward are the user's.
  *
- * The node holds the call, and what the call saves is saved in the node, so both end with the graph. forward runs without a tape; then
- * each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place write; an input returned as it is becomes
- * a view of it first. */
+ * The node holds the call, and what the call saves is saved in the node, so both end with the graph. forward runs
+ * without a tape; then each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place
+ * write; an input returned as it is becomes a view of it first. */
 #include <string.h>
 #include "tensor/given.h"
 #include <taper/autograd.h>
@@ -11,18 +11,19 @@
 struct tp_function_call {
     tp_function function;
     void *context;
-    char *name, *class_name;  /* copies: "Cube", "CubeBackward" */
-    tpi_node_class cls;       /* of this call's node */
-    tpi_node *node;           /* NULL when nothing is recorded; borrowed */
+    char *name, *class_name; /* copies: "Cube", "CubeBackward" */
+    tpi_node_class cls;      /* of this call's node */
+    tpi_node *node;          /* NULL when nothing is recorded; borrowed */
     bool in_forward;
-    bool materialize;         /* backward gets zeros where no gradient came */
+    bool materialize; /* backward gets zeros where no gradient came */
     int64_t ninputs, noutputs;
-    bool *dirty, *nondiff;    /* one block: per input, per output */
-    tp_tensor **kept;         /* forward: what tp_function_save was given, owned, until the outputs are known */
+    bool *dirty, *nondiff; /* one block: per input, per output */
+    tp_tensor **kept;      /* forward: what tp_function_save was given, owned, until the outputs are known */
     int64_t nkept;
 };
 
-/* ---- A call's memory -------------------------------------------------------------------------------------------------------- */
+/* ---- A call's memory
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void drop_kept(tp_function_call *call) {
     for (int64_t i = 0; i < call->nkept; i++) tpi_release(call->kept[i]);
@@ -57,7 +58,8 @@ static bool run_backward(tp_function_call *call, tp_tensor *const *grads, tp_ten
 }
 
 /* full: room for all gradients, of which those that came are borrowed. */
-static bool run_with_zeros(tp_function_call *call, tpi_node *node, tp_tensor *const *grads, tp_tensor **full, tp_tensor **grad_inputs) {
+static bool run_with_zeros(tp_function_call *call, tpi_node *node, tp_tensor *const *grads, tp_tensor **full,
+                           tp_tensor **grad_inputs) {
     bool ok = true;
     for (int64_t o = 0; ok && o < call->noutputs; o++)
         if (!(full[o] = grads[o]) && node->metas[o].shape) ok = (full[o] = tpi_node_zeros(node, (int)o)) != NULL;
@@ -125,7 +127,8 @@ static bool record(tp_function_call *call, tp_tensors inputs) {
     return true;
 }
 
-/* ---- After forward ------------------------------------------------------------------------------------------------------------ */
+/* ---- After forward
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int64_t index_in(const tp_tensor *t, tp_tensor *const *list, int64_t n) {
     for (int64_t i = 0; i < n; i++)
@@ -157,10 +160,12 @@ static bool attach_output(tp_function_call *call, tp_tensors inputs, int64_t o, 
     if (!*output) return true;
     int64_t input = index_in(*output, inputs.v, inputs.n);
     bool recorded = differs(call, o, *output);
-    if (input >= 0 && call->dirty[input]) return !recorded || tpi_attach_inplace(call->node, (int)o, *output, (int)input);
+    if (input >= 0 && call->dirty[input])
+        return !recorded || tpi_attach_inplace(call->node, (int)o, *output, (int)input);
     if (input >= 0 && !instead(output, recorded ? view_of(*output) : tpi_detached(*output))) return false;
     if ((*output)->requires_grad && !instead(output, tpi_detached(*output))) return false;
-    if (!recorded) return !call->node || tpi_meta_set(&call->node->metas[o], *output); /* backward may want zeros like it */
+    if (!recorded)
+        return !call->node || tpi_meta_set(&call->node->metas[o], *output); /* backward may want zeros like it */
     if ((*output)->base) (*output)->flags |= TPI_CUSTOM_VIEW;
     return tpi_node_attach(call->node, (int)o, *output);
 }
@@ -176,7 +181,8 @@ static bool save_kept(tp_function_call *call, tp_tensor *const *outputs) {
     bool ok = true;
     for (int64_t i = 0; ok && i < call->nkept; i++) {
         int64_t o = call->kept[i] ? index_in(call->kept[i], outputs, call->noutputs) : -1;
-        ok = o >= 0 && outputs[o]->requires_grad ? tpi_saved_output(&saved[i], call->kept[i], (uint32_t)o) : tpi_saved_input(&saved[i], call->kept[i]);
+        ok = o >= 0 && outputs[o]->requires_grad ? tpi_saved_output(&saved[i], call->kept[i], (uint32_t)o)
+                                                 : tpi_saved_input(&saved[i], call->kept[i]);
     }
     drop_kept(call);
     return ok;
@@ -186,8 +192,11 @@ static bool check_dirty(const tp_function_call *call, tp_tensors inputs, tp_tens
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!call->dirty[i]) continue;
         if (index_in(inputs.v[i], outputs, call->noutputs) < 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
-                                              "modified inplace must all be outputs of the Function: input %lld of %s", (long long)i, call->name);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "Some elements marked as dirty during the forward method were not returned as output. "
+                              "The inputs that are "
+                              "modified inplace must all be outputs of the Function: input %lld of %s",
+                              (long long)i, call->name);
         if (call->node && !tpi_check_recorded_write(inputs.v[i])) return false;
     }
     return true;
@@ -216,9 +225,12 @@ static bool run_forward(tp_function_call *call, tp_tensors inputs, tp_tensor **o
 
 static bool check_function(const tp_function *f, const tp_tensor *const *inputs, int64_t n) {
     if (!f || f->size < (int64_t)offsetof(tp_function, release) || !f->forward || !f->backward)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'function': expected a tp_function with its size, a forward and a backward");
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'function': expected a tp_function with its size, a forward and a backward");
     for (int64_t i = 0; i < n; i++)
-        if (!inputs[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!inputs[i])
+            return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL",
+                              (long long)i);
     return true;
 }
 
@@ -245,11 +257,13 @@ bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_
     return ok;
 }
 
-/* ---- What forward and backward may ask and say ------------------------------------------------------------------------------------ */
+/* ---- What forward and backward may ask and say
+ * ------------------------------------------------------------------------------------ */
 
 bool tp_function_save(tp_function_call *call, tp_tensors tensors) {
     if (!TPI_GIVEN(call, "a call") || !TPI_LIST_GIVEN(tensors.v, tensors.n)) return false;
-    if (!call->in_forward) return tpi_refuse(TP_ERR_RUNTIME, "tensors can only be saved in the forward of %s", call->name);
+    if (!call->in_forward)
+        return tpi_refuse(TP_ERR_RUNTIME, "tensors can only be saved in the forward of %s", call->name);
     if (!call->node || !tensors.n) return true;
     tp_tensor **kept = tpi_realloc(call->kept, (size_t)(call->nkept + tensors.n) * sizeof *kept);
     if (!kept) return false;
@@ -268,9 +282,11 @@ tp_tensor *tp_function_saved(tp_function_call *call, int64_t i) {
     if (!TPI_GIVEN(call, "a call")) return NULL;
     int64_t n = call->node ? call->node->nsaved : 0;
     if (call->in_forward || i < 0 || i >= n)
-        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s saved %lld tensors, got index %lld", call->name, (long long)n, (long long)i);
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s saved %lld tensors, got index %lld", call->name, (long long)n,
+                        (long long)i);
     bool off = tpi_grad_off;
-    tpi_grad_off = false; /* the user's backward may look at the history, or go on from it, whether or not it is recorded itself */
+    tpi_grad_off =
+        false; /* the user's backward may look at the history, or go on from it, whether or not it is recorded itself */
     tp_tensor *saved = tpi_node_saved(call->node, (int)i);
     tpi_grad_off = off;
     return tpi_to_scope(saved);
@@ -283,14 +299,20 @@ bool tp_function_needs(const tp_function_call *call, int64_t input) {
 
 void tp_function_mark_dirty(tp_function_call *call, int64_t input) {
     if (!TPI_GIVEN(call, "a call")) return;
-    if (input >= 0 && input < call->ninputs) call->dirty[input] = true;
-    else tpi_fail(TP_ERR_INDEX, "argument 'input': %s has %lld inputs, got index %lld", call->name, (long long)call->ninputs, (long long)input);
+    if (input >= 0 && input < call->ninputs)
+        call->dirty[input] = true;
+    else
+        tpi_fail(TP_ERR_INDEX, "argument 'input': %s has %lld inputs, got index %lld", call->name,
+                 (long long)call->ninputs, (long long)input);
 }
 
 void tp_function_mark_nondiff(tp_function_call *call, int64_t output) {
     if (!TPI_GIVEN(call, "a call")) return;
-    if (output >= 0 && output < call->noutputs) call->nondiff[output] = true;
-    else tpi_fail(TP_ERR_INDEX, "argument 'output': %s has %lld outputs, got index %lld", call->name, (long long)call->noutputs, (long long)output);
+    if (output >= 0 && output < call->noutputs)
+        call->nondiff[output] = true;
+    else
+        tpi_fail(TP_ERR_INDEX, "argument 'output': %s has %lld outputs, got index %lld", call->name,
+                 (long long)call->noutputs, (long long)output);
 }
 
 void tp_function_materialize(tp_function_call *call, bool on) {

@@ -1,8 +1,9 @@
 /* The engine: walks the graph of nodes from the results to the leaves.
  *
- * A run first finds what is reachable and counts, for each node, how many gradients will come to it; then runs nodes whose gradients are
- * complete, the newest first. Everything a run knows is in its own arrays, on the stack while the graph is small: so a backward may run
- * inside another, two threads may walk graphs that share nodes, and nothing recurses however long the graph.
+ * A run first finds what is reachable and counts, for each node, how many gradients will come to it; then runs nodes
+ * whose gradients are complete, the newest first. Everything a run knows is in its own arrays, on the stack while the
+ * graph is small: so a backward may run inside another, two threads may walk graphs that share nodes, and nothing
+ * recurses however long the graph.
  *
  * Gradients flow through slots, one per output of a node reached; a slot holds the sum of what came so far. */
 #include <string.h>
@@ -15,18 +16,18 @@
 
 typedef struct entry {
     tpi_node *node;
-    uint32_t deps;     /* gradients still to come, from edges of nodes not yet run */
-    uint32_t slot;     /* the first of its outputs' slots */
+    uint32_t deps;          /* gradients still to come, from edges of nodes not yet run */
+    uint32_t slot;          /* the first of its outputs' slots */
     uint32_t no_minus_zero; /* a bit for each of the first outputs: its slot holds a sum without -0 */
-    uint32_t kids;     /* the first of its edges in `kids` */
-    uint32_t capture;  /* 1 + the first of the captures at it; 0: none */
-    bool stop;         /* gradients are captured here and flow no further */
-    bool runs;         /* with only_inputs: some input lies behind it */
+    uint32_t kids;          /* the first of its edges in `kids` */
+    uint32_t capture;       /* 1 + the first of the captures at it; 0: none */
+    bool stop;              /* gradients are captured here and flow no further */
+    bool runs;              /* with only_inputs: some input lies behind it */
 } entry;
 
 typedef struct capture {
-    tpi_edge at;       /* owned: the node and output that the input is */
-    uint32_t next;     /* 1 + the next capture at the same node */
+    tpi_edge at;   /* owned: the node and output that the input is */
+    uint32_t next; /* 1 + the next capture at the same node */
     uint32_t input;
 } capture;
 
@@ -36,17 +37,18 @@ enum { FEW = 24, FEW_SLOTS = 32, FEW_KIDS = 48, FEW_TABLE = 64 };
 typedef struct run {
     const tpi_run_request *request;
     entry *entries;
-    uint32_t *table;        /* open addressing: 1 + the number of the node's entry; at least twice as many places as entries */
+    uint32_t *table; /* open addressing: 1 + the number of the node's entry; at least twice as many places as entries */
     tp_tensor **slots;
-    uint32_t *kids;         /* entries at the ends of edges, in the entries' order; NO_KID where an edge leads nowhere */
-    uint32_t *ready;        /* a heap of entries, the newest node on top */
+    uint32_t *kids;  /* entries at the ends of edges, in the entries' order; NO_KID where an edge leads nowhere */
+    uint32_t *ready; /* a heap of entries, the newest node on top */
     tp_tensor **grad_inputs;
     capture *captures;
-    size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room, grad_inputs_room;
-    uint32_t now;           /* the entry whose backward is running */
-    uint32_t turn;          /* the entry whose turn it is, hooks on its gradients included */
-    struct run *before;     /* the run further up the stack */
-    int64_t number;         /* of all runs of the process, from 1 */
+    size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room,
+        grad_inputs_room;
+    uint32_t now;       /* the entry whose backward is running */
+    uint32_t turn;      /* the entry whose turn it is, hooks on its gradients included */
+    struct run *before; /* the run further up the stack */
+    int64_t number;     /* of all runs of the process, from 1 */
     tpi_met met;
     entry few_entries[FEW];
     uint32_t few_table[FEW_TABLE];
@@ -64,7 +66,8 @@ tp_node *tp_backward_node(void) {
     return r && r->turn != NO_KID ? tpi_node_retain(r->entries[r->turn].node) : NULL;
 }
 
-/* ---- Arrays that start on the stack --------------------------------------------------------------------------------------- */
+/* ---- Arrays that start on the stack
+ * --------------------------------------------------------------------------------------- */
 
 static void *larger(void *array, const void *inside, size_t item, size_t *room, size_t need) {
     size_t more = *room * 2 > need ? *room * 2 : need;
@@ -77,11 +80,11 @@ static void *larger(void *array, const void *inside, size_t item, size_t *room, 
 
 /* Room for `need` items in the array of that name; false without memory. */
 #define ROOM(r, name, need) ((need) <= (r)->name##_room || grow_##name((r), (need)))
-#define GROW(name) \
-    static bool grow_##name(run *r, size_t need) { \
+#define GROW(name)                                                                            \
+    static bool grow_##name(run *r, size_t need) {                                            \
         void *block = larger(r->name, r->few_##name, sizeof *r->name, &r->name##_room, need); \
-        if (block) r->name = block; \
-        return block != NULL; \
+        if (block) r->name = block;                                                           \
+        return block != NULL;                                                                 \
     }
 GROW(entries)
 GROW(slots)
@@ -119,7 +122,8 @@ static void run_end(run *r) {
     tpi_mfree(r->captures);
 }
 
-/* ---- From nodes to entries -------------------------------------------------------------------------------------------------- */
+/* ---- From nodes to entries
+ * -------------------------------------------------------------------------------------------------- */
 
 static size_t place_of(const run *r, const tpi_node *node) {
     uint64_t hash = ((uint64_t)(uintptr_t)node >> 4) * 0x9e3779b97f4a7c15u;
@@ -170,8 +174,8 @@ static bool find_reachable(run *r) {
 
 static uint32_t nkids_of(const entry *e) { return e->stop ? 0 : e->node->nedges; }
 
-/* With only_inputs: a node runs if some input lies behind it. Goes through the entries in an order in which every node comes before
- * those it leads to, and then back. */
+/* With only_inputs: a node runs if some input lies behind it. Goes through the entries in an order in which every node
+ * comes before those it leads to, and then back. */
 static bool mark_running(run *r) {
     uint32_t *order = tpi_malloc(2 * r->nentries * sizeof *order);
     if (!order) return false;
@@ -196,7 +200,9 @@ static bool mark_running(run *r) {
     return true;
 }
 
-static bool wanted(const run *r, uint32_t id) { return !r->request->only_inputs || r->entries[id].runs || r->entries[id].capture; }
+static bool wanted(const run *r, uint32_t id) {
+    return !r->request->only_inputs || r->entries[id].runs || r->entries[id].capture;
+}
 
 bool tp_backward_keeps_graph(void) { return run_now && run_now->request->retain_graph; }
 
@@ -219,16 +225,20 @@ bool tpi_run_needs(const tpi_node *node, int edge) {
     const run *r = run_now;
     if (!r || r->now == NO_KID || !r->request->only_inputs) return true;
     const entry *e = &r->entries[r->now];
-    if (e->node != node && e->node != node->outer) return true; /* a CopySlices node's edges are those of the call it holds */
+    if (e->node != node && e->node != node->outer)
+        return true; /* a CopySlices node's edges are those of the call it holds */
     uint32_t kid = r->kids[e->kids + (uint32_t)edge];
     return kid != NO_KID && wanted(r, kid);
 }
 
 bool tpi_only_inputs_now(void) { return run_now && run_now->request->only_inputs; }
 
-/* ---- The heap of ready nodes --------------------------------------------------------------------------------------------------- */
+/* ---- The heap of ready nodes
+ * --------------------------------------------------------------------------------------------------- */
 
-static bool newer(const run *r, uint32_t a, uint32_t b) { return r->entries[a].node->sequence > r->entries[b].node->sequence; }
+static bool newer(const run *r, uint32_t a, uint32_t b) {
+    return r->entries[a].node->sequence > r->entries[b].node->sequence;
+}
 
 static bool push_ready(run *r, uint32_t id) {
     if (!ROOM(r, ready, r->nready + 1)) return false;
@@ -253,7 +263,8 @@ static uint32_t pop_ready(run *r) {
     return top;
 }
 
-/* ---- Gradients ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Gradients
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static bool shape_is(const tp_tensor *t, const tpi_meta *meta) {
     if (t->ndim != meta->ndim) return false;
@@ -279,11 +290,15 @@ static tp_tensor *instead(tp_tensor *before, tp_tensor *after) {
 static tp_tensor *refuse_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index) {
     tp_ints expected = {meta->shape, meta->ndim};
     if (from)
-        tpi_fail(TP_ERR_RUNTIME, "Function %s (of %s) returned an invalid gradient at index %d - got shape %s but expected shape compatible with %s",
+        tpi_fail(TP_ERR_RUNTIME,
+                 "Function %s (of %s) returned an invalid gradient at index %d - got shape %s but expected shape "
+                 "compatible with %s",
                  from->name, from->cls->op, index, tpi_shape_text(tpi_shape(g)), tpi_shape_text(expected));
     else
-        tpi_fail(TP_ERR_RUNTIME, "argument 'gradient': Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s", index,
-                 tpi_shape_text(tpi_shape(g)), index, tpi_shape_text(expected));
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'gradient': Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape "
+                 "of %s",
+                 index, tpi_shape_text(tpi_shape(g)), index, tpi_shape_text(expected));
     tpi_release(g);
     return NULL;
 }
@@ -295,12 +310,16 @@ tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from
         if (!from || !sums_down_to(g, meta)) return refuse_grad(meta, g, from, index);
         g = instead(g, tpi_sum_to(g, (tp_ints){meta->shape, meta->ndim}));
     }
-    if (!g || (g->dtype == meta->dtype && (same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META))) return g;
+    if (!g || (g->dtype == meta->dtype &&
+               (same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META)))
+        return g;
     if (!same_device(tpi_device(g), meta->device)) {
-        tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for", from ? from->name : "argument 'gradient'", index);
+        tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for",
+                 from ? from->name : "argument 'gradient'", index);
         return instead(g, NULL);
     }
-    if (tp_dtype_is_complex((tp_dtype)g->dtype) && !tp_dtype_is_complex((tp_dtype)meta->dtype)) g = instead(g, tpi_real_part(g));
+    if (tp_dtype_is_complex((tp_dtype)g->dtype) && !tp_dtype_is_complex((tp_dtype)meta->dtype))
+        g = instead(g, tpi_real_part(g));
     if (g && g->dtype != meta->dtype) g = instead(g, tpi_to_dtype(g, (tp_dtype)meta->dtype));
     return g;
 }
@@ -318,7 +337,8 @@ static bool fit_all(tpi_node *node, bool ok, tp_tensor **grad_inputs) {
         if (!grad_inputs[i]) continue;
         const tpi_edge *edge = &node->edges[i];
         if (edge->node)
-            ok = (grad_inputs[i] = tpi_fit_grad(&edge->node->metas[edge->output], grad_inputs[i], node, (int)i)) != NULL;
+            ok =
+                (grad_inputs[i] = tpi_fit_grad(&edge->node->metas[edge->output], grad_inputs[i], node, (int)i)) != NULL;
         else
             grad_inputs[i] = instead(grad_inputs[i], NULL);
     }
@@ -346,8 +366,8 @@ static bool apply_with_hooks(tpi_node *node, tp_tensor **grads, tp_tensor **grad
 /* May the engine write into g? Only if nobody else can see it. */
 static bool is_ours(const run *r, const tp_tensor *g) {
     return !r->request->create_graph && atomic_load_explicit(&g->refs, memory_order_acquire) == 1 &&
-           atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 && !g->storage->foreign && !g->base && !g->requires_grad &&
-           tpi_is_dense(g);
+           atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 && !g->storage->foreign && !g->base &&
+           !g->requires_grad && tpi_is_dense(g);
 }
 
 /* Adds g, which it takes over, to what came to the slot before. */
@@ -373,7 +393,8 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
     return true;
 }
 
-/* ---- One node's turn ---------------------------------------------------------------------------------------------------------------- */
+/* ---- One node's turn
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* The gradient of one output is complete: hooks, retain_grad. */
 static bool watch_grad(tpi_node *node, uint32_t output, tp_tensor **grad) {
@@ -401,7 +422,8 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
         bool ok = true;
         if (kid == NO_KID || !wanted(r, kid))
             tpi_release(g);
-        else if ((!g || (ok = add_to_slot(r, &r->slots[r->entries[kid].slot + e->node->edges[i].output], g))) && --r->entries[kid].deps == 0)
+        else if ((!g || (ok = add_to_slot(r, &r->slots[r->entries[kid].slot + e->node->edges[i].output], g))) &&
+                 --r->entries[kid].deps == 0)
             ok = push_ready(r, kid);
         if (!ok) {
             release_n(n, grads);
@@ -411,7 +433,8 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
     return true;
 }
 
-/* The gradient of the node's input so far, if the node's own can be added to a part of it: nobody looks at what the node makes. */
+/* The gradient of the node's input so far, if the node's own can be added to a part of it: nobody looks at what the
+ * node makes. */
 static tp_tensor *sum_to_add_to(const run *r, const entry *e) {
     const tpi_node *node = e->node;
     if (!node->cls->into || node->extra || atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) return NULL;
@@ -421,8 +444,9 @@ static tp_tensor *sum_to_add_to(const run *r, const entry *e) {
     return sum && is_ours(r, sum) ? sum : NULL;
 }
 
-/* Adds to a part of the sum. Where hooks look or a graph is captured, the part comes as a tensor of zeros around it and is added as a whole, which makes every -0 a 0;
- * so that this one gives the same bits, the sum loses those that it has before the first part comes. */
+/* Adds to a part of the sum. Where hooks look or a graph is captured, the part comes as a tensor of zeros around it and
+ * is added as a whole, which makes every -0 a 0; so that this one gives the same bits, the sum loses those that it has
+ * before the first part comes. */
 static bool add_part(run *r, const entry *e, tp_tensor *grad, tp_tensor *sum) {
     entry *kid = &r->entries[r->kids[e->kids]];
     const uint32_t output = e->node->edges[0].output, bit = output < 32 ? 1u << output : 0;
@@ -467,24 +491,31 @@ static bool turn(run *r, uint32_t id) {
     memset(r->grad_inputs, 0, node->nedges * sizeof *r->grad_inputs);
     r->now = id;
     node->last = !r->request->retain_graph && !r->request->create_graph;
-    const int64_t event = any && (tpi_detours & TPI_WATCHED) ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence) : -1;
+    const int64_t event = any && (tpi_detours & TPI_WATCHED)
+                              ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence)
+                              : -1;
     bool ok = !any || apply(r, e, grads);
     r->now = NO_KID;
     if (event >= 0) tpi_watch_end(event);
     release_n(node->noutputs, grads);
     if (node->last) tpi_node_forget(node);
     if (atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) {
-        if (ok && any && !(ok = tpi_anomaly_check(node, (const tp_tensor *const *)r->grad_inputs))) release_n(node->nedges, r->grad_inputs);
+        if (ok && any && !(ok = tpi_anomaly_check(node, (const tp_tensor *const *)r->grad_inputs)))
+            release_n(node->nedges, r->grad_inputs);
         if (!ok) tpi_anomaly_tell(node);
     }
     return ok && hand_on(r, e, r->grad_inputs);
 }
 
-/* ---- A run ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- A run
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
     if (root->numel != 1 || tp_dtype_is_complex((tp_dtype)root->dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; give its gradient",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; "
+                        "give its gradient",
                         (long long)i, tp_dtype_name((tp_dtype)root->dtype), tpi_shape_text(tpi_shape(root)));
     if (tpi_opaque(root)) return tpi_ask_opaque("ones_like", root, NULL);
     tp_tensor *g = tpi_empty(tpi_shape(root), (tp_dtype)root->dtype, tpi_device(root));
@@ -501,7 +532,8 @@ static bool add_root(run *r, int64_t i, const tpi_edge *edge) {
     tp_tensor *given = r->request->root_grads ? r->request->root_grads[i] : NULL;
     uint32_t id = entry_of(r, edge->node);
     if (id == NO_KID) return false;
-    tp_tensor *g = given ? tpi_fit_grad(&edge->node->metas[edge->output], tpi_retain(given), NULL, (int)i) : ones_like(r->request->roots[i], i);
+    tp_tensor *g = given ? tpi_fit_grad(&edge->node->metas[edge->output], tpi_retain(given), NULL, (int)i)
+                         : ones_like(r->request->roots[i], i);
     return g && add_to_slot(r, &r->slots[r->entries[id].slot + edge->output], g);
 }
 
@@ -514,10 +546,14 @@ static bool find_inputs(run *r) {
     memset(r->captures, 0, (size_t)n * sizeof *r->captures);
     for (int64_t i = 0; i < n; i++) {
         tp_tensor *input = r->request->inputs[i];
-        if (!input) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!input)
+            return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL",
+                              (long long)i);
         if (!tpi_history(input, &r->captures[i].at)) return false;
         if (!r->captures[i].at.node)
-            return tpi_refuse(TP_ERR_RUNTIME, "One of the differentiated Tensors does not require grad: the one at index %lld", (long long)i);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "One of the differentiated Tensors does not require grad: the one at index %lld",
+                              (long long)i);
         if (r->request->only_inputs && !r->request->stop_at_inputs) continue;
         uint32_t id = entry_of(r, r->captures[i].at.node);
         if (id == NO_KID) return false;
@@ -554,7 +590,9 @@ static bool walk(run *r, const tpi_edge *roots) {
 static bool root_edge(tp_tensor *root, int64_t i, tpi_edge *edge) {
     if (!tpi_is_tensor(root, "root")) return false;
     if (!tpi_history(root, edge)) return false;
-    return edge->node || tpi_refuse(TP_ERR_RUNTIME, "element %lld of tensors does not require grad and does not have a grad_fn", (long long)i);
+    return edge->node ||
+           tpi_refuse(TP_ERR_RUNTIME, "element %lld of tensors does not require grad and does not have a grad_fn",
+                      (long long)i);
 }
 
 bool tpi_run(const tpi_run_request *request) {
@@ -575,15 +613,17 @@ bool tpi_run(const tpi_run_request *request) {
         tpi_grad_off = off;
     }
     for (int64_t i = 0; i < held; i++) tpi_node_release(roots[i].node);
-    for (int64_t i = 0; !ok && request->grads && i < request->ninputs; i++) request->grads[i] = instead(request->grads[i], NULL);
+    for (int64_t i = 0; !ok && request->grads && i < request->ninputs; i++)
+        request->grads[i] = instead(request->grads[i], NULL);
     if (roots != few) tpi_mfree(roots);
     return ok;
 }
 
-/* ---- What the user calls --------------------------------------------------------------------------------------------------------------- */
+/* ---- What the user calls
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Reads a field only if the caller's struct, whose size it says, has it. */
-#define HAS(o, type, field) ((o) && (o)->size >= (int64_t)(offsetof(type, field) + sizeof((o)->field)))
+#define HAS(o, type, field)    ((o) && (o)->size >= (int64_t)(offsetof(type, field) + sizeof((o)->field)))
 #define OPTION(o, type, field) (HAS(o, type, field) && (o)->field)
 
 /* Inputs that are not leaves keep their gradients as if the user had called tp_retain_grad. */
@@ -598,8 +638,13 @@ bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_ba
     const char *before = tpi_op_enter("backward");
     tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
     bool ok = TPI_TENSORS_GIVEN(roots) && TPI_TENSORS_GIVEN(inputs) && retain_inputs(inputs) &&
-              tpi_run(&(tpi_run_request){.nroots = roots.n, .roots = roots.v, .root_grads = gradients, .ninputs = inputs.n, .inputs = inputs.v,
-                                         .only_inputs = inputs.n > 0, .accumulate = inputs.n > 0,
+              tpi_run(&(tpi_run_request){.nroots = roots.n,
+                                         .roots = roots.v,
+                                         .root_grads = gradients,
+                                         .ninputs = inputs.n,
+                                         .inputs = inputs.v,
+                                         .only_inputs = inputs.n > 0,
+                                         .accumulate = inputs.n > 0,
                                          .retain_graph = OPTION(o, tp_backward_options, retain_graph),
                                          .create_graph = OPTION(o, tp_backward_options, create_graph)});
     tpi_op_leave(before);
@@ -615,8 +660,11 @@ bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
 static bool check_used(tp_tensors inputs, tp_tensor **grads) {
     for (int64_t i = 0; i < inputs.n; i++)
         if (!grads[i])
-            return tpi_refuse(TP_ERR_RUNTIME, "The differentiated Tensor at index %lld appears to not have been used in the graph. Set allow_unused=True "
-                                              "if this is the desired behavior.", (long long)i);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "The differentiated Tensor at index %lld appears to not have been used in the graph. Set "
+                              "allow_unused=True "
+                              "if this is the desired behavior.",
+                              (long long)i);
     return true;
 }
 
@@ -624,25 +672,36 @@ static bool check_used(tp_tensors inputs, tp_tensor **grads) {
 static bool fill_unused(tp_tensors inputs, tp_tensor **grads, bool recorded) {
     for (int64_t i = 0; i < inputs.n; i++) {
         if (grads[i]) continue;
-        if (!(grads[i] = tpi_empty_like(inputs.v[i], (tp_dtype)inputs.v[i]->dtype)) || !tpi_fill_data(grads[i], tp_int(0))) return false;
+        if (!(grads[i] = tpi_empty_like(inputs.v[i], (tp_dtype)inputs.v[i]->dtype)) ||
+            !tpi_fill_data(grads[i], tp_int(0)))
+            return false;
         if (recorded && !tp_set_requires_grad(grads[i], true)) return false;
     }
     return true;
 }
 
-bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *o) {
+bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads,
+                  const tp_grad_options *o) {
     if (!TPI_TENSORS_GIVEN(outputs) || !TPI_TENSORS_GIVEN(inputs)) return false;
     const char *before = tpi_op_enter("gradients");
-    bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n, .roots = outputs.v, .root_grads = grad_outputs, .ninputs = inputs.n, .inputs = inputs.v,
-                                         .grads = grads, .only_inputs = true, .stop_at_inputs = OPTION(o, tp_grad_options, stop_at_inputs),
+    bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n,
+                                         .roots = outputs.v,
+                                         .root_grads = grad_outputs,
+                                         .ninputs = inputs.n,
+                                         .inputs = inputs.v,
+                                         .grads = grads,
+                                         .only_inputs = true,
+                                         .stop_at_inputs = OPTION(o, tp_grad_options, stop_at_inputs),
                                          .retain_graph = OPTION(o, tp_grad_options, retain_graph),
                                          .create_graph = OPTION(o, tp_grad_options, create_graph)});
     bool zeros = OPTION(o, tp_grad_options, materialize_grads);
     bool handed = ok && (zeros ? fill_unused(inputs, grads, OPTION(o, tp_grad_options, create_graph))
                                : OPTION(o, tp_grad_options, allow_unused) || check_used(inputs, grads));
     for (int64_t i = 0; i < inputs.n && ok; i++) {
-        if (handed) handed = !grads[i] || (grads[i] = tpi_to_scope(grads[i]));
-        else grads[i] = instead(grads[i], NULL);
+        if (handed)
+            handed = !grads[i] || (grads[i] = tpi_to_scope(grads[i]));
+        else
+            grads[i] = instead(grads[i], NULL);
     }
     tpi_op_leave(before);
     return handed;

@@ -1,5 +1,6 @@
-/* What a tensor looks at, exchanged (.data, set_, resize_) or written by others. The tensor stays the one it was to everybody who holds it, its gradient and
- * its hooks stay, and it counts its versions on. A leaf that the tape has saved is seen with its new data, as in PyTorch. */
+/* What a tensor looks at, exchanged (.data, set_, resize_) or written by others. The tensor stays the one it was to
+ * everybody who holds it, its gradient and its hooks stay, and it counts its versions on. A leaf that the tape has
+ * saved is seen with its new data, as in PyTorch. */
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"
@@ -17,7 +18,8 @@ tp_tensor *tp_data_alias(tp_tensor *t) {
     return tpi_to_scope(alias);
 }
 
-/* A leaf's accumulation node asks for gradients of the shape, dtype and device that the leaf had: graphs from now on get another. */
+/* A leaf's accumulation node asks for gradients of the shape, dtype and device that the leaf had: graphs from now on
+ * get another. */
 static void forget_accumulator(tp_tensor *t) {
     tpi_autograd *ag = tpi_autograd_of(t);
     if (!ag) return;
@@ -27,7 +29,8 @@ static void forget_accumulator(tp_tensor *t) {
 }
 
 static bool looks_alike(const tp_tensor *a, const tp_tensor *b) {
-    return a->dtype == b->dtype && tpi_same_shape(a, b) && tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
+    return a->dtype == b->dtype && tpi_same_shape(a, b) && tpi_device(a).type == tpi_device(b).type &&
+           tpi_device(a).index == tpi_device(b).index;
 }
 
 /* A view's history comes from its base, which it is about to leave: it is brought up to date first. */
@@ -37,8 +40,10 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
     TPI_STOP_ON_ERROR(false);
     if (!given(t, "t") || !given(other, "other") || t == other) return t && other;
     if (t->requires_grad && !tpi_differentiable(other))
-        return tpi_refuse(TP_ERR_RUNTIME, "data set to a tensor that requires gradients must be floating point or complex dtype, got %s",
-                          tp_dtype_name((tp_dtype)other->dtype));
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "data set to a tensor that requires gradients must be floating point or complex dtype, got %s",
+            tp_dtype_name((tp_dtype)other->dtype));
     if (!refresh(t)) return false;
     tpi_geometry g = {.ndim = other->ndim, .offset = tpi_offset(other), .dtype = (tp_dtype)other->dtype};
     if (other->ndim) {
@@ -56,11 +61,13 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
 static bool geometry_of(int64_t offset, tp_ints shape, tp_ints strides, tpi_geometry *g) {
     if (!tpi_sound_list(shape.v, shape.n, "shape") || !tpi_sound_list(strides.v, strides.n, "strides")) return false;
     if (shape.n > TP_MAX_DIMS)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
+                          (long long)shape.n);
     if (strides.v && strides.n != shape.n)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
-                          (long long)strides.n);
-    if (offset < 0) return tpi_refuse(TP_ERR_VALUE, "argument 'offset': expected 0 or more, got %lld", (long long)offset);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld",
+                          (long long)shape.n, tpi_shape_text(shape), (long long)strides.n);
+    if (offset < 0)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'offset': expected 0 or more, got %lld", (long long)offset);
     if (tpi_numel_of(shape) < 0) return false;
     *g = (tpi_geometry){.ndim = (int)shape.n, .offset = offset};
     for (int64_t i = 0; i < shape.n; i++) g->shape[i] = shape.v[i];
@@ -75,7 +82,8 @@ bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints s
     if (!given(t, "t")) return false;
     if (!storage) return tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
     if (!tpi_grad_off && !tpi_check_recorded_write(t)) return false;
-    if (!tpi_grad_off && tp_requires_grad(t)) return tpi_refuse(TP_ERR_RUNTIME, "set_ cannot be recorded: the tensor is a result of %s", tp_grad_fn_name(t));
+    if (!tpi_grad_off && tp_requires_grad(t))
+        return tpi_refuse(TP_ERR_RUNTIME, "set_ cannot be recorded: the tensor is a result of %s", tp_grad_fn_name(t));
     if (storage->device.type != tpi_device(t).type || storage->device.index != tpi_device(t).index)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'storage': expected one on the tensor's device");
     if (!geometry_of(offset, shape, strides, &g) || !refresh(t) || !tpi_set_storage(t, storage, &g)) return false;

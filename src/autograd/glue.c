@@ -16,7 +16,9 @@ bool tpi_all_to_scope(tp_tensor **t, int n) {
 }
 
 void *tpi_no_tensor(const char *op, const char *argument) {
-    if (tp_ok()) tpi_fail(TP_ERR_VALUE, "%s%sargument '%s': expected a tensor, got NULL", tpi_op_now ? "" : op, tpi_op_now ? "" : ": ", argument);
+    if (tp_ok())
+        tpi_fail(TP_ERR_VALUE, "%s%sargument '%s': expected a tensor, got NULL", tpi_op_now ? "" : op,
+                 tpi_op_now ? "" : ": ", argument);
     return NULL;
 }
 
@@ -30,9 +32,11 @@ bool tpi_list_given(tp_tensors list) {
 const tp_tensor *tpi_operand_peek(const tp_operand *a) {
     static tpi_storage nowhere = {.device = {TP_CPU, 0}};
     static int64_t no_dims[1];
-#define LIKE(d) [d] = {.alive = TPI_ALIVE, .dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims}
-    static const tp_tensor stand_in[TP_DTYPE_COUNT] = {LIKE(TP_BOOL), LIKE(TP_INT64), LIKE(TP_FLOAT16), LIKE(TP_BFLOAT16), LIKE(TP_FLOAT32), LIKE(TP_FLOAT64),
-        LIKE(TP_COMPLEX32), LIKE(TP_BCOMPLEX32), LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
+#define LIKE(d) \
+    [d] = {.alive = TPI_ALIVE, .dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims }
+    static const tp_tensor stand_in[TP_DTYPE_COUNT] = {
+        LIKE(TP_BOOL),    LIKE(TP_INT64),     LIKE(TP_FLOAT16),    LIKE(TP_BFLOAT16),  LIKE(TP_FLOAT32),
+        LIKE(TP_FLOAT64), LIKE(TP_COMPLEX32), LIKE(TP_BCOMPLEX32), LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
 #undef LIKE
     if (a->tensor) return a->tensor;
     tpi_promotion p = {0};
@@ -60,7 +64,10 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
     bool fine = true;
     for (int64_t i = 0; fine && i < plain->numel; i++) {
         const char *p = plain->data + (size_t)i * item;
-        fine = item == 8 ? *(const int64_t *)p != 0 : item == 4 ? *(const int32_t *)p != 0 : item == 2 ? *(const int16_t *)p != 0 : *p != 0;
+        fine = item == 8   ? *(const int64_t *)p != 0
+               : item == 4 ? *(const int32_t *)p != 0
+               : item == 2 ? *(const int16_t *)p != 0
+                           : *p != 0;
     }
     tpi_release(plain);
     return fine;
@@ -69,7 +76,10 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
 tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
     if (a.tensor) return tpi_retain(a.tensor);
     /* As exact as the number itself: a wrapped number is weak in promotion whatever its width. */
-    tp_dtype dtype = a.scalar.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : a.scalar.kind == TP_SCALAR_COMPLEX ? TP_COMPLEX128 : a.scalar.kind == TP_SCALAR_UINT ? TP_UINT64 : TP_NO_DTYPE;
+    tp_dtype dtype = a.scalar.kind == TP_SCALAR_FLOAT     ? TP_FLOAT64
+                     : a.scalar.kind == TP_SCALAR_COMPLEX ? TP_COMPLEX128
+                     : a.scalar.kind == TP_SCALAR_UINT    ? TP_UINT64
+                                                          : TP_NO_DTYPE;
     return tpi_of_scalar(a.scalar, dtype, (tp_device){TP_CPU, 0});
 }
 
@@ -83,7 +93,8 @@ bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
     return tpi_refuse(TP_ERR_MISSING, "the derivative of %s is not implemented", node->cls->op);
 }
 
-bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inputs, int nresults, tp_tensor *const *results) {
+bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inputs, int nresults,
+                        tp_tensor *const *results) {
     bool tracked = false;
     for (int i = 0; i < n; i++) tracked |= tpi_tracks(inputs[i]);
     if (tpi_grad_off || !tracked) return true;
@@ -191,14 +202,17 @@ bool tpi_node_needs_any(const tpi_node *node, int first, int64_t n) {
 }
 
 bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs) {
-    if (list.n != n) return tpi_refuse(TP_ERR_RUNTIME, "a derivative gave %lld gradients for %lld inputs", (long long)list.n, (long long)n);
+    if (list.n != n)
+        return tpi_refuse(TP_ERR_RUNTIME, "a derivative gave %lld gradients for %lld inputs", (long long)list.n,
+                          (long long)n);
     for (int64_t i = 0; i < n; i++)
         if (tpi_node_needs(node, first + (int)i)) grad_inputs[first + i] = tpi_take(&list.v[i]);
     return true;
 }
 
 tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g) {
-    if (g->dtype == TP_NO_DTYPE || g->dtype == (tp_dtype)t->dtype) return tpi_alias(t, g->ndim, g->shape, g->strides, g->offset);
+    if (g->dtype == TP_NO_DTYPE || g->dtype == (tp_dtype)t->dtype)
+        return tpi_alias(t, g->ndim, g->shape, g->strides, g->offset);
     return tpi_alias_as(t, g);
 }
 
@@ -214,7 +228,8 @@ tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result) {
         return NULL;
     }
     if (!tpi_same_shape(self, result))
-        return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place", tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place",
+                        tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
     return tpo_copy_(self, result, false);
 }
 
@@ -249,7 +264,8 @@ bool tpi_check_list_overlaps(const tp_tensor *written, tp_tensors list, tpi_over
 
 bool tpi_settle_out(tp_tensor *out, tp_dtype *dtype, tp_device *device) {
     if (*dtype && *dtype != (tp_dtype)out->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "dtype %s does not match dtype of out parameter (%s)", tp_dtype_name(*dtype), tp_dtype_name((tp_dtype)out->dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "dtype %s does not match dtype of out parameter (%s)", tp_dtype_name(*dtype),
+                          tp_dtype_name((tp_dtype)out->dtype));
     tp_device own = tpi_device(out);
     if (device->type && (device->type != own.type || device->index != own.index))
         return tpi_refuse_device(own, *device, "");
@@ -266,7 +282,9 @@ tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) {
     if (__builtin_expect(tpi_opaque(a) || tpi_opaque(b), 0)) return tpi_ask_opaque("add", a, b);
     return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
 }
-tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) { return tpo_as_strided(t, shape, strides, offset); }
+tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) {
+    return tpo_as_strided(t, shape, strides, offset);
+}
 
 bool tpi_add_to_part(tp_tensor *sum, const tpi_geometry *part, tp_tensor *grad) {
     tp_tensor *there = tpi_view_of(sum, part);

@@ -1,9 +1,12 @@
-/* Nodes in the user's hands: walking the tape from a result, running one node, and remembering what stands for it elsewhere. */
+/* Nodes in the user's hands: walking the tape from a result, running one node, and remembering what stands for it
+ * elsewhere. */
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"
 
-static bool given(const tp_node *node) { return node || tpi_refuse(TP_ERR_TYPE, "argument 'node': expected a node, got NULL"); }
+static bool given(const tp_node *node) {
+    return node || tpi_refuse(TP_ERR_TYPE, "argument 'node': expected a node, got NULL");
+}
 
 /* The autograd part of t, with a view's history up to date; NULL if it has none, or an error is pending. */
 static tpi_autograd *history_of(const tp_tensor *t) {
@@ -44,7 +47,8 @@ tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
     if (input_nr) *input_nr = 0;
     if (!given(node)) return NULL;
     if (i < 0 || i >= node->nedges)
-        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s has %u edges, got index %lld", node->name, node->nedges, (long long)i);
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s has %u edges, got index %lld", node->name, node->nedges,
+                        (long long)i);
     const tpi_edge *edge = &node->edges[i];
     if (edge->node && input_nr) *input_nr = edge->output;
     return tpi_node_retain(edge->node);
@@ -55,11 +59,13 @@ tp_tensor *tp_node_output(tp_node *node, int64_t output) {
     tp_tensor *leaf = tpi_accumulator_leaf(node);
     if (leaf) return tpi_to_scope(tpi_retain(leaf));
     if (output < 0 || output >= node->noutputs || !node->metas[output].shape)
-        return tpi_fail(TP_ERR_INDEX, "argument 'output': %s has no output %lld with a gradient", node->name, (long long)output);
+        return tpi_fail(TP_ERR_INDEX, "argument 'output': %s has no output %lld with a gradient", node->name,
+                        (long long)output);
     const tpi_meta *meta = &node->metas[output];
     int64_t strides[TP_MAX_DIMS] = {0};
     tp_tensor *one = tpi_empty(TP_INTS(1), (tp_dtype)meta->dtype, meta->device);
-    tp_tensor *wide = one ? tpi_as_strided(one, (tp_ints){meta->shape, meta->ndim}, (tp_ints){strides, meta->ndim}, 0) : NULL;
+    tp_tensor *wide =
+        one ? tpi_as_strided(one, (tp_ints){meta->shape, meta->ndim}, (tp_ints){strides, meta->ndim}, 0) : NULL;
     tp_tensor *t = wide ? tpi_detached(wide) : NULL;
     tpi_autograd *ag = t ? tpi_autograd_make(t) : NULL;
     tpi_release(wide);
@@ -89,7 +95,8 @@ int64_t tp_node_find_saved(const tp_node *node, const char *name) {
 static tpi_saved *slot_of(const tp_node *node, int64_t slot) {
     if (!given(node)) return NULL;
     if (slot >= 0 && slot < node->nsaved) return &node->saved[slot];
-    return tpi_fail(TP_ERR_INDEX, "argument 'slot': %s saved %u tensors, got %lld", node->name, node->nsaved, (long long)slot);
+    return tpi_fail(TP_ERR_INDEX, "argument 'slot': %s saved %u tensors, got %lld", node->name, node->nsaved,
+                    (long long)slot);
 }
 
 tp_tensor *tp_node_saved(tp_node *node, int64_t slot) {
@@ -104,11 +111,15 @@ bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks
     if (saved->kind == TPI_SAVED_NONE)
         return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
     if (!saved->t)
-        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
-                                          "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
-                                          "the graph a second time or if you need to access saved tensors after calling backward.");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
+                          "of the graph are "
+                          "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
+                          "to backward through "
+                          "the graph a second time or if you need to access saved tensors after calling backward.");
     if (saved->is_packed)
-        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor whose hooks have already been set. "
+                                          "Hint: only one pair of hooks is "
                                           "allowed at a time.");
     tpi_edge history = {NULL, 0};
     bool leaf = saved->kind == TPI_SAVED_LEAF;
@@ -131,7 +142,8 @@ bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks
 }
 
 bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    if (!given(node) || !TPI_LIST_GIVEN(grads, node->noutputs) || !TPI_LIST_GIVEN(grad_inputs, node->nedges)) return false;
+    if (!given(node) || !TPI_LIST_GIVEN(grads, node->noutputs) || !TPI_LIST_GIVEN(grad_inputs, node->nedges))
+        return false;
     bool any = false;
     for (uint32_t i = 0; i < node->noutputs; i++) any |= grads[i] != NULL;
     for (uint32_t i = 0; i < node->nedges; i++) grad_inputs[i] = NULL;
@@ -140,8 +152,10 @@ bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs
     bool ok = true;
     for (uint32_t i = 0; i < node->nedges; i++) {
         if (!grad_inputs[i]) continue;
-        if (ok) ok = (grad_inputs[i] = tpi_to_scope(grad_inputs[i])) != NULL;
-        else tpi_release(grad_inputs[i]), grad_inputs[i] = NULL;
+        if (ok)
+            ok = (grad_inputs[i] = tpi_to_scope(grad_inputs[i])) != NULL;
+        else
+            tpi_release(grad_inputs[i]), grad_inputs[i] = NULL;
     }
     return ok;
 }

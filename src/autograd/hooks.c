@@ -1,8 +1,8 @@
 /* Hooks of tensors and of nodes, and the scopes in which callbacks of the user's run.
  *
- * A leaf's hooks hang on the leaf; those of a result on its node's output, where they stay if the tensor is written in place or
- * released: a hook sees the gradient of the value the tensor had when it was added. Hooks are counted, so that one may remove
- * itself or others while they run. */
+ * A leaf's hooks hang on the leaf; those of a result on its node's output, where they stay if the tensor is written in
+ * place or released: a hook sees the gradient of the value the tensor had when it was added. Hooks are counted, so that
+ * one may remove itself or others while they run. */
 #include <taper/autograd.h>
 #include <taper/binding.h>
 #include "autograd/tape.h"
@@ -35,9 +35,10 @@ void tpi_hooks_free(tpi_hook *list) {
     }
 }
 
-/* ---- Callbacks ----------------------------------------------------------------------------------------------------------
- * Two scopes: what the callback makes belongs to the inner one, what it keeps with tp_keep to the outer one; what it hands over
- * is taken out of either, or was the callback's own reference all along. */
+/* ---- Callbacks
+ * ---------------------------------------------------------------------------------------------------------- Two
+ * scopes: what the callback makes belongs to the inner one, what it keeps with tp_keep to the outer one; what it hands
+ * over is taken out of either, or was the callback's own reference all along. */
 
 tpi_callback tpi_callback_begin(void) {
     tpi_callback callback = {.op = tpi_op_now};
@@ -55,7 +56,8 @@ void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed) {
     tpi_op_now = callback->op;
 }
 
-/* ---- Lists ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Lists
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static int64_t add_to(tpi_hook **list, tpi_hook made) {
     static atomic_llong handles;
@@ -113,7 +115,8 @@ static void let_go(held *h) {
 
 static bool counts(const tpi_hook *hook) { return !atomic_load(&hook->removed); }
 
-/* ---- Running -------------------------------------------------------------------------------------------------------------- */
+/* ---- Running
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* One hook's turn: *grad is replaced by what it returns. */
 static bool run_one(const tpi_hook *hook, const tpi_meta *meta, tp_tensor **grad) {
@@ -133,8 +136,9 @@ static bool run_one(const tpi_hook *hook, const tpi_meta *meta, tp_tensor **grad
     *grad = result;
     return true;
 misfit:
-    tpi_fail(TP_ERR_RUNTIME, "a hook returned a gradient of shape %s and dtype %s; expected shape %s and dtype %s", tpi_shape_text(tpi_shape(result)),
-             tp_dtype_name((tp_dtype)result->dtype), tpi_shape_text((tp_ints){meta->shape, meta->ndim}), tp_dtype_name((tp_dtype)meta->dtype));
+    tpi_fail(TP_ERR_RUNTIME, "a hook returned a gradient of shape %s and dtype %s; expected shape %s and dtype %s",
+             tpi_shape_text(tpi_shape(result)), tp_dtype_name((tp_dtype)result->dtype),
+             tpi_shape_text((tp_ints){meta->shape, meta->ndim}), tp_dtype_name((tp_dtype)meta->dtype));
     tpi_release(result);
     return false;
 }
@@ -167,14 +171,17 @@ bool tpi_leaf_hooks_run(tpi_hook **list, tp_tensor *leaf) {
 /* What a node's hook put in the place of a gradient must look like it; none may come where none was. */
 static bool may_replace(const tp_tensor *before, const tp_tensor *after, int64_t i) {
     if (!after || (before && after->dtype == before->dtype && tpi_same_shape(after, before))) return true;
-    if (!before) return tpi_refuse(TP_ERR_RUNTIME, "a hook can't replace a None gradient with a non-None value: gradient %lld", (long long)i);
-    return tpi_refuse(TP_ERR_RUNTIME, "a hook has changed gradient %lld from %s of shape %s to %s of shape %s", (long long)i,
-                      tp_dtype_name((tp_dtype)before->dtype), tpi_shape_text(tpi_shape(before)), tp_dtype_name((tp_dtype)after->dtype),
-                      tpi_shape_text(tpi_shape(after)));
+    if (!before)
+        return tpi_refuse(TP_ERR_RUNTIME, "a hook can't replace a None gradient with a non-None value: gradient %lld",
+                          (long long)i);
+    return tpi_refuse(TP_ERR_RUNTIME, "a hook has changed gradient %lld from %s of shape %s to %s of shape %s",
+                      (long long)i, tp_dtype_name((tp_dtype)before->dtype), tpi_shape_text(tpi_shape(before)),
+                      tp_dtype_name((tp_dtype)after->dtype), tpi_shape_text(tpi_shape(after)));
 }
 
 /* replaced: n empty slots. */
-static bool run_node_hook(const tpi_hook *hook, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads, tp_tensor **replaced) {
+static bool run_node_hook(const tpi_hook *hook, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n,
+                          tp_tensor **grads, tp_tensor **replaced) {
     tpi_callback callback = tpi_callback_begin();
     tp_hook_result result = hook->node_fn(grad_inputs, grad_outputs, replaced, hook->context);
     tpi_callback_end(&callback, n, replaced);
@@ -189,7 +196,8 @@ static bool run_node_hook(const tpi_hook *hook, tp_tensors grad_inputs, tp_tenso
     return ok;
 }
 
-bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads) {
+bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n,
+                        tp_tensor **grads) {
     held hooks;
     tp_tensor *few[8] = {NULL}, **replaced = few;
     size_t bytes = (size_t)n * sizeof *replaced;
@@ -202,7 +210,8 @@ bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad
     return ok;
 }
 
-/* ---- What the user sees ------------------------------------------------------------------------------------------------------ */
+/* ---- What the user sees
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool given(const void *object, const char *name, const char *kind) {
     return object || tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a %s, got NULL", name, kind);
@@ -225,7 +234,9 @@ int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(
     return add_to(hooks_of(t), (tpi_hook){.fn = fn, .context = context, .release = release});
 }
 
-bool tp_has_hooks(const tp_tensor *leaf) { return leaf && leaf->autograd && (leaf->autograd->hooks || leaf->autograd->after); }
+bool tp_has_hooks(const tp_tensor *leaf) {
+    return leaf && leaf->autograd && (leaf->autograd->hooks || leaf->autograd->after);
+}
 
 int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context)) {
     if (!given(leaf, "leaf", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
@@ -237,7 +248,8 @@ int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *conte
 bool tp_remove_hook(tp_tensor *t, int64_t handle) {
     tpi_hook **list = t ? hooks_of(t) : NULL;
     if (list && (remove_from(list, handle) || remove_from(&tpi_autograd_of(t)->after, handle))) return true;
-    return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the tensor has no hook with the handle %lld", (long long)handle);
+    return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the tensor has no hook with the handle %lld",
+                      (long long)handle);
 }
 
 static int64_t add_node_hook(tp_node *node, bool before, tpi_hook made) {
@@ -260,7 +272,8 @@ bool tp_node_remove_hook(tp_node *node, int64_t handle) {
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
 }
 
-/* ---- What goes with a tensor ---------------------------------------------------------------------------------------------------- */
+/* ---- What goes with a tensor
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void visit_list(tpi_hook **list, tp_context_visitor visit, void *arg) {
     tpi_weak_lock(list);

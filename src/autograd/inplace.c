@@ -1,30 +1,37 @@
 /* In-place writes: what may be written, and what becomes of the history.
  *
- * A plain tensor's history just goes on through the node of the call. A write to a view changes its base: the base's new history
- * is a CopySlices node, whose gradient is the one that comes in with the view's part replaced by what the call's own backward makes
- * of it. The base's views, the written one included, get their history anew from the base, as a strided view of it, when
- * somebody asks (tpi_view_refresh). */
+ * A plain tensor's history just goes on through the node of the call. A write to a view changes its base: the base's
+ * new history is a CopySlices node, whose gradient is the one that comes in with the view's part replaced by what the
+ * call's own backward makes of it. The base's views, the written one included, get their history anew from the base, as
+ * a strided view of it, when somebody asks (tpi_view_refresh). */
 #include <string.h>
 #include <taper/binding.h>
 #include "autograd/tape.h"
 #include "tensor/overlap.h"
 
-/* ---- Checks -------------------------------------------------------------------------------------------------------------- */
+/* ---- Checks
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static bool refuse_no_grad_view(void) {
-    return tpi_refuse(TP_ERR_RUNTIME,
-                      "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous "
-                      "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad "
-                      "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
+    return tpi_refuse(
+        TP_ERR_RUNTIME,
+        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
+        "case is ambiguous "
+        "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
+        "both inside the no_grad "
+        "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
 }
 
 static bool refuse_custom_view(const tp_tensor *t) {
     const tpi_node *fn = tpi_autograd_of(t)->grad_fn;
     const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->name;
     return tpi_refuse(TP_ERR_RUNTIME,
-                      "Output %lld of %s is a view and is being modified inplace. This view was created inside a custom Function (or because an input was "
-                      "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
-                      "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+                      "Output %lld of %s is a view and is being modified inplace. This view was created inside a "
+                      "custom Function (or because an input was "
+                      "returned as-is) and the autograd logic to handle view+inplace would override the custom "
+                      "backward associated with the custom "
+                      "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
+                      "cloning the output of the custom Function.",
                       (long long)tp_output_nr(t), name);
 }
 
@@ -32,8 +39,10 @@ static bool refuse_multi_view(const tp_tensor *t) {
     const tpi_node *fn = tpi_autograd_of(t) ? tpi_autograd_of(t)->grad_fn : NULL;
     char name[96];
     return tpi_refuse(TP_ERR_RUNTIME,
-                      "Output %lld of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such "
-                      "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+                      "Output %lld of %s is a view and is being modified inplace. This view is the output of a "
+                      "function that returns multiple views. Such "
+                      "functions do not allow the output views to be modified inplace. You should replace the inplace "
+                      "operation by an out-of-place one.",
                       fn ? (long long)tp_output_nr(t) : 0, fn ? tpi_node_call(fn, name) : "a function");
 }
 
@@ -50,18 +59,23 @@ bool tpi_check_recorded_write(tp_tensor *t) {
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
     if (base && (t->flags & TPI_MULTI_VIEW) && tpi_tracks(t)) return refuse_multi_view(t);
     if (base && tpi_is_tracked_leaf(base))
-        return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
-    if (tpi_is_tracked_leaf(t)) return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    if (tpi_is_tracked_leaf(t))
+        return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
     return true;
 }
 
 bool tpi_check_inplace_expanded(tp_tensor *t) {
     if (!tpi_is_tensor(t, "self")) return false;
     if ((t->flags & TPI_INFERENCE) && !tpi_inference)
-        return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
-                                          "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
+                          "clone to get a normal tensor before "
+                          "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
     if (t->flags & TPI_COPY)
-        return tpi_refuse(TP_ERR_MISSING, "conjugates are copies in Taper and views in PyTorch: a write in place would not reach the tensor that this one was made "
+        return tpi_refuse(TP_ERR_MISSING, "conjugates are copies in Taper and views in PyTorch: a write in place would "
+                                          "not reach the tensor that this one was made "
                                           "of; clone() it before writing to it");
     return tpi_grad_off || tpi_check_recorded_write(t);
 }
@@ -79,22 +93,26 @@ bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {
     bool tracked = tpi_tracks(out);
     for (int i = 0; i < n; i++) tracked |= tpi_tracks(inputs[i]);
     if (!tracked) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+    return tpi_refuse(TP_ERR_RUNTIME, "functions with out=... arguments don't support automatic differentiation, but "
+                                      "one of the arguments requires grad.");
 }
 
-/* ---- Views of a base that was written --------------------------------------------------------------------------------------- */
+/* ---- Views of a base that was written
+ * --------------------------------------------------------------------------------------- */
 
 bool tpi_view_is_stale(const tp_tensor *t) {
     const tp_tensor *base = t->base;
     if (!base->requires_grad || (t->flags & TPI_NO_GRAD_VIEW)) return false;
     tpi_autograd *ag = tpi_autograd_of(t), *of_base = tpi_autograd_of(base);
-    if (!ag || !ag->grad_fn) return of_base && of_base->grad_fn; /* the base got its history after the view was made, by a write */
+    if (!ag || !ag->grad_fn)
+        return of_base && of_base->grad_fn; /* the base got its history after the view was made, by a write */
     return ag->view_version != tpi_version(t);
 }
 
 static bool same_dtype_as_base(const tp_tensor *t) {
     return t->dtype == t->base->dtype ||
-           tpi_refuse(TP_ERR_MISSING, "a %s view of a %s tensor cannot be followed through an in-place write; clone it first",
+           tpi_refuse(TP_ERR_MISSING,
+                      "a %s view of a %s tensor cannot be followed through an in-place write; clone it first",
                       tp_dtype_name((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->base->dtype));
 }
 
@@ -118,10 +136,12 @@ bool tpi_view_refresh(tp_tensor *view) {
     return true;
 }
 
-/* ---- Copies, recorded --------------------------------------------------------------------------------------------------------- */
+/* ---- Copies, recorded
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool copy_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    if (tpi_node_needs(node, 1)) grad_inputs[1] = tpi_retain(grads[0]); /* what was there before counts no more: edge 0 gets none */
+    if (tpi_node_needs(node, 1))
+        grad_inputs[1] = tpi_retain(grads[0]); /* what was there before counts no more: edge 0 gets none */
     return true;
 }
 static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL, NULL, NULL};
@@ -141,13 +161,14 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
     return ok;
 }
 
-/* ---- CopySlices: the history of a base after a write to one of its views --------------------------------------------------------- */
+/* ---- CopySlices: the history of a base after a write to one of its views
+ * --------------------------------------------------------- */
 
 typedef struct slice {
     int base_ndim, view_ndim;
-    int self_edge, output;     /* of the call's own node: the edge and the output that the view is */
+    int self_edge, output; /* of the call's own node: the edge and the output that the view is */
     int64_t base_offset, view_offset;
-    int64_t dims[];            /* the base's sizes and strides, the view's sizes and strides */
+    int64_t dims[]; /* the base's sizes and strides, the view's sizes and strides */
 } slice;
 
 static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
@@ -157,15 +178,21 @@ static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
 static void slice_fill(slice *s, const tp_tensor *base, const tp_tensor *view, int self_edge, int output) {
     int nb = base->ndim, nv = view->ndim;
     *s = (slice){nb, nv, self_edge, output, tpi_offset(base), tpi_offset(view)};
-    if (nb) memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t)), memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
+    if (nb)
+        memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t)),
+            memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
     int64_t *at = s->dims + 2 * nb;
-    if (nv) memcpy(at, view->shape, (size_t)nv * sizeof(int64_t)), memcpy(at + nv, view->strides, (size_t)nv * sizeof(int64_t));
+    if (nv)
+        memcpy(at, view->shape, (size_t)nv * sizeof(int64_t)),
+            memcpy(at + nv, view->strides, (size_t)nv * sizeof(int64_t));
 }
 
 static tp_ints base_shape(const slice *s) { return (tp_ints){s->dims, s->base_ndim}; }
 static tp_ints base_strides(const slice *s) { return (tp_ints){s->dims + s->base_ndim, s->base_ndim}; }
 static tp_ints view_shape(const slice *s) { return (tp_ints){s->dims + 2 * s->base_ndim, s->view_ndim}; }
-static tp_ints view_strides(const slice *s) { return (tp_ints){s->dims + 2 * s->base_ndim + s->view_ndim, s->view_ndim}; }
+static tp_ints view_strides(const slice *s) {
+    return (tp_ints){s->dims + 2 * s->base_ndim + s->view_ndim, s->view_ndim};
+}
 
 static tp_tensor *copied(tp_tensor *t, tp_tensor *into) { /* takes `into` over */
     if (into && tpi_record_copy(into, t)) return into;
@@ -223,7 +250,9 @@ static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_
 /* A new base whose part is t. */
 static tp_tensor *base_around(const slice *s, tp_tensor *t) {
     tp_tensor *whole = tpi_empty_strided(base_shape(s), base_strides(s), (tp_dtype)t->dtype, tpi_device(t));
-    tp_tensor *part = whole ? tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, s->view_offset - s->base_offset) : NULL;
+    tp_tensor *part =
+        whole ? tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, s->view_offset - s->base_offset)
+              : NULL;
     if (!part || !tpi_copy_data(part, t)) {
         tpi_release(whole);
         whole = NULL;
@@ -241,7 +270,8 @@ tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere) {
     tp_tensor *t = NULL;
     if (ag) {
         tpi_set_history(base, ag, tpi_node_retain(node), 0);
-        t = recorded_view(base, view_shape(s), view_strides(s), elsewhere ? s->view_offset - s->base_offset : s->view_offset);
+        t = recorded_view(base, view_shape(s), view_strides(s),
+                          elsewhere ? s->view_offset - s->base_offset : s->view_offset);
     }
     tpi_release(base);
     return t;
@@ -272,7 +302,8 @@ bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge)
     if (!t->base) return tpi_node_attach(node, output, t);
     if (!tpi_check_tracked_write(t)) return false;
     if (tpi_is_tracked_leaf(t->base))
-        return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     tpi_autograd *of_base = tpi_autograd_make(t->base), *ag = tpi_autograd_make(t);
     if (!of_base || !ag || !same_dtype_as_base(t) || !tpi_meta_set(&node->metas[output], t)) return false;
     tpi_node *slices = slices_node(node, output, t, self_edge);

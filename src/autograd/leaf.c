@@ -1,15 +1,16 @@
 /* Leaves: requires_grad, .grad, and the accumulation node through which gradients reach it.
  *
- * A leaf's accumulation node is made when an edge first asks for it and lives as long as some graph leads to it; the leaf remembers it
- * weakly, so that all graphs over the leaf share one. Two threads may accumulate into one leaf: a table of locks keeps
- * them apart. */
+ * A leaf's accumulation node is made when an edge first asks for it and lives as long as some graph leads to it; the
+ * leaf remembers it weakly, so that all graphs over the leaf share one. Two threads may accumulate into one leaf: a
+ * table of locks keeps them apart. */
 #include <pthread.h>
 #include <sched.h>
 #include <taper/autograd.h>
 #include "autograd/profile.h"
 #include "autograd/tape.h"
 
-/* ---- Locks, picked by address ------------------------------------------------------------------------------------------ */
+/* ---- Locks, picked by address
+ * ------------------------------------------------------------------------------------------ */
 
 enum { STRIPES = 64 };
 static struct {
@@ -25,9 +26,12 @@ void tpi_weak_lock(const void *key) {
     while (atomic_flag_test_and_set_explicit(lock, memory_order_acquire)) sched_yield();
 }
 
-void tpi_weak_unlock(const void *key) { atomic_flag_clear_explicit(&weak_locks[stripe(key)].taken, memory_order_release); }
+void tpi_weak_unlock(const void *key) {
+    atomic_flag_clear_explicit(&weak_locks[stripe(key)].taken, memory_order_release);
+}
 
-/* ---- The gradient's place ------------------------------------------------------------------------------------------------ */
+/* ---- The gradient's place
+ * ------------------------------------------------------------------------------------------------ */
 
 /* A gradient keeps its parameter's strides where those are dense, and is contiguous otherwise. */
 static bool has_layout_of(const tp_tensor *g, const tp_tensor *leaf) {
@@ -37,10 +41,12 @@ static bool has_layout_of(const tp_tensor *g, const tp_tensor *leaf) {
     return true;
 }
 
-/* Only the engine knows this tensor and its memory, and it has no history: it may become the leaf's gradient as it is. */
+/* Only the engine knows this tensor and its memory, and it has no history: it may become the leaf's gradient as it is.
+ */
 static bool may_be_kept(tp_tensor *g, const tp_tensor *leaf) {
-    return atomic_load_explicit(&g->refs, memory_order_acquire) == 1 && atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 &&
-           !g->storage->foreign && !g->base && !g->requires_grad && !g->flags && has_layout_of(g, leaf);
+    return atomic_load_explicit(&g->refs, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 && !g->storage->foreign && !g->base &&
+           !g->requires_grad && !g->flags && has_layout_of(g, leaf);
 }
 
 static tp_tensor *copy_for(tp_tensor *g, const tp_tensor *like) {
@@ -66,8 +72,9 @@ static bool exchange_grad(tpi_autograd *ag, pthread_mutex_t *lock, tp_tensor *ha
     return same;
 }
 
-/* Adds in place when there is no tape, so that whoever holds .grad (an optimiser, a bucket) sees the sum. Otherwise the lock is not held
- * while operators run or gradients are released: both may call out, to code that waits for other threads. */
+/* Adds in place when there is no tape, so that whoever holds .grad (an optimiser, a bucket) sees the sum. Otherwise the
+ * lock is not held while operators run or gradients are released: both may call out, to code that waits for other
+ * threads. */
 static bool add_grad(tpi_autograd *ag, const void *key, tp_tensor *leaf, tp_tensor *g) {
     pthread_mutex_t *lock = &grad_locks[stripe(key)];
     for (;;) {
@@ -90,14 +97,15 @@ bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g) {
     tpi_autograd *ag = tpi_autograd_make(leaf);
     if (!ag) return false;
     if (!tpi_same_shape(leaf, g)) /* a graph from before the leaf's data was exchanged */
-        return tpi_refuse(TP_ERR_RUNTIME, "a gradient of shape %s came for a leaf whose shape is %s now", tpi_shape_text(tpi_shape(g)),
-                          tpi_shape_text(tpi_shape(leaf)));
+        return tpi_refuse(TP_ERR_RUNTIME, "a gradient of shape %s came for a leaf whose shape is %s now",
+                          tpi_shape_text(tpi_shape(g)), tpi_shape_text(tpi_shape(leaf)));
     return add_grad(ag, leaf, leaf, g);
 }
 
 bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad) { return add_grad(ag, ag, NULL, grad); }
 
-/* ---- The accumulation node ------------------------------------------------------------------------------------------------- */
+/* ---- The accumulation node
+ * ------------------------------------------------------------------------------------------------- */
 
 static tp_tensor *leaf_of(const tpi_node *node) { return *(tp_tensor **)node->attrs; }
 
@@ -123,7 +131,8 @@ static void accumulate_release(tpi_node *node) {
     tpi_release(leaf);
 }
 
-static const tpi_node_class accumulate_class = {"AccumulateGrad", "accumulate_grad", accumulate_backward, accumulate_release, NULL, NULL};
+static const tpi_node_class accumulate_class = {
+    "AccumulateGrad", "accumulate_grad", accumulate_backward, accumulate_release, NULL, NULL};
 
 tp_tensor *tpi_accumulator_leaf(const tpi_node *node) { return node->cls == &accumulate_class ? leaf_of(node) : NULL; }
 
@@ -133,7 +142,9 @@ static tpi_node *known_accumulator(tpi_autograd *ag) {
     if (!node) return NULL;
     int refs = atomic_load_explicit(&node->refs, memory_order_relaxed);
     while (refs > 0)
-        if (atomic_compare_exchange_weak_explicit(&node->refs, &refs, refs + 1, memory_order_acquire, memory_order_relaxed)) return node;
+        if (atomic_compare_exchange_weak_explicit(&node->refs, &refs, refs + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return node;
     return NULL;
 }
 
@@ -166,7 +177,8 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
     return true;
 }
 
-/* ---- What the user sees -------------------------------------------------------------------------------------------------------- */
+/* ---- What the user sees
+ * -------------------------------------------------------------------------------------------------------- */
 
 static bool refuse_null(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
 
@@ -197,15 +209,20 @@ tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
     if (!refuse_null(t)) return NULL;
     if (!tp_is_leaf(t)) {
         if (on) return t;
-        return tpi_fail(TP_ERR_RUNTIME, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
-                                        "that doesn't require differentiation use var_no_grad = var.detach(). This tensor is a result of %s",
-                        tp_grad_fn_name(t));
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+            "subgraph "
+            "that doesn't require differentiation use var_no_grad = var.detach(). This tensor is a result of %s",
+            tp_grad_fn_name(t));
     }
     if (on && !tpi_differentiable(t))
-        return tpi_fail(TP_ERR_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients, got %s",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Only Tensors of floating point and complex dtype can require gradients, got %s",
                         tp_dtype_name((tp_dtype)t->dtype));
     if (on && (t->flags & TPI_INFERENCE) && !tpi_inference)
-        return tpi_fail(TP_ERR_RUNTIME, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     if (on && !tpi_autograd_make(t)) return NULL;
     t->requires_grad = on;
     return t;
@@ -221,14 +238,20 @@ tp_tensor *tp_grad(const tp_tensor *t) {
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
     if (grad == t) return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': a tensor cannot be its own gradient");
     if (grad->dtype != t->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the tensor's "
-                                          "grad_dtype (defaults to the tensor's dtype).",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The "
+                          "gradient must match the tensor's "
+                          "grad_dtype (defaults to the tensor's dtype).",
                           tp_dtype_name((tp_dtype)grad->dtype), tp_dtype_name((tp_dtype)t->dtype));
-    if (!tpi_opaque(grad) && !tpi_opaque(t) && (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': attempting to assign a gradient located on another device than the tensor");
+    if (!tpi_opaque(grad) && !tpi_opaque(t) &&
+        (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index))
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'grad': attempting to assign a gradient located on another device than the tensor");
     if (!tpi_same_shape(grad, t))
-        return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the "
-                                          "same size",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that "
+                          "the gradient and the tensor are the "
+                          "same size",
                           tpi_shape_text(tpi_shape(grad)), tpi_shape_text(tpi_shape(t)));
     return true;
 }
@@ -252,7 +275,8 @@ bool tp_zero_grad(tp_tensor *t) { return tp_set_grad(t, NULL); }
 
 bool tp_retain_grad(tp_tensor *t) {
     if (!refuse_null(t)) return false;
-    if (!tp_requires_grad(t)) return tpi_refuse(TP_ERR_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
+    if (!tp_requires_grad(t))
+        return tpi_refuse(TP_ERR_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
     tpi_autograd *ag = tpi_autograd_of(t);
     if (!ag->grad_fn || ag->retains_grad) return true; /* leaves do anyway */
     tpi_meta *meta = &ag->grad_fn->metas[ag->output];

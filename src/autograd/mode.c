@@ -1,4 +1,5 @@
-/* Grad modes: scopes without a tape, and inference scopes. A mode belongs to the thread and is put back when its scope ends. */
+/* Grad modes: scopes without a tape, and inference scopes. A mode belongs to the thread and is put back when its scope
+ * ends. */
 #include <taper/autograd.h>
 #include <taper/binding.h>
 #include "autograd/node.h"

@@ -1,8 +1,8 @@
 /* Nodes and the tensors' ends of the tape: allocation in one block, edges, attaching, and freeing without recursion.
  *
- * Who holds whom: a tensor holds its autograd part, that the node of the tensor's history, a node the nodes of its inputs and
- * what it saved. A leaf's accumulation node holds the leaf, which knows the node only weakly. So everything points from
- * newer to older, nothing in circles, and dropping the last result frees its graph. */
+ * Who holds whom: a tensor holds its autograd part, that the node of the tensor's history, a node the nodes of its
+ * inputs and what it saved. A leaf's accumulation node holds the leaf, which knows the node only weakly. So everything
+ * points from newer to older, nothing in circles, and dropping the last result frees its graph. */
 #include <string.h>
 #include <taper/autograd.h>
 #include "autograd/profile.h"
@@ -12,7 +12,8 @@
 static TPI_THREAD_LOCAL uint64_t nodes_made;
 uint64_t tpi_next_sequence(void) { return nodes_made + 1; }
 
-/* ---- Nodes ----------------------------------------------------------------------------------------------------------- */
+/* ---- Nodes
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void extra_free(tpi_extra *extra) {
     tpi_hooks_free(extra->before);
@@ -52,7 +53,8 @@ const char *tpi_node_call(const tpi_node *node, char buffer[static 96]) {
     size_t n = strnlen(node->name, 95), end = n;
     while (end && node->name[end - 1] >= '0' && node->name[end - 1] <= '9') end--;
     bool backward = end > 8 && !memcmp(node->name + end - 8, "Backward", 8);
-    const char *number = backward && strcmp(node->name + end, "0") ? node->name + end : ""; /* "Sum1" for SumBackward1 */
+    const char *number =
+        backward && strcmp(node->name + end, "0") ? node->name + end : ""; /* "Sum1" for SumBackward1 */
     if (backward) n = end - 8;
     memcpy(buffer, node->name, n);
     memcpy(buffer + n, number, strlen(number) + 1);
@@ -75,7 +77,8 @@ static void meta_free(tpi_meta *meta) {
     if (meta->retainer) tpi_autograd_release(meta->retainer);
 }
 
-/* Frees one node whose last reference is gone. What it held may lose its last reference too: those nodes only join the list. */
+/* Frees one node whose last reference is gone. What it held may lose its last reference too: those nodes only join the
+ * list. */
 static void node_free(tpi_node *node) {
     if (node->extra && node->extra->binding_gone) node->extra->binding_gone(node->extra->binding);
     if (node->cls->release) node->cls->release(node);
@@ -118,7 +121,8 @@ void tpi_node_edge(tpi_node *node, int i, tp_tensor *input) {
     if (node->edges[i].node) node->live = true;
 }
 
-/* ---- Results ----------------------------------------------------------------------------------------------------------- */
+/* ---- Results
+ * ----------------------------------------------------------------------------------------------------------- */
 
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t) {
     if (meta->shape && meta->shape != meta->inside) tpi_delete(meta->shape, meta->ndim * sizeof(int64_t));
@@ -128,7 +132,9 @@ bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t) {
     meta->ndim = t->ndim;
     meta->dtype = t->dtype;
     meta->device = tpi_device(t);
-    meta->stream = tpi_gpu_side_streams && (meta->device.type == TP_CUDA || meta->device.type == TP_XPU) ? tpi_gpu_stream_of(meta->device) : NULL;
+    meta->stream = tpi_gpu_side_streams && (meta->device.type == TP_CUDA || meta->device.type == TP_XPU)
+                       ? tpi_gpu_stream_of(meta->device)
+                       : NULL;
     return true;
 }
 
@@ -141,9 +147,12 @@ bool tpi_node_attach(tpi_node *node, int output, tp_tensor *t) {
     return true;
 }
 
-bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t) { return tpi_attach_inplace(node, output, t, 0); }
+bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t) {
+    return tpi_attach_inplace(node, output, t, 0);
+}
 
-/* ---- The tensor's part ----------------------------------------------------------------------------------------------- */
+/* ---- The tensor's part
+ * ----------------------------------------------------------------------------------------------- */
 
 tpi_autograd *tpi_autograd_of(const tp_tensor *t) { return __atomic_load_n(&t->autograd, __ATOMIC_ACQUIRE); }
 
@@ -231,7 +240,8 @@ void tpi_mark_pieces(tp_tensors views, tp_tensor *of, const char *node) {
     }
 }
 
-/* ---- What the tensor layer calls ------------------------------------------------------------------------------------- */
+/* ---- What the tensor layer calls
+ * ------------------------------------------------------------------------------------- */
 
 static void of_view(tp_tensor *view, tp_tensor *of) {
     if (tpi_grad_off || (of->flags & TPI_NO_GRAD_VIEW)) view->flags |= TPI_NO_GRAD_VIEW;

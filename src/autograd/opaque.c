@@ -1,4 +1,5 @@
-/* Opaque tensors: the tape adds, detaches and begins with them by asking the language binding that computes with them. */
+/* Opaque tensors: the tape adds, detaches and begins with them by asking the language binding that computes with them.
+ */
 #include "autograd/node.h"
 #include "tensor/given.h"
 
@@ -10,13 +11,16 @@ void tp_set_opaque_handler(tp_opaque_fn fn) { atomic_store(&handler, fn); }
 
 bool tp_set_opaque(tp_tensor *t, bool opaque) {
     if (!t) return tpi_refuse(TP_ERR_TYPE, "expected a tensor, got NULL");
-    if (opaque) t->flags |= TPI_OPAQUE;
-    else t->flags &= (uint8_t)~TPI_OPAQUE;
+    if (opaque)
+        t->flags |= TPI_OPAQUE;
+    else
+        t->flags &= (uint8_t)~TPI_OPAQUE;
     return true;
 }
 
 tp_tensor *tpi_ask_opaque(const char *what, tp_tensor *a, tp_tensor *b) {
     tp_opaque_fn ask = atomic_load(&handler);
-    if (!ask) return tpi_fail(TP_ERR_RUNTIME, "%s: a tensor is opaque, and no binding says how to compute with it", what);
+    if (!ask)
+        return tpi_fail(TP_ERR_RUNTIME, "%s: a tensor is opaque, and no binding says how to compute with it", what);
     return ask(what, a, b);
 }

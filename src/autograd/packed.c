@@ -1,6 +1,7 @@
 /* Saved tensors in the user's hands: a thread's stack of pack and unpack hooks, and the objects they made.
  *
- * A set of hooks is counted: the stack holds it while it is pushed, and every object it packed until the graph lets go of that. */
+ * A set of hooks is counted: the stack holds it while it is pushed, and every object it packed until the graph lets go
+ * of that. */
 #include <string.h>
 #include "autograd/tape.h"
 
@@ -24,11 +25,13 @@ static void set_release(hook_set *set) {
     tpi_delete(set, sizeof *set);
 }
 
-/* ---- The stack ---------------------------------------------------------------------------------------------------------- */
+/* ---- The stack
+ * ---------------------------------------------------------------------------------------------------------- */
 
 bool tp_push_saved_hooks(const tp_saved_hooks *hooks) {
     if (!hooks || hooks->size < (int64_t)sizeof *hooks || !hooks->pack || !hooks->unpack)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'hooks': expected a tp_saved_hooks with its size, a pack and an unpack function");
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'hooks': expected a tp_saved_hooks with its size, a pack and an unpack function");
     if (forbidden) return tpi_refuse(TP_ERR_RUNTIME, "%s", forbidden);
     hook_set *set = tpi_new0(sizeof *set);
     if (!set) return false;
@@ -57,7 +60,8 @@ const char *tp_forbid_saved_hooks(const char *message) {
     return before;
 }
 
-/* ---- Objects -------------------------------------------------------------------------------------------------------------- */
+/* ---- Objects
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Runs the hook without a tape. NULL: an error is pending. */
 static void *call_pack(const tp_saved_hooks *hooks, tp_tensor *t) {
@@ -71,7 +75,8 @@ static void *call_pack(const tp_saved_hooks *hooks, tp_tensor *t) {
     if (!object) return tpi_fail(TP_ERR_RUNTIME, "a saved tensor pack hook failed");
     bool changed = tpi_version(t) != version;
     if (changed)
-        tpi_fail(TP_ERR_RUNTIME, "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified "
+        tpi_fail(TP_ERR_RUNTIME, "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+                                 "to pack hook can not be modified "
                                  "by in-place operations as this can lead to unexpected side-effects.");
     if (!changed && (!fine_before || tp_ok())) return object;
     if (hooks->drop) hooks->drop(object, hooks->context);

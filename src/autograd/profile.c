@@ -1,6 +1,6 @@
-/* The thread's profile: a list of events that grows while operators run. It never makes a call fail: an event for which there is
- * no memory is counted as lost. Inputs of all events stand in one list of numbers: per input the dtype, the number of entries if it is a
- * list (else -1), the number of dims and the sizes; list entries follow their list. */
+/* The thread's profile: a list of events that grows while operators run. It never makes a call fail: an event for which
+ * there is no memory is counted as lost. Inputs of all events stand in one list of numbers: per input the dtype, the
+ * number of entries if it is a list (else -1), the number of dims and the sizes; list entries follow their list. */
 #include "autograd/profile.h"
 #include <string.h>
 #include <sys/syscall.h>
@@ -63,8 +63,11 @@ int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) 
     if (!p) return -1;
     if (!grow(&p->records, p->n, &p->room, sizeof *p->records)) return p->lost++, -1;
     record *r = &p->records[p->n];
-    *r = (record){.event = {.name = name, .kind = kind, .parent = p->open, .sequence = sequence}, .inputs = p->nnumbers, .bytes_before = tpi_storage_balance};
-    if (p->note && (p->open < 0 || p->records[p->open].event.kind == TP_EVENT_RANGE)) r->event.note = p->note(p->context);
+    *r = (record){.event = {.name = name, .kind = kind, .parent = p->open, .sequence = sequence},
+                  .inputs = p->nnumbers,
+                  .bytes_before = tpi_storage_balance};
+    if (p->note && (p->open < 0 || p->records[p->open].event.kind == TP_EVENT_RANGE))
+        r->event.note = p->note(p->context);
     p->open = p->n;
     r->event.start = now();
     return p->n++;
@@ -92,7 +95,9 @@ static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, in
     r->event.ninputs++;
 }
 
-static record *wants_inputs(int64_t event) { return watching && watching->shapes && event >= 0 ? &watching->records[event] : NULL; }
+static record *wants_inputs(int64_t event) {
+    return watching && watching->shapes && event >= 0 ? &watching->records[event] : NULL;
+}
 
 static void put_tensor(record *r, const tp_tensor *t, int64_t count) {
     put_input(watching, r, t ? t->dtype : TP_NO_DTYPE, count, t ? t->ndim : 0, t ? t->shape : NULL);
@@ -110,9 +115,11 @@ void tpi_watch_numbers(int64_t event, tp_ints numbers) {
     if (r) put_input(watching, r, TP_NO_DTYPE, -2, numbers.v ? numbers.n : 0, numbers.v);
 }
 
-/* ---- What the user calls ---------------------------------------------------------------------------------------------------------------- */
+/* ---- What the user calls
+ * ---------------------------------------------------------------------------------------------------------------- */
 
-#define OPTION(o, field) ((o) && (o)->size >= (int64_t)(offsetof(tp_profile_options, field) + sizeof((o)->field)) ? (o)->field : 0)
+#define OPTION(o, field) \
+    ((o) && (o)->size >= (int64_t)(offsetof(tp_profile_options, field) + sizeof((o)->field)) ? (o)->field : 0)
 
 tp_profile *tp_profile_start(const tp_profile_options *o) {
     if (watching) return tpi_fail(TP_ERR_RUNTIME, "Profiler is already enabled on this thread");
@@ -157,14 +164,18 @@ int64_t tp_profile_lost(const tp_profile *p) { return p ? p->lost : 0; }
 int64_t tp_profile_thread(const tp_profile *p) { return p ? p->thread : 0; }
 
 const tp_event *tp_profile_event(const tp_profile *p, int64_t i) {
-    if (!p || i < 0 || i >= p->n) return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no event %lld of %lld", (long long)i, (long long)tp_profile_count(p));
+    if (!p || i < 0 || i >= p->n)
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': there is no event %lld of %lld", (long long)i,
+                        (long long)tp_profile_count(p));
     return &p->records[i].event;
 }
 
 bool tp_profile_input(const tp_profile *p, int64_t event, int64_t i, tp_event_input *input) {
     const tp_event *e = tp_profile_event(p, event);
     if (!e) return false;
-    if (i < 0 || i >= e->ninputs) return tpi_refuse(TP_ERR_INDEX, "argument 'i': there is no input %lld of %lld", (long long)i, (long long)e->ninputs);
+    if (i < 0 || i >= e->ninputs)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'i': there is no input %lld of %lld", (long long)i,
+                          (long long)e->ninputs);
     const int64_t *at = p->numbers + p->records[event].inputs;
     for (; i > 0; i--) at += 3 + at[2];
     *input = (tp_event_input){at[0], tp_ints_view(at + 3, at[2]), at[1]};
@@ -183,5 +194,6 @@ int64_t tp_range_begin(const char *name) {
 }
 
 void tp_range_end(int64_t range) {
-    if (range >= 0 && watching && range >> RANGE_BITS == watching->serial) tpi_watch_end(range & ((1LL << RANGE_BITS) - 1));
+    if (range >= 0 && watching && range >> RANGE_BITS == watching->serial)
+        tpi_watch_end(range & ((1LL << RANGE_BITS) - 1));
 }

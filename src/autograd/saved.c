@@ -1,15 +1,18 @@
 /* Saved tensors: what backward will need, with the check that nobody wrote to it in between.
  *
- * A slot never makes a circle: inputs are held beside the history they had when they were saved, results without theirs (see
- * tape.h). Unpacking gives the history back where the backward itself is recorded. */
+ * A slot never makes a circle: inputs are held beside the history they had when they were saved, results without theirs
+ * (see tape.h). Unpacking gives the history back where the backward itself is recorded. */
 #include <stdio.h>
 #include "autograd/tape.h"
 
 static bool refuse_inference(const tp_tensor *t) {
     return !(t->flags & TPI_INFERENCE) || tpi_keeps_inference ||
-           tpi_refuse(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
-                                      "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
-                                      "`torch.no_grad()` instead of `torch.inference_mode()`. This one is %s of shape %s",
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+                      "mode in computation "
+                      "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+                      "it in autograd, or use "
+                      "`torch.no_grad()` instead of `torch.inference_mode()`. This one is %s of shape %s",
                       tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
 }
 
@@ -24,9 +27,12 @@ static struct tpi_packed *pack_output(tp_tensor *t) {
 /* The last step of saving t: an alias without history, or an object of the user's. */
 static bool keep(tpi_saved *slot, tp_tensor *t, bool packs) {
     slot->is_packed = packs;
-    if (!packs) slot->t = tpi_detached(t);
-    else if (slot->kind != TPI_SAVED_OUTPUT) slot->packed = tpi_pack(t);
-    else slot->packed = pack_output(t);
+    if (!packs)
+        slot->t = tpi_detached(t);
+    else if (slot->kind != TPI_SAVED_OUTPUT)
+        slot->packed = tpi_pack(t);
+    else
+        slot->packed = pack_output(t);
     if (slot->t) return true;
     tpi_node_release(slot->fn);
     *slot = (tpi_saved){.kind = TPI_SAVED_NONE};
@@ -37,13 +43,15 @@ bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
     if (!t) return true;
     if (!refuse_inference(t)) return false;
     bool packs = tpi_packs(t);
-    if (!packs && (tpi_is_tracked_leaf(t) || tpi_opaque(t))) { /* an alias of an opaque tensor would lack what the binding knows of it */
+    if (!packs && (tpi_is_tracked_leaf(t) ||
+                   tpi_opaque(t))) { /* an alias of an opaque tensor would lack what the binding knows of it */
         *slot = (tpi_saved){.t = tpi_retain(t), .version = tpi_version(t), .kind = TPI_SAVED_LEAF};
         return true;
     }
     tpi_edge history = {NULL, 0};
     if (tpi_tracks(t) && !tpi_history(t, &history)) return false;
-    *slot = (tpi_saved){.fn = history.node, .output = history.output, .version = tpi_version(t), .kind = TPI_SAVED_ALIAS};
+    *slot =
+        (tpi_saved){.fn = history.node, .output = history.output, .version = tpi_version(t), .kind = TPI_SAVED_ALIAS};
     return keep(slot, t, packs);
 }
 
@@ -57,14 +65,18 @@ bool tpi_saved_output(tpi_saved *slot, tp_tensor *t, uint32_t output) {
 void tpi_saved_drop(tpi_saved *slot) {
     tpi_saved had = *slot;
     slot->t = NULL, slot->fn = NULL; /* the kind stays: it tells a freed slot from one that was never given */
-    if (!had.is_packed) tpi_release(had.t);
-    else if (had.packed) tpi_packed_drop(had.packed);
+    if (!had.is_packed)
+        tpi_release(had.t);
+    else if (had.packed)
+        tpi_packed_drop(had.packed);
     tpi_node_release(had.fn);
 }
 
 bool tpi_node_save(tpi_node *node, int i, tp_tensor *t) { return tpi_saved_input(&node->saved[i], t); }
 
-bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output) { return tpi_saved_output(&node->saved[i], t, (uint32_t)output); }
+bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output) {
+    return tpi_saved_output(&node->saved[i], t, (uint32_t)output);
+}
 
 void tpi_node_forget(tpi_node *node) {
     node->spent = true;
@@ -72,7 +84,8 @@ void tpi_node_forget(tpi_node *node) {
     if (node->inner) tpi_node_forget(node->inner); /* an inner node has no inner one of its own */
 }
 
-/* ---- Unpacking --------------------------------------------------------------------------------------------------------- */
+/* ---- Unpacking
+ * --------------------------------------------------------------------------------------------------------- */
 
 static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) {
     tp_tensor *t = tpi_detached(saved);
@@ -90,7 +103,9 @@ static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) 
 static tp_tensor *again(tpi_node *node, const tpi_saved *slot, tp_tensor *t) {
     bool output = slot->kind == TPI_SAVED_OUTPUT, slice = output && node->outer;
     tpi_node *fn = !output ? slot->fn : node->metas[slot->output].shape ? node : NULL;
-    tp_tensor *result = slice ? tpi_unpack_slice(node, t, slot->is_packed) : fn ? with_history(t, fn, slot->output) : tpi_retain(t);
+    tp_tensor *result = slice ? tpi_unpack_slice(node, t, slot->is_packed)
+                        : fn  ? with_history(t, fn, slot->output)
+                              : tpi_retain(t);
     tpi_release(t);
     return result;
 }
@@ -122,25 +137,31 @@ static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, ui
     const tpi_node *fn = output ? node : slot->kind == TPI_SAVED_ALIAS ? slot->fn : NULL;
     char which[160] = "", name[96];
     if (fn) snprintf(which, sizeof which, ", which is output %u of %s,", slot->output, tpi_node_call(fn, name));
-    return tpi_fail(TP_ERR_RUNTIME,
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%sTensor %s]%s "
-                    "is at version %u; expected version %u instead. It is %s of %s (%s). %s",
-                    type_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
-                    output ? "a result" : "an input", node->cls->op, node->name,
-                    atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)
-                        ? "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
-                          "changed in there or anywhere later. Good luck!"
-                        : "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-                          "torch.autograd.set_detect_anomaly(True).");
+    return tpi_fail(
+        TP_ERR_RUNTIME,
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.%sTensor %s]%s "
+        "is at version %u; expected version %u instead. It is %s of %s (%s). %s",
+        type_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
+        output ? "a result" : "an input", node->cls->op, node->name,
+        atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)
+            ? "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable "
+              "in question was "
+              "changed in there or anywhere later. Good luck!"
+            : "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+              "torch.autograd.set_detect_anomaly(True).");
 }
 
 tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
     if (slot->kind == TPI_SAVED_NONE) return NULL;
     if (!slot->t)
         return tpi_fail(TP_ERR_RUNTIME,
-                        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-                        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True "
-                        "if you need to backward through the graph a second time or if you need to access saved tensors after calling backward. "
+                        "Trying to backward through the graph a second time (or directly access saved tensors after "
+                        "they have already been freed). "
+                        "Saved intermediate values of the graph are freed when you call .backward() or "
+                        "autograd.grad(). Specify retain_graph=True "
+                        "if you need to backward through the graph a second time or if you need to access saved "
+                        "tensors after calling backward. "
                         "These were saved by %s (%s)",
                         node->cls->op, node->name);
     if (slot->is_packed) return from_packed(node, slot);
@@ -152,7 +173,8 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
 
 tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }
 
-/* ---- For generated code -------------------------------------------------------------------------------------------------- */
+/* ---- For generated code
+ * -------------------------------------------------------------------------------------------------- */
 
 tp_tensor *tpi_node_zeros(tpi_node *node, int output) {
     const tpi_meta *meta = &node->metas[output];

@@ -1,12 +1,14 @@
-/* GPU streams in backward. A run computes on the caller's current streams. Where a node's forward ran on another stream, what it saved was written there: the
- * current one waits for that stream before the node's turn, once per run; and when the run is over that stream waits for the current one, so that
- * memory which the node gave back there is not written over while backward still reads it. */
+/* GPU streams in backward. A run computes on the caller's current streams. Where a node's forward ran on another
+ * stream, what it saved was written there: the current one waits for that stream before the node's turn, once per run;
+ * and when the run is over that stream waits for the current one, so that memory which the node gave back there is not
+ * written over while backward still reads it. */
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
 
 static bool is_gpu(tp_device device) { return device.type == TP_CUDA || device.type == TP_XPU; }
 
-/* Waiting across the border of a capture is not allowed, and not needed: what a graph reads is there before it is replayed. */
+/* Waiting across the border of a capture is not allowed, and not needed: what a graph reads is there before it is
+ * replayed. */
 static bool may_wait(const tpi_gpu_driver *driver, int index, tpi_gpu_stream *a, tpi_gpu_stream *b) {
     return !driver->capturing || driver->capturing(index, a) == driver->capturing(index, b);
 }
@@ -25,7 +27,9 @@ bool tpi_meet(tpi_met *met, const tpi_node *node) {
     tpi_gpu_stream *now = tpi_gpu_stream_of(device), *then = meta->stream;
     if (now == then) return true;
     for (int i = 0; i < met->n; i++)
-        if (met->with[i].stream == then && met->with[i].device.type == device.type && met->with[i].device.index == device.index) return true;
+        if (met->with[i].stream == then && met->with[i].device.type == device.type &&
+            met->with[i].device.index == device.index)
+            return true;
     if (met->n == TPI_MET_MOST) { /* as good as waiting at both ends */
         const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
         return driver && driver->device_sync(device.index);
@@ -36,6 +40,7 @@ bool tpi_meet(tpi_met *met, const tpi_node *node) {
 
 bool tpi_part(const tpi_met *met) {
     bool ok = true;
-    for (int i = 0; i < met->n; i++) ok = wait_for(met->with[i].device, met->with[i].stream, tpi_gpu_stream_of(met->with[i].device)) && ok;
+    for (int i = 0; i < met->n; i++)
+        ok = wait_for(met->with[i].device, met->with[i].stream, tpi_gpu_stream_of(met->with[i].device)) && ok;
     return ok;
 }

@@ -1,4 +1,5 @@
-/* The tape's insides, shared by the files of this folder: what a node holds, weak references, and runs of the engine. */
+/* The tape's insides, shared by the files of this folder: what a node holds, weak references, and runs of the engine.
+ */
 #ifndef TPI_TAPE_H
 #define TPI_TAPE_H
 #include <taper/autograd.h>
@@ -6,11 +7,11 @@
 
 /* How a tensor is kept for backward. */
 enum {
-    TPI_SAVED_NONE,   /* not given */
-    TPI_SAVED_LEAF,   /* a leaf that requires grad: itself */
-    TPI_SAVED_ALIAS,  /* another input: an alias without history, and the history it had, so that a later in-place write to
-                       * the tensor, which may make it a result of this very node, makes no cycle */
-    TPI_SAVED_OUTPUT  /* a result: an alias without history; the node itself is its history */
+    TPI_SAVED_NONE,  /* not given */
+    TPI_SAVED_LEAF,  /* a leaf that requires grad: itself */
+    TPI_SAVED_ALIAS, /* another input: an alias without history, and the history it had, so that a later in-place write
+                      * to the tensor, which may make it a result of this very node, makes no cycle */
+    TPI_SAVED_OUTPUT /* a result: an alias without history; the node itself is its history */
 };
 typedef struct tpi_saved {
     union {
@@ -32,7 +33,7 @@ typedef struct tpi_meta {
     tp_device device;
     uint8_t dtype, ndim;
     struct tpi_hook *hooks;
-    tpi_autograd *retainer; /* owned: retain_grad puts the gradient there */
+    tpi_autograd *retainer;        /* owned: retain_grad puts the gradient there */
     struct tpi_gpu_stream *stream; /* on a GPU: where it was computed; NULL: the default one */
 } tpi_meta;
 
@@ -48,23 +49,23 @@ struct tp_node {
     tpi_saved *saved;
     tpi_meta *metas;
     void *attrs;
-    bool live;         /* some edge leads somewhere */
-    bool failed;       /* an edge could not be made: an error was set */
-    bool spent;        /* a backward that does not retain the graph went through it */
-    bool last;         /* the backward that is at it does not: it may let go of what it saved as it goes */
-    tpi_node *next;    /* in the list of nodes that wait to be freed */
-    tpi_node *inner;   /* of a CopySlices node: the node of the call that wrote the view, owned */
-    tpi_node *outer;   /* the way back: borrowed */
+    bool live;               /* some edge leads somewhere */
+    bool failed;             /* an edge could not be made: an error was set */
+    bool spent;              /* a backward that does not retain the graph went through it */
+    bool last;               /* the backward that is at it does not: it may let go of what it saved as it goes */
+    tpi_node *next;          /* in the list of nodes that wait to be freed */
+    tpi_node *inner;         /* of a CopySlices node: the node of the call that wrote the view, owned */
+    tpi_node *outer;         /* the way back: borrowed */
     struct tpi_extra *extra; /* NULL until something of it is needed */
 };
 
 /* What few nodes have. */
 typedef struct tpi_extra {
-    struct tpi_hook *before, *after;   /* the user's hooks around the node's turn */
-    void *binding;                     /* a language binding's object for the node, borrowed */
+    struct tpi_hook *before, *after; /* the user's hooks around the node's turn */
+    void *binding;                   /* a language binding's object for the node, borrowed */
     void (*binding_gone)(void *binding);
-    char *note;                        /* anomaly mode: the forward call, from tpi_malloc */
-    void *trace;                       /* and what the user's hooks recorded of it */
+    char *note;  /* anomaly mode: the forward call, from tpi_malloc */
+    void *trace; /* and what the user's hooks recorded of it */
     const tp_trace_hooks *traced_by;
 } tpi_extra;
 
@@ -72,12 +73,15 @@ static inline tpi_node *tpi_node_retain(tpi_node *node) {
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
     return node;
 }
-static inline bool tpi_differentiable(const tp_tensor *t) { return tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX); }
+static inline bool tpi_differentiable(const tp_tensor *t) {
+    return tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX);
+}
 
 /* ---- node.c ---- */
 tpi_extra *tpi_node_extra(tpi_node *node); /* made if missing; NULL and an error without memory */
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t);
-/* The call that a node records, as error messages name it: "Add" for AddBackward0, "Sum1" for SumBackward1. Written into the buffer, which is returned. */
+/* The call that a node records, as error messages name it: "Add" for AddBackward0, "Sum1" for SumBackward1. Written
+ * into the buffer, which is returned. */
 const char *tpi_node_call(const tpi_node *node, char buffer[static 96]);
 /* The history of t as an edge, owned; node NULL if it has none. False: an error is pending. */
 bool tpi_history(tp_tensor *t, tpi_edge *edge);
@@ -113,9 +117,10 @@ void tpi_saved_drop(tpi_saved *slot);
 void tpi_node_forget(tpi_node *node); /* drops what is saved, after a backward that does not retain the graph */
 
 /* ---- inplace.c ---- */
-bool tpi_view_is_stale(const tp_tensor *t);   /* of a view: its base was written since its history was made */
+bool tpi_view_is_stale(const tp_tensor *t); /* of a view: its base was written since its history was made */
 bool tpi_view_refresh(tp_tensor *view);
-/* A saved result of a call that wrote a view, with its history. elsewhere: it has the view's elements, but not its place in the base. */
+/* A saved result of a call that wrote a view, with its history. elsewhere: it has the view's elements, but not its
+ * place in the base. */
 tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere);
 bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge);
 bool tpi_check_recorded_write(tp_tensor *t);
@@ -124,10 +129,10 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src); /* dst.copy_(src): recorde
 /* ---- leaf.c ---- */
 bool tpi_is_tracked_leaf(const tp_tensor *t);
 bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge);
-bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g);         /* leaf.grad += g; g becomes leaf.grad if nobody else has it */
-tp_tensor *tpi_accumulator_leaf(const tpi_node *node);     /* NULL if the node is another kind */
-bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad);     /* retain_grad's part of a backward */
-void tpi_weak_lock(const void *key);                        /* short: spins; guards weak references and hook lists */
+bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g);    /* leaf.grad += g; g becomes leaf.grad if nobody else has it */
+tp_tensor *tpi_accumulator_leaf(const tpi_node *node); /* NULL if the node is another kind */
+bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad); /* retain_grad's part of a backward */
+void tpi_weak_lock(const void *key);                   /* short: spins; guards weak references and hook lists */
 void tpi_weak_unlock(const void *key);
 
 /* ---- hooks.c ---- */
@@ -137,17 +142,20 @@ void tpi_hooks_free(tpi_hook *list);
 bool tpi_hooks_run(tpi_hook **list, const tpi_meta *meta, tp_tensor **grad);
 /* A leaf's, after its gradient was added to. */
 bool tpi_leaf_hooks_run(tpi_hook **list, tp_tensor *leaf);
-/* A node's, over n gradients, which they may replace: grad_outputs before it runs (then there are no grad_inputs), grad_inputs after it. */
+/* A node's, over n gradients, which they may replace: grad_outputs before it runs (then there are no grad_inputs),
+ * grad_inputs after it. */
 bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads);
 /* The release of a custom function's node; NULL for other nodes. custom.c */
 void (*tpi_function_release(const tpi_node *node))(void *context);
-/* A user's callback runs between two of these, in scopes of its own: whatever it makes and does not hand over is released. */
+/* A user's callback runs between two of these, in scopes of its own: whatever it makes and does not hand over is
+ * released. */
 typedef struct tpi_callback {
     tp_scope outer, inner;
     const char *op;
 } tpi_callback;
 tpi_callback tpi_callback_begin(void);
-void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed); /* what was handed over is the caller's afterwards */
+void tpi_callback_end(tpi_callback *callback, int64_t n,
+                      tp_tensor **handed); /* what was handed over is the caller's afterwards */
 
 /* ---- anomaly.c ---- */
 extern atomic_bool tpi_anomaly;
@@ -163,11 +171,11 @@ typedef struct tpi_run_request {
     tp_tensor *const *roots;
     tp_tensor *const *root_grads; /* NULL or one per root, entries may be NULL: ones */
     int64_t ninputs;
-    tp_tensor *const *inputs;     /* whose gradients are wanted */
-    tp_tensor **grads;            /* ninputs slots: owned references, NULL where nothing came */
-    bool only_inputs;             /* walk what leads to the inputs alone; otherwise all, stopping at the inputs */
-    bool accumulate;              /* with only_inputs: leaves among the inputs take their gradients themselves; grads is NULL */
-    bool stop_at_inputs;          /* with only_inputs: gradients that reach one go no further */
+    tp_tensor *const *inputs; /* whose gradients are wanted */
+    tp_tensor **grads;        /* ninputs slots: owned references, NULL where nothing came */
+    bool only_inputs;         /* walk what leads to the inputs alone; otherwise all, stopping at the inputs */
+    bool accumulate;     /* with only_inputs: leaves among the inputs take their gradients themselves; grads is NULL */
+    bool stop_at_inputs; /* with only_inputs: gradients that reach one go no further */
     bool retain_graph, create_graph;
 } tpi_run_request;
 bool tpi_run(const tpi_run_request *request);
@@ -176,5 +184,6 @@ bool tpi_only_inputs_now(void); /* inside a run that leaves everybody's .grad al
 tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index);
 /* Runs one node's backward function and makes what it gave fit. */
 bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
-bool tpi_run_needs(const tpi_node *node, int edge); /* does the run in progress, if it is at this node, want that edge? */
+bool tpi_run_needs(const tpi_node *node,
+                   int edge); /* does the run in progress, if it is at this node, want that edge? */
 #endif

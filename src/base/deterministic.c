@@ -1,5 +1,5 @@
-/* The process's wish for results that do not vary from run to run. Operators with a faster way that varies ask for it; those of the
- * CPU have none. */
+/* The process's wish for results that do not vary from run to run. Operators with a faster way that varies ask for it;
+ * those of the CPU have none. */
 #include <stdatomic.h>
 #include "base/error.h"
 
@@ -9,7 +9,8 @@ tp_determinism tp_deterministic(void) { return (tp_determinism)atomic_load_expli
 
 bool tp_set_deterministic(tp_determinism mode) {
     if ((unsigned)mode > TP_DETERMINISTIC_ERROR)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected a tp_determinism from 0 to %d, got %d", (int)TP_DETERMINISTIC_ERROR, (int)mode);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected a tp_determinism from 0 to %d, got %d",
+                          (int)TP_DETERMINISTIC_ERROR, (int)mode);
     atomic_store_explicit(&wish, mode, memory_order_relaxed);
     return true;
 }

@@ -1,8 +1,9 @@
-/* The thread's pending error. The first failure of a thread writes it and it stays until it is cleared; later failures, which are
- * mostly echoes of the first, change nothing.
+/* The thread's pending error. The first failure of a thread writes it and it stays until it is cleared; later failures,
+ * which are mostly echoes of the first, change nothing.
  *
- * Short messages live in the thread's own static block and need no memory. A long one is put in a block that tp_error_clear
- * or the thread's end gives back; if there is no memory for it, or the error is about memory, it is cut short instead. */
+ * Short messages live in the thread's own static block and need no memory. A long one is put in a block that
+ * tp_error_clear or the thread's end gives back; if there is no memory for it, or the error is about memory, it is cut
+ * short instead. */
 #include "base/error.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -98,8 +99,10 @@ bool tpi_given(const void *pointer, const char *function, const char *argument, 
 
 void *tp_left_by_break(const char *block, const char *file, int line) {
     return tpi_fail(TP_ERR_RUNTIME,
-        "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand %s_HERE; in the loop's braces, "
-        "or leave the block with continue or goto", block, file, line, block);
+                    "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand "
+                    "%s_HERE; in the loop's braces, "
+                    "or leave the block with continue or goto",
+                    block, file, line, block);
 }
 
 /* ---- Reading ---- */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <taper/base.h>
 
-/* Thread-local variables on hot paths: reached without a call, from the static block that dlopen leaves room for (under 1 KB for
- * the whole library, so large things stay out of it). */
+/* Thread-local variables on hot paths: reached without a call, from the static block that dlopen leaves room for (under
+ * 1 KB for the whole library, so large things stay out of it). */
 #define TPI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 /* Records an error unless one is pending, and returns NULL so that `return tpi_fail(...)` serves any pointer.
@@ -17,7 +17,8 @@ void *tpi_fail(tp_code code, const char *format, ...) TP_PRINTF(2, 3);
 /* Adds a line to the pending error, if there is one and memory for it. */
 void tpi_error_add(const char *text);
 
-/* Out of memory, in numbers: the request, what is allocated and reserved, the largest free block. Needs no memory. Returns NULL. */
+/* Out of memory, in numbers: the request, what is allocated and reserved, the largest free block. Needs no memory.
+ * Returns NULL. */
 void *tpi_fail_memory(size_t bytes, const char *what);
 
 /* The outermost operator the thread is in; messages start with its name. Calls nest: only the outermost counts.
@@ -30,19 +31,21 @@ static inline const char *tpi_op_enter(const char *name) {
 }
 static inline void tpi_op_leave(const char *before) { tpi_op_now = before; }
 
-/* The first line of a function whose effect outlives the call (a step, a save, a collective): while an error of this thread stands it does
- * nothing and returns `failed`. The caller has not seen yet that something failed, so what it hands over may be old or half done. */
-#define TPI_STOP_ON_ERROR(...) \
-    do { \
+/* The first line of a function whose effect outlives the call (a step, a save, a collective): while an error of this
+ * thread stands it does nothing and returns `failed`. The caller has not seen yet that something failed, so what it
+ * hands over may be old or half done. */
+#define TPI_STOP_ON_ERROR(...)            \
+    do {                                  \
         if (!tp_ok()) return __VA_ARGS__; \
     } while (0)
 
-/* For functions that are given a pointer they need: false and an error "tp_step: argument 'o': expected an optimiser, got NULL". `what` begins
- * with an article. */
+/* For functions that are given a pointer they need: false and an error "tp_step: argument 'o': expected an optimiser,
+ * got NULL". `what` begins with an article. */
 bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what);
 #define TPI_GIVEN(argument, what) tpi_given(argument, __func__, #argument, what)
 
-/* Two arguments for "%s%s" in a message: " in mul" where the operator at work is not the one that the message begins with. */
+/* Two arguments for "%s%s" in a message: " in mul" where the operator at work is not the one that the message begins
+ * with. */
 #define TPI_IN(op) tpi_is_inner(op) ? " in " : "", tpi_is_inner(op) ? (op) : ""
 static inline bool tpi_is_inner(const char *op) { return !tpi_op_now || strcmp(tpi_op_now, op); }
 

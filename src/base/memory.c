@@ -1,18 +1,20 @@
 /* The caching allocator of host memory.
  *
- * A request is rounded up to a size class: 64-byte steps to 512 bytes, then four classes per power of two, so a block wastes less
- * than a quarter of the request and any freed block of a class serves any later request of it. A freed block is kept:
+ * A request is rounded up to a size class: 64-byte steps to 512 bytes, then four classes per power of two, so a block
+ * wastes less than a quarter of the request and any freed block of a class serves any later request of it. A freed
+ * block is kept:
  *
- *   up to 64 KB   in a list of the thread that freed it, no lock; a list that grows too long hands half to the shared one
- *   above         in the shared list of its class, under one mutex
+ *   up to 64 KB   in a list of the thread that freed it, no lock; a list that grows too long hands half to the shared
+ * one above         in the shared list of its class, under one mutex
  *
- * Blocks come from posix_memalign, and from 1 MB on from mmap, aligned for huge pages, which spares most page faults. They
- * return to the system in tp_memory_trim, and when the system refuses more. A free block holds the link to the next one.
+ * Blocks come from posix_memalign, and from 1 MB on from mmap, aligned for huge pages, which spares most page faults.
+ * They return to the system in tp_memory_trim, and when the system refuses more. A free block holds the link to the
+ * next one.
  *
  * Counters: each thread counts for itself and a query adds the threads up. The peak is exact to 256 KB a thread.
  *
- * Plain mode (built with TPI_PLAIN_ALLOC, or TAPER_ALLOC=plain): every request goes to posix_memalign and every block straight back
- * to free, with the same counters, so that sanitizers and valgrind see each block's life. */
+ * Plain mode (built with TPI_PLAIN_ALLOC, or TAPER_ALLOC=plain): every request goes to posix_memalign and every block
+ * straight back to free, with the same counters, so that sanitizers and valgrind see each block's life. */
 #include "base/memory.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,17 +24,17 @@
 #include "base/error.h"
 
 enum {
-    SMALL_CLASSES = 36,                /* up to 64 KB */
-    CLASSES = 160,                     /* up to MAX_BYTES */
-    DRIFT = 256 << 10,                 /* bytes a thread may count for itself before the peak hears of it */
-    REFILL = 32                        /* blocks a thread takes from the shared list at a time */
+    SMALL_CLASSES = 36, /* up to 64 KB */
+    CLASSES = 160,      /* up to MAX_BYTES */
+    DRIFT = 256 << 10,  /* bytes a thread may count for itself before the peak hears of it */
+    REFILL = 32         /* blocks a thread takes from the shared list at a time */
 };
-#define SMALL_BYTES ((size_t)64 << 10)
+#define SMALL_BYTES  ((size_t)64 << 10)
 #define MAPPED_BYTES ((size_t)1 << 20) /* from here on blocks are mapped */
-#define HUGE_PAGE ((size_t)2 << 20)
-#define MAX_BYTES ((size_t)1 << 46)    /* more than any machine has: spares every sum below an overflow check */
+#define HUGE_PAGE    ((size_t)2 << 20)
+#define MAX_BYTES    ((size_t)1 << 46) /* more than any machine has: spares every sum below an overflow check */
 
-#define likely(x) __builtin_expect(!!(x), 1)
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 typedef struct free_block {
@@ -66,13 +68,14 @@ static struct {
 static bool plain_mode;                /* settled once, before the first block is handed out */
 static _Atomic int64_t fail_countdown; /* 0: off */
 static atomic_bool fail_after;
-static atomic_bool special;            /* plain mode or failure injection: leave the fast path */
+static atomic_bool special; /* plain mode or failure injection: leave the fast path */
 
 static pthread_once_t start_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static bool thread_key_made;
 
-/* ---- Size classes: in units of 64 bytes, u = units - 1 has its leading three bits kept ------------------------------- */
+/* ---- Size classes: in units of 64 bytes, u = units - 1 has its leading three bits kept
+ * ------------------------------- */
 static inline int class_of(size_t bytes) {
     size_t u = (bytes - (bytes != 0)) / TPI_ALIGN;
     if (u < 8) return (int)u;
@@ -89,7 +92,8 @@ static inline size_t class_bytes(int c) {
 /* How many free blocks of a small class a thread keeps: up to 256 KB of them. */
 static inline int64_t keep_limit(int c) { return 1024 >> (c / 4); }
 
-/* ---- The system ------------------------------------------------------------------------------------------------------- */
+/* ---- The system
+ * ------------------------------------------------------------------------------------------------------- */
 static void *map_block(size_t room) {
     size_t slack = room >= HUGE_PAGE ? HUGE_PAGE : 0;
     char *base = mmap(NULL, room + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -109,11 +113,14 @@ static void *system_alloc(size_t room) {
 }
 
 static void system_free(void *block, size_t room) {
-    if (room >= MAPPED_BYTES && !plain_mode) munmap(block, room);
-    else free(block);
+    if (room >= MAPPED_BYTES && !plain_mode)
+        munmap(block, room);
+    else
+        free(block);
 }
 
-/* ---- Shared lists; every function here expects the lock to be held ------------------------------------------------------ */
+/* ---- Shared lists; every function here expects the lock to be held
+ * ------------------------------------------------------ */
 static void settle_drift(thread_cache *t) {
     shared.allocated += atomic_exchange_explicit(&t->bytes, 0, memory_order_relaxed);
     if (shared.allocated > shared.peak) shared.peak = shared.allocated;
@@ -153,7 +160,8 @@ static void give_back_thread(thread_cache *t) {
     for (int c = 0; c < SMALL_CLASSES; c++) move_blocks(&t->list[c], &shared.list[c], INT64_MAX);
 }
 
-/* ---- Threads and processes ------------------------------------------------------------------------------------------------ */
+/* ---- Threads and processes
+ * ------------------------------------------------------------------------------------------------ */
 static void thread_ends(void *owned) {
     thread_cache *t = owned;
     cache = NULL;
@@ -161,15 +169,17 @@ static void thread_ends(void *owned) {
     give_back_thread(t);
     settle_drift(t);
     shared.made += t->made, shared.freed += t->freed;
-    if (t->prev) t->prev->next = t->next;
-    else shared.threads = t->next;
+    if (t->prev)
+        t->prev->next = t->next;
+    else
+        shared.threads = t->next;
     if (t->next) t->next->prev = t->prev;
     pthread_mutex_unlock(&shared.lock);
     free(t);
 }
 
-/* A fork copies the lists in one piece. The caches of threads that do not exist in the child stay listed: their counters still count
- * what they allocated, their free blocks are given up. */
+/* A fork copies the lists in one piece. The caches of threads that do not exist in the child stay listed: their
+ * counters still count what they allocated, their free blocks are given up. */
 static void before_fork(void) { pthread_mutex_lock(&shared.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&shared.lock); }
 
@@ -208,7 +218,8 @@ static thread_cache *own_cache(void) {
     return cache = t;
 }
 
-/* ---- Counting ------------------------------------------------------------------------------------------------------------- */
+/* ---- Counting
+ * ------------------------------------------------------------------------------------------------------------- */
 static inline void add_relaxed(_Atomic int64_t *counter, int64_t n) { /* one writer: no locked instruction needed */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
@@ -242,7 +253,8 @@ static void count(thread_cache *t, bool made, size_t room) {
     pthread_mutex_unlock(&shared.lock);
 }
 
-/* ---- Failure injection ------------------------------------------------------------------------------------------------------ */
+/* ---- Failure injection
+ * ------------------------------------------------------------------------------------------------------ */
 void tpi_alloc_fail_at(int64_t nth, bool and_after) {
     own_cache(); /* settles plain_mode */
     fail_after = and_after;
@@ -259,7 +271,8 @@ static bool must_fail(void) {
     return false;
 }
 
-/* ---- Taking and giving blocks -------------------------------------------------------------------------------------------------- */
+/* ---- Taking and giving blocks
+ * -------------------------------------------------------------------------------------------------- */
 static void *from_system(size_t room) {
     void *block = system_alloc(room);
     if (!block) { /* what is kept may be what is missing */
@@ -281,7 +294,8 @@ static void *from_shared(thread_cache *t, int c) {
     pthread_mutex_unlock(&shared.lock);
     free_block *block = got.head;
     if (!block) return NULL;
-    if (got.n > 1) t->list[c] = (block_list){block->next, got.n - 1}; /* it was empty, or the caller would not be here */
+    if (got.n > 1)
+        t->list[c] = (block_list){block->next, got.n - 1}; /* it was empty, or the caller would not be here */
     return block;
 }
 
@@ -334,7 +348,8 @@ static __attribute__((noinline)) void give_slowly(void *block, size_t bytes) {
     one.head->next = NULL;
     pthread_mutex_lock(&shared.lock);
     move_blocks(&one, &shared.list[c], 1);
-    if (t && c < SMALL_CLASSES && t->list[c].n >= keep_limit(c)) move_blocks(&t->list[c], &shared.list[c], t->list[c].n / 2);
+    if (t && c < SMALL_CLASSES && t->list[c].n >= keep_limit(c))
+        move_blocks(&t->list[c], &shared.list[c], t->list[c].n / 2);
     pthread_mutex_unlock(&shared.lock);
 }
 
@@ -354,7 +369,8 @@ static inline void give(void *block, size_t bytes) {
     give_slowly(block, bytes);
 }
 
-/* ---- What the library calls ------------------------------------------------------------------------------------------------------ */
+/* ---- What the library calls
+ * ------------------------------------------------------------------------------------------------------ */
 void *tpi_alloc(size_t bytes) { return take(bytes, "data"); }
 void tpi_free(void *block, size_t bytes) { give(block, bytes); }
 
@@ -404,11 +420,13 @@ char *tpi_strdup(const char *text) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* ---- Counters and trimming ---------------------------------------------------------------------------------------------------------- */
+/* ---- Counters and trimming
+ * ---------------------------------------------------------------------------------------------------------- */
 bool tp_memory_query(tp_memory_stats *stats) {
     if (!stats) return tpi_refuse(TP_ERR_VALUE, "argument 'stats': expected a tp_memory_stats, got NULL");
     if (stats->size < (int64_t)sizeof stats->size)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'stats': its size must be set to sizeof(tp_memory_stats), got %lld", (long long)stats->size);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'stats': its size must be set to sizeof(tp_memory_stats), got %lld",
+                          (long long)stats->size);
     tp_memory_stats now = {.size = stats->size};
     now.allocations = tpi_alloc_count();
     pthread_mutex_lock(&shared.lock);
@@ -459,6 +477,8 @@ void *tpi_fail_memory(size_t bytes, const char *what) {
     int64_t allocated = allocated_now(), reserved = plain_mode ? allocated : shared.reserved;
     size_t largest = largest_free();
     pthread_mutex_unlock(&shared.lock);
-    return tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %zu bytes for %s; %lld bytes are allocated, %lld reserved, the largest free block has %zu",
+    return tpi_fail(TP_ERR_MEMORY,
+                    "out of memory: could not get %zu bytes for %s; %lld bytes are allocated, %lld reserved, the "
+                    "largest free block has %zu",
                     bytes, what, (long long)allocated, (long long)reserved, largest);
 }

@@ -6,8 +6,8 @@
 
 #define TPI_ALIGN 64 /* every block starts on a cache line, and its room is a multiple of one */
 
-/* Data of tensors and scratch space: 64-byte aligned, not cleared. NULL and an error on failure. tpi_free needs the size
- * that was asked for. A zero-byte request returns a valid block. */
+/* Data of tensors and scratch space: 64-byte aligned, not cleared. NULL and an error on failure. tpi_free needs the
+ * size that was asked for. A zero-byte request returns a valid block. */
 void *tpi_alloc(size_t bytes);
 void tpi_free(void *block, size_t bytes);
 
@@ -22,8 +22,8 @@ void *tpi_realloc(void *block, size_t bytes);
 void tpi_mfree(void *block);
 char *tpi_strdup(const char *text);
 
-/* Tests: the nth allocation from now on (1 is the next), on any thread, fails, and all after it if `and_after`; 0 turns it off.
- * tpi_alloc_count counts allocations of all kinds since the start; tpi_alloc_live the live ones. */
+/* Tests: the nth allocation from now on (1 is the next), on any thread, fails, and all after it if `and_after`; 0 turns
+ * it off. tpi_alloc_count counts allocations of all kinds since the start; tpi_alloc_live the live ones. */
 void tpi_alloc_fail_at(int64_t nth, bool and_after);
 int64_t tpi_alloc_count(void);
 int64_t tpi_alloc_live(void);

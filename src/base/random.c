@@ -1,4 +1,5 @@
-/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random*.c do). */
+/* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random*.c do).
+ */
 #include "base/random.h"
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 enum { MIDDLE = 397 };
 #define DEFAULT_SEED 67280421310721ULL /* what PyTorch starts from when nobody seeds */
 
-/* ---- mt19937 ------------------------------------------------------------------------------------------------------------- */
+/* ---- mt19937
+ * ------------------------------------------------------------------------------------------------------------- */
 static void seed_words(tp_generator *g, uint64_t seed) {
     g->seed = seed;
     g->word[0] = (uint32_t)seed;
@@ -42,12 +44,15 @@ static inline uint32_t temper(uint32_t y) {
     return y ^ y >> 18;
 }
 
-/* ---- Philox 4x32, ten rounds: words by their number ------------------------------------------------------------------------ */
+/* ---- Philox 4x32, ten rounds: words by their number
+ * ------------------------------------------------------------------------ */
 void tpi_philox_group(uint64_t seed, uint64_t counter, uint32_t out[4]) {
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)},
+             c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
     for (int round = 0; round < 10; round++) {
         uint64_t a = 0xd2511f53u * (uint64_t)c[0], b = 0xcd9e8d57u * (uint64_t)c[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ key[1], (uint32_t)a};
+        uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ key[1],
+                            (uint32_t)a};
         memcpy(c, next, sizeof c);
         key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u;
     }
@@ -102,11 +107,13 @@ double tpi_normal_double(tp_generator *g) {
     return radius * cos(turn_by);
 }
 
-/* ---- The object ------------------------------------------------------------------------------------------------------------ */
+/* ---- The object
+ * ------------------------------------------------------------------------------------------------------------ */
 static struct tp_generator standard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t standard_once = PTHREAD_ONCE_INIT;
 
-/* A child must not inherit a lock that a thread it does not have holds. Generators made by the user are the user's to guard. */
+/* A child must not inherit a lock that a thread it does not have holds. Generators made by the user are the user's to
+ * guard. */
 static void before_fork(void) { pthread_mutex_lock(&standard.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&standard.lock); }
 
@@ -120,7 +127,8 @@ tp_generator *tp_default_generator(void) {
     return &standard;
 }
 
-/* ---- Devices' generators: the default ones live as long as the process --------------------------------------------------------- */
+/* ---- Devices' generators: the default ones live as long as the process
+ * --------------------------------------------------------- */
 enum { MAX_DEVICES = 64 };
 TPI_THREAD_LOCAL tp_device tpi_random_home;
 static struct tp_generator of_device[TP_DEVICE_TYPES][MAX_DEVICES];
@@ -139,19 +147,27 @@ static void start_devices(void) {
 tp_generator *tp_default_generator_of(tp_device device) {
     if (device.type <= TP_CPU) return tp_default_generator();
     if (device.type >= TP_DEVICE_TYPES || device.index < 0 || device.index >= MAX_DEVICES)
-        return tpi_fail(TP_ERR_VALUE, "argument 'device': expected a device with an index below %d, got type %d, index %d", MAX_DEVICES, device.type, device.index);
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'device': expected a device with an index below %d, got type %d, index %d",
+                        MAX_DEVICES, device.type, device.index);
     pthread_once(&devices_once, start_devices);
     return &of_device[device.type][device.index];
 }
 
-static bool is_default(const tp_generator *g) { return g == &standard || (g >= &of_device[0][0] && g < &of_device[0][0] + TP_DEVICE_TYPES * MAX_DEVICES); }
+static bool is_default(const tp_generator *g) {
+    return g == &standard || (g >= &of_device[0][0] && g < &of_device[0][0] + TP_DEVICE_TYPES * MAX_DEVICES);
+}
 
-tp_device tp_generator_device(const tp_generator *g) { return g && g->device.type > TP_CPU ? g->device : (tp_device){TP_CPU, 0}; }
+tp_device tp_generator_device(const tp_generator *g) {
+    return g && g->device.type > TP_CPU ? g->device : (tp_device){TP_CPU, 0};
+}
 int64_t tp_generator_offset(const tp_generator *g) { return g && g->device.type > TP_CPU ? (int64_t)g->offset : -1; }
 
 bool tp_generator_set_offset(tp_generator *g, int64_t offset) {
-    if (!g || g->device.type <= TP_CPU) return tpi_refuse(TP_ERR_RUNTIME, "argument 'g': expected the generator of a device, got the CPU's");
-    if (offset < 0 || offset % 4) return tpi_refuse(TP_ERR_VALUE, "argument 'offset': expected a multiple of 4, got %lld", (long long)offset);
+    if (!g || g->device.type <= TP_CPU)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'g': expected the generator of a device, got the CPU's");
+    if (offset < 0 || offset % 4)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'offset': expected a multiple of 4, got %lld", (long long)offset);
     tpi_generator_lock(g);
     philox_seek(g, (uint64_t)offset);
     tpi_generator_unlock(g);
@@ -162,7 +178,8 @@ bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_phil
     if (device.type == TP_META) return *out = (tpi_philox){0, 0}, true; /* no element takes one */
     if (!g && !(g = tp_default_generator_of(device))) return false;
     if (g->device.type != device.type)
-        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found '%s'", tp_device_type_name((tp_device_type)device.type),
+        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found '%s'",
+                          tp_device_type_name((tp_device_type)device.type),
                           tp_device_type_name((tp_device_type)tp_generator_device(g).type));
     tpi_generator_lock(g);
     uint64_t first = (g->offset + 3) / 4;
@@ -232,7 +249,8 @@ void tp_manual_seed(uint64_t seed) {
 
 bool tp_generator_seed_anew(tp_generator *g, uint64_t *seed) {
     uint64_t fresh;
-    if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh) return tpi_refuse(TP_ERR_RUNTIME, "the system gave no entropy for a seed");
+    if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh)
+        return tpi_refuse(TP_ERR_RUNTIME, "the system gave no entropy for a seed");
     tp_generator_seed(g, fresh);
     if (seed) *seed = fresh;
     return true;

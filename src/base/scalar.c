@@ -4,20 +4,27 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
-/* ---- Conversions: C leaves a float out of the integer's range undefined; here it is the lowest integer, as on x86 --------- */
+/* ---- Conversions: C leaves a float out of the integer's range undefined; here it is the lowest integer, as on x86
+ * --------- */
 static int64_t to_int64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
 static int32_t to_int32(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN; }
 
 /* To unsigned integers as x86's vectors do it: the upper half of the range is shifted down first. */
-static uint64_t to_uint64(double v) { return v >= 0x1p63 ? (uint64_t)to_int64(v - 0x1p63) ^ UINT64_C(1) << 63 : (uint64_t)to_int64(v); }
-static uint32_t to_uint32(double v) { return v >= 0x1p31 ? (uint32_t)to_int32(v - 0x1p31) ^ UINT32_C(1) << 31 : (uint32_t)to_int32(v); }
+static uint64_t to_uint64(double v) {
+    return v >= 0x1p63 ? (uint64_t)to_int64(v - 0x1p63) ^ UINT64_C(1) << 63 : (uint64_t)to_int64(v);
+}
+static uint32_t to_uint32(double v) {
+    return v >= 0x1p31 ? (uint32_t)to_int32(v - 0x1p31) ^ UINT32_C(1) << 31 : (uint32_t)to_int32(v);
+}
 
 static double real_part(tp_scalar s) {
     if (s.kind == TP_SCALAR_UINT) return (double)(uint64_t)s.as.i;
     return s.kind == TP_SCALAR_FLOAT || s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] : (double)s.as.i;
 }
 static double imaginary_part(tp_scalar s) { return s.kind == TP_SCALAR_COMPLEX ? s.as.d[1] : 0; }
-static bool is_whole(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL || s.kind == TP_SCALAR_UINT; }
+static bool is_whole(tp_scalar s) {
+    return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL || s.kind == TP_SCALAR_UINT;
+}
 
 tp_scalar tp_uint(uint64_t v) {
     tp_scalar s = tp_int((int64_t)v);
@@ -27,16 +34,24 @@ tp_scalar tp_uint(uint64_t v) {
 
 double tp_scalar_to_double(tp_scalar s) { return s.kind == TP_SCALAR_NONE ? (double)NAN : real_part(s); }
 
-int64_t tp_scalar_to_int(tp_scalar s) { return is_whole(s) ? s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int64(s.as.d[0]); }
+int64_t tp_scalar_to_int(tp_scalar s) {
+    return is_whole(s) ? s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int64(s.as.d[0]);
+}
 
 bool tp_scalar_to_bool(tp_scalar s) {
     if (s.kind == TP_SCALAR_NONE) return false;
     return is_whole(s) ? s.as.i != 0 : s.as.d[0] != 0 || imaginary_part(s) != 0;
 }
 
-static uint32_t scalar_to_uint32(tp_scalar s) { return is_whole(s) ? (uint32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint32(s.as.d[0]); }
-static uint64_t scalar_to_uint64(tp_scalar s) { return is_whole(s) ? (uint64_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint64(s.as.d[0]); }
-static int32_t scalar_to_int32(tp_scalar s) { return is_whole(s) ? (int32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int32(s.as.d[0]); }
+static uint32_t scalar_to_uint32(tp_scalar s) {
+    return is_whole(s) ? (uint32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint32(s.as.d[0]);
+}
+static uint64_t scalar_to_uint64(tp_scalar s) {
+    return is_whole(s) ? (uint64_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint64(s.as.d[0]);
+}
+static int32_t scalar_to_int32(tp_scalar s) {
+    return is_whole(s) ? (int32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int32(s.as.d[0]);
+}
 
 tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
     tpi_param p;
@@ -46,7 +61,9 @@ tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
     case TPI_B8: p.b8 = tp_scalar_to_bool(s); break;
     case TPI_I32: p.i32 = scalar_to_int32(s); break;
     case TPI_I64: p.i64 = tp_scalar_to_int(s); break;
-    case TPI_F32: p.f32 = s.kind == TP_SCALAR_UINT ? (float)(uint64_t)s.as.i : is_whole(s) ? (float)s.as.i : (float)s.as.d[0]; break;
+    case TPI_F32:
+        p.f32 = s.kind == TP_SCALAR_UINT ? (float)(uint64_t)s.as.i : is_whole(s) ? (float)s.as.i : (float)s.as.d[0];
+        break;
     case TPI_F64: p.f64 = real_part(s); break;
     case TPI_C64: p.c64 = (tpi_c64){(float)real_part(s), (float)imaginary_part(s)}; break;
     case TPI_C128: p.c128 = (tpi_c128){real_part(s), imaginary_part(s)}; break;
@@ -55,7 +72,8 @@ tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
     return p;
 }
 
-/* ---- One element of a tensor; memcpy because elements of foreign memory need not be aligned --------------------------------- */
+/* ---- One element of a tensor; memcpy because elements of foreign memory need not be aligned
+ * --------------------------------- */
 #define STORE(type, to, value) memcpy((to), &(type){value}, sizeof(type))
 
 tp_scalar tpi_load_scalar(const void *element, tp_dtype dtype) {
@@ -116,7 +134,9 @@ void tpi_store_scalar(void *element, tp_dtype dtype, tp_scalar s) {
     case TP_FLOAT32: STORE(float, element, f); break;
     case TP_FLOAT64: STORE(double, element, tpi_param_of(s, TPI_F64).f64); break;
     case TP_COMPLEX64: memcpy(element, &(tpi_c64){f, imaginary}, sizeof(tpi_c64)); break;
-    case TP_COMPLEX128: memcpy(element, &(tpi_c128){tpi_param_of(s, TPI_F64).f64, imaginary_part(s)}, sizeof(tpi_c128)); break;
+    case TP_COMPLEX128:
+        memcpy(element, &(tpi_c128){tpi_param_of(s, TPI_F64).f64, imaginary_part(s)}, sizeof(tpi_c128));
+        break;
     case TP_UINT16: STORE(uint16_t, element, (uint16_t)scalar_to_int32(s)); break;
     case TP_UINT32: STORE(uint32_t, element, scalar_to_uint32(s)); break;
     case TP_UINT64: STORE(uint64_t, element, scalar_to_uint64(s)); break;
@@ -131,7 +151,8 @@ void tpi_store_scalar(void *element, tp_dtype dtype, tp_scalar s) {
     }
 }
 
-/* ---- Half: 1 sign, 5 exponent (bias 15), 10 fraction bits; the same answers as the hardware's conversions ---------------------- */
+/* ---- Half: 1 sign, 5 exponent (bias 15), 10 fraction bits; the same answers as the hardware's conversions
+ * ---------------------- */
 typedef union float_bits {
     float f;
     uint32_t u;
@@ -155,9 +176,11 @@ uint16_t tpi_float_to_half(float f) {
     float_bits v = {f};
     uint16_t sign = (uint16_t)(v.u >> 16 & 0x8000);
     v.u &= 0x7fffffff;
-    if (v.u > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (v.u >> 13 & 0x3ff)); /* NaN: quiet, with what fits of its payload */
-    if (v.u >= 0x477ff000) return (uint16_t)(sign | 0x7c00);                      /* 65520 and more round to infinity */
-    if (v.u < 0x38800000) { /* below 2^-14: adding 1/2 lines the last bit up with 2^-24, and the addition rounds to even */
+    if (v.u > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (v.u >> 13 & 0x3ff)); /* NaN: quiet, with what fits of its payload */
+    if (v.u >= 0x477ff000) return (uint16_t)(sign | 0x7c00);    /* 65520 and more round to infinity */
+    if (v.u <
+        0x38800000) { /* below 2^-14: adding 1/2 lines the last bit up with 2^-24, and the addition rounds to even */
         v.f += 0.5f;
         return (uint16_t)(sign | (v.u - 0x3f000000));
     }
@@ -165,8 +188,10 @@ uint16_t tpi_float_to_half(float f) {
     return (uint16_t)(sign | v.u >> 13);
 }
 
-/* ---- Float8 -------------------------------------------------------------------------------------------------------------------
- * e4m3fn has 4 exponent and 3 fraction bits, and so on. "fn": no infinities; "uz": no negative zero, its code is the one NaN. */
+/* ---- Float8
+ * -------------------------------------------------------------------------------------------------------------------
+ * e4m3fn has 4 exponent and 3 fraction bits, and so on. "fn": no infinities; "uz": no negative zero, its code is the
+ * one NaN. */
 typedef struct float8_form {
     int fraction, bias;
     uint8_t largest, beyond, nan; /* codes without sign: of the largest value, of what is larger, of NaN */
@@ -185,7 +210,8 @@ static float e8m0_to_float(uint8_t code) {
     return v.f;
 }
 
-/* The sign is dropped. A fraction of a half or more rounds up; among subnormal numbers, which are below the smallest power, only more than a half. */
+/* The sign is dropped. A fraction of a half or more rounds up; among subnormal numbers, which are below the smallest
+ * power, only more than a half. */
 static uint8_t float_to_e8m0(float f) {
     float_bits v = {f};
     uint32_t exponent = v.u >> 23 & 255, fraction = v.u & 0x7fffff;
@@ -221,7 +247,8 @@ uint8_t tpi_float_to_float8(float f, tp_dtype dtype) {
     uint32_t sign = v.u >> 24 & 0x80, code, rest = 23 - (uint32_t)form->fraction, shift = 127 - (uint32_t)form->bias;
     v.u &= 0x7fffffff;
     if (v.u > 0x7f800000) return (uint8_t)(form->unsigned_zero ? form->nan : sign | form->nan);
-    if (v.u < (shift + 1) << 23) { /* subnormal: adding lines the last bit up with the smallest value, and the addition rounds to even */
+    if (v.u < (shift + 1) << 23) { /* subnormal: adding lines the last bit up with the smallest value, and the addition
+                                      rounds to even */
         float_bits line = {.u = (shift + 1 + rest) << 23};
         v.f += line.f;
         code = v.u - line.u;

@@ -11,7 +11,9 @@ static inline tp_scalar tpi_scalar_conj(tp_scalar s) {
     if (s.kind == TP_SCALAR_COMPLEX) s.as.d[1] = -s.as.d[1];
     return s;
 }
-static inline bool tpi_scalar_whole(tp_scalar a, tp_scalar b) { return a.kind <= TP_SCALAR_INT && b.kind <= TP_SCALAR_INT; }
+static inline bool tpi_scalar_whole(tp_scalar a, tp_scalar b) {
+    return a.kind <= TP_SCALAR_INT && b.kind <= TP_SCALAR_INT;
+}
 static inline tp_scalar tpi_scalar_pack(tp_scalar a, tp_scalar b, double re, double im) {
     return a.kind == TP_SCALAR_COMPLEX || b.kind == TP_SCALAR_COMPLEX ? tp_cplx(re, im) : tp_float(re);
 }

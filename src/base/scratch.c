@@ -5,7 +5,9 @@
 #include "base/memory.h"
 #include "base/threads.h"
 
-static atomic_bool *flag_of(const tpi_scratch *s, int64_t i) { return (atomic_bool *)(void *)(s->blocks + (size_t)i * s->bytes); }
+static atomic_bool *flag_of(const tpi_scratch *s, int64_t i) {
+    return (atomic_bool *)(void *)(s->blocks + (size_t)i * s->bytes);
+}
 
 bool tpi_scratch_make(tpi_scratch *s, size_t bytes, int64_t chunks, bool worth_it) {
     *s = (tpi_scratch){0};
@@ -26,16 +28,19 @@ void tpi_scratch_free(tpi_scratch *s) {
     *s = (tpi_scratch){0};
 }
 
-/* More threads than blocks come only where the number of threads was raised after the blocks were made: they wait for a chunk to end. */
+/* More threads than blocks come only where the number of threads was raised after the blocks were made: they wait for a
+ * chunk to end. */
 void *tpi_scratch_take(const tpi_scratch *s, void *stack) {
     if (!s->blocks) return stack;
     for (;;) {
         for (int64_t i = 0; i < s->n; i++)
-            if (!atomic_exchange_explicit(flag_of(s, i), true, memory_order_acquire)) return (char *)flag_of(s, i) + TPI_ALIGN;
+            if (!atomic_exchange_explicit(flag_of(s, i), true, memory_order_acquire))
+                return (char *)flag_of(s, i) + TPI_ALIGN;
         sched_yield();
     }
 }
 
 void tpi_scratch_give(const tpi_scratch *s, void *block) {
-    if (s->blocks) atomic_store_explicit((atomic_bool *)(void *)((char *)block - TPI_ALIGN), false, memory_order_release);
+    if (s->blocks)
+        atomic_store_explicit((atomic_bool *)(void *)((char *)block - TPI_ALIGN), false, memory_order_release);
 }

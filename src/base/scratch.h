@@ -1,5 +1,5 @@
-/* Scratch memory of a parallel loop: blocks that are made before the loop, where failing is possible, and are taken by a chunk while it runs. Kernels stay small
- * on the stack by it: a user's thread may have no more than 64 KiB left. */
+/* Scratch memory of a parallel loop: blocks that are made before the loop, where failing is possible, and are taken by
+ * a chunk while it runs. Kernels stay small on the stack by it: a user's thread may have no more than 64 KiB left. */
 #ifndef TPI_SCRATCH_H
 #define TPI_SCRATCH_H
 #include <taper/base.h>
@@ -12,11 +12,13 @@ typedef struct tpi_scratch {
     char *blocks;
 } tpi_scratch;
 
-/* Memory of `bytes` for each thread that may run one of so many chunks at a time; none if they fit into the stack. False and an error without memory. */
+/* Memory of `bytes` for each thread that may run one of so many chunks at a time; none if they fit into the stack.
+ * False and an error without memory. */
 bool tpi_scratch_make(tpi_scratch *s, size_t bytes, int64_t chunks, bool worth_it);
 void tpi_scratch_free(tpi_scratch *s);
 
-/* A block for the calling chunk, aligned to 64 bytes; `stack` has TPI_SCRATCH_STACK bytes, and is the answer where none was made. Chunks give back what they took. */
+/* A block for the calling chunk, aligned to 64 bytes; `stack` has TPI_SCRATCH_STACK bytes, and is the answer where none
+ * was made. Chunks give back what they took. */
 void *tpi_scratch_take(const tpi_scratch *s, void *stack);
 void tpi_scratch_give(const tpi_scratch *s, void *block);
 #endif

@@ -1,14 +1,17 @@
 /* A team of threads that work on the chunks of one loop at a time.
  *
- * Each member begins with a run of chunks of its own, the same in every loop over as many chunks, so what it touched last is still in its caches; when that
- * is done it helps the others. Nobody waits for a thread that has not come: the caller closes the loop when no chunk is left, and waits for those who are
- * in the middle of one. So on a machine whose processors others use, or with more threads than processors, a loop takes as long as its work does, which a
- * barrier cannot promise. That is why these are not OpenMP's threads: exp over 2^18 floats by two threads, on two processors with six other busy
- * processes, took 62 us in the middle and 2 to 4 ms on average there; here 62 to 120 us in the middle and 0.3 ms on average.
+ * Each member begins with a run of chunks of its own, the same in every loop over as many chunks, so what it touched
+ * last is still in its caches; when that is done it helps the others. Nobody waits for a thread that has not come: the
+ * caller closes the loop when no chunk is left, and waits for those who are in the middle of one. So on a machine whose
+ * processors others use, or with more threads than processors, a loop takes as long as its work does, which a barrier
+ * cannot promise. That is why these are not OpenMP's threads: exp over 2^18 floats by two threads, on two processors
+ * with six other busy processes, took 62 us in the middle and 2 to 4 ms on average there; here 62 to 120 us in the
+ * middle and 0.3 ms on average.
  *
- * A member without work looks out for the next loop for a while, since operators follow each other closely and waking a thread takes from 20 us to a
- * millisecond, then sleeps. After the first part of that time it offers its processor to others between looks. A brief loop, of a few microseconds, is shared
- * with those who look out; it wakes the others only when several came one after the other, as in the training of a small network. */
+ * A member without work looks out for the next loop for a while, since operators follow each other closely and waking a
+ * thread takes from 20 us to a millisecond, then sleeps. After the first part of that time it offers its processor to
+ * others between looks. A brief loop, of a few microseconds, is shared with those who look out; it wakes the others
+ * only when several came one after the other, as in the training of a small network. */
 #define _GNU_SOURCE /* processor sets */
 #include "base/team.h"
 #include <linux/futex.h>
@@ -23,10 +26,11 @@
 
 enum {
     MOST_MEMBERS = 1024,
-    LOOKS = 64,                               /* between two looks at the clock */
-    ALERT = 40 * 1000, LOOK_OUT = 200 * 1000, /* nanoseconds */
-    CLOSELY = 100 * 1000,                     /* brief loops that follow each other within so many nanoseconds belong together, */
-    SEVERAL = 4                               /* and this many of them say that more will come */
+    LOOKS = 64, /* between two looks at the clock */
+    ALERT = 40 * 1000,
+    LOOK_OUT = 200 * 1000, /* nanoseconds */
+    CLOSELY = 100 * 1000,  /* brief loops that follow each other within so many nanoseconds belong together, */
+    SEVERAL = 4            /* and this many of them say that more will come */
 };
 static const unsigned OPEN = 1u << 31;
 
@@ -36,24 +40,28 @@ typedef struct run { /* of chunks */
 } run;
 
 static struct {
-    pthread_mutex_t turn;               /* of the thread whose loop it is */
+    pthread_mutex_t turn; /* of the thread whose loop it is */
     run runs[MOST_MEMBERS];
     tpi_chunk_fn fn;
     void *context;
-    atomic_int members;                 /* of this loop */
-    int workers;                        /* threads there are besides callers */
-    int brief;                          /* loops in a row, while somebody slept */
-    int64_t last_brief;                 /* when it was */
-    atomic_int processors;              /* as many as there were when the last of them came */
-    _Alignas(64) atomic_uint loops;     /* counts them; members sleep on it */
-    _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
+    atomic_int members;              /* of this loop */
+    int workers;                     /* threads there are besides callers */
+    int brief;                       /* loops in a row, while somebody slept */
+    int64_t last_brief;              /* when it was */
+    atomic_int processors;           /* as many as there were when the last of them came */
+    _Alignas(64) atomic_uint loops;  /* counts them; members sleep on it */
+    _Alignas(64) atomic_uint inside; /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
 } team = {.turn = PTHREAD_MUTEX_INITIALIZER};
 
 TPI_THREAD_LOCAL bool tpi_at_work;
 
-static void sleep_on(atomic_uint *word, unsigned while_it_is) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, NULL, NULL, 0); }
-static void wake(atomic_uint *word, int sleepers) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0); }
+static void sleep_on(atomic_uint *word, unsigned while_it_is) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, NULL, NULL, 0);
+}
+static void wake(atomic_uint *word, int sleepers) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0);
+}
 
 static int64_t nanoseconds(void) {
     struct timespec t;
@@ -61,7 +69,8 @@ static int64_t nanoseconds(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Looks out until the word is another one; false: time is up. Where threads take each other's processors it is not worth looking. */
+/* Looks out until the word is another one; false: time is up. Where threads take each other's processors it is not
+ * worth looking. */
 static bool look_out(atomic_uint *word, unsigned while_it_is, int64_t longest) {
     if (team.members > team.processors) return false;
     for (int64_t start = 0, passed = 0; passed < longest;) {
@@ -81,7 +90,8 @@ static void work(int member) {
     tpi_at_work = true;
     for (int k = 0; k < team.members; k++) {
         run *r = &team.runs[(member + k) % team.members];
-        for (long long chunk; (chunk = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->end;) team.fn(chunk, team.context);
+        for (long long chunk; (chunk = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed)) < r->end;)
+            team.fn(chunk, team.context);
     }
     tpi_at_work = false;
 }
@@ -91,7 +101,8 @@ static bool join_loop(void) {
     unsigned inside = atomic_load_explicit(&team.inside, memory_order_acquire);
     do {
         if (!(inside & OPEN) || (int)(inside & ~OPEN) >= team.members - 1) return false;
-    } while (!atomic_compare_exchange_weak_explicit(&team.inside, &inside, inside + 1, memory_order_acq_rel, memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(&team.inside, &inside, inside + 1, memory_order_acq_rel,
+                                                    memory_order_acquire));
     return true;
 }
 
@@ -113,7 +124,8 @@ static void *member(void *number) {
         seen = next_loop(seen);
         if (!join_loop()) continue;
         work(me % team.members);
-        if (atomic_fetch_sub_explicit(&team.inside, 1, memory_order_acq_rel) == 1) wake(&team.inside, 1); /* the last one, and it is closed */
+        if (atomic_fetch_sub_explicit(&team.inside, 1, memory_order_acq_rel) == 1)
+            wake(&team.inside, 1); /* the last one, and it is closed */
     }
     return NULL;
 }
@@ -121,7 +133,8 @@ static void *member(void *number) {
 /* Where OpenMP was asked to bind threads to places, member number n goes to the n-th. */
 static void bind_to_place(pthread_attr_t *attributes, int n) {
     int places = omp_get_num_places(), ids[CPU_SETSIZE];
-    if (omp_get_proc_bind() == omp_proc_bind_false || places < 1 || omp_get_place_num_procs(n % places) > CPU_SETSIZE) return;
+    if (omp_get_proc_bind() == omp_proc_bind_false || places < 1 || omp_get_place_num_procs(n % places) > CPU_SETSIZE)
+        return;
     cpu_set_t set;
     CPU_ZERO(&set);
     omp_get_place_proc_ids(n % places, ids);
@@ -149,7 +162,8 @@ static void grow_to(int workers) {
 }
 
 static void deal_out(int64_t chunks) {
-    int64_t each = chunks / team.members, extra = chunks % team.members, first = 0; /* the first `extra` members have one more */
+    int64_t each = chunks / team.members, extra = chunks % team.members,
+            first = 0; /* the first `extra` members have one more */
     for (int m = 0; m < team.members; m++) {
         int64_t n = each + (m < extra);
         atomic_store_explicit(&team.runs[m].next, first, memory_order_relaxed);

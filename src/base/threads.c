@@ -1,7 +1,8 @@
 /* Parallel loops, and how many threads they have (team.c is those threads).
  *
- * The number of threads is the user's (tp_set_num_threads), else OMP_NUM_THREADS, else as many cores as the scheduler lets this process use: those of
- * its affinity mask, counted once where a core runs two threads, and no more than its control group's quota pays for. */
+ * The number of threads is the user's (tp_set_num_threads), else OMP_NUM_THREADS, else as many cores as the scheduler
+ * lets this process use: those of its affinity mask, counted once where a core runs two threads, and no more than its
+ * control group's quota pays for. */
 #define _GNU_SOURCE /* processor sets */
 #include "base/threads.h"
 #include <fcntl.h>
@@ -18,12 +19,13 @@
 
 enum { MOST_THREADS = 1024, FILE_TEXT = 4096, PATH_TEXT = 4352 };
 
-static atomic_int wanted;        /* what the user asked for; 0: nothing */
-static int allowed;              /* what the machine and the environment allow */
-static atomic_bool forked;       /* threads do not survive a fork: the child works alone */
+static atomic_int wanted;  /* what the user asked for; 0: nothing */
+static int allowed;        /* what the machine and the environment allow */
+static atomic_bool forked; /* threads do not survive a fork: the child works alone */
 static pthread_once_t find_once = PTHREAD_ONCE_INIT;
 
-/* ---- What the control group pays for ------------------------------------------------------------------------------------- */
+/* ---- What the control group pays for
+ * ------------------------------------------------------------------------------------- */
 static bool read_text(const char *path, char *text, size_t room) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
@@ -38,7 +40,9 @@ static double quota_v2(const char *folder) { /* "200000 100000", or "max 100000"
     char path[PATH_TEXT], text[64];
     long long quota, period;
     snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0) return 0;
+    if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 ||
+        period <= 0)
+        return 0;
     return (double)quota / (double)period;
 }
 
@@ -51,8 +55,8 @@ static double quota_v1(const char *folder) {
     return (double)atoll(quota) / (double)atoll(period);
 }
 
-/* The tightest quota on the way from the group up to the root. Inside a container the group's own folder may not be visible; its
- * limit then stands at the root. */
+/* The tightest quota on the way from the group up to the root. Inside a container the group's own folder may not be
+ * visible; its limit then stands at the root. */
 static double tightest(const char *root, const char *group, double (*quota)(const char *folder)) {
     char folder[FILE_TEXT];
     double least = 0;
@@ -72,12 +76,14 @@ static double group_quota(void) {
     double least = 0;
     if (!read_text("/proc/self/cgroup", text, sizeof text)) return 0;
     char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) { /* "0::/group" or "4:cpu,cpuacct:/group" */
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) { /* "0::/group" or "4:cpu,cpuacct:/group" */
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group) continue;
         *group++ = 0, names++;
         double here = 0;
-        if (*names == 0) here = tightest("/sys/fs/cgroup", group, quota_v2);
+        if (*names == 0)
+            here = tightest("/sys/fs/cgroup", group, quota_v2);
         else if (strcmp(names, "cpu") == 0 || strncmp(names, "cpu,", 4) == 0 || strstr(names, ",cpu,") ||
                  (strlen(names) > 4 && strcmp(names + strlen(names) - 4, ",cpu") == 0))
             here = tightest("/sys/fs/cgroup/cpu", group, quota_v1);
@@ -86,7 +92,8 @@ static double group_quota(void) {
     return least;
 }
 
-/* ---- How many threads -------------------------------------------------------------------------------------------------------- */
+/* ---- How many threads
+ * -------------------------------------------------------------------------------------------------------- */
 static int within(int n) { return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n; }
 
 /* Does the processor share a core with one of a lower number in the set? Siblings are listed as "0,64" or "0-1". */
@@ -116,10 +123,11 @@ static int cores(void) {
     return alone ? alone : n;
 }
 
-/* Ranks of a job that share this machine's processors: a launcher says how many there are, and a mask that holds all of the machine's processors that it gave none of
- * them a part of its own. */
+/* Ranks of a job that share this machine's processors: a launcher says how many there are, and a mask that holds all of
+ * the machine's processors that it gave none of them a part of its own. */
 static int ranks_beside(void) {
-    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", NULL};
+    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "PALS_LOCAL_SIZE", NULL};
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) < sysconf(_SC_NPROCESSORS_ONLN)) return 1;
     for (int i = 0; names[i]; i++) {
@@ -162,7 +170,8 @@ int tp_num_interop_threads(void) {
 
 void tp_set_num_interop_threads(int n) { atomic_store_explicit(&interop, n < 1 ? 0 : n, memory_order_relaxed); }
 
-/* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The loop
+ * ------------------------------------------------------------------------------------------------------------------ */
 bool tpi_in_parallel(void) { return tpi_at_work; }
 
 static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn, void *context) {
@@ -172,8 +181,12 @@ static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn,
     for (int64_t chunk = 0; chunk < chunks; chunk++) fn(chunk, context);
 }
 
-void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, false, fn, context); }
-void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, true, fn, context); }
+void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) {
+    run_loop(chunks, worth_it, false, fn, context);
+}
+void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) {
+    run_loop(chunks, worth_it, true, fn, context);
+}
 
 void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context) {
     if (threads > 1 && !tpi_at_work && tpi_team_run(threads, threads, brief, fn, context)) return;

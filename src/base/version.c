@@ -2,7 +2,7 @@
 #include <taper/base.h>
 
 #define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
+#define TEXT(x)  TEXT_(x)
 
 const char *tp_version(void) { return TEXT(TP_VERSION_MAJOR) "." TEXT(TP_VERSION_MINOR) "." TEXT(TP_VERSION_PATCH); }
 

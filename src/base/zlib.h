@@ -1,5 +1,5 @@
-/* zlib, or, in a build without it, its names for what reads files: files that are not packed are read as ever, packed ones are refused by
- * their readers, which ask TPI_ZLIB first. Nothing else includes <zlib.h>. */
+/* zlib, or, in a build without it, its names for what reads files: files that are not packed are read as ever, packed
+ * ones are refused by their readers, which ask TPI_ZLIB first. Nothing else includes <zlib.h>. */
 #ifndef TPI_BASE_ZLIB_H
 #define TPI_BASE_ZLIB_H
 
@@ -10,7 +10,16 @@
 enum { TPI_ZLIB = 1 };
 #else
 #include <stdio.h>
-enum { TPI_ZLIB = 0, Z_OK = 0, Z_STREAM_END = 1, Z_MEM_ERROR = -4, Z_VERSION_ERROR = -6, Z_NO_FLUSH = 0, Z_FINISH = 4, MAX_WBITS = 15 };
+enum {
+    TPI_ZLIB = 0,
+    Z_OK = 0,
+    Z_STREAM_END = 1,
+    Z_MEM_ERROR = -4,
+    Z_VERSION_ERROR = -6,
+    Z_NO_FLUSH = 0,
+    Z_FINISH = 4,
+    MAX_WBITS = 15
+};
 
 typedef struct z_stream {
     const unsigned char *next_in;

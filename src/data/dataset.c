@@ -1,5 +1,5 @@
-/* Datasets: the caller's own, rows of tensors, parts of others, and fields in other units. A dataset writes an item's fields to the places it
- * is given, which are rows of a batch, so that a batch is made without a copy in between. */
+/* Datasets: the caller's own, rows of tensors, parts of others, and fields in other units. A dataset writes an item's
+ * fields to the places it is given, which are rows of a batch, so that a batch is made without a copy in between. */
 #include "data/dataset.h"
 #include "tensor/given.h"
 #include <string.h>
@@ -8,7 +8,9 @@
 #include "base/memory.h"
 #include "tensor/tensor.h"
 
-static bool given(const tp_dataset *d) { return d || tpi_refuse(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL"); }
+static bool given(const tp_dataset *d) {
+    return d || tpi_refuse(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
+}
 
 static void dataset_free(tp_dataset *d) {
     if (d->release) d->release(d->context);
@@ -20,10 +22,12 @@ static bool field_set(tp_dataset *d, int64_t f, const tp_field *field) {
     int64_t bytes = tp_dtype_size(field->dtype);
     if (bytes <= 0) return tpi_refuse(TP_ERR_TYPE, "argument 'fields': field %lld has no dtype", (long long)f);
     if (field->shape.n < 0 || field->shape.n >= TP_MAX_DIMS)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'fields': field %lld has %lld dimensions", (long long)f, (long long)field->shape.n);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'fields': field %lld has %lld dimensions", (long long)f,
+                          (long long)field->shape.n);
     for (int64_t k = 0; k < field->shape.n; k++)
         if (field->shape.v[k] < 0 || __builtin_mul_overflow(bytes, field->shape.v[k], &bytes))
-            return tpi_refuse(TP_ERR_VALUE, "argument 'fields': field %lld has the shape %s", (long long)f, tpi_shape_text(field->shape));
+            return tpi_refuse(TP_ERR_VALUE, "argument 'fields': field %lld has the shape %s", (long long)f,
+                              tpi_shape_text(field->shape));
     d->shapes[f] = tpi_malloc(sizeof(int64_t) * (size_t)(field->shape.n + 1));
     if (!d->shapes[f]) return false;
     if (field->shape.n) memcpy(d->shapes[f], field->shape.v, sizeof(int64_t) * (size_t)field->shape.n);
@@ -31,11 +35,13 @@ static bool field_set(tp_dataset *d, int64_t f, const tp_field *field) {
     return true;
 }
 
-tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *fields, bool (*read)(void *context, int64_t i, void *const *into),
-                           void (*release)(void *context), void *context) {
+tp_dataset *tp_dataset_new(int64_t count, int64_t nfields, const tp_field *fields,
+                           bool (*read)(void *context, int64_t i, void *const *into), void (*release)(void *context),
+                           void *context) {
     if (count < 0) return tpi_fail(TP_ERR_VALUE, "argument 'count': expected 0 or more, got %lld", (long long)count);
     if (nfields < 1 || nfields > TP_MAX_FIELDS)
-        return tpi_fail(TP_ERR_VALUE, "argument 'nfields': expected 1 to %d, got %lld", TP_MAX_FIELDS, (long long)nfields);
+        return tpi_fail(TP_ERR_VALUE, "argument 'nfields': expected 1 to %d, got %lld", TP_MAX_FIELDS,
+                        (long long)nfields);
     if (!fields || !read) return tpi_fail(TP_ERR_TYPE, "argument '%s': got NULL", fields ? "read" : "fields");
     tp_dataset *d = tpi_malloc(sizeof *d);
     if (!d) return NULL;
@@ -64,8 +70,9 @@ int64_t tp_dataset_count(const tp_dataset *d) { return given(d) ? d->count : -1;
 int64_t tp_dataset_fields(const tp_dataset *d) { return given(d) ? d->nfields : -1; }
 
 static bool has_field(const tp_dataset *d, int64_t f) {
-    return given(d) && ((f >= 0 && f < d->nfields) || tpi_refuse(TP_ERR_INDEX, "argument 'field': the dataset has %lld fields, got %lld",
-                                                                 (long long)d->nfields, (long long)f));
+    return given(d) && ((f >= 0 && f < d->nfields) ||
+                        tpi_refuse(TP_ERR_INDEX, "argument 'field': the dataset has %lld fields, got %lld",
+                                   (long long)d->nfields, (long long)f));
 }
 
 tp_field tp_dataset_field(const tp_dataset *d, int64_t f) {
@@ -76,15 +83,18 @@ tp_field tp_dataset_field(const tp_dataset *d, int64_t f) {
 /* ---- Reading ---- */
 static bool read_item(const tp_dataset *d, int64_t i, void *const *into) {
     if (i < 0 || i >= d->count)
-        return tpi_refuse(TP_ERR_INDEX, "index %lld is out of range for a dataset of %lld items", (long long)i, (long long)d->count);
-    return d->read(d->context, i, into) || (!tp_ok() ? false : tpi_refuse(TP_ERR_IO, "item %lld of the dataset could not be read", (long long)i));
+        return tpi_refuse(TP_ERR_INDEX, "index %lld is out of range for a dataset of %lld items", (long long)i,
+                          (long long)d->count);
+    return d->read(d->context, i, into) ||
+           (!tp_ok() ? false : tpi_refuse(TP_ERR_IO, "item %lld of the dataset could not be read", (long long)i));
 }
 
 static bool batch_new(const tp_dataset *d, int64_t n, tp_tensor **fields) {
     for (int64_t f = 0; f < d->nfields; f++) {
         int64_t shape[TP_MAX_DIMS] = {n};
         if (d->ndims[f]) memcpy(shape + 1, d->shapes[f], sizeof(int64_t) * (size_t)d->ndims[f]);
-        fields[f] = tpi_empty(tp_ints_view(n < 0 ? shape + 1 : shape, d->ndims[f] + (n >= 0)), d->dtypes[f], (tp_device){TP_CPU, 0});
+        fields[f] = tpi_empty(tp_ints_view(n < 0 ? shape + 1 : shape, d->ndims[f] + (n >= 0)), d->dtypes[f],
+                              (tp_device){TP_CPU, 0});
         if (fields[f]) continue;
         while (f--) tp_release(fields[f]);
         return false;
@@ -134,21 +144,27 @@ static void rows_free(void *context) {
 static bool rows_fit(const tp_tensor *t, const tp_tensor *first, int64_t f) {
     if (!t) return tpi_refuse(TP_ERR_TYPE, "argument 'tensors': tensor %lld is NULL", (long long)f);
     if (tp_device_of(t).type != TP_CPU || !t->ndim)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'tensors': tensor %lld has no rows in the CPU's memory", (long long)f);
-    return t->shape[0] == first->shape[0] || tpi_refuse(TP_ERR_VALUE, "argument 'tensors': Size mismatch between tensors: tensor 0 has %lld rows, "
-                                                        "tensor %lld has %lld", (long long)first->shape[0], (long long)f, (long long)t->shape[0]);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'tensors': tensor %lld has no rows in the CPU's memory",
+                          (long long)f);
+    return t->shape[0] == first->shape[0] ||
+           tpi_refuse(TP_ERR_VALUE,
+                      "argument 'tensors': Size mismatch between tensors: tensor 0 has %lld rows, "
+                      "tensor %lld has %lld",
+                      (long long)first->shape[0], (long long)f, (long long)t->shape[0]);
 }
 
 tp_dataset *tp_dataset_of_tensors(tp_tensors tensors) {
     if (!TPI_TENSORS_GIVEN(tensors)) return NULL;
     if (tensors.n < 1 || tensors.n > TP_MAX_FIELDS)
-        return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_FIELDS, (long long)tensors.n);
+        return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_FIELDS,
+                        (long long)tensors.n);
     tp_field fields[TP_MAX_FIELDS];
     struct rows *r = tpi_malloc(sizeof *r);
     if (!r) return NULL;
     for (r->n = 0; r->n < tensors.n; r->n++) {
         tp_tensor *t = tensors.v[r->n];
-        if (!rows_fit(t, tensors.v[0], r->n) || !(r->tensors[r->n] = t = tpi_contiguous_data(t))) return rows_free(r), NULL;
+        if (!rows_fit(t, tensors.v[0], r->n) || !(r->tensors[r->n] = t = tpi_contiguous_data(t)))
+            return rows_free(r), NULL;
         fields[r->n] = (tp_field){t->dtype, tp_ints_view(t->shape + 1, t->ndim - 1)};
         r->bytes[r->n] = t->shape[0] ? t->numel / t->shape[0] * (int64_t)tpi_itemsize(t) : 0;
     }
@@ -158,11 +174,13 @@ tp_dataset *tp_dataset_of_tensors(tp_tensors tensors) {
 }
 
 tp_dataset *tp_dataset_of_file(const char *path, int64_t n, const char *const *names) {
-    if (n < 1 || n > TP_MAX_FIELDS) return tpi_fail(TP_ERR_VALUE, "argument 'n': expected 1 to %d names, got %lld", TP_MAX_FIELDS, (long long)n);
+    if (n < 1 || n > TP_MAX_FIELDS)
+        return tpi_fail(TP_ERR_VALUE, "argument 'n': expected 1 to %d names, got %lld", TP_MAX_FIELDS, (long long)n);
     tp_file *file = tp_open_file(path, &(tp_file_options){.size = (int64_t)sizeof(tp_file_options), .map = true});
     tp_tensor *tensors[TP_MAX_FIELDS] = {0};
     bool ok = file != NULL;
-    for (int64_t f = 0; f < n && ok; f++) ok = (tensors[f] = tp_own(tp_saved_tensor(tp_saved_get(tp_file_value(file), names[f])))) != NULL;
+    for (int64_t f = 0; f < n && ok; f++)
+        ok = (tensors[f] = tp_own(tp_saved_tensor(tp_saved_get(tp_file_value(file), names[f])))) != NULL;
     tp_dataset *d = ok ? tp_dataset_of_tensors((tp_tensors){tensors, n}) : NULL;
     for (int64_t f = 0; f < n; f++) tp_release(tensors[f]);
     tp_close_file(file);
@@ -195,8 +213,8 @@ tp_dataset *tp_dataset_subset(tp_dataset *whole, tp_ints indices) {
     if (!given(whole) || !TPI_LIST_GIVEN(indices.v, indices.n)) return NULL;
     for (int64_t k = 0; k < indices.n; k++)
         if (indices.v[k] < 0 || indices.v[k] >= whole->count)
-            return tpi_fail(TP_ERR_INDEX, "argument 'indices': index %lld is out of range for a dataset of %lld items", (long long)indices.v[k],
-                            (long long)whole->count);
+            return tpi_fail(TP_ERR_INDEX, "argument 'indices': index %lld is out of range for a dataset of %lld items",
+                            (long long)indices.v[k], (long long)whole->count);
     tp_field fields[TP_MAX_FIELDS];
     struct part *p = tpi_malloc(sizeof *p + sizeof(int64_t) * (size_t)(indices.n ? indices.n : 1));
     if (!p) return NULL;
@@ -231,7 +249,8 @@ static bool normalised_read(void *context, int64_t i, void *const *into) {
     float *out = into[n->field];
     for (int64_t c = 0; ok && c < n->channels; c++)
         for (int64_t k = 0; k < n->per_channel; k++, out++)
-            *out = (element(raw, n->raw->dtypes[n->field], c * n->per_channel + k) / n->divisor - n->mean[c]) / n->std[c];
+            *out =
+                (element(raw, n->raw->dtypes[n->field], c * n->per_channel + k) / n->divisor - n->mean[c]) / n->std[c];
     tpi_free(raw, (size_t)bytes);
     return ok;
 }
@@ -245,8 +264,8 @@ static void normalised_free(void *context) {
 
 static bool numbers_fit(const char *name, tp_floats numbers, int64_t channels) {
     return numbers.n <= 1 || numbers.n == channels ||
-           tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 1 number or one for each of %lld channels, got %lld", name, (long long)channels,
-                      (long long)numbers.n);
+           tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 1 number or one for each of %lld channels, got %lld", name,
+                      (long long)channels, (long long)numbers.n);
 }
 
 tp_dataset *tp_dataset_normalised(tp_dataset *raw, int64_t field, double divisor, tp_floats mean, tp_floats std) {
@@ -254,12 +273,14 @@ tp_dataset *tp_dataset_normalised(tp_dataset *raw, int64_t field, double divisor
     tp_field fields[TP_MAX_FIELDS];
     int64_t nfields = fields_of(raw, fields), elements = raw->bytes[field] / tp_dtype_size(raw->dtypes[field]);
     int64_t channels = raw->ndims[field] > 1 ? raw->shapes[field][0] : 1;
-    if (tp_dtype_is_complex(raw->dtypes[field])) return tpi_fail(TP_ERR_TYPE, "argument 'field': complex numbers cannot be normalised");
+    if (tp_dtype_is_complex(raw->dtypes[field]))
+        return tpi_fail(TP_ERR_TYPE, "argument 'field': complex numbers cannot be normalised");
     if (!numbers_fit("mean", mean, channels) || !numbers_fit("std", std, channels)) return NULL;
     struct normalised *n = tpi_malloc(sizeof *n);
     float *numbers = n ? tpi_malloc(sizeof(float) * 2 * (size_t)(channels + 1)) : NULL;
     if (!numbers) return tpi_mfree(n), NULL;
-    *n = (struct normalised){tp_dataset_retain(raw), field, channels, channels ? elements / channels : 0, (float)divisor, numbers, numbers + channels};
+    *n = (struct normalised){tp_dataset_retain(raw), field,   channels,          channels ? elements / channels : 0,
+                             (float)divisor,         numbers, numbers + channels};
     for (int64_t c = 0; c < channels; c++) {
         n->mean[c] = mean.n ? (float)mean.v[mean.n > 1 ? c : 0] : 0;
         n->std[c] = std.n ? (float)std.v[std.n > 1 ? c : 0] : 1;

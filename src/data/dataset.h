@@ -15,6 +15,7 @@ struct tp_dataset {
     void *context;
 };
 
-/* A batch of the items at the indices: one tensor (n, ...) per field, owned by the caller. Nothing is left on failure. */
+/* A batch of the items at the indices: one tensor (n, ...) per field, owned by the caller. Nothing is left on failure.
+ */
 bool tpi_read_batch(const tp_dataset *d, tp_ints indices, tp_tensor **fields);
 #endif

@@ -1,5 +1,5 @@
-/* Datasets in the files they are published in: MNIST's idx files, plain or gzipped, and CIFAR's binary files. A file is read whole and
- * checked against the sizes it states; what is too short or too long is refused with its name. */
+/* Datasets in the files they are published in: MNIST's idx files, plain or gzipped, and CIFAR's binary files. A file is
+ * read whole and checked against the sizes it states; what is too short or too long is refused with its name. */
 #include <stdio.h>
 #include <string.h>
 #include <taper/data.h>
@@ -52,16 +52,17 @@ static bool at_end(gzFile file, const char *path) {
     return gzread(file, &more, 1) == 0 || tpi_refuse(TP_ERR_IO, "%s: is longer than its sizes say", path);
 }
 
-/* ---- idx: two zeros, the type, the number of dimensions, their sizes, the elements; all numbers begin with their highest byte ---- */
+/* ---- idx: two zeros, the type, the number of dimensions, their sizes, the elements; all numbers begin with their
+ * highest byte ---- */
 static tp_dtype idx_dtype(unsigned char code) {
     switch (code) {
-        case 0x08: return TP_UINT8;
-        case 0x09: return TP_INT8;
-        case 0x0B: return TP_INT16;
-        case 0x0C: return TP_INT32;
-        case 0x0D: return TP_FLOAT32;
-        case 0x0E: return TP_FLOAT64;
-        default: return TP_NO_DTYPE;
+    case 0x08: return TP_UINT8;
+    case 0x09: return TP_INT8;
+    case 0x0B: return TP_INT16;
+    case 0x0C: return TP_INT32;
+    case 0x0D: return TP_FLOAT32;
+    case 0x0E: return TP_FLOAT64;
+    default: return TP_NO_DTYPE;
     }
 }
 
@@ -79,7 +80,8 @@ static tp_tensor *idx_read(gzFile file, const char *path) {
     int64_t shape[TP_MAX_DIMS];
     if (!read_all(file, path, head, 4)) return NULL;
     tp_dtype dtype = head[0] || head[1] ? TP_NO_DTYPE : idx_dtype(head[2]);
-    if (dtype == TP_NO_DTYPE || head[3] > TP_MAX_DIMS) return tpi_fail(TP_ERR_IO, "%s: is not in MNIST's format (idx)", path);
+    if (dtype == TP_NO_DTYPE || head[3] > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_IO, "%s: is not in MNIST's format (idx)", path);
     if (!read_all(file, path, sizes, 4 * (int64_t)head[3])) return NULL;
     for (int d = 0; d < head[3]; d++) {
         const unsigned char *s = sizes + 4 * d;
@@ -87,10 +89,12 @@ static tp_tensor *idx_read(gzFile file, const char *path) {
     }
     tp_ints sizes_read = tp_ints_view(shape, head[3]);
     int64_t numel = tpi_numel_of(sizes_read), bytes;
-    if (numel < 0 || __builtin_mul_overflow(numel, tp_dtype_size(dtype), &bytes)) return numel < 0 ? NULL : tpi_fail(TP_ERR_IO, "%s: its sizes are impossible", path);
+    if (numel < 0 || __builtin_mul_overflow(numel, tp_dtype_size(dtype), &bytes))
+        return numel < 0 ? NULL : tpi_fail(TP_ERR_IO, "%s: its sizes are impossible", path);
     char *data = read_claimed(file, path, bytes);
     if (!data) return NULL;
-    tp_storage *storage = at_end(file, path) ? tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, tpi_mfree, data) : NULL;
+    tp_storage *storage =
+        at_end(file, path) ? tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, tpi_mfree, data) : NULL;
     if (!storage) return tpi_mfree(data), NULL;
     turn_bytes(data, numel, tp_dtype_size(dtype));
     return tpi_tensor_over(storage, dtype, sizes_read, tp_no_ints(), 0);
@@ -121,12 +125,13 @@ tp_dataset *tp_dataset_mnist(const char *images, const char *labels) {
     tp_tensor *x = idx_owned(images), *y = x ? idx_owned(labels) : NULL;
     bool fits = x && y && x->ndim == 3 && y->ndim == 1 && x->shape[0] == y->shape[0];
     if (x && y && !fits)
-        tpi_fail(TP_ERR_IO, "%s has the shape %s, %s has %s: expected images and as many labels", images, tpi_shape_text(tpi_shape(x)), labels,
-                 tpi_shape_text(tpi_shape(y)));
+        tpi_fail(TP_ERR_IO, "%s has the shape %s, %s has %s: expected images and as many labels", images,
+                 tpi_shape_text(tpi_shape(x)), labels, tpi_shape_text(tpi_shape(y)));
     if (fits) { /* (N, 28, 28) becomes (N, 1, 28, 28) */
         tpi_storage *s = x->storage;
         int64_t shape[] = {x->shape[0], 1, x->shape[1], x->shape[2]};
-        tp_tensor *with_channel = tpi_tensor_over(tpi_storage_retain(s), x->dtype, tp_ints_view(shape, 4), tp_no_ints(), 0);
+        tp_tensor *with_channel =
+            tpi_tensor_over(tpi_storage_retain(s), x->dtype, tp_ints_view(shape, 4), tp_no_ints(), 0);
         tp_release(x);
         x = with_channel;
     }
@@ -148,7 +153,9 @@ static int64_t records_in(const char *path, int64_t record) { /* -1: an error */
     while ((got = gzread(file, buffer, sizeof buffer)) > 0) bytes += got;
     gzclose(file);
     if (got < 0 || bytes % record)
-        return tpi_fail(TP_ERR_IO, "%s: %lld bytes are no whole number of CIFAR's records of %lld", path, (long long)bytes, (long long)record), -1;
+        return tpi_fail(TP_ERR_IO, "%s: %lld bytes are no whole number of CIFAR's records of %lld", path,
+                        (long long)bytes, (long long)record),
+               -1;
     return bytes / record;
 }
 
@@ -165,7 +172,8 @@ static bool cifar_read(const char *path, int64_t n, int64_t labels_per, char *pi
 }
 
 tp_dataset *tp_dataset_cifar(int64_t n, const char *const *paths, int64_t classes) {
-    if (classes != 10 && classes != 100) return tpi_fail(TP_ERR_VALUE, "argument 'classes': expected 10 or 100, got %lld", (long long)classes);
+    if (classes != 10 && classes != 100)
+        return tpi_fail(TP_ERR_VALUE, "argument 'classes': expected 10 or 100, got %lld", (long long)classes);
     if (n < 1) return tpi_fail(TP_ERR_VALUE, "argument 'n': expected 1 file or more, got %lld", (long long)n);
     int64_t labels_per = classes == 100 ? 2 : 1, total = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -174,11 +182,13 @@ tp_dataset *tp_dataset_cifar(int64_t n, const char *const *paths, int64_t classe
         total += records;
     }
     tp_device cpu = {TP_CPU, 0};
-    tp_tensor *images = tpi_empty(TP_INTS(total, 3, 32, 32), TP_UINT8, cpu), *labels = images ? tpi_empty(TP_INTS(total), TP_UINT8, cpu) : NULL;
+    tp_tensor *images = tpi_empty(TP_INTS(total, 3, 32, 32), TP_UINT8, cpu),
+              *labels = images ? tpi_empty(TP_INTS(total), TP_UINT8, cpu) : NULL;
     bool ok = labels != NULL;
     for (int64_t i = 0, at = 0; i < n && ok; i++) {
         int64_t records = records_in(paths[i], labels_per + PIXELS);
-        ok = records >= 0 && at + records <= total && cifar_read(paths[i], records, labels_per, images->data + at * PIXELS, labels->data + at);
+        ok = records >= 0 && at + records <= total &&
+             cifar_read(paths[i], records, labels_per, images->data + at * PIXELS, labels->data + at);
         at += records;
     }
     if (ok) return of_images(images, labels);

@@ -1,7 +1,8 @@
 /* Loaders: epochs of batches in order, or shuffled as PyTorch's DataLoader shuffles with the same seed.
  *
- * An epoch begins as PyTorch's does: a seed is drawn from the generator whether it is needed or not, then the permutation, from the loader's
- * own generator, or from one that is seeded by the default generator. So C and Python programs read the same batches. */
+ * An epoch begins as PyTorch's does: a seed is drawn from the generator whether it is needed or not, then the
+ * permutation, from the loader's own generator, or from one that is seeded by the default generator. So C and Python
+ * programs read the same batches. */
 #include <string.h>
 #include "autograd/glue.h"
 #include "base/error.h"
@@ -16,9 +17,9 @@ struct tp_loader {
     tp_generator *generator; /* NULL: the default one */
     int64_t batch, batches, room;
     bool shuffle, in_epoch;
-    tp_tensor *order;        /* of the epoch: int64; NULL: as they come */
-    tp_tensor *before;       /* the generator's state before the epoch's order was drawn */
-    int64_t asked, given;    /* batches of the epoch */
+    tp_tensor *order;                 /* of the epoch: int64; NULL: as they come */
+    tp_tensor *before;                /* the generator's state before the epoch's order was drawn */
+    int64_t asked, given;             /* batches of the epoch */
     tp_tensor *fields[TP_MAX_FIELDS]; /* of the current batch; NULL: none */
 };
 
@@ -53,13 +54,20 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
     if (options) tpi_take_options(&o, sizeof o, options, options->size);
     if (!dataset) return tpi_fail(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
     if (o.batch < 0) return tpi_fail(TP_ERR_VALUE, "option 'batch': expected 1 or more, got %lld", (long long)o.batch);
-    if (o.ahead < 0 || o.ahead > 1 << 10) return tpi_fail(TP_ERR_VALUE, "option 'ahead': expected 0 to 1024, got %lld", (long long)o.ahead);
-    if (o.threads < 0 || o.threads > 1024) return tpi_fail(TP_ERR_VALUE, "option 'threads': expected 0 to 1024, got %d", o.threads);
+    if (o.ahead < 0 || o.ahead > 1 << 10)
+        return tpi_fail(TP_ERR_VALUE, "option 'ahead': expected 0 to 1024, got %lld", (long long)o.ahead);
+    if (o.threads < 0 || o.threads > 1024)
+        return tpi_fail(TP_ERR_VALUE, "option 'threads': expected 0 to 1024, got %d", o.threads);
     int64_t batch = o.batch ? o.batch : 1, room = o.threads ? o.threads * (o.ahead ? o.ahead : 2) : 1;
     tp_reader *reader = tp_reader_new(dataset, o.threads, room);
     tp_loader *l = reader ? tpi_malloc(sizeof *l) : NULL;
     if (!l) return tp_reader_free(reader), NULL;
-    *l = (tp_loader){.dataset = tp_dataset_retain(dataset), .reader = reader, .generator = o.generator, .batch = batch, .room = room, .shuffle = o.shuffle};
+    *l = (tp_loader){.dataset = tp_dataset_retain(dataset),
+                     .reader = reader,
+                     .generator = o.generator,
+                     .batch = batch,
+                     .room = room,
+                     .shuffle = o.shuffle};
     l->batches = o.drop_last ? dataset->count / batch : dataset->count / batch + (dataset->count % batch != 0);
     return l;
 }
@@ -81,8 +89,8 @@ static tp_tensor *draw_order(tp_loader *l) {
     return order;
 }
 
-/* PyTorch's sampler, asked for more than it has, draws one more permutation. Where that is from the loader's own generator, it shows in the
- * epochs that follow. */
+/* PyTorch's sampler, asked for more than it has, draws one more permutation. Where that is from the loader's own
+ * generator, it shows in the epochs that follow. */
 static bool draw_in_vain(tp_loader *l) {
     tp_tensor *order = l->generator && l->shuffle ? draw_order(l) : NULL;
     tp_release(order);
@@ -101,7 +109,8 @@ static bool ask(tp_loader *l) { /* for the batches that fit into the room */
     int64_t *plain = l->order ? NULL : tpi_malloc(sizeof(int64_t) * (size_t)l->batch);
     bool ok = l->order || plain;
     for (; ok && l->asked < l->batches && tp_reader_waiting(l->reader) < l->room; l->asked += ok) {
-        int64_t from = l->asked * l->batch, n = l->dataset->count - from < l->batch ? l->dataset->count - from : l->batch;
+        int64_t from = l->asked * l->batch,
+                n = l->dataset->count - from < l->batch ? l->dataset->count - from : l->batch;
         for (int64_t i = 0; plain && i < n; i++) plain[i] = from + i;
         ok = tp_reader_ask(l->reader, tp_ints_view(plain ? plain : (const int64_t *)l->order->data + from, n));
     }
@@ -134,14 +143,16 @@ tp_tensor *tp_loader_field(const tp_loader *l, int64_t field) {
 
 int64_t tp_loader_batches(const tp_loader *l) { return l ? l->batches : -1; }
 
-/* ---- Where it stands: batches given out, or -1 between epochs, and the generator's states before the epoch and now ---- */
+/* ---- Where it stands: batches given out, or -1 between epochs, and the generator's states before the epoch and now
+ * ---- */
 enum { STATE_BYTES = 5056 };
 
 tp_tensor *tp_loader_get_state(const tp_loader *l) {
     if (!l) return tpi_fail(TP_ERR_TYPE, "argument 'loader': expected a loader, got NULL");
     int64_t given = l->in_epoch ? l->given : -1;
     tp_tensor *now = tp_own(tp_generator_get_state(source(l))), *before = l->in_epoch ? l->before : now;
-    tp_tensor *state = now ? tpi_empty(TP_INTS((int64_t)sizeof given + 2 * STATE_BYTES), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
+    tp_tensor *state =
+        now ? tpi_empty(TP_INTS((int64_t)sizeof given + 2 * STATE_BYTES), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
     if (state) {
         memcpy(state->data, &given, sizeof given);
         memcpy(state->data + sizeof given, before->data, STATE_BYTES);
@@ -166,8 +177,8 @@ bool tp_loader_set_state(tp_loader *l, const tp_tensor *state) {
         return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected what tp_loader_get_state gave");
     memcpy(&given, state->data, sizeof given);
     if (given < -1 || given > l->batches)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'state': %lld batches were read, this loader has %lld in an epoch", (long long)given,
-                          (long long)l->batches);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'state': %lld batches were read, this loader has %lld in an epoch",
+                          (long long)given, (long long)l->batches);
     while (tp_reader_waiting(l->reader)) { /* of the epoch that is left */
         tp_tensor *fields[TP_MAX_FIELDS] = {0};
         if (!tp_reader_take(l->reader, fields)) tp_error_clear();

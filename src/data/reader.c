@@ -1,5 +1,6 @@
-/* Reads batches of a dataset ahead, on threads of its own. Batches come out in the order in which they were asked for, whichever thread read
- * them, and each is the work of one thread, so that what is in them does not depend on how many there are. */
+/* Reads batches of a dataset ahead, on threads of its own. Batches come out in the order in which they were asked for,
+ * whichever thread read them, and each is the work of one thread, so that what is in them does not depend on how many
+ * there are. */
 #include <pthread.h>
 #include "tensor/given.h"
 #include <string.h>
@@ -86,8 +87,10 @@ void tp_reader_free(tp_reader *r) {
 
 tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
     if (!dataset) return tpi_fail(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
-    if (threads < 0 || threads > 1024) return tpi_fail(TP_ERR_VALUE, "argument 'threads': expected 0 to 1024, got %d", threads);
-    if (room < 1 || room > 1 << 20) return tpi_fail(TP_ERR_VALUE, "argument 'room': expected 1 to %d, got %lld", 1 << 20, (long long)room);
+    if (threads < 0 || threads > 1024)
+        return tpi_fail(TP_ERR_VALUE, "argument 'threads': expected 0 to 1024, got %d", threads);
+    if (room < 1 || room > 1 << 20)
+        return tpi_fail(TP_ERR_VALUE, "argument 'room': expected 1 to %d, got %lld", 1 << 20, (long long)room);
     tp_reader *r = tpi_malloc(sizeof *r + sizeof(pthread_t) * (size_t)threads);
     struct job *jobs = r ? tpi_malloc(sizeof *jobs * (size_t)room) : NULL;
     if (!jobs) return tpi_mfree(r), NULL;
@@ -108,7 +111,8 @@ tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
 bool tp_reader_ask(tp_reader *r, tp_ints indices) {
     if (!r) return tpi_refuse(TP_ERR_TYPE, "argument 'reader': expected a reader, got NULL");
     if (!TPI_LIST_GIVEN(indices.v, indices.n)) return false;
-    if (tp_reader_waiting(r) == r->room) return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->room);
+    if (tp_reader_waiting(r) == r->room)
+        return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->room);
     int64_t *copy = tpi_malloc(sizeof(int64_t) * (size_t)(indices.n ? indices.n : 1));
     if (!copy) return false;
     if (indices.n) memcpy(copy, indices.v, sizeof(int64_t) * (size_t)indices.n);
@@ -131,8 +135,10 @@ bool tp_reader_take(tp_reader *r, tp_tensor **fields) {
     r->taken++;
     pthread_mutex_unlock(&r->lock);
     bool ok = j->state == DONE;
-    if (ok) memcpy(fields, j->fields, sizeof(tp_tensor *) * (size_t)r->dataset->nfields);
-    else tpi_fail(j->code, "%s", j->error ? j->error : "a batch could not be read: out of memory");
+    if (ok)
+        memcpy(fields, j->fields, sizeof(tp_tensor *) * (size_t)r->dataset->nfields);
+    else
+        tpi_fail(j->code, "%s", j->error ? j->error : "a batch could not be read: out of memory");
     if (ok) j->state = ASKED; /* the tensors are the caller's now */
     job_clear(r, j);
     return ok;

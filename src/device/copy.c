@@ -1,5 +1,5 @@
-/* Plain data movement between tensors, no tape: within a device by its own convert-and-copy, between devices as contiguous bytes
- * by way of the host. The caller raises the version of what it had written. */
+/* Plain data movement between tensors, no tape: within a device by its own convert-and-copy, between devices as
+ * contiguous bytes by way of the host. The caller raises the version of what it had written. */
 #include "device/launch.h"
 #include "tensor/recorder.h"
 
@@ -10,14 +10,16 @@ static bool same_device(const tp_tensor *a, const tp_tensor *b) {
 static const tpi_device_ops *device_with(tp_device where, bool copies) {
     const tpi_device_ops *ops = tpi_device_ops_of(where);
     if (!ops) return NULL;
-    if (copies ? !ops->copy : !ops->fill) return tpi_fail(TP_ERR_MISSING, "device '%s' cannot %s tensors", ops->name, copies ? "copy" : "fill");
+    if (copies ? !ops->copy : !ops->fill)
+        return tpi_fail(TP_ERR_MISSING, "device '%s' cannot %s tensors", ops->name, copies ? "copy" : "fill");
     return ops;
 }
 
 static bool copy_within(tp_tensor *dst, const tp_tensor *src) {
     const tpi_device_ops *ops = device_with(tpi_device(dst), true);
     tpi_plan plan;
-    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 2, (tp_tensor *[]){dst, (tp_tensor *)src}) && ops->copy(tpi_device(dst), &plan);
+    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 2, (tp_tensor *[]){dst, (tp_tensor *)src}) &&
+           ops->copy(tpi_device(dst), &plan);
 }
 
 /* The bytes of a contiguous tensor to a contiguous one of the same dtype and size on another device. */
@@ -39,7 +41,9 @@ static bool move_bytes(tp_tensor *dst, const tp_tensor *src) {
 /* Made contiguous in the destination's dtype where it is, unless it is already, moved, and put in place there. */
 static bool copy_between(tp_tensor *dst, const tp_tensor *src) {
     bool as_it_is = src->dtype == dst->dtype && tp_is_contiguous(src);
-    tp_tensor *ready = as_it_is ? tpi_retain((tp_tensor *)src) : tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(src)), *arrived = NULL;
+    tp_tensor *ready = as_it_is ? tpi_retain((tp_tensor *)src)
+                                : tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(src)),
+              *arrived = NULL;
     bool ok = ready && (as_it_is || copy_within(ready, src));
     if (ok && tp_is_contiguous(dst) && tpi_same_shape(dst, src)) {
         ok = move_bytes(dst, ready);
@@ -56,7 +60,8 @@ static bool copy(tp_tensor *dst, const tp_tensor *src) {
     bool convertible = tp_dtype_has_values((tp_dtype)src->dtype) && tp_dtype_has_values((tp_dtype)dst->dtype);
     if (dst->dtype != src->dtype && !convertible) {
         bool to = tp_dtype_has_values((tp_dtype)src->dtype);
-        return tpi_refuse(TP_ERR_MISSING, "\"copy_\" not implemented for '%s'", tp_dtype_word((tp_dtype)(to ? dst : src)->dtype));
+        return tpi_refuse(TP_ERR_MISSING, "\"copy_\" not implemented for '%s'",
+                          tp_dtype_word((tp_dtype)(to ? dst : src)->dtype));
     }
     if (!same_device(dst, src)) return copy_between(dst, src);
     if (!tpi_shares_memory(dst, src)) return copy_within(dst, src);

@@ -1,8 +1,8 @@
 /* Launching a pointwise operator: promotion, checks, broadcasting, the result's memory, then the device's kernel.
  *
- * Numbers and zero-dimensional CPU tensors beside tensors of another device travel as one element in the compute type. An input
- * that shares memory with the result without being the very same elements is copied first. On failure nothing has
- * changed. The caller raises the version of what it had written in place. */
+ * Numbers and zero-dimensional CPU tensors beside tensors of another device travel as one element in the compute type.
+ * An input that shares memory with the result without being the very same elements is copied first. On failure nothing
+ * has changed. The caller raises the version of what it had written in place. */
 #include "device/launch.h"
 #include "device/gpu/gpu.h"
 #include "device/program.h"
@@ -16,10 +16,10 @@ typedef struct map_call {
     const tpi_map_op *op;
     tp_tensor *tensor[MAX_IN]; /* NULL: the number counts */
     tpi_param number[MAX_IN];
-    tp_tensor *copy[MAX_IN];   /* owned stand-ins for inputs that overlap the result */
+    tp_tensor *copy[MAX_IN]; /* owned stand-ins for inputs that overlap the result */
     tp_dtype dtype, result;
     tpi_ctype compute;
-    bool number_result;        /* numbers in tensors' clothes gave a number */
+    bool number_result; /* numbers in tensors' clothes gave a number */
     tp_device device;
     int ndim;
     int64_t shape[TP_MAX_DIMS];
@@ -36,7 +36,8 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
 }
 
 bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted) {
-    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtype_word(result), tp_dtype_word(wanted));
+    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
+                      tp_dtype_word(result), tp_dtype_word(wanted));
 }
 
 bool tpi_refuse_dtype(const char *op, tp_dtype dtype) {
@@ -57,7 +58,8 @@ void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype comp
     for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], tpi_param_ctype(types[i], compute));
 }
 
-/* ---- Dtypes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Dtypes
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* A number in a tensor's clothes takes part as the number that it is; its value does not matter. */
 static tp_scalar number_like(tp_dtype dtype) {
@@ -70,7 +72,9 @@ static tp_scalar number_like(tp_dtype dtype) {
 }
 
 /* Numbers among themselves keep all their digits: what they give is a number too. */
-static tp_dtype widest(tp_dtype dtype) { return tp_dtype_is_floating(dtype) ? TP_FLOAT64 : tp_dtype_is_complex(dtype) ? TP_COMPLEX128 : dtype; }
+static tp_dtype widest(tp_dtype dtype) {
+    return tp_dtype_is_floating(dtype) ? TP_FLOAT64 : tp_dtype_is_complex(dtype) ? TP_COMPLEX128 : dtype;
+}
 
 /* An integer above INT64_MAX would turn negative in every integer type but uint64. */
 static bool check_large_numbers(const tpi_map_op *op, const tp_operand *in, tp_dtype dtype) {
@@ -89,15 +93,20 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
         const tp_tensor *t = in[i].tensor;
         int fixed = op->in_type[i];
         if (!t && in[i].scalar.kind == TP_SCALAR_NONE)
-            return tpi_refuse(TP_ERR_VALUE, "argument '%s'%s%s: expected a tensor, got NULL", op->in_name[i], TPI_IN(op->name));
+            return tpi_refuse(TP_ERR_VALUE, "argument '%s'%s%s: expected a tensor, got NULL", op->in_name[i],
+                              TPI_IN(op->name));
         if (fixed != TPI_CTYPES) {
             tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
             if (t && t->dtype != wanted) /* who called puts the operator's name before it */
-                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of dtype %s, got %s%s", op->in_name[i], tp_dtype_name(wanted),
-                                  tp_dtype_name(t->dtype), wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
-        } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
-        else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
-        else tpi_promote_tensor(&p, t->dtype, t->ndim);
+                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of dtype %s, got %s%s",
+                                  op->in_name[i], tp_dtype_name(wanted), tp_dtype_name(t->dtype),
+                                  wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
+        } else if (!t)
+            tpi_promote_scalar(&p, in[i].scalar);
+        else if (t->flags & TPI_WRAPPED)
+            tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
+        else
+            tpi_promote_tensor(&p, t->dtype, t->ndim);
     }
     c->dtype = tpi_promoted(&p);
     if (p.refused) return false;
@@ -119,7 +128,8 @@ bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype,
     return true;
 }
 
-/* ---- Devices and shapes ---------------------------------------------------------------------------------------------------- */
+/* ---- Devices and shapes
+ * ---------------------------------------------------------------------------------------------------- */
 static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
 
 static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *out) {
@@ -128,8 +138,10 @@ static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *ou
         const tp_tensor *t = in[i].tensor;
         if (!t || (decides && same_device(tpi_device(decides), tpi_device(t)))) continue;
         bool guest = t->ndim == 0 && tpi_device(t).type == TP_CPU;
-        if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU)) decides = t;
-        else if (!guest) return tpi_refuse_device(tpi_device(decides), tpi_device(t), "");
+        if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU))
+            decides = t;
+        else if (!guest)
+            return tpi_refuse_device(tpi_device(decides), tpi_device(t), "");
     }
     c->device = decides ? tpi_device(decides) : (tp_device){TP_CPU, 0};
     return true;
@@ -142,7 +154,8 @@ static void settle_operands(map_call *c, const tp_operand *in) {
         c->tensor[i] = t;
         if (t && same_device(tpi_device(t), c->device)) continue;
         int fixed = c->op->in_type[i];
-        c->number[i] = tpi_param_of(t ? tpi_load_scalar(t->data, (tp_dtype)t->dtype) : in[i].scalar, fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed);
+        c->number[i] = tpi_param_of(t ? tpi_load_scalar(t->data, (tp_dtype)t->dtype) : in[i].scalar,
+                                    fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed);
         c->tensor[i] = NULL;
     }
 }
@@ -165,7 +178,8 @@ static bool settle_shape(map_call *c) {
     return true;
 }
 
-/* ---- The result ------------------------------------------------------------------------------------------------------------ */
+/* ---- The result
+ * ------------------------------------------------------------------------------------------------------------ */
 static bool full_shape(const map_call *c, const tp_tensor *t) {
     return t && t->ndim == c->ndim && !memcmp(t->shape, c->shape, (size_t)c->ndim * sizeof *c->shape);
 }
@@ -174,7 +188,9 @@ static bool full_shape(const map_call *c, const tp_tensor *t) {
 static bool same_strides(const map_call *c) {
     const tp_tensor *first = c->tensor[0];
     for (int i = 0; i < c->op->nin; i++)
-        if (!full_shape(c, c->tensor[i]) || memcmp(c->tensor[i]->strides, first->strides, (size_t)c->ndim * sizeof *first->strides)) return false;
+        if (!full_shape(c, c->tensor[i]) ||
+            memcmp(c->tensor[i]->strides, first->strides, (size_t)c->ndim * sizeof *first->strides))
+            return false;
     return tpi_is_dense(first);
 }
 
@@ -184,8 +200,8 @@ static bool all_contiguous(const map_call *c) {
     return true;
 }
 
-/* The stride order of the inputs, as PyTorch's iterator has it: channels_last survives. Not inlined: its arrays would stay on the stack
- * while the kernel runs. */
+/* The stride order of the inputs, as PyTorch's iterator has it: channels_last survives. Not inlined: its arrays would
+ * stay on the stack while the kernel runs. */
 static __attribute__((noinline)) void result_strides(const map_call *c, int64_t *order) {
     int64_t strides[MAX_IN][TP_MAX_DIMS];
     const int64_t *rows[MAX_IN];
@@ -194,7 +210,8 @@ static __attribute__((noinline)) void result_strides(const map_call *c, int64_t 
         const tp_tensor *t = c->tensor[i];
         if (!t) continue;
         int lead = c->ndim - t->ndim;
-        for (int d = 0; d < c->ndim; d++) strides[n][d] = d < lead || t->shape[d - lead] != c->shape[d] ? 0 : t->strides[d - lead];
+        for (int d = 0; d < c->ndim; d++)
+            strides[n][d] = d < lead || t->shape[d - lead] != c->shape[d] ? 0 : t->strides[d - lead];
         rows[n] = strides[n];
         n++;
     }
@@ -222,17 +239,18 @@ static __attribute__((noinline)) bool reshape_result(const map_call *c, tp_tenso
 
 /* The last check of a call: only when nothing else can be wrong does a result of another shape take the right one. */
 static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out) {
-    if (!tp_can_cast(c->result, (tp_dtype)out->dtype))
-        return tpi_refuse_cast(c->result, (tp_dtype)out->dtype);
+    if (!tp_can_cast(c->result, (tp_dtype)out->dtype)) return tpi_refuse_cast(c->result, (tp_dtype)out->dtype);
     /* floor, neg and their like, which keep the dtype, write no other one: PyTorch's rule for one operand */
-    if (c->op->nin == 1 && c->op->rule == TPI_RULE_PROMOTE && c->op->result == TPI_RESULT_SAME && c->result != (tp_dtype)out->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tp_dtype_word((tp_dtype)out->dtype), tp_dtype_word(c->result));
+    if (c->op->nin == 1 && c->op->rule == TPI_RULE_PROMOTE && c->op->result == TPI_RESULT_SAME &&
+        c->result != (tp_dtype)out->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tp_dtype_word((tp_dtype)out->dtype),
+                          tp_dtype_word(c->result));
     if (!full_shape(c, out)) {
         bool in_place = false;
         for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;
         if (in_place)
-            return tpi_refuse(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tpi_shape_text(tpi_shape(out)),
-                              tpi_shape_text((tp_ints){c->shape, c->ndim}));
+            return tpi_refuse(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
+                              tpi_shape_text(tpi_shape(out)), tpi_shape_text((tp_ints){c->shape, c->ndim}));
         if (!reshape_result(c, out)) return false;
     }
     if (!tp_is_contiguous(out) && !tpi_check_no_shared_elements(out)) return false;
@@ -241,7 +259,8 @@ static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out
     return true;
 }
 
-/* ---- Overlap --------------------------------------------------------------------------------------------------------------- */
+/* ---- Overlap
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool part_from(map_call *c, const tp_tensor *out) {
     for (int i = 0; i < c->op->nin; i++) {
@@ -254,7 +273,8 @@ static bool part_from(map_call *c, const tp_tensor *out) {
     return true;
 }
 
-/* ---- The launch ------------------------------------------------------------------------------------------------------------ */
+/* ---- The launch
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* The plan over the tensors, then numbers put in their places as operands that never move. */
 static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
@@ -270,7 +290,8 @@ static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
         plan->data[to] = from < 0 ? (char *)&c->number[i] : plan->data[from];
         if (from < 0) plan->numbers |= (uint16_t)(1u << to);
         int fixed = c->op->in_type[i];
-        plan->dtype[to] = from < 0 ? (uint8_t)tpi_ctype_dtype(fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed) : plan->dtype[from];
+        plan->dtype[to] = from < 0 ? (uint8_t)tpi_ctype_dtype(fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed)
+                                   : plan->dtype[from];
         for (int d = 0; d < plan->ndim; d++) plan->stride[to][d] = from < 0 ? 0 : plan->stride[from][d];
     }
     return true;
@@ -280,15 +301,16 @@ static bool launch(map_call *c, tp_tensor *out, const tp_scalar *params) {
     if (out->numel == 0) return true;
     const tpi_device_ops *device = tpi_device_ops_of(c->device);
     if (!device) return false;
-    if (!device->map) return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", c->op->name, device->name);
+    if (!device->map)
+        return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", c->op->name, device->name);
     tpi_param values[8];
     tpi_fill_params(values, c->op->nparam, c->op->param_type, c->compute, params);
     tpi_plan plan;
     return make_plan(c, out, &plan) && device->map(c->device, c->op, &plan, c->compute, values);
 }
 
-/* The everyday call: contiguous tensors of one dtype, one shape and one device, and numbers that do not raise it, into a new result.
- * Nothing to promote, broadcast or order, so it skips all that. */
+/* The everyday call: contiguous tensors of one dtype, one shape and one device, and numbers that do not raise it, into
+ * a new result. Nothing to promote, broadcast or order, so it skips all that. */
 static const tp_tensor *first_tensor(const tpi_map_op *op, const tp_operand *in) {
     for (int i = 0; i < op->nin; i++)
         if (in[i].tensor) return in[i].tensor;
@@ -306,14 +328,16 @@ static bool is_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor
         }
         if ((t->flags & TPI_WRAPPED) || !tp_is_contiguous(t)) return false;
         if (t == first) continue;
-        if (t->dtype != first->dtype || t->ndim != first->ndim || !same_device(tpi_device(t), tpi_device(first))) return false;
+        if (t->dtype != first->dtype || t->ndim != first->ndim || !same_device(tpi_device(t), tpi_device(first)))
+            return false;
         for (int d = 0; d < t->ndim; d++)
             if (t->shape[d] != first->shape[d]) return false;
     }
     return true;
 }
 
-static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor *first, const tp_scalar *params) {
+static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor *first,
+                            const tp_scalar *params) {
     tp_dtype dtype = op->rule == TPI_RULE_FLOAT ? tpi_dtype_to_float((tp_dtype)first->dtype) : (tp_dtype)first->dtype;
     if (!tpi_check_types(op->name, op->types, dtype)) return NULL;
     tpi_ctype compute = dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[dtype];
@@ -333,7 +357,8 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
         if (!t) {
             number[k - 1] = tpi_param_of(in[k - 1].scalar, compute);
             plan.numbers |= (uint16_t)(1u << k);
-            plan.data[k] = (char *)&number[k - 1], plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute), plan.stride[k][0] = 0;
+            plan.data[k] = (char *)&number[k - 1], plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute),
+            plan.stride[k][0] = 0;
             continue;
         }
         plan.data[k] = t->data, plan.dtype[k] = t->dtype, plan.stride[k][0] = (int64_t)tpi_itemsize(t);
@@ -343,8 +368,9 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     return NULL;
 }
 
-/* The kernel rounds once, to what it writes: where the operator's own dtype is narrower than what the kernel computes in, a result of yet
- * another dtype would be more exact than PyTorch's, which is rounded to the operator's dtype first. */
+/* The kernel rounds once, to what it writes: where the operator's own dtype is narrower than what the kernel computes
+ * in, a result of yet another dtype would be more exact than PyTorch's, which is rounded to the operator's dtype first.
+ */
 static bool rounds_twice(const map_call *c, const tp_tensor *out) {
     return c->result == c->dtype && c->dtype != (tp_dtype)out->dtype && tpi_ctype_dtype(c->compute) != c->dtype;
 }

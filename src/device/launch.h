@@ -9,7 +9,11 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype);
 /* The dtype of a fold's or scan's state variable: see device.h. */
 static inline tp_dtype tpi_state_dtype(uint8_t type, tpi_ctype compute) {
     if (type < TPI_CTYPES) return tpi_ctype_dtype((tpi_ctype)type);
-    if (type == TPI_CTYPES + 2) return compute == TPI_F32 ? TP_FLOAT64 : compute == TPI_C64 ? TP_COMPLEX128 : compute == TPI_I32 ? TP_INT64 : tpi_ctype_dtype(compute);
+    if (type == TPI_CTYPES + 2)
+        return compute == TPI_F32   ? TP_FLOAT64
+               : compute == TPI_C64 ? TP_COMPLEX128
+               : compute == TPI_I32 ? TP_INT64
+                                    : tpi_ctype_dtype(compute);
     return type == TPI_CTYPES ? tpi_ctype_dtype(compute) : tpi_dtype_to_real(tpi_ctype_dtype(compute));
 }
 /* The same for kernels' parameters, as a compute type. */

@@ -1,11 +1,17 @@
-/* Block programs: a chain of pointwise kernels over the same positions. Each block of positions goes through all of the program's steps while it
- * is in the nearest cache; what only the program itself reads never reaches memory. An element's bits are those that the operators give one by
- * one: the same kernels run in the same types, and a value that a tensor would have rounded (half, bfloat16, narrow integers) is rounded. */
+/* Block programs: a chain of pointwise kernels over the same positions. Each block of positions goes through all of the
+ * program's steps while it is in the nearest cache; what only the program itself reads never reaches memory. An
+ * element's bits are those that the operators give one by one: the same kernels run in the same types, and a value that
+ * a tensor would have rounded (half, bfloat16, narrow integers) is rounded. */
 #ifndef TPI_PROGRAM_H
 #define TPI_PROGRAM_H
 #include "device/device.h"
 
-enum { TPI_PROGRAM_BASE = 1 << 16, /* stands for the memory of what has none */ TPI_PROGRAM_IN = 8, TPI_PROGRAM_STEPS = 48, TPI_PROGRAM_BLOCKS = 40 };
+enum {
+    TPI_PROGRAM_BASE = 1 << 16,
+    /* stands for the memory of what has none */ TPI_PROGRAM_IN = 8,
+    TPI_PROGRAM_STEPS = 48,
+    TPI_PROGRAM_BLOCKS = 40
+};
 
 typedef struct tpi_program_arg {
     int16_t value; /* number of a value, or -1: a number that stands in a block of its own */
@@ -25,7 +31,8 @@ typedef struct tpi_program_step {
     tpi_param params[8];
 } tpi_program_step;
 
-/* Values 0 ... nout - 1 of the plan's operands are written, the others read; what has no operand lives in its block alone. */
+/* Values 0 ... nout - 1 of the plan's operands are written, the others read; what has no operand lives in its block
+ * alone. */
 typedef struct tpi_program_value {
     uint8_t dtype;
     int8_t operand; /* of the plan, -1: none */
@@ -38,21 +45,25 @@ typedef struct tpi_program {
     tpi_program_value *values;
 } tpi_program;
 
-/* The dtype that the operator computes in for these operands, and the kernel's type. False: an error is pending. launch.c */
+/* The dtype that the operator computes in for these operands, and the kernel's type. False: an error is pending.
+ * launch.c */
 bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute);
 /* Finds the steps that may run as lines; once the program is complete. cpu/program.c */
 void tpi_program_draw_lines(tpi_program *program);
 /* Runs the program over the plan, whose operands are its own. cpu/program.c */
 bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan);
 
-/* A fold whose elements a program makes: `operand` of the plan, which is written. Without memory they go from the program's blocks into the fold and to no
- * memory; x tells of their shape, strides and dtype. The bits are those of the program and the fold one after the other. reduce.c, cpu/fold.c */
+/* A fold whose elements a program makes: `operand` of the plan, which is written. Without memory they go from the
+ * program's blocks into the fold and to no memory; x tells of their shape, strides and dtype. The bits are those of the
+ * program and the fold one after the other. reduce.c, cpu/fold.c */
 typedef struct tpi_feed {
     const tpi_program *program;
     tpi_plan *plan;
     int operand;
     bool has_memory; /* otherwise x->data is an address that offsets are counted from, where nothing is */
 } tpi_feed;
-bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params, const tpi_feed *feed);
-bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params, const tpi_feed *feed);
+bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype,
+                      const tp_scalar *params, const tpi_feed *feed);
+bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed);
 #endif

@@ -7,8 +7,8 @@ static bool wanted(void) { return tp_deterministic() != TP_DETERMINISTIC_OFF && 
 
 static tp_scalar filler(tp_dtype dtype) {
     static const int64_t largest[TP_DTYPE_COUNT] = {
-        [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX,
-        [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX, [TP_UINT64] = -1,
+        [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX,     [TP_INT16] = INT16_MAX,   [TP_INT32] = INT32_MAX,
+        [TP_INT64] = INT64_MAX, [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX, [TP_UINT64] = -1,
     };
     if (dtype == TP_BOOL) return tp_truth(true);
     if (tp_dtype_is_complex(dtype)) return tp_cplx(NAN, NAN);

@@ -1,4 +1,5 @@
-/* Memory that a program gets without values. With deterministic algorithms it holds the same values each time, those that show a mistake best. */
+/* Memory that a program gets without values. With deterministic algorithms it holds the same values each time, those
+ * that show a mistake best. */
 #ifndef TPI_UNINITIALIZED_H
 #define TPI_UNINITIALIZED_H
 #include "tensor/tensor.h"

@@ -1,7 +1,9 @@
-/* Running branches: each thread takes steps that are ready, and goes on with what the step that it finished was the last thing before.
+/* Running branches: each thread takes steps that are ready, and goes on with what the step that it finished was the
+ * last thing before.
  *
- * A step runs on one thread, since inside a parallel loop there is no other; its bits are the same on any number of them. A thread of the team's
- * computes under the modes of the thread whose run it is, and hands an error over to it. */
+ * A step runs on one thread, since inside a parallel loop there is no other; its bits are the same on any number of
+ * them. A thread of the team's computes under the modes of the thread whose run it is, and hands an error over to it.
+ */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,9 +25,9 @@ typedef struct beside {
     const tpi_beside *how;
     const tpi_branches *b;
     modes modes;
-    atomic_int *before;  /* per step: those that it waits for */
-    atomic_int *ready;   /* steps in the order in which they became so, counted from 1; 0: not written yet */
-    atomic_int *users;   /* per end */
+    atomic_int *before; /* per step: those that it waits for */
+    atomic_int *ready;  /* steps in the order in which they became so, counted from 1; 0: not written yet */
+    atomic_int *users;  /* per end */
     _Alignas(64) atomic_int taken;
     _Alignas(64) atomic_int given; /* of `ready` */
     _Alignas(64) atomic_int left;  /* steps that are not done */
@@ -49,12 +51,18 @@ static void give(beside *s, int32_t step) {
 /* The next step that is ready, -1: there is nothing left to do. */
 static int32_t take(beside *s) {
     for (int looks = 0;; looks++) {
-        if (atomic_load_explicit(&s->left, memory_order_acquire) == 0 || atomic_load_explicit(&s->failed, memory_order_relaxed)) return -1;
+        if (atomic_load_explicit(&s->left, memory_order_acquire) == 0 ||
+            atomic_load_explicit(&s->failed, memory_order_relaxed))
+            return -1;
         int at = atomic_load_explicit(&s->taken, memory_order_relaxed);
         int step = at < s->b->to - s->b->from ? atomic_load_explicit(&s->ready[at], memory_order_acquire) : 0;
-        if (step && atomic_compare_exchange_strong_explicit(&s->taken, &at, at + 1, memory_order_relaxed, memory_order_relaxed)) return s->b->from + step - 1;
-        if (looks > PATIENCE) sched_yield();
-        else tpi_pause();
+        if (step &&
+            atomic_compare_exchange_strong_explicit(&s->taken, &at, at + 1, memory_order_relaxed, memory_order_relaxed))
+            return s->b->from + step - 1;
+        if (looks > PATIENCE)
+            sched_yield();
+        else
+            tpi_pause();
     }
 }
 
@@ -72,12 +80,15 @@ static int32_t finish(beside *s, int32_t i) {
     const tpi_graph_step *step = &s->how->g->steps[i];
     int32_t mine = -1;
     for (int32_t u = 0; u < step->nuses; u++)
-        if (atomic_fetch_sub_explicit(&s->users[step->uses[u]], 1, memory_order_acq_rel) == 1) s->how->end(s->how->context, s->b->ends[step->uses[u]]);
+        if (atomic_fetch_sub_explicit(&s->users[step->uses[u]], 1, memory_order_acq_rel) == 1)
+            s->how->end(s->how->context, s->b->ends[step->uses[u]]);
     for (int32_t k = 0; k < step->nafter; k++) {
         int32_t next = step->after[k];
         if (atomic_fetch_sub_explicit(&s->before[next - s->b->from], 1, memory_order_acq_rel) != 1) continue;
-        if (mine < 0) mine = next;
-        else give(s, next);
+        if (mine < 0)
+            mine = next;
+        else
+            give(s, next);
     }
     atomic_fetch_sub_explicit(&s->left, 1, memory_order_acq_rel);
     return mine;
@@ -88,7 +99,8 @@ static void work(int64_t member, void *context) {
     beside *s = context;
     modes own = exchange_modes(s->modes);
     for (int32_t i = -1; i >= 0 || (i = take(s)) >= 0;) {
-        if (s->how->step(s->how->context, i)) i = finish(s, i);
+        if (s->how->step(s->how->context, i))
+            i = finish(s, i);
         else {
             fail(s);
             break;
@@ -99,7 +111,11 @@ static void work(int64_t member, void *context) {
 
 bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads) {
     size_t n = (size_t)(b->to - b->from), bytes = (2 * n + (size_t)b->nends) * sizeof(atomic_int);
-    beside s = {.how = how, .b = b, .modes = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference}, .before = tpi_new0(bytes), .told = ATOMIC_FLAG_INIT};
+    beside s = {.how = how,
+                .b = b,
+                .modes = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference},
+                .before = tpi_new0(bytes),
+                .told = ATOMIC_FLAG_INIT};
     if (!s.before) return false;
     s.ready = s.before + n, s.users = s.ready + n;
     atomic_init(&s.left, (int)n);

@@ -1,8 +1,9 @@
 /* Branches: steps that do not depend on each other, found when a graph is made.
  *
- * A step that is large enough for all threads runs by itself, as does what may read or write anything; the runs of small steps between them are looked at. A
- * step depends on the last one that wrote what it reads, and on all that read or wrote what it writes, memory by memory: what looks at the same memory counts
- * as one. Steps that draw random numbers follow each other. Where enough of a run can go on at the same time, it becomes branches (beside.c). */
+ * A step that is large enough for all threads runs by itself, as does what may read or write anything; the runs of
+ * small steps between them are looked at. A step depends on the last one that wrote what it reads, and on all that read
+ * or wrote what it writes, memory by memory: what looks at the same memory counts as one. Steps that draw random
+ * numbers follow each other. Where enough of a run can go on at the same time, it becomes branches (beside.c). */
 #include <string.h>
 #include "base/memory.h"
 #include "graph/graph.h"
@@ -19,20 +20,22 @@ typedef struct link { /* of a list of steps */
 
 typedef struct finder {
     tp_compiled *g;
-    tpi_room room;    /* of what is only needed here */
-    int32_t *writer;  /* per value, and one more for the generator: the step that wrote it last, -1: none of these */
-    link **readers;   /* since then */
-    link **after;     /* per step */
+    tpi_room room;       /* of what is only needed here */
+    int32_t *writer;     /* per value, and one more for the generator: the step that wrote it last, -1: none of these */
+    link **readers;      /* since then */
+    link **after;        /* per step */
     double *work, *done; /* per step: how long it takes; when it is done at the earliest */
-    int32_t *place;   /* per value: among the branches' ends, -1: it does not end there */
-    int32_t *seen;    /* per value: the last step that was found to use it */
-    bool *has_grad;   /* per value: a leaf that has a gradient now */
-    int32_t *written; /* outside tensors */
+    int32_t *place;      /* per value: among the branches' ends, -1: it does not end there */
+    int32_t *seen;       /* per value: the last step that was found to use it */
+    bool *has_grad;      /* per value: a leaf that has a gradient now */
+    int32_t *written;    /* outside tensors */
     int32_t nwritten;
     bool ok;
 } finder;
 
-/* ---- Steps that run alone ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Steps that run alone
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_elsewhere(const tp_compiled *g, const int32_t *values, int n) {
     for (int i = 0; i < n; i++) {
@@ -55,7 +58,8 @@ static bool writes_unseen(const tp_compiled *g, int32_t i) {
     return false;
 }
 
-/* Follows which leaves have gradients: the first one that comes for a leaf is put there, others are added to memory that anybody may know. */
+/* Follows which leaves have gradients: the first one that comes for a leaf is put there, others are added to memory
+ * that anybody may know. */
 static bool adds_to_gradient(finder *f, const tpi_graph_step *s) {
     bool had = f->has_grad[s->in[0]];
     f->has_grad[s->in[0]] = s->kind == TPI_STEP_ACCUMULATE;
@@ -65,17 +69,24 @@ static bool adds_to_gradient(finder *f, const tpi_graph_step *s) {
 static bool runs_alone(finder *f, int32_t i) {
     const tp_compiled *g = f->g;
     const tpi_graph_step *s = &g->steps[i];
-    if (s->kind == TPI_STEP_ACCUMULATE || s->kind == TPI_STEP_FORGET) return adds_to_gradient(f, s) || is_elsewhere(g, s->in, s->nin);
-    if (s->kind == TPI_STEP_CUSTOM || is_elsewhere(g, s->in, s->nin) || is_elsewhere(g, s->out, s->nout) || writes_unseen(g, i)) return true;
+    if (s->kind == TPI_STEP_ACCUMULATE || s->kind == TPI_STEP_FORGET)
+        return adds_to_gradient(f, s) || is_elsewhere(g, s->in, s->nin);
+    if (s->kind == TPI_STEP_CUSTOM || is_elsewhere(g, s->in, s->nin) || is_elsewhere(g, s->out, s->nout) ||
+        writes_unseen(g, i))
+        return true;
     return (f->work[i] = tpi_step_work(g, s)) >= LARGE;
 }
 
-/* ---- What depends on what ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- What depends on what
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put(finder *f, link **list, int32_t step) {
     link *l = tpi_room_take(&f->room, sizeof *l);
-    if (!l) f->ok = false;
-    else *l = (link){step, *list}, *list = l;
+    if (!l)
+        f->ok = false;
+    else
+        *l = (link){step, *list}, *list = l;
 }
 
 static void depend(finder *f, int32_t before, int32_t step) {
@@ -101,7 +112,8 @@ static void follow(finder *f, int32_t i) {
     const tpi_graph_step *s = &g->steps[i];
     for (int k = 0; k < s->nin; k++)
         if (s->in[k] >= 0) read_value(f, tpi_value_root(g, s->in[k]), i);
-    if (s->kind == TPI_STEP_ACCUMULATE) return write_value(f, tpi_value_root(g, s->in[1]), i); /* it may keep that one as it is */
+    if (s->kind == TPI_STEP_ACCUMULATE)
+        return write_value(f, tpi_value_root(g, s->in[1]), i); /* it may keep that one as it is */
     for (int k = 0; k < s->nout; k++)
         if (s->out[k] >= 0) write_value(f, tpi_value_root(g, s->out[k]), i);
     for (int w = 0; w >= 0; w++) {
@@ -113,7 +125,9 @@ static void follow(finder *f, int32_t i) {
     if (s->kind == TPI_STEP_CALL && tpi_operator_draws(s->op)) write_value(f, g->nvalues, i);
 }
 
-/* ---- Branches ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Branches
+ * -------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool list_after(finder *f, int32_t i) {
     tpi_graph_step *s = &f->g->steps[i];

@@ -1,7 +1,9 @@
-/* Capturing: a recorder that turns what the thread computes into a graph's steps and values, and the backward of the results into more of them.
+/* Capturing: a recorder that turns what the thread computes into a graph's steps and values, and the backward of the
+ * results into more of them.
  *
- * Every tensor that is seen is held until the end, so that the address of its storage stands for one value. Its memory goes when nobody else holds
- * it any more. The first thing that cannot be repeated ends the recording; the program runs on, and tp_capture_end says what it was. */
+ * Every tensor that is seen is held until the end, so that the address of its storage stands for one value. Its memory
+ * goes when nobody else holds it any more. The first thing that cannot be repeated ends the recording; the program runs
+ * on, and tp_capture_end says what it was. */
 #include <stdio.h>
 #include <string.h>
 #include "autograd/profile.h"
@@ -14,7 +16,7 @@
 
 typedef struct place { /* values and storages by their address */
     const void *key;
-    int32_t value; /* -1: born, but not seen yet */
+    int32_t value;         /* -1: born, but not seen yet */
     struct family *family; /* of a storage that a step made */
     struct place *next;
 } place;
@@ -25,13 +27,14 @@ typedef struct family {
     struct member {
         struct member *next;
         tp_tensor *tensor; /* the value's */
-    } *members;
+    } * members;
     int n;
 } family;
 
 static TPI_THREAD_LOCAL tp_capture *capturing;
 
-/* ---- Ending early ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Ending early
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 void tpi_capture_stop(tp_capture *c) {
     if (!c->on) return;
@@ -58,7 +61,8 @@ void tpi_capture_no_memory(tp_capture *c) {
     tpi_capture_give_up(c, "%s", "there was no memory to record it");
 }
 
-/* ---- Values by their address ------------------------------------------------------------------------------------------------------- */
+/* ---- Values by their address
+ * ------------------------------------------------------------------------------------------------------- */
 
 static size_t bucket(const void *key) {
     uint64_t h = (uint64_t)(uintptr_t)key >> 4;
@@ -80,7 +84,8 @@ static place *storage_place(tp_capture *c, const tp_tensor *t) {
     return NULL;
 }
 
-/* ---- Memory that the program is done with ------------------------------------------------------------------------------------------- */
+/* ---- Memory that the program is done with
+ * ------------------------------------------------------------------------------------------- */
 
 enum { WORTH_FREEING = 4096 };
 
@@ -119,7 +124,8 @@ static void free_what_is_left(tp_capture *c) {
     }
 }
 
-/* ---- Values of tensors --------------------------------------------------------------------------------------------------------------- */
+/* ---- Values of tensors
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
     if (v->dtype != t->dtype || v->ndim != t->ndim || v->wrapped != !!(t->flags & TPI_WRAPPED)) return false;
@@ -136,13 +142,19 @@ int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t) {
 }
 
 int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of, int64_t offset) {
-    tpi_graph_value v = {.kind = (uint8_t)kind, .dtype = t->dtype, .wrapped = t->flags & TPI_WRAPPED, .of = of, .offset = offset, .device = tpi_device(t)};
+    tpi_graph_value v = {.kind = (uint8_t)kind,
+                         .dtype = t->dtype,
+                         .wrapped = t->flags & TPI_WRAPPED,
+                         .of = of,
+                         .offset = offset,
+                         .device = tpi_device(t)};
     int32_t id = tpi_graph_add_value(c->g, &v, tpi_shape(t), tpi_strides(t));
     if (id < 0) return tpi_capture_no_memory(c), -1;
     c->g->values[id].tensor = tpi_retain(t);
     if (!put(c, c->by_data, t->data, id)) return -1;
     place *p = storage_place(c, t);
-    if (p && (p->value < 0 || kind == TPI_VALUE_LEAF_GRAD)) p->value = id; /* what was handed to a leaf is its gradient from now on */
+    if (p && (p->value < 0 || kind == TPI_VALUE_LEAF_GRAD))
+        p->value = id; /* what was handed to a leaf is its gradient from now on */
     if (!p && !put(c, c->by_storage, t->storage, id)) return -1;
     if (kind != TPI_VALUE_MADE && kind != TPI_VALUE_VIEW) return id;
     if (!p) p = storage_place(c, t);
@@ -187,7 +199,9 @@ static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
     return tpi_capture_add(c, TPI_VALUE_MADE, t, -1, 0);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Steps
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
     tp_scalar *to = tpi_room_take(&c->g->room, (size_t)n * sizeof *to);
@@ -213,15 +227,18 @@ tpi_graph_step *tpi_capture_step(tp_capture *c, tpi_step_kind kind, int nin, int
     return s;
 }
 
-static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, bool made, const tp_operand *in, const tp_scalar *params) {
+static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, bool made, const tp_operand *in,
+                   const tp_scalar *params) {
     tp_capture *c = (tp_capture *)r;
     c->doing = op->name;
     int32_t ids[8];
     tp_scalar numbers[8] = {{0}};
     for (int i = 0; i < op->nin; i++) {
         ids[i] = in[i].tensor ? tpi_capture_value(c, in[i].tensor) : -1;
-        if (!in[i].tensor) numbers[i] = in[i].scalar;
-        else if (ids[i] < 0) return;
+        if (!in[i].tensor)
+            numbers[i] = in[i].scalar;
+        else if (ids[i] < 0)
+            return;
     }
     int32_t out = result_of(c, result, made);
     tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_MAP, op->nin, 1) : NULL;
@@ -232,7 +249,8 @@ static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, boo
     s->params = copy_scalars(c, params, op->nparam);
 }
 
-static tpi_graph_step *reduction(tp_capture *c, tpi_step_kind kind, const char *name, int nout, tp_tensor *const *results, tp_tensor *x) {
+static tpi_graph_step *reduction(tp_capture *c, tpi_step_kind kind, const char *name, int nout,
+                                 tp_tensor *const *results, tp_tensor *x) {
     c->doing = name;
     int32_t in = tpi_capture_value(c, x), out[4];
     for (int i = 0; i < nout && in >= 0; i++)
@@ -244,7 +262,8 @@ static tpi_graph_step *reduction(tp_capture *c, tpi_step_kind kind, const char *
     return s;
 }
 
-static void on_fold(tpi_recorder *r, const tpi_fold_op *op, tp_tensor *const *results, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
+static void on_fold(tpi_recorder *r, const tpi_fold_op *op, tp_tensor *const *results, tp_tensor *x, tp_ints dims,
+                    bool keepdim, tp_dtype dtype, const tp_scalar *params) {
     tp_capture *c = (tp_capture *)r;
     tpi_graph_step *s = reduction(c, TPI_STEP_FOLD, op->name, op->nout, results, x);
     if (!s) return;
@@ -253,7 +272,8 @@ static void on_fold(tpi_recorder *r, const tpi_fold_op *op, tp_tensor *const *re
     copy_ints(c, &s->dims, dims);
 }
 
-static void on_scan(tpi_recorder *r, const tpi_scan_op *op, tp_tensor *const *results, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
+static void on_scan(tpi_recorder *r, const tpi_scan_op *op, tp_tensor *const *results, tp_tensor *x, int64_t dim,
+                    tp_dtype dtype, const tp_scalar *params) {
     tp_capture *c = (tp_capture *)r;
     tpi_graph_step *s = reduction(c, TPI_STEP_SCAN, op->name, op->nout, results, x);
     if (!s) return;
@@ -280,7 +300,8 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
     s->numbers = copy_scalars(c, &value, 1);
 }
 
-/* ---- Native operators: their arguments in boxes ----------------------------------------------------------------------------------------- */
+/* ---- Native operators: their arguments in boxes
+ * ----------------------------------------------------------------------------------------- */
 
 static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
     void *copy = tpi_room_take(&c->g->room, bytes);
@@ -310,13 +331,25 @@ static bool box_list(tp_capture *c, char letter, const void *arg, tp_value *v) {
 static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
     *v = (tp_value){0};
     switch (letter) {
-    case 'i': if (*(const int64_t *)arg != TP_NONE) *v = tp_value_int(*(const int64_t *)arg); return true;
-    case 'q': if (*(const int64_t *)arg != TP_NONE) *v = tp_value_bool(*(const int64_t *)arg != 0); return true;
+    case 'i':
+        if (*(const int64_t *)arg != TP_NONE) *v = tp_value_int(*(const int64_t *)arg);
+        return true;
+    case 'q':
+        if (*(const int64_t *)arg != TP_NONE) *v = tp_value_bool(*(const int64_t *)arg != 0);
+        return true;
     case 'b': *v = tp_value_bool(*(const bool *)arg); return true;
-    case 'f': if (*(const double *)arg == *(const double *)arg) *v = tp_value_double(*(const double *)arg); return true;
-    case 's': if (((const tp_scalar *)arg)->kind != TP_SCALAR_NONE) *v = tp_value_scalar(*(const tp_scalar *)arg); return true;
-    case 'd': if (*(const tp_dtype *)arg != TP_NO_DTYPE) *v = tp_value_dtype(*(const tp_dtype *)arg); return true;
-    case 'D': if (((const tp_device *)arg)->type) *v = tp_value_device(*(const tp_device *)arg); return true;
+    case 'f':
+        if (*(const double *)arg == *(const double *)arg) *v = tp_value_double(*(const double *)arg);
+        return true;
+    case 's':
+        if (((const tp_scalar *)arg)->kind != TP_SCALAR_NONE) *v = tp_value_scalar(*(const tp_scalar *)arg);
+        return true;
+    case 'd':
+        if (*(const tp_dtype *)arg != TP_NO_DTYPE) *v = tp_value_dtype(*(const tp_dtype *)arg);
+        return true;
+    case 'D':
+        if (((const tp_device *)arg)->type) *v = tp_value_device(*(const tp_device *)arg);
+        return true;
     case 'L': *v = (tp_value){.kind = TP_K_LAYOUT, .as.layout = *(const tp_layout *)arg}; return true;
     case 'c': {
         const char *text = *(const char *const *)arg;
@@ -325,7 +358,8 @@ static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
         return copy_bytes(c, text, strlen(text) + 1, (const void **)&v->as.string);
     }
     case 'g':
-        if (*(tp_generator *const *)arg) tpi_capture_give_up(c, "%s draws from a generator of the program's own", c->doing);
+        if (*(tp_generator *const *)arg)
+            tpi_capture_give_up(c, "%s draws from a generator of the program's own", c->doing);
         return !*(tp_generator *const *)arg;
     default: return box_list(c, letter, arg, v);
     }
@@ -342,9 +376,12 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
     if (!strchr("tol", letter)) return box(c, letter, arg, v);
     tp_tensor *const *list;
     int64_t count = tensors_in(letter, arg, &list);
-    if (letter == 'l') *v = tp_value_tensors((tp_tensors){NULL, count});
-    else if (letter == 'o' && !*list) return *v = tp_value_scalar(((const tp_operand *)arg)->scalar), true;
-    else *v = (tp_value){.kind = *list ? TP_K_TENSOR : TP_K_NONE};
+    if (letter == 'l')
+        *v = tp_value_tensors((tp_tensors){NULL, count});
+    else if (letter == 'o' && !*list)
+        return *v = tp_value_scalar(((const tp_operand *)arg)->scalar), true;
+    else
+        *v = (tp_value){.kind = *list ? TP_K_TENSOR : TP_K_NONE};
     if (v->kind == TP_K_NONE) return true;
     for (int64_t i = 0; i < count; i++) {
         ids[*n] = list[i] ? tpi_capture_value(c, list[i]) : -1;
@@ -356,9 +393,12 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
 
 /* What gives results whose shapes depend on values. */
 static bool cannot_repeat(const char *name, const char *letters, void *const *args) {
-    static const char *const names[] = {"nonzero", "masked_select", "unique", "bincount", "histogram", "repeat_interleave", "argwhere", "ctc_loss", NULL};
-    if (!strcmp(name, "nonzero_static") || !strcmp(name, "repeat_interleave")) return false; /* these have sizes among their arguments */
-    if (!strcmp(name, "one_hot")) return letters[1] != 'i' || *(const int64_t *)args[1] < 0; /* as many classes as it finds */
+    static const char *const names[] = {"nonzero",           "masked_select", "unique",   "bincount", "histogram",
+                                        "repeat_interleave", "argwhere",      "ctc_loss", NULL};
+    if (!strcmp(name, "nonzero_static") || !strcmp(name, "repeat_interleave"))
+        return false; /* these have sizes among their arguments */
+    if (!strcmp(name, "one_hot"))
+        return letters[1] != 'i' || *(const int64_t *)args[1] < 0; /* as many classes as it finds */
     for (int i = 0; names[i]; i++)
         if (!strncmp(name, names[i], strlen(names[i]))) return true;
     return false;
@@ -383,7 +423,8 @@ static const tp_operator *operator_of(const char *name, bool *inplace) {
     return tp_find_operator(base);
 }
 
-static void on_call(tpi_recorder *r, const char *name, const char *letters, void *const *args, int64_t nresults, tp_tensor *const *results) {
+static void on_call(tpi_recorder *r, const char *name, const char *letters, void *const *args, int64_t nresults,
+                    tp_tensor *const *results) {
     tp_capture *c = (tp_capture *)r;
     if (!c->on) return;
     c->doing = name;
@@ -391,7 +432,8 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     const tp_operator *op = operator_of(name, &inplace);
     bool masked = false;
     for (int i = 0; !strcmp(name, "index") && letters[i]; i++) masked |= letters[i] == 'l' && has_mask(args[i]);
-    if (!op || masked || cannot_repeat(name, letters, args)) return tpi_capture_give_up(c, "%s gives what depends on values", name);
+    if (!op || masked || cannot_repeat(name, letters, args))
+        return tpi_capture_give_up(c, "%s gives what depends on values", name);
     int room = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
@@ -402,7 +444,8 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     for (int i = 0; i < nargs; i++)
         if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
     for (int64_t i = 0; i < nresults; i++)
-        if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0) return tpi_capture_give_up(c, "%s leaves a result out", name);
+        if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0)
+            return tpi_capture_give_up(c, "%s leaves a result out", name);
     tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CALL, n, (int)nresults);
     if (!s) return;
     s->op = op, s->inplace = inplace, s->args = values;
@@ -423,7 +466,9 @@ static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp
     int32_t *ids = tpi_room_take(&c->room, (size_t)(in.n + out.n) * sizeof *ids);
     if (!ids) return tpi_capture_no_memory(c);
     for (int64_t i = 0; i < in.n + out.n; i++)
-        if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i]) : tpi_capture_add(c, TPI_VALUE_MADE, out.v[i - in.n], -1, 0)) < 0) return;
+        if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i])
+                               : tpi_capture_add(c, TPI_VALUE_MADE, out.v[i - in.n], -1, 0)) < 0)
+            return;
     tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CUSTOM, (int)in.n, (int)out.n);
     if (!s) return;
     s->custom = custom;
@@ -434,18 +479,23 @@ static void on_born(tpi_recorder *r, const tp_storage *storage) {
     tp_capture *c = (tp_capture *)r;
     place *p = c->by_storage[bucket(storage)];
     while (p && p->key != storage) p = p->next;
-    if (p) p->value = -1; /* the address was another storage's, which nobody saw */
-    else put(c, c->by_storage, storage, -1);
+    if (p)
+        p->value = -1; /* the address was another storage's, which nobody saw */
+    else
+        put(c, c->by_storage, storage, -1);
 }
 
 static void on_looked(tpi_recorder *r, const tp_tensor *t) {
     tp_capture *c = (tp_capture *)r;
     place *p = storage_place(c, t);
-    if ((t->flags & TPI_WRAPPED) || (p && p->value < 0)) return; /* a number; new memory, of which nothing is known so far */
+    if ((t->flags & TPI_WRAPPED) || (p && p->value < 0))
+        return; /* a number; new memory, of which nothing is known so far */
     tpi_capture_give_up(c, "%s", "a value of a tensor is looked at");
 }
 
-/* ---- The capture --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The capture
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void capture_free(tp_capture *c) {
     tpi_capture_stop(c);
@@ -462,10 +512,13 @@ static bool take_inputs(tp_capture *c, tp_tensors inputs) {
     g->input_tracked = tpi_room_take(&g->room, (size_t)inputs.n);
     if (!g->inputs || !g->input_tracked) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
-        if (!inputs.v[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!inputs.v[i])
+            return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL",
+                              (long long)i);
         g->inputs[i] = tpi_capture_known(c, inputs.v[i]);
         g->input_tracked[i] = tpi_tracks(inputs.v[i]);
-        if (g->inputs[i] < 0 && (g->inputs[i] = tpi_capture_add(c, TPI_VALUE_INPUT, inputs.v[i], (int32_t)i, 0)) < 0) return false;
+        if (g->inputs[i] < 0 && (g->inputs[i] = tpi_capture_add(c, TPI_VALUE_INPUT, inputs.v[i], (int32_t)i, 0)) < 0)
+            return false;
     }
     return true;
 }
@@ -474,15 +527,25 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
     if (capturing) return tpi_fail(TP_ERR_RUNTIME, "a capture is going on in this thread");
     tp_capture *c = tpi_new0(sizeof *c);
     if (!c) return NULL;
-    c->recorder = (tpi_recorder){.map = on_map, .fold = on_fold, .scan = on_scan, .copy = on_copy, .fill = on_fill, .call = on_call, .born = on_born, .looked = on_looked, .custom = on_custom};
+    c->recorder = (tpi_recorder){.map = on_map,
+                                 .fold = on_fold,
+                                 .scan = on_scan,
+                                 .copy = on_copy,
+                                 .fill = on_fill,
+                                 .call = on_call,
+                                 .born = on_born,
+                                 .looked = on_looked,
+                                 .custom = on_custom};
     tpi_capture_watch_grads(&c->recorder);
     c->g = tpi_graph_new();
     c->doing = "capture";
     capturing = c;
     if (!c->g || !take_inputs(c, inputs)) return capture_free(c), NULL;
     c->g->grad_off = tpi_grad_off, c->g->inference = tpi_inference, c->g->default_dtype = tp_default_dtype();
-    if (tpi_packers_now) tpi_capture_give_up(c, "%s", "hooks of the program's pack saved tensors");
-    else tpi_capture_start(c);
+    if (tpi_packers_now)
+        tpi_capture_give_up(c, "%s", "hooks of the program's pack saved tensors");
+    else
+        tpi_capture_start(c);
     return c;
 }
 
@@ -530,7 +593,8 @@ bool tp_capture_call(bool (*run)(void *context), void (*drop)(void *context), vo
         return ok && !recorder;
     }
     *call = (own_call){run, drop, context};
-    recorder->custom(recorder, &(tpi_custom){"a call of the program's", call_again, drop_call, call}, (tp_tensors){NULL, 0}, (tp_tensors){NULL, 0});
+    recorder->custom(recorder, &(tpi_custom){"a call of the program's", call_again, drop_call, call},
+                     (tp_tensors){NULL, 0}, (tp_tensors){NULL, 0});
     return true;
 }
 
@@ -559,8 +623,10 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
         g->follows[i] &= !g->spent[i];
         g->tracks[i] = root->kind != TPI_VALUE_MADE && outputs.v[i]->requires_grad;
         g->differentiable |= g->follows[i];
-        if (g->follows[i] && c->walked) return tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient"), false;
-        if (g->tracks[i] && v->dtype != root->dtype) return tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype"), false;
+        if (g->follows[i] && c->walked)
+            return tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient"), false;
+        if (g->tracks[i] && v->dtype != root->dtype)
+            return tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype"), false;
     }
     return true;
 }
@@ -576,9 +642,12 @@ static bool check_writes(tp_capture *c) {
                 g->writes |= v->kind == TPI_VALUE_LEAF_GRAD;
                 continue;
             }
-            if (v->kind == TPI_VALUE_CONSTANT) return tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place"), false;
+            if (v->kind == TPI_VALUE_CONSTANT)
+                return tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place"), false;
             if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward))
-                return tpi_capture_give_up(c, "%s", "a tensor of the program's that has a gradient is written in place"), false;
+                return tpi_capture_give_up(c, "%s",
+                                           "a tensor of the program's that has a gradient is written in place"),
+                       false;
             g->writes = true;
         }
     return true;
@@ -602,8 +671,10 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     tpi_capture_stop(c);
     ok = ok && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
-    if (ok) g = c->g, c->g = NULL, let_go(g);
-    else if (!c->failed && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");
+    if (ok)
+        g = c->g, c->g = NULL, let_go(g);
+    else if (!c->failed && tp_ok())
+        tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");
     capture_free(c);
     return g;
 }

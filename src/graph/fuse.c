@@ -1,8 +1,9 @@
-/* Fusion: chains of maps over the same positions become block programs, and a fold of what such a chain makes takes its elements from the program.
+/* Fusion: chains of maps over the same positions become block programs, and a fold of what such a chain makes takes its
+ * elements from the program.
  *
- * Steps are read in order. A map joins a group that is open, or opens one; a group is written out, as one step, when another step needs what it
- * makes or writes what it reads. So a group's maps move behind steps that came between them, never before what they read. Groups that
- * are open at the same time do not depend on each other. */
+ * Steps are read in order. A map joins a group that is open, or opens one; a group is written out, as one step, when
+ * another step needs what it makes or writes what it reads. So a group's maps move behind steps that came between them,
+ * never before what they read. Groups that are open at the same time do not depend on each other. */
 #include <string.h>
 #include "base/memory.h"
 #include "device/launch.h"
@@ -20,15 +21,16 @@ typedef struct fuser {
     tp_compiled *g;
     tpi_graph_step *old;
     int32_t nold;
-    int32_t *uses;  /* per value: how often it is read or handed on, by anybody */
-    int32_t *inside;/* per value: how often by members of the group that makes it */
-    int8_t *maker;  /* per value: which open group makes it, -1: none */
+    int32_t *uses;   /* per value: how often it is read or handed on, by anybody */
+    int32_t *inside; /* per value: how often by members of the group that makes it */
+    int8_t *maker;   /* per value: which open group makes it, -1: none */
     group open[MAX_OPEN];
     int clock;
     bool ok;
 } fuser;
 
-/* ---- In place, but nobody would notice ----------------------------------------------------------------------------------------------------- */
+/* ---- In place, but nobody would notice
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool has_views(const tp_compiled *g, int32_t v) {
     for (int32_t i = 0; i < g->nvalues; i++)
@@ -38,7 +40,13 @@ static bool has_views(const tp_compiled *g, int32_t v) {
 
 /* A tensor that answers what a value looks like, and has no data. */
 static tp_tensor stand_in(const tpi_graph_value *v) {
-    return (tp_tensor){.alive = TPI_ALIVE, .dtype = v->dtype, .ndim = v->ndim, .flags = v->wrapped ? TPI_WRAPPED : 0, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim};
+    return (tp_tensor){.alive = TPI_ALIVE,
+                       .dtype = v->dtype,
+                       .ndim = v->ndim,
+                       .flags = v->wrapped ? TPI_WRAPPED : 0,
+                       .numel = tpi_numel_of(tpi_value_shape(v)),
+                       .shape = v->dims,
+                       .strides = v->dims + v->ndim};
 }
 
 static bool is_contiguous(const tpi_graph_value *v) {
@@ -100,7 +108,9 @@ static bool make_instead(tp_compiled *g) {
     return true;
 }
 
-/* ---- Programs ------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Programs
+ * ------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool leaves(const fuser *f, int32_t v) { return f->uses[v] > f->inside[v]; }
 
@@ -108,7 +118,7 @@ typedef struct builder {
     fuser *f;
     const group *of;
     tpi_program *p;
-    int32_t *ids; /* the graph's value of each of the program's */
+    int32_t *ids;  /* the graph's value of each of the program's */
     int32_t *last; /* per value of the program: the last step that reads it */
     bool taken[TPI_PROGRAM_BLOCKS];
 } builder;
@@ -151,7 +161,8 @@ static bool fill_step(builder *b, int i) {
         if (s->in[k] >= 0) {
             to->in[k].value = (int16_t)local(b, s->in[k]);
             b->last[to->in[k].value] = i;
-        } else to->in[k].number = tpi_param_of(s->numbers[k], reads);
+        } else
+            to->in[k].number = tpi_param_of(s->numbers[k], reads);
     }
     tpi_fill_params(to->params, op->nparam, op->param_type, compute, s->params);
     to->out = (int16_t)local(b, s->out[0]);
@@ -169,7 +180,8 @@ static void place_blocks(builder *b) {
     for (int i = 0; i < p->nsteps; i++) {
         p->values[p->steps[i].out].block = take_block(b);
         for (int v = 0; v < p->nvalues; v++)
-            if (p->values[v].operand < p->nout && p->values[v].block >= 0 && b->last[v] <= i && v != p->steps[i].out) b->taken[p->values[v].block] = false, b->last[v] = MAX_MEMBERS;
+            if (p->values[v].operand < p->nout && p->values[v].block >= 0 && b->last[v] <= i && v != p->steps[i].out)
+                b->taken[p->values[v].block] = false, b->last[v] = MAX_MEMBERS;
     }
 }
 
@@ -184,16 +196,22 @@ static tpi_graph_step *copied(tp_compiled *g, const tpi_graph_step *s) {
 static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
     tp_compiled *g = f->g;
     int32_t fed = fold ? fold->in[0] : -1;
-    int nout = 0, total = of->n + of->ninputs, aside = fold && f->uses[fed] == f->inside[fed] + 1; /* nobody else reads what the fold takes */
+    int nout = 0, total = of->n + of->ninputs,
+        aside = fold && f->uses[fed] == f->inside[fed] + 1; /* nobody else reads what the fold takes */
     for (int i = 0; i < of->n; i++) nout += leaves(f, f->old[of->members[i]].out[0]);
     if (!nout) return true; /* nobody reads any of it */
     tpi_program *p = tpi_room_take(&g->room, sizeof *p);
-    tpi_graph_step *s = p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout - aside + (fold ? fold->nout : 0)) : NULL;
+    tpi_graph_step *s =
+        p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout - aside + (fold ? fold->nout : 0)) : NULL;
     if (!s || (fold && !(s->fold = copied(g, fold)))) return false;
     p->nsteps = of->n, p->nout = nout, p->noperands = nout + of->ninputs;
     p->steps = tpi_room_take(&g->room, (size_t)of->n * sizeof *p->steps);
     p->values = tpi_room_take(&g->room, (size_t)total * sizeof *p->values);
-    builder b = {.f = f, .of = of, .p = p, .ids = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t)), .last = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t))};
+    builder b = {.f = f,
+                 .of = of,
+                 .p = p,
+                 .ids = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t)),
+                 .last = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t))};
     s->parts = tpi_room_take(&g->room, (size_t)of->n * sizeof *s->parts);
     if (!p->steps || !p->values || !b.ids || !b.last || !s->parts) return false;
     for (int i = 0; i < of->n; i++) s->parts[i] = f->old[of->members[i]];
@@ -215,12 +233,16 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
     return true;
 }
 
-/* ---- Groups ------------------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Groups
+ * ------------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void keep(fuser *f, const tpi_graph_step *s) {
     tpi_graph_step *to = tpi_graph_add_step(f->g, (tpi_step_kind)s->kind, 0, 0);
-    if (to) *to = *s;
-    else f->ok = false;
+    if (to)
+        *to = *s;
+    else
+        f->ok = false;
 }
 
 static void close_group(fuser *f, group *of) {
@@ -231,8 +253,10 @@ static void close_group(fuser *f, group *of) {
 static void flush(fuser *f, int k) {
     group *of = &f->open[k];
     if (!of->n) return;
-    if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0])) keep(f, &f->old[of->members[0]]);
-    else if (!build(f, of, NULL)) f->ok = false;
+    if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0]))
+        keep(f, &f->old[of->members[0]]);
+    else if (!build(f, of, NULL))
+        f->ok = false;
     close_group(f, of);
 }
 
@@ -241,7 +265,9 @@ static bool feeds(fuser *f, const tpi_graph_step *s) {
     if (s->kind != TPI_STEP_FOLD || s->in[0] < 0) return false;
     int32_t v = s->in[0];
     int k = f->maker[v];
-    if (k < 0 || f->g->values[v].kind != TPI_VALUE_MADE || (s->dtype != TP_NO_DTYPE && s->dtype != (tp_dtype)f->g->values[v].dtype)) return false;
+    if (k < 0 || f->g->values[v].kind != TPI_VALUE_MADE ||
+        (s->dtype != TP_NO_DTYPE && s->dtype != (tp_dtype)f->g->values[v].dtype))
+        return false;
     if (!build(f, &f->open[k], s)) f->ok = false;
     close_group(f, &f->open[k]);
     return true;
@@ -274,7 +300,9 @@ static void flush_for(fuser *f, const tpi_graph_step *s) {
 static bool is_on_cpu(const tp_compiled *g, int32_t v) { return v < 0 || g->values[v].device.type == TP_CPU; }
 
 static bool fusable(const fuser *f, const tpi_graph_step *s) {
-    if (s->kind != TPI_STEP_MAP || s->inplace || f->g->values[s->out[0]].kind != TPI_VALUE_MADE || s->nin > TPI_PROGRAM_IN) return false;
+    if (s->kind != TPI_STEP_MAP || s->inplace || f->g->values[s->out[0]].kind != TPI_VALUE_MADE ||
+        s->nin > TPI_PROGRAM_IN)
+        return false;
     tp_tensor like = stand_in(&f->g->values[s->out[0]]);
     if (f->g->values[s->out[0]].wrapped || !tpi_is_dense(&like)) return false;
     for (int i = 0; i < s->nin; i++)
@@ -305,27 +333,35 @@ static int count_leaving(const fuser *f, const group *of, const tpi_graph_step *
 }
 
 static bool small_enough(int members, int inputs, int numbers, int outs) {
-    return members <= MAX_MEMBERS && inputs <= MAX_INPUTS && inputs + outs <= TPI_MAX_OPERANDS && inputs + numbers + members + 1 <= TPI_PROGRAM_BLOCKS;
+    return members <= MAX_MEMBERS && inputs <= MAX_INPUTS && inputs + outs <= TPI_MAX_OPERANDS &&
+           inputs + numbers + members + 1 <= TPI_PROGRAM_BLOCKS;
 }
 
 static bool has_room(const fuser *f, const group *of, const tpi_graph_step *s, int k) {
     int inputs = of->ninputs, numbers = of->nnumbers;
     for (int i = 0; i < s->nin; i++) {
-        if (s->in[i] < 0) numbers++;
-        else if (f->maker[s->in[i]] != k && !is_input(of, s->in[i])) inputs++;
+        if (s->in[i] < 0)
+            numbers++;
+        else if (f->maker[s->in[i]] != k && !is_input(of, s->in[i]))
+            inputs++;
     }
     return small_enough(of->n + 1, inputs, numbers, count_leaving(f, of, s) + 1);
 }
 
-/* Two groups over the same positions, both of which the step reads, become one. The step's own reads leave room for its result. */
+/* Two groups over the same positions, both of which the step reads, become one. The step's own reads leave room for its
+ * result. */
 static bool merge(fuser *f, int into, int from, const tpi_graph_step *s) {
     group *a = &f->open[into], *b = &f->open[from], both = {.nnumbers = a->nnumbers + b->nnumbers, .order = a->order};
-    if (!same_dims(&f->g->values[f->old[a->members[0]].out[0]], &f->g->values[f->old[b->members[0]].out[0]])) return false;
+    if (!same_dims(&f->g->values[f->old[a->members[0]].out[0]], &f->g->values[f->old[b->members[0]].out[0]]))
+        return false;
     int inputs = a->ninputs;
     for (int i = 0; i < b->ninputs; i++) inputs += !is_input(a, b->inputs[i]);
-    if (!small_enough(a->n + b->n + 1, inputs + s->nin, both.nnumbers + s->nin, count_leaving(f, a, s) + count_leaving(f, b, s) + 1)) return false;
+    if (!small_enough(a->n + b->n + 1, inputs + s->nin, both.nnumbers + s->nin,
+                      count_leaving(f, a, s) + count_leaving(f, b, s) + 1))
+        return false;
     for (int i = 0, j = 0; i < a->n || j < b->n;) /* in the order of the program */
-        both.members[both.n++] = j == b->n || (i < a->n && a->members[i] < b->members[j]) ? a->members[i++] : b->members[j++];
+        both.members[both.n++] =
+            j == b->n || (i < a->n && a->members[i] < b->members[j]) ? a->members[i++] : b->members[j++];
     memcpy(both.inputs, a->inputs, sizeof both.inputs);
     both.ninputs = a->ninputs;
     for (int i = 0; i < b->ninputs; i++)
@@ -354,8 +390,10 @@ static int find_group(fuser *f, const tpi_graph_step *s) {
     int best = -1, empty = -1, oldest = 0;
     bool near = false;
     for (int k = 0; k < MAX_OPEN; k++) {
-        if (!f->open[k].n) empty = k;
-        else if (joins(f, k, s, &near) && near && (best < 0 || f->open[k].order > f->open[best].order)) best = k;
+        if (!f->open[k].n)
+            empty = k;
+        else if (joins(f, k, s, &near) && near && (best < 0 || f->open[k].order > f->open[best].order))
+            best = k;
         if (f->open[k].order < f->open[oldest].order) oldest = k;
     }
     if (best >= 0) return best;
@@ -376,9 +414,12 @@ static void join(fuser *f, int32_t step) {
     group *of = &f->open[k];
     for (int i = 0; i < s->nin; i++) {
         int32_t v = s->in[i];
-        if (v < 0) of->nnumbers++;
-        else if (f->maker[v] == k) f->inside[v]++;
-        else if (!is_input(of, v)) of->inputs[of->ninputs++] = v;
+        if (v < 0)
+            of->nnumbers++;
+        else if (f->maker[v] == k)
+            f->inside[v]++;
+        else if (!is_input(of, v))
+            of->inputs[of->ninputs++] = v;
     }
     of->members[of->n++] = step;
     of->order = ++f->clock;
@@ -420,10 +461,14 @@ bool tpi_graph_fuse(tp_compiled *g) {
     g->steps = NULL, g->nsteps = g->steps_room = 0;
     for (int32_t i = 0; i < f->nold && f->ok; i++) {
         if (i == half) flush_all(f), g->nforward = g->nsteps;
-        if (fusable(f, &f->old[i])) join(f, i);
-        else if (feeds(f, &f->old[i])) continue;
-        else if (f->old[i].kind == TPI_STEP_CUSTOM) flush_all(f), keep(f, &f->old[i]); /* it may read and write anything */
-        else flush_for(f, &f->old[i]), keep(f, &f->old[i]);
+        if (fusable(f, &f->old[i]))
+            join(f, i);
+        else if (feeds(f, &f->old[i]))
+            continue;
+        else if (f->old[i].kind == TPI_STEP_CUSTOM)
+            flush_all(f), keep(f, &f->old[i]); /* it may read and write anything */
+        else
+            flush_for(f, &f->old[i]), keep(f, &f->old[i]);
     }
     flush_all(f);
     if (half == f->nold) g->nforward = g->nsteps;

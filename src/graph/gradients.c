@@ -1,10 +1,13 @@
-/* Gradients while a capture goes on: what a backward inside of it does to leaves, what the program does to .grad, and, at the end, the backward of
- * the results. A leaf's gradient is a value that each run looks up in the leaf when a step reads it, for it may be another tensor every time; whether
- * there was one when the program looked is checked before each run. */
+/* Gradients while a capture goes on: what a backward inside of it does to leaves, what the program does to .grad, and,
+ * at the end, the backward of the results. A leaf's gradient is a value that each run looks up in the leaf when a step
+ * reads it, for it may be another tensor every time; whether there was one when the program looked is checked before
+ * each run. */
 #include "autograd/tape.h"
 #include "graph/capture.h"
 
-/* ---- .grad ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- .grad
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The newest value that is this leaf's gradient, -1: none. */
 static int32_t find_leaf_grad(const tp_compiled *g, int32_t leaf) {
@@ -41,7 +44,9 @@ static int32_t leaf_of(tp_capture *c, tp_tensor *t) {
 
 static bool is_set(const tp_compiled *g, int32_t leaf) {
     for (int32_t i = 0; i < g->nsteps; i++)
-        if ((g->steps[i].kind == TPI_STEP_ACCUMULATE || g->steps[i].kind == TPI_STEP_FORGET) && g->steps[i].in[0] == leaf) return true;
+        if ((g->steps[i].kind == TPI_STEP_ACCUMULATE || g->steps[i].kind == TPI_STEP_FORGET) &&
+            g->steps[i].in[0] == leaf)
+            return true;
     return false;
 }
 
@@ -98,7 +103,9 @@ static void on_accumulated(tpi_recorder *r, tp_tensor *leaf, tp_tensor *grad) {
     c->walked = true;
 }
 
-void tpi_capture_watch_grads(tpi_recorder *r) { r->read_grad = on_read_grad, r->set_grad = on_set_grad, r->accumulated = on_accumulated; }
+void tpi_capture_watch_grads(tpi_recorder *r) {
+    r->read_grad = on_read_grad, r->set_grad = on_set_grad, r->accumulated = on_accumulated;
+}
 
 bool tpi_capture_is_spent(const tp_tensor *output) {
     const tpi_autograd *ag = tpi_autograd_of(output);
@@ -114,7 +121,9 @@ bool tpi_capture_check_walk(tp_capture *c) {
     return true;
 }
 
-/* ---- The backward ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- The backward
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Inputs and outside tensors that gradients flow to. */
 static bool find_tracked(tp_capture *c) {
@@ -123,7 +132,9 @@ static bool find_tracked(tp_capture *c) {
     if (!g->tracked) return tpi_capture_no_memory(c), false;
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
-        if ((v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) || !tpi_tracks(v->tensor) || !tpi_differentiable(v->tensor)) continue;
+        if ((v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) || !tpi_tracks(v->tensor) ||
+            !tpi_differentiable(v->tensor))
+            continue;
         if (has_hooks(v->tensor)) return tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated"), false;
         g->tracked[g->ntracked++] = i;
     }
@@ -155,12 +166,20 @@ static bool take_gradients(tp_capture *c, tp_tensor **found) {
     return true;
 }
 
-static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_tensor **roots, tp_tensor **grads, tp_tensors outputs) {
+static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_tensor **roots, tp_tensor **grads,
+                         tp_tensors outputs) {
     tp_compiled *g = c->g;
     int64_t n = 0;
     bool ok = give_gradients(c, outputs, roots, grads, &n);
     for (int32_t i = 0; i < g->ntracked; i++) wrt[i] = g->values[g->tracked[i]].tensor;
-    ok = ok && tpi_run(&(tpi_run_request){.nroots = n, .roots = roots, .root_grads = grads, .ninputs = g->ntracked, .inputs = wrt, .grads = found, .only_inputs = true, .retain_graph = true});
+    ok = ok && tpi_run(&(tpi_run_request){.nroots = n,
+                                          .roots = roots,
+                                          .root_grads = grads,
+                                          .ninputs = g->ntracked,
+                                          .inputs = wrt,
+                                          .grads = found,
+                                          .only_inputs = true,
+                                          .retain_graph = true});
     if (!ok && !*c->why) tpi_capture_give_up(c, "its backward failed: %s", tp_error()), tp_error_clear();
     ok = ok && c->on && take_gradients(c, found);
     for (int32_t i = 0; i < g->ntracked; i++) tp_release(found[i]);
@@ -175,4 +194,3 @@ bool tpi_capture_backward(tp_capture *c, tp_tensors outputs) {
     if (!lists) return tpi_capture_no_memory(c), false;
     return run_backward(c, lists, lists + n, lists + 2 * n, lists + 2 * n + m, outputs);
 }
-

@@ -1,9 +1,12 @@
-/* A graph's memory, and the plan of a run: what the backward needs of the forward, and with which step each value ends. */
+/* A graph's memory, and the plan of a run: what the backward needs of the forward, and with which step each value ends.
+ */
 #include "graph/graph.h"
 #include <string.h>
 #include "base/memory.h"
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct tpi_room_block {
     struct tpi_room_block *next;
@@ -69,7 +72,9 @@ tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
 
 int64_t tp_compiled_steps(const tp_compiled *g) { return g ? g->nforward : -1; }
 
-/* ---- Building --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Building
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
     if (n < *room) return true;
@@ -95,11 +100,13 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
     int32_t *ids = tpi_room_take(&g->room, (size_t)(nin + nout) * sizeof *ids);
     if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_room, sizeof *g->steps)) return NULL;
     tpi_graph_step *s = &g->steps[g->nsteps++];
-    *s = (tpi_graph_step){.kind = (uint8_t)kind, .nin = (int16_t)nin, .nout = (int16_t)nout, .in = ids, .out = ids + nin};
+    *s = (tpi_graph_step){
+        .kind = (uint8_t)kind, .nin = (int16_t)nin, .nout = (int16_t)nout, .in = ids, .out = ids + nin};
     return s;
 }
 
-/* ---- What a step writes --------------------------------------------------------------------------------------------------------------- */
+/* ---- What a step writes
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool is_evaluating(const tpi_graph_step *s) {
     const tp_operator *op = s->op;
@@ -115,7 +122,8 @@ static int32_t written_argument(const tp_compiled *g, const tpi_graph_step *s, i
     if (is_evaluating(s)) return -1;
     for (int64_t i = 0; i < op->nargs; i++) {
         int64_t n = s->args[i].kind == TP_K_TENSOR ? 1 : s->args[i].kind == TP_K_TENSORS ? s->args[i].as.tensors.n : 0;
-        if (n == 1 && !strncmp(op->args[i].name, "running_", 8) && s->in[at] >= 0 && which-- == 0) return tpi_value_root(g, s->in[at]);
+        if (n == 1 && !strncmp(op->args[i].name, "running_", 8) && s->in[at] >= 0 && which-- == 0)
+            return tpi_value_root(g, s->in[at]);
         at += (int)n;
     }
     return -1;
@@ -127,7 +135,9 @@ int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which
     return s->kind == TPI_STEP_CALL ? written_argument(g, s, which) : -1;
 }
 
-/* ---- The plan ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The plan
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct planner {
     tp_compiled *g;
@@ -180,14 +190,17 @@ static bool reads_of_forward(planner *p) {
     for (int32_t i = g->nforward; i < g->nsteps; i++)
         for (int k = 0; k < g->steps[i].nin; k++) {
             int32_t v = g->steps[i].in[k] < 0 ? -1 : tpi_value_root(g, g->steps[i].in[k]);
-            if (v < 0 || wanted[v] || g->values[v].kind == TPI_VALUE_GRAD || g->values[v].kind == TPI_VALUE_CONSTANT) continue;
+            if (v < 0 || wanted[v] || g->values[v].kind == TPI_VALUE_GRAD || g->values[v].kind == TPI_VALUE_CONSTANT)
+                continue;
             if (g->values[v].kind == TPI_VALUE_MADE && !p->made[v]) continue;
             wanted[v] = true;
             n++;
         }
     for (int32_t i = 0; i < g->ntracked; i++) { /* a gradient may be a value of the forward, handed through */
         int32_t v = g->gradients[i] < 0 ? -1 : tpi_value_root(g, g->gradients[i]);
-        if (v >= 0 && !wanted[v] && (p->made[v] || g->values[v].kind == TPI_VALUE_INPUT || g->values[v].kind == TPI_VALUE_OUTSIDE)) wanted[v] = true, n++;
+        if (v >= 0 && !wanted[v] &&
+            (p->made[v] || g->values[v].kind == TPI_VALUE_INPUT || g->values[v].kind == TPI_VALUE_OUTSIDE))
+            wanted[v] = true, n++;
     }
     g->saved = tpi_room_take(&g->room, (size_t)n * sizeof *g->saved);
     if (!g->saved) return false;

@@ -1,4 +1,5 @@
-/* A graph: the steps that a captured piece of a program ran, over numbered values. Shapes, dtypes and strides are fixed; memory is not.
+/* A graph: the steps that a captured piece of a program ran, over numbered values. Shapes, dtypes and strides are
+ * fixed; memory is not.
  *
  *   capture.c   records steps and values while the program runs
  *   gradients.c a backward among them, and the backward of what the program gave
@@ -11,8 +12,8 @@
  *   watch.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
- * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one, whatever made it: views are no
- * steps, and writes through one are seen through the others, as when the program ran. */
+ * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one,
+ * whatever made it: views are no steps, and writes through one are seen through the others, as when the program ran. */
 #ifndef TPI_GRAPH_H
 #define TPI_GRAPH_H
 #include <pthread.h>
@@ -33,15 +34,22 @@ typedef enum tpi_value_kind {
 
 typedef struct tpi_graph_value {
     uint8_t kind, dtype, ndim;
-    bool wrapped;       /* a number in a tensor's clothes */
-    int32_t of;         /* INPUT: its number. GRAD: of which result. VIEW: the value it looks at. LEAF_GRAD: the leaf */
-    int64_t offset;     /* VIEW: bytes from that one's first element */
-    int64_t *dims;      /* sizes, then strides in elements */
+    bool wrapped;   /* a number in a tensor's clothes */
+    int32_t of;     /* INPUT: its number. GRAD: of which result. VIEW: the value it looks at. LEAF_GRAD: the leaf */
+    int64_t offset; /* VIEW: bytes from that one's first element */
+    int64_t *dims;  /* sizes, then strides in elements */
     tp_device device;
-    tp_tensor *tensor;  /* OUTSIDE, CONSTANT: owned. The others': owned, while it is captured */
+    tp_tensor *tensor; /* OUTSIDE, CONSTANT: owned. The others': owned, while it is captured */
 } tpi_graph_value;
 
-typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STEP_COPY, TPI_STEP_FILL, TPI_STEP_CALL, TPI_STEP_PROGRAM,
+typedef enum tpi_step_kind {
+    TPI_STEP_MAP,
+    TPI_STEP_FOLD,
+    TPI_STEP_SCAN,
+    TPI_STEP_COPY,
+    TPI_STEP_FILL,
+    TPI_STEP_CALL,
+    TPI_STEP_PROGRAM,
     TPI_STEP_CUSTOM,     /* a function's, over tensors */
     TPI_STEP_ACCUMULATE, /* in: a leaf, a gradient. out: the leaf's gradient */
     TPI_STEP_FORGET      /* in: a leaf. out: the gradient that it had, -1: nobody saw it */
@@ -50,27 +58,30 @@ typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STE
 typedef struct tpi_graph_step tpi_graph_step;
 struct tpi_graph_step {
     uint8_t kind;
-    bool inplace;       /* MAP, CALL: writes out[0], which was there before. COPY and FILL write out[0] in any case */
+    bool inplace; /* MAP, CALL: writes out[0], which was there before. COPY and FILL write out[0] in any case */
     int16_t nin, nout;
-    int32_t *in;        /* values; -1: a number, or none. CALL: the tensors of all arguments in order */
+    int32_t *in; /* values; -1: a number, or none. CALL: the tensors of all arguments in order */
     int32_t *out;
     const void *op;     /* tpi_map_op, tpi_fold_op, tpi_scan_op, tp_operator */
     tp_scalar *numbers; /* MAP: per input. FILL: the value */
     tp_scalar *params;  /* MAP, FOLD, SCAN */
     tp_ints dims;       /* FOLD; SCAN: one */
     bool keepdim;
-    tp_dtype dtype;     /* FOLD, SCAN */
-    tp_value *args;     /* CALL: one per argument; tensors are put in from `in` */
+    tp_dtype dtype; /* FOLD, SCAN */
+    tp_value *args; /* CALL: one per argument; tensors are put in from `in` */
     tpi_program *program;
-    struct tpi_graph_step *fold; /* PROGRAM: the fold that takes one of its values, NULL: none. Its results follow the program's own in `out` */
-    int16_t fed;         /* that value's operand; it has no memory if it is not in `out` */
+    struct tpi_graph_step *fold; /* PROGRAM: the fold that takes one of its values, NULL: none. Its results follow the
+                                    program's own in `out` */
+    int16_t fed;                 /* that value's operand; it has no memory if it is not in `out` */
     int32_t fed_value;
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
-    int32_t ndead;      /* values that nobody reads after this step */
+    int32_t ndead;                /* values that nobody reads after this step */
     int32_t *dead;
-    int32_t *over;      /* MAP, PROGRAM: per result of its own, 1 + the operand whose memory it may take over, 0: none; NULL: none has one */
-    /* Among branches: how many steps must be done before, those that wait for this one, and which of the branches' `ends` it uses. */
+    int32_t *over; /* MAP, PROGRAM: per result of its own, 1 + the operand whose memory it may take over, 0: none; NULL:
+                      none has one */
+    /* Among branches: how many steps must be done before, those that wait for this one, and which of the branches'
+     * `ends` it uses. */
     int32_t nbefore, nafter, nuses;
     int32_t *after, *uses;
 };
@@ -78,9 +89,9 @@ struct tpi_graph_step {
 /* Steps [from, to) that may run side by side, each when those that it depends on are done. */
 typedef struct tpi_branches {
     int32_t from, to;
-    int32_t width;      /* threads that find work */
+    int32_t width; /* threads that find work */
     bool brief;
-    int32_t nends;      /* values that end among these steps, and how many of the steps use each */
+    int32_t nends; /* values that end among these steps, and how many of the steps use each */
     int32_t *ends, *users;
     struct tpi_branches *next;
 } tpi_branches;
@@ -116,7 +127,8 @@ typedef struct tpi_graph_sizes {
     int32_t nsymbols;
     tpi_size_symbol *symbols;
     tpi_size_place **places; /* per input, per dim */
-    tp_compiled *(*make)(void *source, const tp_compiled *g, const int64_t *sizes); /* a graph for these sizes, with the tensors of g; NULL and an error */
+    tp_compiled *(*make)(void *source, const tp_compiled *g,
+                         const int64_t *sizes); /* a graph for these sizes, with the tensors of g; NULL and an error */
     void (*drop)(void *source);
     void *source;
     struct tpi_graph_kept *kept; /* graphs for other sizes, the last used one first */
@@ -130,21 +142,21 @@ struct tp_compiled {
     int32_t nvalues, values_room;
     tpi_graph_step *steps;
     int32_t nsteps, steps_room;
-    int32_t nforward;   /* steps before the backward's */
+    int32_t nforward; /* steps before the backward's */
     int32_t ninputs, noutputs;
-    int32_t *inputs;    /* values; -1: an input that no step saw */
+    int32_t *inputs; /* values; -1: an input that no step saw */
     int32_t *outputs;
-    bool *follows;      /* per output: does a gradient flow to it through the graph's node? */
-    bool *spent;        /* per output: it has a history that a backward inside has used up */
-    bool *tracks;       /* per output: it is a view of an input or an outside tensor, and has its history */
-    int32_t ntracked;   /* tensors that gradients flow to: inputs and what was outside */
+    bool *follows;                /* per output: does a gradient flow to it through the graph's node? */
+    bool *spent;                  /* per output: it has a history that a backward inside has used up */
+    bool *tracks;                 /* per output: it is a view of an input or an outside tensor, and has its history */
+    int32_t ntracked;             /* tensors that gradients flow to: inputs and what was outside */
     int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes) */
     int32_t nsaved;
-    int32_t *saved;     /* what the backward reads of the forward */
+    int32_t *saved; /* what the backward reads of the forward */
     bool differentiable;
-    bool writes;        /* some step writes a tensor that it did not make */
+    bool writes;            /* some step writes a tensor that it did not make */
     tpi_branches *branches; /* in order */
-    int32_t nwritten;   /* outside tensors that steps among the forward's branches write */
+    int32_t nwritten;       /* outside tensors that steps among the forward's branches write */
     int32_t *written;
     /* What must be as it was when captured. */
     bool grad_off, inference;
@@ -152,21 +164,25 @@ struct tp_compiled {
     bool *input_tracked;
     tpi_graph_grad *expected;
     tpi_graph_custom *customs;
-    char *note;         /* what somebody saved with it */
+    char *note;             /* what somebody saved with it */
     tpi_graph_sizes *sizes; /* NULL: all are fixed */
 };
 
 static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }
 static inline tp_ints tpi_value_strides(const tpi_graph_value *v) { return (tp_ints){v->dims + v->ndim, v->ndim}; }
 static inline bool tpi_value_is_like(const tpi_graph_value *v, const tp_tensor *t) { /* but for sizes and strides */
-    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type && tpi_device(t).index == v->device.index;
+    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) &&
+           tpi_device(t).type == v->device.type && tpi_device(t).index == v->device.index;
 }
-static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) { return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v; }
+static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) {
+    return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v;
+}
 
 /* ---- graph.c ---- */
 tp_compiled *tpi_graph_new(void);
-int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides); /* -1 and an error */
-tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout);                  /* NULL and an error */
+int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape,
+                            tp_ints strides);                                              /* -1 and an error */
+tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout); /* NULL and an error */
 /* The root that the step writes besides what it makes, -1: none; `which` counts them from 0. */
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which);
 /* Works out what the backward reads, and which values end with which step. */
@@ -174,8 +190,9 @@ bool tpi_graph_plan(tp_compiled *g);
 /* ---- reuse.c ---- */
 bool tpi_graph_plan_reuse(tp_compiled *g);
 /* ---- work.c ---- */
-double tpi_step_work(const tp_compiled *g, const tpi_graph_step *s); /* about how long it takes on one thread, in nanoseconds */
-bool tpi_operator_draws(const tp_operator *op);                        /* random numbers, from the default generator */
+double tpi_step_work(const tp_compiled *g,
+                     const tpi_graph_step *s);  /* about how long it takes on one thread, in nanoseconds */
+bool tpi_operator_draws(const tp_operator *op); /* random numbers, from the default generator */
 /* ---- branches.c ---- */
 bool tpi_graph_find_branches(tp_compiled *g);
 extern double tpi_branches_gain; /* nanoseconds that a run of steps must save to be taken for branches; tests set it */
@@ -188,13 +205,19 @@ typedef struct tpi_beside {
 } tpi_beside;
 bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
 /* ---- sizes.c ---- */
-bool tpi_graph_set_sizes(tp_compiled *g, const tpi_graph_sizes *sizes); /* a copy, which owns the source; what it points to must live as long as g */
+bool tpi_graph_set_sizes(
+    tp_compiled *g,
+    const tpi_graph_sizes *sizes); /* a copy, which owns the source; what it points to must live as long as g */
 void tpi_graph_drop_sizes(tpi_graph_sizes *s);
-tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs);         /* of a graph that has sizes: the one to run, the caller's; NULL and an error */
+tp_compiled *
+tpi_graph_for(tp_compiled *g,
+              tp_tensors inputs); /* of a graph that has sizes: the one to run, the caller's; NULL and an error */
 bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs);
 void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *least, int64_t *most);
 /* ---- watch.c ---- */
-int64_t tpi_watch_step(const tp_compiled *g, const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
+int64_t
+tpi_watch_step(const tp_compiled *g,
+               const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 /* What dtype an element-wise step computes in; false and an error where its operands do not fit the operator. */

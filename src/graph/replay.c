@@ -1,5 +1,6 @@
-/* Running a graph. Each value has a slot with its tensor, which is released after the last step that reads it. Where gradients flow, the run is
- * one node of the tape, which keeps what the backward reads; its backward runs the second half of the steps.
+/* Running a graph. Each value has a slot with its tensor, which is released after the last step that reads it. Where
+ * gradients flow, the run is one node of the tape, which keeps what the backward reads; its backward runs the second
+ * half of the steps.
  *
  * Steps run without a tape and without casts; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
@@ -15,17 +16,21 @@
 typedef struct graph_run {
     const tp_compiled *g;
     tp_tensor **slots; /* per value: owned, NULL while it is not there */
-    uint8_t casts;     /* TPI_AUTOCASTS where that is on: the casts are steps of the graph, so only functions of the program's are run with it */
+    uint8_t casts;     /* TPI_AUTOCASTS where that is on: the casts are steps of the graph, so only functions of the
+                          program's are run with it */
 } graph_run;
 
-/* ---- Values ------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Values
+ * -------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool run_start(graph_run *r, const tp_compiled *g) {
     r->g = g, r->casts = tpi_detours & TPI_AUTOCASTS;
     r->slots = tpi_new0((size_t)g->nvalues * sizeof *r->slots + 1);
     if (!r->slots) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
-        if (g->values[i].kind == TPI_VALUE_OUTSIDE || g->values[i].kind == TPI_VALUE_CONSTANT) r->slots[i] = tpi_retain(g->values[i].tensor);
+        if (g->values[i].kind == TPI_VALUE_OUTSIDE || g->values[i].kind == TPI_VALUE_CONSTANT)
+            r->slots[i] = tpi_retain(g->values[i].tensor);
     return true;
 }
 
@@ -61,19 +66,26 @@ static tp_tensor *value(graph_run *r, int32_t i) {
     if (there) return there;
     const tpi_graph_value *v = &r->g->values[i];
     if (v->kind == TPI_VALUE_LEAF_GRAD) return leaf_grad(r, v->of);
-    tp_tensor *root = v->kind != TPI_VALUE_VIEW ? NULL : r->g->values[v->of].kind == TPI_VALUE_LEAF_GRAD ? leaf_grad(r, r->g->values[v->of].of) : r->slots[v->of];
+    tp_tensor *root = v->kind != TPI_VALUE_VIEW                         ? NULL
+                      : r->g->values[v->of].kind == TPI_VALUE_LEAF_GRAD ? leaf_grad(r, r->g->values[v->of].of)
+                                                                        : r->slots[v->of];
     if (!root) return tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
     const tpi_graph_value *of = &r->g->values[v->of];
     if (of->kind != TPI_VALUE_LEAF_GRAD && (root->ndim != of->ndim || !same_strides(of, root)))
-        return tpi_fail(TP_ERR_RUNTIME, "a tensor of shape %s that the graph looks at a part of is not laid out as it was when it was captured; make it contiguous, or capture again",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "a tensor of shape %s that the graph looks at a part of is not laid out as it was when it was "
+                        "captured; make it contiguous, or capture again",
                         tpi_shape_text(tpi_shape(root)));
     tp_tensor *made = view(root, v), *others = NULL;
-    if (!made || __atomic_compare_exchange_n(&r->slots[i], &others, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
+    if (!made || __atomic_compare_exchange_n(&r->slots[i], &others, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
     tpi_release(made); /* a step beside this one was first */
     return others;
 }
 
-static tp_tensor *make_empty(const tpi_graph_value *v) { return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device); }
+static tp_tensor *make_empty(const tpi_graph_value *v) {
+    return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device);
+}
 
 /* What a step writes: it may be new memory. */
 static tp_tensor *target(graph_run *r, int32_t i) {
@@ -81,11 +93,13 @@ static tp_tensor *target(graph_run *r, int32_t i) {
     return value(r, i);
 }
 
-/* A result that takes over the memory of an operand that ends with the step, if nobody else has it: in its slot, borrowed. NULL, and no error: it does not. */
+/* A result that takes over the memory of an operand that ends with the step, if nobody else has it: in its slot,
+ * borrowed. NULL, and no error: it does not. */
 static tp_tensor *take_over(graph_run *r, const tpi_graph_step *s, int which) {
     tp_tensor *t = s->over && s->over[which] ? r->slots[s->over[which] - 1] : NULL;
     if (!t || r->slots[s->out[which]]) return NULL;
-    bool alone = atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1 && !t->storage->foreign && !t->base;
+    bool alone = atomic_load_explicit(&t->refs, memory_order_acquire) == 1 &&
+                 atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1 && !t->storage->foreign && !t->base;
     return alone && !t->flags && !t->requires_grad ? r->slots[s->out[which]] = tpi_retain(t) : NULL;
 }
 
@@ -95,11 +109,15 @@ static bool take(graph_run *r, int32_t i, tp_tensor *t) {
     if (r->slots[i]) tpi_release(r->slots[i]);
     r->slots[i] = t;
     const tpi_graph_value *v = &r->g->values[i];
-    if (t->dtype == v->dtype && t->ndim == v->ndim && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t))) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "a step of the graph gave shape %s, expected %s", tpi_shape_text(tpi_shape(t)), tpi_shape_text(tpi_value_shape(v)));
+    if (t->dtype == v->dtype && t->ndim == v->ndim && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)))
+        return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "a step of the graph gave shape %s, expected %s", tpi_shape_text(tpi_shape(t)),
+                      tpi_shape_text(tpi_value_shape(v)));
 }
 
-/* ---- Steps ---------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Steps
+ * ----------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool run_map(graph_run *r, const tpi_graph_step *s) {
     tp_operand in[8];
@@ -120,7 +138,8 @@ static bool run_map(graph_run *r, const tpi_graph_step *s) {
 static bool run_reduction(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *outs[4] = {NULL}, *x = value(r, s->in[0]);
     if (!x) return false;
-    bool ok = s->kind == TPI_STEP_FOLD ? tpi_run_fold(s->op, outs, x, s->dims, s->keepdim, s->dtype, s->params) : tpi_run_scan(s->op, outs, x, s->dims.v[0], s->dtype, s->params);
+    bool ok = s->kind == TPI_STEP_FOLD ? tpi_run_fold(s->op, outs, x, s->dims, s->keepdim, s->dtype, s->params)
+                                       : tpi_run_scan(s->op, outs, x, s->dims.v[0], s->dtype, s->params);
     bool ran = ok;
     for (int i = 0; i < s->nout && ran; i++) ok = take(r, s->out[i], outs[i]) && ok;
     return ok;
@@ -130,7 +149,8 @@ static bool run_write(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *out = target(r, s->out[0]);
     if (!out) return false;
     tp_tensor *from = s->kind == TPI_STEP_COPY ? value(r, s->in[0]) : NULL;
-    if (s->kind == TPI_STEP_FILL ? !tpi_fill_data(out, s->numbers[0]) : !from || !tpi_copy_data(out, from)) return false;
+    if (s->kind == TPI_STEP_FILL ? !tpi_fill_data(out, s->numbers[0]) : !from || !tpi_copy_data(out, from))
+        return false;
     tpi_touch(out);
     return true;
 }
@@ -142,8 +162,10 @@ static bool take_results(graph_run *r, const tpi_graph_step *s, tp_value *result
     int64_t n = list ? given.n : ((const tp_operator *)s->op)->nresults;
     for (int64_t i = 0; i < n; i++) {
         tp_tensor *t = list ? tpi_retain(given.v[i]) : results[i].kind == TP_K_TENSOR ? results[i].as.tensor : NULL;
-        if (i < s->nout) ok = t && take(r, s->out[i], t) && ok;
-        else if (t) tpi_release(t);
+        if (i < s->nout)
+            ok = t && take(r, s->out[i], t) && ok;
+        else if (t)
+            tpi_release(t);
     }
     if (list) tpi_release_list(given);
     if (ok && n >= s->nout) return true;
@@ -160,8 +182,10 @@ static bool run_call(graph_run *r, const tpi_graph_step *s) {
     for (int i = 0; i < s->nin && ok; i++) ok = !(list[i] = NULL) && (s->in[i] < 0 || (list[i] = value(r, s->in[i])));
     memcpy(args, s->args, (size_t)op->nargs * sizeof *args);
     for (int64_t i = 0, at = 0; i < op->nargs; i++) {
-        if (args[i].kind == TP_K_TENSOR) args[i].as.tensor = list[at++];
-        else if (args[i].kind == TP_K_TENSORS) args[i].as.tensors.v = list + at, at += args[i].as.tensors.n;
+        if (args[i].kind == TP_K_TENSOR)
+            args[i].as.tensor = list[at++];
+        else if (args[i].kind == TP_K_TENSORS)
+            args[i].as.tensors.v = list + at, at += args[i].as.tensors.n;
     }
     ok = ok && (s->inplace ? op->invoke_inplace : op->invoke)(args, results);
     if (list != few) tpi_mfree(list);
@@ -185,7 +209,14 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
     int n = 0, nout = s->program->nout, own = s->nout - (s->fold ? s->fold->nout : 0);
     const tpi_graph_value *v = &r->g->values[s->fold ? s->fed_value : s->out[0]];
     tp_storage nowhere = {.device = {TP_CPU, 0}};
-    tp_tensor aside = {.alive = TPI_ALIVE, .dtype = v->dtype, .ndim = v->ndim, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim, .storage = &nowhere, .data = (char *)TPI_PROGRAM_BASE};
+    tp_tensor aside = {.alive = TPI_ALIVE,
+                       .dtype = v->dtype,
+                       .ndim = v->ndim,
+                       .numel = tpi_numel_of(tpi_value_shape(v)),
+                       .shape = v->dims,
+                       .strides = v->dims + v->ndim,
+                       .storage = &nowhere,
+                       .data = (char *)TPI_PROGRAM_BASE};
     for (int i = 0; i < own; i++)
         if (!(operands[n++] = take_over(r, s, i)) && !(operands[n - 1] = target(r, s->out[i]))) return false;
     if (own < nout) operands[n++] = &aside;
@@ -210,7 +241,8 @@ static bool run_custom(graph_run *r, const tpi_graph_step *s) {
     return ok;
 }
 
-/* A gradient that ends with this step becomes the leaf's as it is, if it can; one that is read again must not, for the leaf's may be written. */
+/* A gradient that ends with this step becomes the leaf's as it is, if it can; one that is read again must not, for the
+ * leaf's may be written. */
 static bool run_accumulate(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *g = value(r, s->in[1]);
     if (!g) return false;
@@ -225,9 +257,11 @@ static bool run_accumulate(graph_run *r, const tpi_graph_step *s) {
 static bool run_forget(graph_run *r, const tpi_graph_step *s) { return tp_zero_grad(r->slots[s->in[0]]); }
 
 static bool run_step(void *context, int32_t i) {
-    static bool (*const ways[])(graph_run *, const tpi_graph_step *) = {[TPI_STEP_MAP] = run_map, [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
-        [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program,
-        [TPI_STEP_CUSTOM] = run_custom, [TPI_STEP_ACCUMULATE] = run_accumulate, [TPI_STEP_FORGET] = run_forget};
+    static bool (*const ways[])(graph_run *, const tpi_graph_step *) = {
+        [TPI_STEP_MAP] = run_map,         [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
+        [TPI_STEP_COPY] = run_write,      [TPI_STEP_FILL] = run_write,     [TPI_STEP_CALL] = run_call,
+        [TPI_STEP_PROGRAM] = run_program, [TPI_STEP_CUSTOM] = run_custom,  [TPI_STEP_ACCUMULATE] = run_accumulate,
+        [TPI_STEP_FORGET] = run_forget};
     graph_run *r = context;
     const tpi_graph_step *s = &r->g->steps[i];
     int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, s) : -1;
@@ -242,7 +276,8 @@ static void end_value(void *context, int32_t v) {
     r->slots[v] = NULL;
 }
 
-/* On how many threads may steps run side by side? One where somebody watches what this thread calls, and where an input is a tensor that a step writes. */
+/* On how many threads may steps run side by side? One where somebody watches what this thread calls, and where an input
+ * is a tensor that a step writes. */
 static int threads_beside(const graph_run *r) {
     const tp_compiled *g = r->g;
     int threads = g->branches && !tpi_detours ? tpi_threads_beside() : 1;
@@ -276,7 +311,9 @@ static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     return ok;
 }
 
-/* ---- The tape's node ------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The tape's node
+ * -------------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct node_attrs {
     tp_compiled *g; /* owned */
@@ -297,13 +334,16 @@ static bool fill_backward(graph_run *r, tpi_node *node, tp_tensor *const *grads)
     }
     if (node->last) tpi_node_forget(node); /* from here on each ends with the last step that reads it */
     for (int32_t i = 0; i < g->nvalues; i++)
-        if (g->values[i].kind == TPI_VALUE_GRAD && !(r->slots[i] = given_gradient(node, grads[g->values[i].of], g->values[i].of))) return false;
+        if (g->values[i].kind == TPI_VALUE_GRAD &&
+            !(r->slots[i] = given_gradient(node, grads[g->values[i].of], g->values[i].of)))
+            return false;
     return true;
 }
 
 static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     const tp_compiled *g = ((node_attrs *)tpi_node_attrs(node))->g;
-    if (!tpi_grad_off) return tpi_refuse(TP_ERR_RUNTIME, "torch.compile with aot_autograd does not currently support double backward");
+    if (!tpi_grad_off)
+        return tpi_refuse(TP_ERR_RUNTIME, "torch.compile with aot_autograd does not currently support double backward");
     graph_run r;
     if (!run_start(&r, g)) return false;
     bool ok = fill_backward(&r, node, grads) && run_steps(&r, g->nforward, g->nsteps);
@@ -318,12 +358,16 @@ static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
 /* The history of a result that a backward of the graph's own has been through. */
 static bool spent_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     (void)node, (void)grads, (void)grad_inputs;
-    return tpi_refuse(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-                                      "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                      "have already been freed). "
+                      "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
 }
 
-static const tpi_node_class spent_class = {"CompiledFunctionBackward", "compiled graph", spent_backward, NULL, NULL, NULL};
-static const tpi_node_class graph_class = {"CompiledFunctionBackward", "compiled graph", node_backward, node_release, NULL, NULL};
+static const tpi_node_class spent_class = {
+    "CompiledFunctionBackward", "compiled graph", spent_backward, NULL, NULL, NULL};
+static const tpi_node_class graph_class = {
+    "CompiledFunctionBackward", "compiled graph", node_backward, node_release, NULL, NULL};
 
 /* The node, with the edges and what is saved; the outputs are attached by the caller. */
 static tpi_node *new_node(graph_run *r, tp_compiled *g) {
@@ -336,7 +380,9 @@ static tpi_node *new_node(graph_run *r, tp_compiled *g) {
     return node;
 }
 
-/* ---- Runs --------------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Runs
+ * ---------------------------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* An output: an input or an outside tensor as it is, a view of one as a view, anything else as a tensor of its own. */
 static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
@@ -351,7 +397,8 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
         r->slots[id] = NULL;
         const tpi_graph_value *v = &g->values[id];
         if (!g->tracks[i]) return view(r->slots[root], v);
-        int64_t offset = (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
+        int64_t offset =
+            (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
         return tpi_as_strided(r->slots[root], tpi_value_shape(v), tpi_value_strides(v), offset);
     }
     tp_tensor *own = node || id != root || (g->spent && g->spent[i]) ? tpi_detached(t) : tpi_retain(t);
@@ -370,19 +417,25 @@ static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
     return tpi_value_is_like(v, t) && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) && same_strides(v, t);
 }
 
-/* Steps were put in order for inputs that share no memory with each other, nor with tensors of the program's: where some step writes, they must not. */
+/* Steps were put in order for inputs that share no memory with each other, nor with tensors of the program's: where
+ * some step writes, they must not. */
 static bool are_apart(const tp_compiled *g, tp_tensors inputs) {
     for (int64_t i = 0; i < inputs.n; i++) {
         for (int64_t k = 0; k < i; k++)
-            if (g->values[g->inputs[i]].of != g->values[g->inputs[k]].of && tpi_shares_memory(inputs.v[i], inputs.v[k])) return false;
+            if (g->values[g->inputs[i]].of != g->values[g->inputs[k]].of && tpi_shares_memory(inputs.v[i], inputs.v[k]))
+                return false;
         for (int32_t k = 0; k < g->nvalues; k++)
-            if (g->values[k].kind == TPI_VALUE_OUTSIDE && g->values[k].tensor && tpi_shares_memory(inputs.v[i], g->values[k].tensor)) return false;
+            if (g->values[k].kind == TPI_VALUE_OUTSIDE && g->values[k].tensor &&
+                tpi_shares_memory(inputs.v[i], g->values[k].tensor))
+                return false;
     }
     return true;
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
-    if (!g || (inputs.n && !inputs.v) || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now) return false;
+    if (!g || (inputs.n && !inputs.v) || inputs.n != g->ninputs || g->grad_off != tpi_grad_off ||
+        g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now)
+        return false;
     const bool sized = g->sizes && tpi_sizes_fit(g, inputs);
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
@@ -399,14 +452,21 @@ bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
 
 static bool check_inputs(const tp_compiled *g, tp_tensors inputs) {
     if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
-    if (inputs.n != g->ninputs) return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %d tensors, got %lld", g->ninputs, (long long)inputs.n);
+    if (inputs.n != g->ninputs)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %d tensors, got %lld", g->ninputs,
+                          (long long)inputs.n);
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (!t) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!t)
+            return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL",
+                              (long long)i);
         if (!same_meta(v, t))
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'inputs': expected %s of shape %s at index %lld, laid out as it was captured, got %s of shape %s", tp_dtype_name((tp_dtype)v->dtype),
-                              tpi_shape_text(tpi_value_shape(v)), (long long)i, tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'inputs': expected %s of shape %s at index %lld, laid out as it was captured, "
+                              "got %s of shape %s",
+                              tp_dtype_name((tp_dtype)v->dtype), tpi_shape_text(tpi_value_shape(v)), (long long)i,
+                              tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
     }
     return true;
 }

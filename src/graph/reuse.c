@@ -1,5 +1,6 @@
-/* Memory that goes on: a map, or a program of maps, may write its result over an operand that looks the same and that no other step reads. What is decided here is that
- * it may; a run looks whether the memory is really nobody else's (replay.c). */
+/* Memory that goes on: a map, or a program of maps, may write its result over an operand that looks the same and that
+ * no other step reads. What is decided here is that it may; a run looks whether the memory is really nobody else's
+ * (replay.c). */
 #include <string.h>
 #include "graph/graph.h"
 
@@ -13,8 +14,9 @@ static void count(reuser *r, int32_t v, int by) {
 }
 
 static bool looks_the_same(const tpi_graph_value *a, const tpi_graph_value *b) {
-    return a->kind == TPI_VALUE_MADE && b->kind == TPI_VALUE_MADE && a->dtype == b->dtype && a->ndim == b->ndim && a->device.type == TP_CPU && b->device.type == TP_CPU && !a->wrapped &&
-           !b->wrapped && !memcmp(a->dims, b->dims, sizeof(int64_t) * 2 * a->ndim);
+    return a->kind == TPI_VALUE_MADE && b->kind == TPI_VALUE_MADE && a->dtype == b->dtype && a->ndim == b->ndim &&
+           a->device.type == TP_CPU && b->device.type == TP_CPU && !a->wrapped && !b->wrapped &&
+           !memcmp(a->dims, b->dims, sizeof(int64_t) * 2 * a->ndim);
 }
 
 static bool ends_with(const tpi_graph_step *s, int32_t v) {
@@ -29,7 +31,8 @@ static int operands_of(const tpi_graph_step *s, int32_t v) {
     return n;
 }
 
-/* Does the program read its operand `in` no more, once it has begun to write `out`? A step may write what it reads: elements of the same position. */
+/* Does the program read its operand `in` no more, once it has begun to write `out`? A step may write what it reads:
+ * elements of the same position. */
 static bool is_read_before(const tpi_program *p, int in, int out) {
     int last = -1, makes = -1;
     for (int i = 0; i < p->nsteps; i++) {
@@ -43,8 +46,15 @@ static bool is_read_before(const tpi_program *p, int in, int out) {
 static bool may_go_on(const reuser *r, const tpi_graph_step *s, int in, int out) {
     const tpi_graph_value *values = r->g->values;
     int32_t v = s->in[in];
-    if (v < 0 || s->out[out] < 0 || !looks_the_same(&values[v], &values[s->out[out]]) || !ends_with(s, v) || r->readers[v] != operands_of(s, v)) return false;
-    tp_tensor like = {.alive = TPI_ALIVE, .dtype = values[v].dtype, .ndim = values[v].ndim, .numel = tpi_numel_of(tpi_value_shape(&values[v])), .shape = values[v].dims, .strides = values[v].dims + values[v].ndim};
+    if (v < 0 || s->out[out] < 0 || !looks_the_same(&values[v], &values[s->out[out]]) || !ends_with(s, v) ||
+        r->readers[v] != operands_of(s, v))
+        return false;
+    tp_tensor like = {.alive = TPI_ALIVE,
+                      .dtype = values[v].dtype,
+                      .ndim = values[v].ndim,
+                      .numel = tpi_numel_of(tpi_value_shape(&values[v])),
+                      .shape = values[v].dims,
+                      .strides = values[v].dims + values[v].ndim};
     return tpi_is_dense(&like) && (s->kind == TPI_STEP_MAP || is_read_before(s->program, s->program->nout + in, out));
 }
 

@@ -1,4 +1,5 @@
-/* Sizes that may change: what the inputs of a run say of them, and a graph for those, made by whoever read the file. Some of these are kept. */
+/* Sizes that may change: what the inputs of a run say of them, and a graph for those, made by whoever read the file.
+ * Some of these are kept. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
@@ -75,12 +76,17 @@ static bool say_misfit(const tp_compiled *g, tp_tensors inputs, const int64_t *f
     const tpi_size_place *at = &g->sizes->places[m->input][m->dim];
     const char *name = g->sizes->symbols[at->symbol].name;
     if (m->differs)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %s to be %lld as in an input before, got %lld in dim %d of the tensor at index %lld", name, (long long)found[at->symbol],
-                          (long long)m->size, m->dim, (long long)m->input);
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'inputs': expected %s to be %lld as in an input before, got %lld in dim %d of the "
+                          "tensor at index %lld",
+                          name, (long long)found[at->symbol], (long long)m->size, m->dim, (long long)m->input);
     int64_t least, most;
     tpi_size_bounds(g, m->input, m->dim, &least, &most);
-    return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected dim %d of the tensor at index %lld (%s) to be from %lld to %lld%s, got %lld", m->dim, (long long)m->input, name, (long long)least,
-                      (long long)most, at->factor > 1 ? " in steps" : "", (long long)inputs.v[m->input]->shape[m->dim]);
+    return tpi_refuse(
+        TP_ERR_VALUE,
+        "argument 'inputs': expected dim %d of the tensor at index %lld (%s) to be from %lld to %lld%s, got %lld",
+        m->dim, (long long)m->input, name, (long long)least, (long long)most, at->factor > 1 ? " in steps" : "",
+        (long long)inputs.v[m->input]->shape[m->dim]);
 }
 
 /* Are these as many tensors, of as many dims, as the graph takes? */
@@ -107,7 +113,9 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
 
 static int64_t scaled(int64_t size, const tpi_size_place *at) {
     int64_t dim;
-    if (size == INT64_MAX || __builtin_mul_overflow(size, at->factor, &dim) || __builtin_add_overflow(dim, at->offset, &dim)) return INT64_MAX;
+    if (size == INT64_MAX || __builtin_mul_overflow(size, at->factor, &dim) ||
+        __builtin_add_overflow(dim, at->offset, &dim))
+        return INT64_MAX;
     return dim < 0 ? 0 : dim;
 }
 
@@ -158,8 +166,10 @@ tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs) {
     if (!other) return tp_compiled_retain(g);
     pthread_mutex_lock(&s->lock);
     kept_graph **at = find_kept(s, sizes), *k = *at;
-    if (k) *at = k->next;
-    else k = make_kept(g, sizes);
+    if (k)
+        *at = k->next;
+    else
+        k = make_kept(g, sizes);
     if (k) {
         k->next = s->kept, s->kept = k;
         drop_beyond(k, KEPT);

@@ -1,4 +1,5 @@
-/* What a profile hears of a graph's steps: each is an event under its operator's name, with the shapes that it reads. */
+/* What a profile hears of a graph's steps: each is an event under its operator's name, with the shapes that it reads.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 
 enum { NAME = 128, NAMES = 512 };
 
-/* Names that are made here stay for good, since profiles outlive graphs: there is room for as many as programs have, and no more. */
+/* Names that are made here stay for good, since profiles outlive graphs: there is room for as many as programs have,
+ * and no more. */
 static struct {
     pthread_mutex_t lock;
     int n;

@@ -7,8 +7,12 @@
 #include <taper/image.h>
 #include <unistd.h>
 
-static bool failed(const char *did, const char *path) { return tpi_refuse(TP_ERR_IO, "could not %s '%s': %s", did, path, strerror(errno)); }
-static bool named(const char *path) { return (path && path[0]) || tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none"); }
+static bool failed(const char *did, const char *path) {
+    return tpi_refuse(TP_ERR_IO, "could not %s '%s': %s", did, path, strerror(errno));
+}
+static bool named(const char *path) {
+    return (path && path[0]) || tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+}
 
 static bool read_all(int fd, char *data, size_t n, const char *path) {
     for (size_t at = 0; at < n;) {
@@ -60,9 +64,11 @@ bool tpi_write_file(const char *path, const void *data, size_t n) {
 tp_tensor *tpi_file_bytes(const tp_tensor *bytes, const uint8_t **data, size_t *n) {
     if (!bytes) return tpi_fail(TP_ERR_TYPE, "argument 'input': expected a tensor of a file's bytes, got NULL");
     if (bytes->dtype != TP_UINT8)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a file's bytes as uint8, got %s", tp_dtype_name((tp_dtype)bytes->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a file's bytes as uint8, got %s",
+                        tp_dtype_name((tp_dtype)bytes->dtype));
     if (bytes->ndim != 1 || bytes->numel == 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a non empty 1-dimensional tensor, got shape %s", tpi_shape_text(tpi_shape(bytes)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a non empty 1-dimensional tensor, got shape %s",
+                        tpi_shape_text(tpi_shape(bytes)));
     tp_tensor *here = tpi_contiguous_data((tp_tensor *)bytes);
     if (!here) return NULL;
     *data = (const uint8_t *)here->data;

@@ -1,4 +1,5 @@
-/* Whole files: read into a tensor of bytes, written from memory. For images and sounds; what must survive a crash is written by the zip writer. */
+/* Whole files: read into a tensor of bytes, written from memory. For images and sounds; what must survive a crash is
+ * written by the zip writer. */
 #ifndef TPI_FILE_H
 #define TPI_FILE_H
 #include "tensor/tensor.h"

@@ -22,7 +22,7 @@ static const struct {
     const char *name;
     const char *(*version)(void **function);
 } libraries[] = {{"BLAS", tpi_blas_version}, {"LAPACK", tpi_lapack_version}, {"oneDNN", NULL},
-                 {"zlib", version_of_zlib},     {"libpng", tpi_png_version},    {"libjpeg", tpi_jpeg_version}};
+                 {"zlib", version_of_zlib},  {"libpng", tpi_png_version},    {"libjpeg", tpi_jpeg_version}};
 enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 int64_t tp_library_count(void) { return LIBRARIES; }
@@ -33,7 +33,8 @@ static const char *file_of(void *function) {
 }
 
 bool tp_library_at(int64_t i, const char **name, const char **version, const char **file) {
-    if (i < 0 || i >= LIBRARIES) return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected 0 to %d, got %lld", LIBRARIES - 1, (long long)i);
+    if (i < 0 || i >= LIBRARIES)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected 0 to %d, got %lld", LIBRARIES - 1, (long long)i);
     const char *v = NULL, *f = NULL;
     void *function = NULL;
     if (libraries[i].version) {

@@ -1,5 +1,6 @@
-/* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the folder is synced. Where
- * the system can, the growing file has no name at all, so that a writer that is killed leaves nothing behind. */
+/* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the
+ * folder is synced. Where the system can, the growing file has no name at all, so that a writer that is killed leaves
+ * nothing behind. */
 #define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
 #include "io/out.h"
 #include "base/error.h"
@@ -31,8 +32,9 @@ static char *folder_of(const tpi_out *o) {
     return folder;
 }
 
-/* The name holds the process and a running number: neither other processes nor other threads take the same one. `take` tries to make a file
- * of that name and says by errno EEXIST that there is one (left by a process of our number that died). */
+/* The name holds the process and a running number: neither other processes nor other threads take the same one. `take`
+ * tries to make a file of that name and says by errno EEXIST that there is one (left by a process of our number that
+ * died). */
 static bool take_name(tpi_out *o, bool (*take)(tpi_out *o)) {
     static atomic_uint count;
     const char *slash = strrchr(o->path, '/');
@@ -41,7 +43,8 @@ static bool take_name(tpi_out *o, bool (*take)(tpi_out *o)) {
     o->temporary = tpi_malloc(room);
     if (!o->temporary) return false;
     for (int tries = 0; tries < 100; tries++) {
-        snprintf(o->temporary, room, "%.*s.taper-%ld-%u.tmp", folder, o->path, (long)getpid(), atomic_fetch_add(&count, 1));
+        snprintf(o->temporary, room, "%.*s.taper-%ld-%u.tmp", folder, o->path, (long)getpid(),
+                 atomic_fetch_add(&count, 1));
         if (take(o)) return true;
         if (errno != EEXIST) break;
     }
@@ -88,7 +91,8 @@ bool tpi_out_open(tpi_out *o, const char *path) {
         else
             o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
         if (o->fd >= 0 || io_error(o, "open")) return true;
-    } else if (open_beside(o) && (!there || fchmod(o->fd, old.st_mode & 07777) == 0 || io_error(o, "set the mode of"))) {
+    } else if (open_beside(o) &&
+               (!there || fchmod(o->fd, old.st_mode & 07777) == 0 || io_error(o, "set the mode of"))) {
         return true;
     }
     tpi_out_abandon(o);
@@ -104,7 +108,8 @@ bool tpi_out_write(tpi_out *o, const void *data, size_t bytes) {
         return tpi_refuse(TP_ERR_IO, "could not write: the function that takes the bytes failed");
     }
     for (const char *p = data; bytes;) {
-        size_t part = bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30; /* the system takes at most 2 GiB at a time */
+        size_t part =
+            bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30; /* the system takes at most 2 GiB at a time */
         ssize_t n = write(o->fd, p, part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return io_error(o, "write");
@@ -112,7 +117,8 @@ bool tpi_out_write(tpi_out *o, const void *data, size_t bytes) {
         bytes -= (size_t)n;
         o->at += (uint64_t)n;
     }
-    if (o->at - o->begun >= AHEAD_BYTES) { /* the disk writes while more is made, so that little is left for the sync at the end; it may refuse */
+    if (o->at - o->begun >= AHEAD_BYTES) { /* the disk writes while more is made, so that little is left for the sync at
+                                              the end; it may refuse */
         sync_file_range(o->fd, (off_t)o->begun, (off_t)(o->at - o->begun), SYNC_FILE_RANGE_WRITE);
         o->begun = o->at;
     }

@@ -1,4 +1,5 @@
-/* Where a file's bytes are written to: a file that takes its place only when it is complete, or a function of the caller's. */
+/* Where a file's bytes are written to: a file that takes its place only when it is complete, or a function of the
+ * caller's. */
 #ifndef TPI_OUT_H
 #define TPI_OUT_H
 #include <taper/io.h>
@@ -7,7 +8,8 @@ typedef struct tpi_out {
     tp_sink sink; /* write is NULL: a file */
     int fd;
     char *path;      /* of the file to replace, links followed */
-    char *temporary; /* its name beside that while it grows; NULL: it has none yet, or the path is no plain file and written in place */
+    char *temporary; /* its name beside that while it grows; NULL: it has none yet, or the path is no plain file and
+                        written in place */
     bool in_place;
     uint64_t at;    /* bytes written */
     uint64_t begun; /* of them, those that the disk was told to write */
@@ -17,8 +19,8 @@ typedef struct tpi_out {
 bool tpi_out_open(tpi_out *o, const char *path);
 void tpi_out_into(tpi_out *o, tp_sink sink);
 bool tpi_out_write(tpi_out *o, const void *data, size_t bytes);
-/* Syncs the file, puts it in place of `path`, syncs the folder. On failure what was at `path` stays and nothing is left beside it.
- * Either way o is done with. */
+/* Syncs the file, puts it in place of `path`, syncs the folder. On failure what was at `path` stays and nothing is left
+ * beside it. Either way o is done with. */
 bool tpi_out_commit(tpi_out *o);
 void tpi_out_abandon(tpi_out *o);
 #endif

@@ -53,15 +53,19 @@ static bool read_whole(const tpi_source *s, uint64_t at, char *p, size_t bytes) 
     return true;
 }
 
-bool tpi_source_try(const tpi_source *s, uint64_t at, void *out, size_t bytes) { return at <= s->bytes && bytes <= s->bytes - at && read_whole(s, at, out, bytes); }
+bool tpi_source_try(const tpi_source *s, uint64_t at, void *out, size_t bytes) {
+    return at <= s->bytes && bytes <= s->bytes - at && read_whole(s, at, out, bytes);
+}
 
 bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes) {
     if (at > s->bytes || bytes > s->bytes - at) return tpi_refuse(TP_ERR_IO, "'%s' ends too early", s->path);
     if (read_whole(s, at, out, bytes)) return true;
-    return errno ? tpi_refuse(TP_ERR_IO, "could not read '%s': %s", s->path, strerror(errno)) : tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
+    return errno ? tpi_refuse(TP_ERR_IO, "could not read '%s': %s", s->path, strerror(errno))
+                 : tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
 }
 
-/* ---- Mapping ------------------------------------------------------------------------------------------------------------ */
+/* ---- Mapping
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct tpi_mapping {
     atomic_int refs;
@@ -113,7 +117,8 @@ static int open_for_mapping(const char *path, bool shared, int64_t *bytes) {
     if (!ok) tpi_fail(TP_ERR_IO, "could not open '%s': %s", path, strerror(errno));
     if (ok && *bytes == 0) *bytes = (int64_t)info.st_size;
     if (ok && info.st_size < *bytes && !shared)
-        ok = tpi_refuse(TP_ERR_IO, "file '%s' has %lld bytes, %lld are wanted", path, (long long)info.st_size, (long long)*bytes);
+        ok = tpi_refuse(TP_ERR_IO, "file '%s' has %lld bytes, %lld are wanted", path, (long long)info.st_size,
+                        (long long)*bytes);
     if (ok && info.st_size < *bytes && shared && ftruncate(fd, (off_t)*bytes) != 0)
         ok = tpi_refuse(TP_ERR_IO, "could not make '%s' larger: %s", path, strerror(errno));
     if (!ok && fd >= 0) close(fd);

@@ -1,4 +1,5 @@
-/* Where a file's bytes are read from: an open file, or memory that somebody else keeps. Offsets are checked against its size. */
+/* Where a file's bytes are read from: an open file, or memory that somebody else keeps. Offsets are checked against its
+ * size. */
 #ifndef TPI_SOURCE_H
 #define TPI_SOURCE_H
 #include <taper/base.h>
@@ -15,10 +16,11 @@ bool tpi_source_over(tpi_source *s, const void *memory, size_t bytes, const char
 void tpi_source_close(tpi_source *s); /* a closed one is fine */
 /* false and an error if the bytes are not there. */
 bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes);
-bool tpi_source_try(const tpi_source *s, uint64_t at, void *out, size_t bytes); /* the same without an error, for loops whose threads cannot give one */
+bool tpi_source_try(const tpi_source *s, uint64_t at, void *out,
+                    size_t bytes); /* the same without an error, for loops whose threads cannot give one */
 
-/* The whole file mapped into memory, private to this process: what is written there never reaches the file. `shared`: it does.
- * Every holder releases it once; the last one unmaps it. */
+/* The whole file mapped into memory, private to this process: what is written there never reaches the file. `shared`:
+ * it does. Every holder releases it once; the last one unmaps it. */
 typedef struct tpi_mapping tpi_mapping;
 tpi_mapping *tpi_source_map(const tpi_source *s, bool shared);
 unsigned char *tpi_mapping_data(const tpi_mapping *m);

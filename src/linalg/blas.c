@@ -1,14 +1,15 @@
-/* The one file that declares and calls the BLAS, through cblas's names, which OpenBLAS, BLIS, MKL, FlexiBLAS, LibSci and the reference have in
- * common. Calls that only one of them has (its version, its number of threads) are weak: missing ones are NULL. float32 products go to our own kernels (gemm.h) where the processor has AVX2; the
- * rest comes here.
+/* The one file that declares and calls the BLAS, through cblas's names, which OpenBLAS, BLIS, MKL, FlexiBLAS, LibSci
+ * and the reference have in common. Calls that only one of them has (its version, its number of threads) are weak:
+ * missing ones are NULL. float32 products go to our own kernels (gemm.h) where the processor has AVX2; the rest comes
+ * here.
  *
- * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only ever
- * called single-threaded, on tiles of the result whose shape depends on m, n and k alone, inside our own parallel loop. k is
- * never split across tiles; so a tile's bits depend on nothing but its operands. A dot product is the exception (there is
- * nothing else to split): its chunks have a fixed length and their sums are added in order.
+ * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only
+ * ever called single-threaded, on tiles of the result whose shape depends on m, n and k alone, inside our own parallel
+ * loop. k is never split across tiles; so a tile's bits depend on nothing but its operands. A dot product is the
+ * exception (there is nothing else to split): its chunks have a fixed length and their sums are added in order.
  *
- * Tiles are wide and low because the library packs the wide operand once per call: on two Zen cores, 1024^3 float32, tiles
- * of 256 x 1024 took the time of one threaded library call, tiles of 256 x 256 took 4% more. */
+ * Tiles are wide and low because the library packs the wide operand once per call: on two Zen cores, 1024^3 float32,
+ * tiles of 256 x 1024 took the time of one threaded library call, tiles of 256 x 256 took 4% more. */
 #define _GNU_SOURCE /* dladdr */
 #include "linalg/blas.h"
 #include "base/threads.h"
@@ -26,23 +27,27 @@
 enum {
     TILE_ROWS = 256,
     TILE_COLS = 1024,
-    SMALL_WORK = 512,           /* m * n * k up to which our own loop beats a library call */
+    SMALL_WORK = 512, /* m * n * k up to which our own loop beats a library call */
     DOT_CHUNK = 1 << 15,
-    DOT_PARTS = 256,            /* longer dot products have longer chunks */
-    WORTH_THREADS = 1 << 17     /* multiply-adds below which one thread does all */
+    DOT_PARTS = 256,        /* longer dot products have longer chunks */
+    WORTH_THREADS = 1 << 17 /* multiply-adds below which one thread does all */
 };
 
-/* cblas's numbers and functions. Headers are not asked for: some have them under another name, in another folder or with other types. */
+/* cblas's numbers and functions. Headers are not asked for: some have them under another name, in another folder or
+ * with other types. */
 enum { CblasRowMajor = 101 };
 typedef enum CBLAS_TRANSPOSE { CblasNoTrans = 111, CblasTrans = 112 } CBLAS_TRANSPOSE;
-#define DECLARE_REAL(t, real)                                                                                                              \
-    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, real, const real *, int, const real *, int, real, real *, int); \
-    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, real, const real *, int, const real *, int, real, real *, int);                   \
+#define DECLARE_REAL(t, real)                                                                                         \
+    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, real, const real *, int, const real *, \
+                         int, real, real *, int);                                                                     \
+    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, real, const real *, int, const real *, int, real, real *,    \
+                         int);                                                                                        \
     real cblas_##t##dot(int, const real *, int, const real *, int)
-#define DECLARE_COMPLEX(t)                                                                                                                 \
-    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, const void *, const void *, int, const void *, int,         \
-                         const void *, void *, int);                                                                                       \
-    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, const void *, const void *, int, const void *, int, const void *, void *, int);   \
+#define DECLARE_COMPLEX(t)                                                                                      \
+    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, const void *, const void *, int, \
+                         const void *, int, const void *, void *, int);                                         \
+    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, const void *, const void *, int, const void *, int,    \
+                         const void *, void *, int);                                                            \
     void cblas_##t##dotu_sub(int, const void *, int, const void *, int, void *)
 DECLARE_REAL(s, float);
 DECLARE_REAL(d, double);
@@ -70,12 +75,14 @@ static void keep_words(int n) { /* of the version's text, the first n */
     *end = 0;
 }
 
-/* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. Behind FlexiBLAS it has a name alone. */
+/* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. Behind FlexiBLAS it has
+ * a name alone. */
 static bool takes_one_caller(void) {
     char backend[64] = "";
     if (flexiblas_current_backend) flexiblas_current_backend(backend, sizeof backend);
     if (strcasestr(backend, "openblas") && strcasestr(backend, "serial")) return true;
-    return openblas_get_config && openblas_get_parallel && openblas_get_parallel() == 0 && !strstr(openblas_get_config(), "USE_LOCKING");
+    return openblas_get_config && openblas_get_parallel && openblas_get_parallel() == 0 &&
+           !strstr(openblas_get_config(), "USE_LOCKING");
 }
 
 /* FlexiBLAS comes first: it passes on what others are asked, and has their names. */
@@ -85,7 +92,8 @@ static void find_version(void) {
         char backend[64] = "";
         flexiblas_get_version(&v[0], &v[1], &v[2]);
         if (flexiblas_current_backend) flexiblas_current_backend(backend, sizeof backend);
-        snprintf(version_text, sizeof version_text, "FlexiBLAS %d.%d.%d%s%s", v[0], v[1], v[2], *backend ? " over " : "", backend);
+        snprintf(version_text, sizeof version_text, "FlexiBLAS %d.%d.%d%s%s", v[0], v[1], v[2],
+                 *backend ? " over " : "", backend);
     } else if (openblas_get_config) { /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
         snprintf(version_text, sizeof version_text, "%s", openblas_get_config());
         keep_words(2);
@@ -118,15 +126,18 @@ const char *tpi_blas_version(void **function) {
 static bool take_turns;
 static pthread_mutex_t turn; /* recursive: what holds it may call what takes it */
 
-/* Threads that belong to the BLAS and not to OpenMP are counted for the whole process: that count becomes 1, and stays. */
+/* Threads that belong to the BLAS and not to OpenMP are counted for the whole process: that count becomes 1, and stays.
+ */
 static void keep_own_threads_out(void) {
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&turn, &recursive);
     take_turns = takes_one_caller();
-    if (flexiblas_set_num_threads) flexiblas_set_num_threads(1);
-    else if (openblas_get_parallel && openblas_set_num_threads && openblas_get_parallel() == 1) openblas_set_num_threads(1);
+    if (flexiblas_set_num_threads)
+        flexiblas_set_num_threads(1);
+    else if (openblas_get_parallel && openblas_set_num_threads && openblas_get_parallel() == 1)
+        openblas_set_num_threads(1);
 }
 
 /* BLIS counts for a thread or, in older versions, for all. */
@@ -137,8 +148,8 @@ static void keep_blis_alone(void) {
     bli_thread_set_num_threads(1);
 }
 
-/* A library that is built with OpenMP asks OpenMP how many threads it may use; that number belongs to the calling thread. MKL has a number
- * of its own for a thread, of which 0 means the process's. */
+/* A library that is built with OpenMP asks OpenMP how many threads it may use; that number belongs to the calling
+ * thread. MKL has a number of its own for a thread, of which 0 means the process's. */
 int tpi_blas_quiet(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, keep_own_threads_out);
@@ -156,25 +167,36 @@ void tpi_blas_restore(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
-void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                  float beta, float *c, int64_t ldc) {
+void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
     if (tpi_gemm_serves(m, n, k)) {
-        tpi_gemm g = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_row = ta ? 1 : lda, .a_col = ta ? lda : 1, .b_row = tb ? 1 : ldb, .b_col = tb ? ldb : 1,
-                      .c = c, .c_row = ldc, .alpha = alpha, .beta = beta};
+        tpi_gemm g = {.m = m,
+                      .n = n,
+                      .k = k,
+                      .a = a,
+                      .b = b,
+                      .a_row = ta ? 1 : lda,
+                      .a_col = ta ? lda : 1,
+                      .b_row = tb ? 1 : ldb,
+                      .b_col = tb ? ldb : 1,
+                      .c = c,
+                      .c_row = ldc,
+                      .alpha = alpha,
+                      .beta = beta};
         tpi_gemm_alone(&g);
         return;
     }
     int before = tpi_blas_quiet();
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb,
-                beta, c, (int)ldc);
+    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
+                alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
     tpi_blas_restore(before);
 }
 
-void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
-                  double beta, double *c, int64_t ldc) {
+void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
     int before = tpi_blas_quiet();
-    cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb,
-                beta, c, (int)ldc);
+    cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
+                alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
     tpi_blas_restore(before);
 }
 
@@ -218,32 +240,51 @@ typedef struct job {
 static void gemm_call(const job *j, int m, int n, int k, const void *a, const void *b, void *c, const tpi_param *beta) {
     int ldc = (int)j->p->c_row;
     switch (j->p->dtype) {
-    case TP_FLOAT32: cblas_sgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, j->alpha.f32, a, j->a.ld, b, j->b.ld, beta->f32, c, ldc); break;
-    case TP_FLOAT64: cblas_dgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, j->alpha.f64, a, j->a.ld, b, j->b.ld, beta->f64, c, ldc); break;
-    case TP_COMPLEX64: cblas_cgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, &j->alpha, a, j->a.ld, b, j->b.ld, beta, c, ldc); break;
-    default: cblas_zgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, &j->alpha, a, j->a.ld, b, j->b.ld, beta, c, ldc); break;
+    case TP_FLOAT32:
+        cblas_sgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, j->alpha.f32, a, j->a.ld, b, j->b.ld, beta->f32, c,
+                    ldc);
+        break;
+    case TP_FLOAT64:
+        cblas_dgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, j->alpha.f64, a, j->a.ld, b, j->b.ld, beta->f64, c,
+                    ldc);
+        break;
+    case TP_COMPLEX64:
+        cblas_cgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, &j->alpha, a, j->a.ld, b, j->b.ld, beta, c, ldc);
+        break;
+    default:
+        cblas_zgemm(CblasRowMajor, j->a.trans, j->b.trans, m, n, k, &j->alpha, a, j->a.ld, b, j->b.ld, beta, c, ldc);
+        break;
     }
 }
 
 /* y = alpha * op(matrix) x + beta * y; the matrix is stored (rows, cols) with rows ld apart. */
-static void gemv_call(const job *j, CBLAS_TRANSPOSE trans, int rows, int cols, const void *matrix, int ld, const void *x, int incx, void *y, int incy,
-                      const tpi_param *beta) {
+static void gemv_call(const job *j, CBLAS_TRANSPOSE trans, int rows, int cols, const void *matrix, int ld,
+                      const void *x, int incx, void *y, int incy, const tpi_param *beta) {
     switch (j->p->dtype) {
-    case TP_FLOAT32: cblas_sgemv(CblasRowMajor, trans, rows, cols, j->alpha.f32, matrix, ld, x, incx, beta->f32, y, incy); break;
-    case TP_FLOAT64: cblas_dgemv(CblasRowMajor, trans, rows, cols, j->alpha.f64, matrix, ld, x, incx, beta->f64, y, incy); break;
-    case TP_COMPLEX64: cblas_cgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy); break;
+    case TP_FLOAT32:
+        cblas_sgemv(CblasRowMajor, trans, rows, cols, j->alpha.f32, matrix, ld, x, incx, beta->f32, y, incy);
+        break;
+    case TP_FLOAT64:
+        cblas_dgemv(CblasRowMajor, trans, rows, cols, j->alpha.f64, matrix, ld, x, incx, beta->f64, y, incy);
+        break;
+    case TP_COMPLEX64:
+        cblas_cgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy);
+        break;
     default: cblas_zgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy); break;
     }
 }
 
 /* (m, n) = (m, k) (k, n) where m or n may be 1, with k that fits an int. */
-static void call_library(const job *j, int m, int n, int k, const char *a, const char *b, char *c, const tpi_param *beta) {
+static void call_library(const job *j, int m, int n, int k, const char *a, const char *b, char *c,
+                         const tpi_param *beta) {
     if (n == 1 && k > 0) {
         bool t = j->a.trans == CblasTrans;
-        gemv_call(j, j->a.trans, t ? k : m, t ? m : k, a, j->a.ld, b, j->b.trans == CblasTrans ? 1 : j->b.ld, c, (int)j->p->c_row, beta);
+        gemv_call(j, j->a.trans, t ? k : m, t ? m : k, a, j->a.ld, b, j->b.trans == CblasTrans ? 1 : j->b.ld, c,
+                  (int)j->p->c_row, beta);
     } else if (m == 1 && k > 0) { /* the transposed problem: c^T = b^T a^T */
         bool t = j->b.trans == CblasTrans;
-        gemv_call(j, t ? CblasNoTrans : CblasTrans, t ? n : k, t ? k : n, b, j->b.ld, a, j->a.trans == CblasTrans ? j->a.ld : 1, c, 1, beta);
+        gemv_call(j, t ? CblasNoTrans : CblasTrans, t ? n : k, t ? k : n, b, j->b.ld, a,
+                  j->a.trans == CblasTrans ? j->a.ld : 1, c, 1, beta);
     } else {
         gemm_call(j, m, n, k, a, b, c, beta);
     }
@@ -278,7 +319,8 @@ static void tile_chunk(int64_t chunk, void *context) {
     const tpi_product *p = j->p;
     int64_t tiles = j->tiles_down * j->tiles_across, batch = chunk / tiles, tile = chunk % tiles;
     int64_t i = tile / j->tiles_across * j->tile_rows, at = tile % j->tiles_across * j->tile_cols;
-    int64_t m = p->m - i < j->tile_rows ? p->m - i : j->tile_rows, n = p->n - at < j->tile_cols ? p->n - at : j->tile_cols;
+    int64_t m = p->m - i < j->tile_rows ? p->m - i : j->tile_rows,
+            n = p->n - at < j->tile_cols ? p->n - at : j->tile_cols;
     if (p->dtype == TP_INT32 || p->dtype == TP_INT64) {
         TPI_ISA_PICK(tpi_integer_rows)(p, batch, i, m);
         return;
@@ -314,8 +356,12 @@ static void dot_chunk(int64_t chunk, void *context) {
     char *sum = j->partial + chunk * (int64_t)j->item;
     int before = tpi_blas_quiet();
     switch (p->dtype) {
-    case TP_FLOAT32: *(float *)sum = cblas_sdot((int)n, (const float *)a, (int)step_a, (const float *)b, (int)step_b); break;
-    case TP_FLOAT64: *(double *)sum = cblas_ddot((int)n, (const double *)a, (int)step_a, (const double *)b, (int)step_b); break;
+    case TP_FLOAT32:
+        *(float *)sum = cblas_sdot((int)n, (const float *)a, (int)step_a, (const float *)b, (int)step_b);
+        break;
+    case TP_FLOAT64:
+        *(double *)sum = cblas_ddot((int)n, (const double *)a, (int)step_a, (const double *)b, (int)step_b);
+        break;
     case TP_COMPLEX64: cblas_cdotu_sub((int)n, a, (int)step_a, b, (int)step_b, sum); break;
     default: cblas_zdotu_sub((int)n, a, (int)step_a, b, (int)step_b, sum); break;
     }
@@ -341,14 +387,16 @@ static void multiply_dot(job *j) {
     double _Complex sum = 0;
     for (int64_t i = 0; i < chunks; i++) sum += number(tpi_load_scalar(j->partial + i * (int64_t)j->item, p->dtype));
     sum *= number(p->alpha);
-    if (p->every_row) sum += number(tpi_load_scalar(p->every_row, p->dtype));
-    else if (number(p->beta) != 0) sum += number(p->beta) * number(tpi_load_scalar(p->c, p->dtype));
+    if (p->every_row)
+        sum += number(tpi_load_scalar(p->every_row, p->dtype));
+    else if (number(p->beta) != 0)
+        sum += number(p->beta) * number(tpi_load_scalar(p->c, p->dtype));
     bool real = tp_dtype_is_floating(p->dtype);
     tpi_store_scalar(p->c, p->dtype, real ? tp_float(creal(sum)) : tp_cplx(creal(sum), cimag(sum)));
 }
 
-/* The tile shape: a function of m, n and k alone. Few large tiles would leave cores idle, many small ones repeat the packing: a
- * big problem is cut down to tiles of at least 64 rows and 256 columns until there are 32 of them. */
+/* The tile shape: a function of m, n and k alone. Few large tiles would leave cores idle, many small ones repeat the
+ * packing: a big problem is cut down to tiles of at least 64 rows and 256 columns until there are 32 of them. */
 static void choose_tiles(job *j) {
     const tpi_product *p = j->p;
     j->tile_rows = TILE_ROWS, j->tile_cols = TILE_COLS;
@@ -360,8 +408,10 @@ static void choose_tiles(job *j) {
         j->tile_rows = 32, j->tile_cols = p->n;
     } else {
         while (j->tile_rows > 64 && tpi_ceil_div(p->m, j->tile_rows) * tpi_ceil_div(p->n, j->tile_cols) < 4) {
-            if (p->n > p->m && j->tile_cols > 256) j->tile_cols /= 2;
-            else j->tile_rows /= 2;
+            if (p->n > p->m && j->tile_cols > 256)
+                j->tile_cols /= 2;
+            else
+                j->tile_rows /= 2;
             if (p->m * p->n * p->k < (int64_t)WORTH_THREADS * 8) break;
         }
     }
@@ -372,7 +422,9 @@ static void choose_tiles(job *j) {
 void tpi_multiply(const tpi_product *p) {
     if (p->m == 0 || p->n == 0 || p->batches == 0) return;
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[p->dtype];
-    job j = {.p = p, .alpha = tpi_param_of(p->alpha, compute), .beta = tpi_param_of(p->every_row ? tp_float(1) : p->beta, compute)};
+    job j = {.p = p,
+             .alpha = tpi_param_of(p->alpha, compute),
+             .beta = tpi_param_of(p->every_row ? tp_float(1) : p->beta, compute)};
     j.item = tpi_dtype_bytes[p->dtype];
     hand_over(p->m, p->k, p->a.row, p->a.col, &j.a);
     hand_over(p->k, p->n, p->b.row, p->b.col, &j.b);

@@ -9,15 +9,16 @@ typedef struct tpi_operand_matrix {
     int64_t batch, row, col; /* strides; batch may be 0: one matrix serves all */
 } tpi_operand_matrix;
 
-/* c[i] = alpha * a[i] b[i] + beta * c[i] for i < batches; a[i] is (m, k), b[i] is (k, n), c[i] is (m, n) with rows of unit stride. */
+/* c[i] = alpha * a[i] b[i] + beta * c[i] for i < batches; a[i] is (m, k), b[i] is (k, n), c[i] is (m, n) with rows of
+ * unit stride. */
 typedef struct tpi_product {
     tp_dtype dtype; /* one of the compute types: int32, int64, float32, float64, complex64, complex128 */
     int64_t batches, m, n, k;
     tpi_operand_matrix a, b;
     char *c;
     int64_t c_batch, c_row;
-    tp_scalar alpha, beta;  /* beta 0: what c held, NaN included, does not matter */
-    const char *every_row;  /* not NULL: c starts as this vector of n elements in every row, and beta counts as 1 */
+    tp_scalar alpha, beta; /* beta 0: what c held, NaN included, does not matter */
+    const char *every_row; /* not NULL: c starts as this vector of n elements in every row, and beta counts as 1 */
 } tpi_product;
 
 /* Can a matrix with these sizes and strides be handed over without a copy? */
@@ -26,17 +27,18 @@ bool tpi_blas_fits(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_s
 /* Never fails: operands must fit. */
 void tpi_multiply(const tpi_product *p);
 
-/* One plain library call on the calling thread, row-major: c (m, n) = alpha * a b + beta * c. ta, tb: the operand is stored
- * transposed; lda, ldb, ldc: from one stored row to the next. For callers that split their work themselves. */
-void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                  float beta, float *c, int64_t ldc);
-void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
-                  double beta, double *c, int64_t ldc);
+/* One plain library call on the calling thread, row-major: c (m, n) = alpha * a b + beta * c. ta, tb: the operand is
+ * stored transposed; lda, ldb, ldc: from one stored row to the next. For callers that split their work themselves. */
+void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
 /* Its name and version, a text that stays, and one of its functions. */
 const char *tpi_blas_version(void **function);
 
-/* While the LAPACK or BLAS is called directly: keeps the library on the calling thread, without touching other threads. */
+/* While the LAPACK or BLAS is called directly: keeps the library on the calling thread, without touching other threads.
+ */
 int tpi_blas_quiet(void);
 void tpi_blas_restore(int before);
 #endif

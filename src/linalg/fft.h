@@ -1,7 +1,8 @@
 /* Discrete Fourier transforms of lines: plans with their tables, and the kernels that run them.
  *
- * A kernel transforms several lines ("lanes") at once. Real and imaginary parts lie apart, element k of lane l at [k * lanes + l], so that
- * every loop runs over contiguous numbers. The inverse is the same with real and imaginary parts exchanged. */
+ * A kernel transforms several lines ("lanes") at once. Real and imaginary parts lie apart, element k of lane l at [k *
+ * lanes + l], so that every loop runs over contiguous numbers. The inverse is the same with real and imaginary parts
+ * exchanged. */
 #ifndef TPI_FFT_H
 #define TPI_FFT_H
 #include "device/cpu/isa.h"
@@ -12,40 +13,49 @@ enum { TPI_FFT_STAGES = 64, TPI_FFT_LARGEST_RADIX = 13 };
 
 typedef struct tpi_fft_stage {
     int radix;
-    int64_t twiddles; /* where this stage's factors start in `tables`, in complex numbers: radix - 1 for each of m = n / radix */
+    int64_t twiddles; /* where this stage's factors start in `tables`, in complex numbers: radix - 1 for each of m = n /
+                         radix */
     int64_t roots;    /* where the radix's own roots of unity start (radixes above 5) */
 } tpi_fft_stage;
 
 typedef struct tpi_fft_plan {
     int64_t n;
-    bool single;                /* float32 tables, else float64 */
-    int stages;                 /* 0: by Bluestein's chirp */
+    bool single; /* float32 tables, else float64 */
+    int stages;  /* 0: by Bluestein's chirp */
     tpi_fft_stage stage[TPI_FFT_STAGES];
     int64_t half;               /* where exp(-i pi k / n), k <= n, starts: for real lines of 2n */
-    int64_t chirp, chirp_fft;   /* Bluestein: exp(-i pi k^2 / n), k < n, and the transform of its conjugate, divided by the inner size */
+    int64_t chirp, chirp_fft;   /* Bluestein: exp(-i pi k^2 / n), k < n, and the transform of its conjugate, divided by
+                                   the inner size */
     struct tpi_fft_plan *inner; /* Bluestein: a power of two of at least 2n - 1; owned */
     void *tables;
     size_t table_bytes;
     atomic_int refs;
 } tpi_fft_plan;
 
-/* The plan for n >= 1, from a small shared table or made; NULL and an error without memory. Give it back with tpi_fft_release. */
+/* The plan for n >= 1, from a small shared table or made; NULL and an error without memory. Give it back with
+ * tpi_fft_release. */
 tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single);
 void tpi_fft_release(tpi_fft_plan *plan);
 /* How many numbers each of the four work arrays must hold for that many lanes. */
 int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes);
 
-/* Transforms `lanes` lines in work[0] (real) and work[1] (imaginary), in place; work[2] and work[3] are scratch. Arrays may be exchanged:
- * afterwards work[0] and work[1] are where the results are. */
+/* Transforms `lanes` lines in work[0] (real) and work[1] (imaginary), in place; work[2] and work[3] are scratch. Arrays
+ * may be exchanged: afterwards work[0] and work[1] are where the results are. */
 TPI_ISA_DECLARE(void, tpi_fft_run_f32, (const tpi_fft_plan *plan, int64_t lanes, float **work));
 TPI_ISA_DECLARE(void, tpi_fft_run_f64, (const tpi_fft_plan *plan, int64_t lanes, double **work));
 
-/* Between complex numbers in memory and a kernel's arrays. Lines whose elements follow each other, 4 or more of them, by eights: */
+/* Between complex numbers in memory and a kernel's arrays. Lines whose elements follow each other, 4 or more of them,
+ * by eights: */
 TPI_ISA_DECLARE(void, tpi_fft_take_lines, (int64_t n, int64_t lanes, const float *const *line, float *re, float *im));
-TPI_ISA_DECLARE(void, tpi_fft_give_lines, (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *const *line));
+TPI_ISA_DECLARE(void, tpi_fft_give_lines,
+                (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *const *line));
 /* Lines that lie beside each other, their elements `step` numbers apart: */
-TPI_ISA_DECLARE(void, tpi_fft_take_across_f32, (int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im));
-TPI_ISA_DECLARE(void, tpi_fft_take_across_f64, (int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im));
-TPI_ISA_DECLARE(void, tpi_fft_give_across_f32, (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step));
-TPI_ISA_DECLARE(void, tpi_fft_give_across_f64, (int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step));
+TPI_ISA_DECLARE(void, tpi_fft_take_across_f32,
+                (int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im));
+TPI_ISA_DECLARE(void, tpi_fft_take_across_f64,
+                (int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im));
+TPI_ISA_DECLARE(void, tpi_fft_give_across_f32,
+                (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step));
+TPI_ISA_DECLARE(void, tpi_fft_give_across_f64,
+                (int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step));
 #endif

@@ -3,7 +3,8 @@
 #include "linalg/turn.h"
 #include <string.h>
 
-/* ---- Lines of floats, by eights: two elements of eight lines at a time, and four of four lines; the last ones together with some that were there before ---- */
+/* ---- Lines of floats, by eights: two elements of eight lines at a time, and four of four lines; the last ones
+ * together with some that were there before ---- */
 void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *line, float *re, float *im) {
     for (int64_t l = 0; l < lanes; l += 8)
         for (int64_t next = 0; next < n; next += 2) {
@@ -11,19 +12,23 @@ void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *l
             eight out[4];
             turn_four(line + l, 2 * k, out);
             float *to[4] = {re + k * lanes + l, im + k * lanes + l, re + (k + 1) * lanes + l, im + (k + 1) * lanes + l};
-            UNROLL for (int i = 0; i < 4; i++) memcpy(to[i], &out[i], sizeof out[i]);
+            UNROLL
+            for (int i = 0; i < 4; i++) memcpy(to[i], &out[i], sizeof out[i]);
         }
 }
 
-void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *const *line) {
+void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, const float *im, float scale,
+                                 float *const *line) {
     for (int64_t next = 0; next < n; next += 4) {
         const int64_t k = next < n - 4 ? next : n - 4;
         const float *from[8];
-        UNROLL for (int i = 0; i < 4; i++) from[2 * i] = re + (k + i) * lanes, from[2 * i + 1] = im + (k + i) * lanes;
+        UNROLL
+        for (int i = 0; i < 4; i++) from[2 * i] = re + (k + i) * lanes, from[2 * i + 1] = im + (k + i) * lanes;
         for (int64_t l = 0; l < lanes; l += 4) {
             eight out[4];
             turn_four(from, l, out);
-            UNROLL for (int i = 0; i < 4; i++) {
+            UNROLL
+            for (int i = 0; i < 4; i++) {
                 const eight scaled = out[i] * scale;
                 memcpy(line[l + i] + 2 * k, &scaled, sizeof scaled);
             }
@@ -31,11 +36,11 @@ void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, cons
     }
 }
 
-#define T float
+#define T    float
 #define NAME _f32
 #include "linalg/fft_kernels.h"
 #undef T
 #undef NAME
-#define T double
+#define T    double
 #define NAME _f64
 #include "linalg/fft_kernels.h"

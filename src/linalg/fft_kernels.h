@@ -1,10 +1,11 @@
 /* The FFT's kernels for one type: included by fft.isa.c with T (float or double) and NAME (a suffix for it) defined.
  *
- * Stockham's autosorting transform, decimation in frequency: a stage of radix r on a length n = r m with stride s reads x[s (p + m k) + q] and
- * writes w^(p k) times the r-point transform to y[s (r p + k) + q], for p < m, q < s. The next stage has length m and stride s r. */
+ * Stockham's autosorting transform, decimation in frequency: a stage of radix r on a length n = r m with stride s reads
+ * x[s (p + m k) + q] and writes w^(p k) times the r-point transform to y[s (r p + k) + q], for p < m, q < s. The next
+ * stage has length m and stride s r. */
 #define JOIN__(a, b) a##b
-#define JOIN_(a, b) JOIN__(a, b)
-#define F(name) JOIN_(name, NAME)
+#define JOIN_(a, b)  JOIN__(a, b)
+#define F(name)      JOIN_(name, NAME)
 /* The two work arrays never overlap; there are too many pointers for the compiler to check that by itself. */
 #ifdef __clang__
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -19,27 +20,27 @@ typedef struct F(complex_) {
 
 typedef struct F(pass) {
     int64_t m, s;
-    const F(complex_) *w;   /* radix - 1 factors for each p */
+    const F(complex_) * w; /* radix - 1 factors for each p */
     const T *xr, *xi;
     T *yr, *yi;
 } F(pass);
 
 /* y = (r + i m) times w */
-#define STORE(k, re_, im_, w_)                         \
-    do {                                               \
-        T re__ = (re_), im__ = (im_);                  \
+#define STORE(k, re_, im_, w_)                           \
+    do {                                                 \
+        T re__ = (re_), im__ = (im_);                    \
         yr[(k)*s + q] = re__ * (w_).re - im__ * (w_).im; \
         yi[(k)*s + q] = re__ * (w_).im + im__ * (w_).re; \
     } while (0)
-#define OPEN_PASS(radix)                                                                                    \
-    const int64_t m = c->m, s = c->s, step = m * s;                                                         \
-    for (int64_t p = 0; p < m; p++) {                                                                       \
-        const T *restrict xr = c->xr + s * p, *restrict xi = c->xi + s * p;                                 \
-        T *restrict yr = c->yr + s * (radix)*p, *restrict yi = c->yi + s * (radix)*p;                       \
+#define OPEN_PASS(radix)                                                              \
+    const int64_t m = c->m, s = c->s, step = m * s;                                   \
+    for (int64_t p = 0; p < m; p++) {                                                 \
+        const T *restrict xr = c->xr + s * p, *restrict xi = c->xi + s * p;           \
+        T *restrict yr = c->yr + s * (radix)*p, *restrict yi = c->yi + s * (radix)*p; \
         const F(complex_) *w = c->w + p * ((radix)-1);
 #define CLOSE_PASS }
 
-static void F(radix2)(const F(pass) *c) {
+static void F(radix2)(const F(pass) * c) {
     OPEN_PASS(2)
     const F(complex_) w1 = w[0];
     INDEPENDENT
@@ -51,7 +52,7 @@ static void F(radix2)(const F(pass) *c) {
     CLOSE_PASS
 }
 
-static void F(radix3)(const F(pass) *c) {
+static void F(radix3)(const F(pass) * c) {
     OPEN_PASS(3)
     const F(complex_) w1 = w[0], w2 = w[1];
     INDEPENDENT
@@ -66,14 +67,15 @@ static void F(radix3)(const F(pass) *c) {
     CLOSE_PASS
 }
 
-static void F(radix4)(const F(pass) *c) {
+static void F(radix4)(const F(pass) * c) {
     OPEN_PASS(4)
     const F(complex_) w1 = w[0], w2 = w[1], w3 = w[2];
     INDEPENDENT
     for (int64_t q = 0; q < s; q++) {
         T ar = xr[q], ai = xi[q], br = xr[q + step], bi = xi[q + step];
         T cr = xr[q + 2 * step], ci = xi[q + 2 * step], dr = xr[q + 3 * step], di = xi[q + 3 * step];
-        T er = ar + cr, ei = ai + ci, fr = ar - cr, fi = ai - ci, gr = br + dr, gi = bi + di, hr = br - dr, hi = bi - di;
+        T er = ar + cr, ei = ai + ci, fr = ar - cr, fi = ai - ci, gr = br + dr, gi = bi + di, hr = br - dr,
+          hi = bi - di;
         yr[q] = er + gr, yi[q] = ei + gi;
         STORE(1, fr + hi, fi - hr, w1);
         STORE(2, er - gr, ei - gi, w2);
@@ -82,16 +84,19 @@ static void F(radix4)(const F(pass) *c) {
     CLOSE_PASS
 }
 
-static void F(radix5)(const F(pass) *c) {
-    const T c1 = (T)0.30901699437494742410, c2 = (T)-0.80901699437494742410, s1 = (T)0.95105651629515357212, s2 = (T)0.58778525229247312917;
+static void F(radix5)(const F(pass) * c) {
+    const T c1 = (T)0.30901699437494742410, c2 = (T)-0.80901699437494742410, s1 = (T)0.95105651629515357212,
+            s2 = (T)0.58778525229247312917;
     OPEN_PASS(5)
     const F(complex_) w1 = w[0], w2 = w[1], w3 = w[2], w4 = w[3];
     INDEPENDENT
     for (int64_t q = 0; q < s; q++) {
         T ar = xr[q], ai = xi[q], br = xr[q + step], bi = xi[q + step], er = xr[q + 4 * step], ei = xi[q + 4 * step];
         T cr = xr[q + 2 * step], ci = xi[q + 2 * step], dr = xr[q + 3 * step], di = xi[q + 3 * step];
-        T pr = br + er, pi = bi + ei, mr = br - er, mi = bi - ei, ur = cr + dr, ui = ci + di, vr = cr - dr, vi = ci - di;
-        T h1r = ar + c1 * pr + c2 * ur, h1i = ai + c1 * pi + c2 * ui, h2r = ar + c2 * pr + c1 * ur, h2i = ai + c2 * pi + c1 * ui;
+        T pr = br + er, pi = bi + ei, mr = br - er, mi = bi - ei, ur = cr + dr, ui = ci + di, vr = cr - dr,
+          vi = ci - di;
+        T h1r = ar + c1 * pr + c2 * ur, h1i = ai + c1 * pi + c2 * ui, h2r = ar + c2 * pr + c1 * ur,
+          h2i = ai + c2 * pi + c1 * ui;
         T t1r = s1 * mr + s2 * vr, t1i = s1 * mi + s2 * vi, t2r = s2 * mr - s1 * vr, t2i = s2 * mi - s1 * vi;
         yr[q] = ar + pr + ur, yi[q] = ai + pi + ui;
         STORE(1, h1r + t1i, h1i - t1r, w1);
@@ -103,7 +108,7 @@ static void F(radix5)(const F(pass) *c) {
 }
 
 /* Multiplies element k of all lanes by w[k]. */
-static void F(multiply_lines)(int64_t n, int64_t lanes, T *restrict re, T *restrict im, const F(complex_) *w) {
+static void F(multiply_lines)(int64_t n, int64_t lanes, T *restrict re, T *restrict im, const F(complex_) * w) {
     for (int64_t k = 0; k < n; k++)
         for (int64_t l = k * lanes; l < (k + 1) * lanes; l++) {
             T r = re[l] * w[k].re - im[l] * w[k].im;
@@ -112,7 +117,7 @@ static void F(multiply_lines)(int64_t n, int64_t lanes, T *restrict re, T *restr
 }
 
 /* Radixes 7, 11 and 13, by the definition; `roots` holds exp(-2 pi i j / radix). */
-static void F(radix_any)(const F(pass) *c, int radix, const F(complex_) *roots) {
+static void F(radix_any)(const F(pass) * c, int radix, const F(complex_) * roots) {
     OPEN_PASS(radix)
     for (int k = 0; k < radix; k++) {
         const F(complex_) one = {1, 0}, turn = k ? w[k - 1] : one;
@@ -123,7 +128,8 @@ static void F(radix_any)(const F(pass) *c, int radix, const F(complex_) *roots) 
             const F(complex_) root = roots[j * k % radix];
             const T *vr = xr + j * step, *vi = xi + j * step;
             INDEPENDENT
-            for (int64_t q = 0; q < s; q++) re[q] += vr[q] * root.re - vi[q] * root.im, im[q] += vr[q] * root.im + vi[q] * root.re;
+            for (int64_t q = 0; q < s; q++)
+                re[q] += vr[q] * root.re - vi[q] * root.im, im[q] += vr[q] * root.im + vi[q] * root.re;
         }
         F(multiply_lines)(1, s, re, im, &turn);
     }
@@ -131,12 +137,14 @@ static void F(radix_any)(const F(pass) *c, int radix, const F(complex_) *roots) 
 }
 
 /* ---- Lines beside each other ---- */
-void TPI_ISA(F(tpi_fft_take_across))(int64_t n, int64_t lanes, const T *restrict from, int64_t step, T *restrict re, T *restrict im) {
+void TPI_ISA(F(tpi_fft_take_across))(int64_t n, int64_t lanes, const T *restrict from, int64_t step, T *restrict re,
+                                     T *restrict im) {
     for (int64_t k = 0; k < n; k++, from += step, re += lanes, im += lanes)
         for (int64_t l = 0; l < lanes; l++) re[l] = from[2 * l], im[l] = from[2 * l + 1];
 }
 
-void TPI_ISA(F(tpi_fft_give_across))(int64_t n, int64_t lanes, const T *restrict re, const T *restrict im, T scale, T *restrict to, int64_t step) {
+void TPI_ISA(F(tpi_fft_give_across))(int64_t n, int64_t lanes, const T *restrict re, const T *restrict im, T scale,
+                                     T *restrict to, int64_t step) {
     for (int64_t k = 0; k < n; k++, to += step, re += lanes, im += lanes)
         for (int64_t l = 0; l < lanes; l++) to[2 * l] = scale * re[l], to[2 * l + 1] = scale * im[l];
 }
@@ -165,7 +173,8 @@ static void F(run_stages)(const tpi_fft_plan *plan, int64_t lanes, T **work) {
     }
 }
 
-/* Bluestein: with c[k] = exp(-i pi k^2 / n), X[k] = c[k] sum_j (x[j] c[j]) conj(c[k - j]): a convolution, done by transforms of a power of two. */
+/* Bluestein: with c[k] = exp(-i pi k^2 / n), X[k] = c[k] sum_j (x[j] c[j]) conj(c[k - j]): a convolution, done by
+ * transforms of a power of two. */
 static void F(run_chirp)(const tpi_fft_plan *plan, int64_t lanes, T **work) {
     const F(complex_) *tables = plan->tables;
     int64_t n = plan->n, size = plan->inner->n;
@@ -181,8 +190,10 @@ static void F(run_chirp)(const tpi_fft_plan *plan, int64_t lanes, T **work) {
 }
 
 void TPI_ISA(F(tpi_fft_run))(const tpi_fft_plan *plan, int64_t lanes, T **work) {
-    if (plan->inner) F(run_chirp)(plan, lanes, work);
-    else F(run_stages)(plan, lanes, work);
+    if (plan->inner)
+        F(run_chirp)(plan, lanes, work);
+    else
+        F(run_stages)(plan, lanes, work);
 }
 
 #undef JOIN__

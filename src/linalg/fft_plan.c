@@ -1,4 +1,5 @@
-/* FFT plans: how a length is cut into stages, the factors each stage needs, and a small table of plans that threads share. */
+/* FFT plans: how a length is cut into stages, the factors each stage needs, and a small table of plans that threads
+ * share. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "linalg/fft.h"
@@ -6,13 +7,14 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- Making plans ------------------------------------------------------------------------------------------------------------- */
+/* ---- Making plans
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* exp(-2 pi i k / n), from the eighth of the circle where cosine and sine are most exact. */
 static void root_of_unity(int64_t k, int64_t n, double *re, double *im) {
     k %= n;
-    int64_t eighth = 8 * k / n;                       /* 0 .. 7 */
-    int64_t quarter = (eighth + 1) / 2;               /* the nearest multiple of a quarter turn */
+    int64_t eighth = 8 * k / n;         /* 0 .. 7 */
+    int64_t quarter = (eighth + 1) / 2; /* the nearest multiple of a quarter turn */
     double angle = 2 * 3.14159265358979323846 * (double)(4 * k - quarter * n) / (4 * (double)n);
     double c = cos(angle), s = sin(angle);
     double turned[4][2] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
@@ -20,8 +22,10 @@ static void root_of_unity(int64_t k, int64_t n, double *re, double *im) {
 }
 
 static void put_entry(const tpi_fft_plan *p, int64_t at, double re, double im) {
-    if (p->single) ((float *)p->tables)[2 * at] = (float)re, ((float *)p->tables)[2 * at + 1] = (float)im;
-    else ((double *)p->tables)[2 * at] = re, ((double *)p->tables)[2 * at + 1] = im;
+    if (p->single)
+        ((float *)p->tables)[2 * at] = (float)re, ((float *)p->tables)[2 * at + 1] = (float)im;
+    else
+        ((double *)p->tables)[2 * at] = re, ((double *)p->tables)[2 * at + 1] = im;
 }
 
 static void put_root(const tpi_fft_plan *p, int64_t at, int64_t k, int64_t n) {
@@ -35,7 +39,8 @@ static bool choose_stages(tpi_fft_plan *p) {
     static const int radixes[] = {4, 2, 3, 5, 7, 11, 13};
     int64_t left = p->n;
     for (size_t i = 0; i < sizeof radixes / sizeof *radixes; i++)
-        while (left % radixes[i] == 0 && p->stages < TPI_FFT_STAGES) p->stage[p->stages++].radix = radixes[i], left /= radixes[i];
+        while (left % radixes[i] == 0 && p->stages < TPI_FFT_STAGES)
+            p->stage[p->stages++].radix = radixes[i], left /= radixes[i];
     if (left == 1) return true;
     p->stages = 0;
     return false;
@@ -66,7 +71,8 @@ static void fill_stages(const tpi_fft_plan *p) {
     }
 }
 
-/* The chirp, and the transform of its conjugate laid around a circle of the inner size. Needs scratch for two work arrays twice over. */
+/* The chirp, and the transform of its conjugate laid around a circle of the inner size. Needs scratch for two work
+ * arrays twice over. */
 static bool fill_chirp(const tpi_fft_plan *p) {
     int64_t n = p->n, size = p->inner->n;
     tpi_fft_plan *exact = tpi_fft_plan_of(size, false);
@@ -87,7 +93,8 @@ static bool fill_chirp(const tpi_fft_plan *p) {
         square = (square + 2 * k + 1) % (2 * n);
     }
     tpi_fft_run_f64_base(exact, 1, work);
-    for (int64_t k = 0; k < size; k++) put_entry(p, p->chirp_fft + k, work[0][k] / (double)size, work[1][k] / (double)size);
+    for (int64_t k = 0; k < size; k++)
+        put_entry(p, p->chirp_fft + k, work[0][k] / (double)size, work[1][k] / (double)size);
     tpi_free(room, bytes);
     tpi_fft_release(exact);
     return true;
@@ -119,7 +126,8 @@ static tpi_fft_plan *make_plan(int64_t n, bool single) {
     return p;
 }
 
-/* ---- The shared table ------------------------------------------------------------------------------------------------------------ */
+/* ---- The shared table
+ * ------------------------------------------------------------------------------------------------------------ */
 
 enum { KEPT = 32 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -140,7 +148,8 @@ tpi_fft_plan *tpi_fft_plan_of(int64_t n, bool single) {
     tpi_fft_plan *p = find_kept(n, single);
     pthread_mutex_unlock(&lock);
     if (p) return p;
-    p = make_plan(n, single); /* outside of the lock: another thread may make the same one, and one of the two is dropped later */
+    p = make_plan(
+        n, single); /* outside of the lock: another thread may make the same one, and one of the two is dropped later */
     if (!p) return NULL;
     atomic_fetch_add(&p->refs, 1);
     pthread_mutex_lock(&lock);
@@ -156,4 +165,6 @@ void tpi_fft_release(tpi_fft_plan *plan) {
     if (plan && atomic_fetch_sub(&plan->refs, 1) == 1) free_plan(plan);
 }
 
-int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes) { return (plan->inner ? plan->inner->n : plan->n) * lanes; }
+int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes) {
+    return (plan->inner ? plan->inner->n : plan->n) * lanes;
+}

@@ -1,5 +1,5 @@
-/* Vectors of floats as wide as the instruction set's registers, for kernels of *.isa.c files that keep sums in them. HEIGHT rows of two vectors
- * each, and what is needed beside them, fit the registers. */
+/* Vectors of floats as wide as the instruction set's registers, for kernels of *.isa.c files that keep sums in them.
+ * HEIGHT rows of two vectors each, and what is needed beside them, fit the registers. */
 #ifndef TPI_FLOAT_VECTORS_H
 #define TPI_FLOAT_VECTORS_H
 #include <string.h>
@@ -30,7 +30,8 @@ INLINE vector load(const float *p) {
 INLINE void store(float *p, vector v) { memcpy(p, &v, sizeof v); }
 INLINE vector broadcast(float x) { return x - (vector){0}; }
 
-/* x * y + z, in one step where the processor has one: the build's flags keep the compiler from joining them by itself. */
+/* x * y + z, in one step where the processor has one: the build's flags keep the compiler from joining them by itself.
+ */
 INLINE vector multiply_add(vector x, vector y, vector z) {
 #if defined(__AVX512F__)
     return _mm512_fmadd_ps(x, y, z);

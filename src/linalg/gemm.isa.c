@@ -1,8 +1,8 @@
 /* The float32 product's kernels: see gemm.h.
  *
- * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as those two vectors, packed where
- * its columns are not contiguous or its rows would push each other out of the cache; a is read where it is when k is contiguous or short, else it is packed
- * too. Edges go through the same arithmetic. */
+ * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as
+ * those two vectors, packed where its columns are not contiguous or its rows would push each other out of the cache; a
+ * is read where it is when k is contiguous or short, else it is packed too. Edges go through the same arithmetic. */
 #include "linalg/gemm.h"
 #include "base/memory.h"
 #include "linalg/float_vectors.h"
@@ -12,13 +12,14 @@ enum {
     FEW_ROWS = 2 * HEIGHT,
     ROW_STEP = TPI_GEMM_DEPTH + 16, /* rows a power of two apart would share cache sets */
     SAME_SETS = 1024,               /* floats: lines that far apart do share them */
-    NARROW = 256                    /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
+    NARROW = 256 /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
 };
 
 void TPI_ISA(tpi_gemm_kernel_size)(int64_t *rows, int64_t *columns) { *rows = HEIGHT, *columns = PANEL; }
 
 /* ---- Packing ---- */
-/* A panel, depth by PANEL, of `columns` columns of b. What is missing repeats the last one, or is zero: nobody looks at what comes of it. */
+/* A panel, depth by PANEL, of `columns` columns of b. What is missing repeats the last one, or is zero: nobody looks at
+ * what comes of it. */
 static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t depth, int64_t columns, float *to) {
     if (b_row == 1) {
         for (int64_t j = 0; j < PANEL; j += 8) {
@@ -29,7 +30,8 @@ static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t dep
         return;
     }
     if (b_col == 1 && columns == PANEL) {
-        for (int64_t p = 0; p < depth; p++, to += PANEL, b += b_row) store(to, load(b)), store(to + LANES, load(b + LANES));
+        for (int64_t p = 0; p < depth; p++, to += PANEL, b += b_row)
+            store(to, load(b)), store(to + LANES, load(b + LANES));
         return;
     }
     if (columns < PANEL) memset(to, 0, (size_t)(depth * PANEL) * sizeof *to);
@@ -39,11 +41,13 @@ static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t dep
 
 void TPI_ISA(tpi_gemm_pack)(const tpi_gemm *g, int64_t first, int64_t columns, float *packed) {
     for (int64_t j = first; j < first + columns; j += PANEL)
-        pack_panel(g->b + j * g->b_col, g->b_row, g->b_col, g->k, first + columns - j < PANEL ? first + columns - j : PANEL, packed + j * g->k);
+        pack_panel(g->b + j * g->b_col, g->b_row, g->b_col, g->k,
+                   first + columns - j < PANEL ? first + columns - j : PANEL, packed + j * g->k);
 }
 
 /* Rows of a, `step` apart, contiguous in k. */
-static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to, int64_t step) {
+static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to,
+                      int64_t step) {
     int64_t across = a_row == 1 ? depth / 8 * 8 : 0;
     for (int64_t p = 0; p < across; p += 8) {
         const float *from[8];
@@ -76,36 +80,43 @@ typedef struct target {
 static void finish_edge(int rows, const float (*sum)[PANEL], const target *t) {
     for (int64_t i = 0; i < rows; i++) {
         float *c = t->c + i * t->c_row;
-        for (int64_t j = 0; j < t->columns; j++) c[j] = t->alpha * sum[i][j] + (t->start ? t->start[j] : t->beta != 0 ? t->beta * c[j] : 0);
+        for (int64_t j = 0; j < t->columns; j++)
+            c[j] = t->alpha * sum[i][j] + (t->start ? t->start[j] : t->beta != 0 ? t->beta * c[j] : 0);
     }
 }
 
 INLINE void finish(int rows, vector (*sum)[2], const target *t) {
     if (t->columns < PANEL) {
         float room[HEIGHT][PANEL];
-        UNROLL for (int i = 0; i < rows; i++) store(room[i], sum[i][0]), store(room[i] + LANES, sum[i][1]);
-        finish_edge(rows, (const float (*)[PANEL])room, t);
+        UNROLL
+        for (int i = 0; i < rows; i++) store(room[i], sum[i][0]), store(room[i] + LANES, sum[i][1]);
+        finish_edge(rows, (const float(*)[PANEL])room, t);
         return;
     }
     float *c = t->c;
     vector start[2] = {{0}, {0}};
     if (!t->start && t->beta != 0) {
-        UNROLL for (int i = 0; i < rows; i++, c += t->c_row) {
+        UNROLL
+        for (int i = 0; i < rows; i++, c += t->c_row) {
             store(c, t->alpha * sum[i][0] + t->beta * load(c));
             store(c + LANES, t->alpha * sum[i][1] + t->beta * load(c + LANES));
         }
         return;
     }
     if (t->start) start[0] = load(t->start), start[1] = load(t->start + LANES);
-    UNROLL for (int i = 0; i < rows; i++, c += t->c_row) store(c, t->alpha * sum[i][0] + start[0]), store(c + LANES, t->alpha * sum[i][1] + start[1]);
+    UNROLL
+    for (int i = 0; i < rows; i++, c += t->c_row)
+        store(c, t->alpha * sum[i][0] + start[0]), store(c + LANES, t->alpha * sum[i][1] + start[1]);
 }
 
 INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
     vector sum[HEIGHT][2];
-    UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
+    UNROLL
+    for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
     for (int64_t p = 0; p < depth; p++, o.b += o.b_row, o.a += o.a_col) {
         vector left = load(o.b), right = load(o.b + LANES);
-        UNROLL for (int i = 0; i < rows; i++) {
+        UNROLL
+        for (int i = 0; i < rows; i++) {
             vector x = broadcast(o.a[i * o.a_row]);
             sum[i][0] = multiply_add(x, left, sum[i][0]), sum[i][1] = multiply_add(x, right, sum[i][1]);
         }
@@ -114,22 +125,32 @@ INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
 }
 
 /* Strides that are constants spare registers. */
-#define KERNEL(ROWS)                                                                                \
-    static void kernel_##ROWS(int64_t depth, const operands *o, const target *t)                    \
-    {                                                                                               \
-        if (o->a_col == 1 && o->b_row == PANEL)                                                     \
-            kernel(ROWS, depth, (operands){o->a, o->b, o->a_row, 1, PANEL}, t);                     \
-        else if (o->a_row == 1)                                                                     \
-            kernel(ROWS, depth, (operands){o->a, o->b, 1, o->a_col, o->b_row}, t);                  \
-        else                                                                                        \
-            kernel(ROWS, depth, *o, t);                                                             \
+#define KERNEL(ROWS)                                                               \
+    static void kernel_##ROWS(int64_t depth, const operands *o, const target *t)   \
+    {                                                                              \
+        if (o->a_col == 1 && o->b_row == PANEL)                                    \
+            kernel(ROWS, depth, (operands){o->a, o->b, o->a_row, 1, PANEL}, t);    \
+        else if (o->a_row == 1)                                                    \
+            kernel(ROWS, depth, (operands){o->a, o->b, 1, o->a_col, o->b_row}, t); \
+        else                                                                       \
+            kernel(ROWS, depth, *o, t);                                            \
     }
-KERNEL(1) KERNEL(2) KERNEL(3) KERNEL(4) KERNEL(5) KERNEL(6)
+KERNEL(1)
+KERNEL(2)
+KERNEL(3)
+KERNEL(4)
+KERNEL(5)
+KERNEL(6)
 #if defined(__AVX512F__)
-KERNEL(7) KERNEL(8) KERNEL(9) KERNEL(10) KERNEL(11) KERNEL(12)
+KERNEL(7)
+KERNEL(8)
+KERNEL(9)
+KERNEL(10)
+KERNEL(11)
+KERNEL(12)
 #endif
 static void (*const KERNELS[HEIGHT])(int64_t depth, const operands *o, const target *t) = {
-    kernel_1, kernel_2, kernel_3, kernel_4, kernel_5, kernel_6,
+    kernel_1, kernel_2, kernel_3, kernel_4,  kernel_5,  kernel_6,
 #if defined(__AVX512F__)
     kernel_7, kernel_8, kernel_9, kernel_10, kernel_11, kernel_12,
 #endif
@@ -147,7 +168,8 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     operands o = {k->a, g->b + k->first * g->b_row + j * g->b_col, k->a_row, k->a_col, g->b_row};
     if (g->packed) {
         o.b = g->packed + j * g->k + k->first * PANEL, o.b_row = PANEL;
-    } else if (columns < PANEL || g->b_col != 1 || (rows > FEW_ROWS && g->b_row % SAME_SETS == 0) || rows > TPI_GEMM_ROWS) {
+    } else if (columns < PANEL || g->b_col != 1 || (rows > FEW_ROWS && g->b_row % SAME_SETS == 0) ||
+               rows > TPI_GEMM_ROWS) {
         pack_panel(o.b, g->b_row, g->b_col, k->depth, columns, room);
         o.b = room, o.b_row = PANEL;
     }
@@ -156,28 +178,32 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     int64_t strips = (rows + HEIGHT - 1) / HEIGHT; /* of nearly the same height: a low one is slower than its share */
     for (int64_t s = 0; s < strips; s++) {
         int64_t height = rows / strips + (s < rows % strips);
-        KERNELS[height - 1](k->depth, &o, &t);
+        KERNELS
+        [height - 1](k->depth, &o, &t);
         o.a += height * k->a_row, t.c += height * g->c_row;
     }
 }
 
 /* Are a's columns read where they are? */
 static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
-    return g->a_row == 1 && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW && g->a_col % SAME_SETS;
+    return g->a_row == 1 && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW
+    &&g->a_col % SAME_SETS;
 }
 
 void TPI_ISA(tpi_gemm_tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
     float *room = NULL;
     const size_t bytes = (size_t)(rows * ROW_STEP) * sizeof *room;
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
-        block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH, g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
+        block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH,
+                   g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
         bool turns = g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns);
         if (turns && !room) room = tpi_gemm_room(bytes); /* too large for the stack; without it a is read where it is */
         if (turns && room) {
             pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);
             k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
         }
-        for (int64_t at = j; at < j + columns; at += PANEL) panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);
+        for (int64_t at = j; at < j + columns; at += PANEL)
+            panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);
     }
     if (room) tpi_free(room, bytes);
 }

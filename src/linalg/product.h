@@ -1,4 +1,5 @@
-/* Our own product kernels, beside the BLAS: integers (which it does not know) and matrices too small to be worth a library call. */
+/* Our own product kernels, beside the BLAS: integers (which it does not know) and matrices too small to be worth a
+ * library call. */
 #ifndef TPI_PRODUCT_H
 #define TPI_PRODUCT_H
 #include "device/cpu/isa.h"

@@ -1,5 +1,6 @@
-/* Calling modules. A layer of the table is one operator: its inputs, then the attributes, parameters and buffers that the stanza's forward names,
- * found once when the layer is built. The caller's own modules run in a scope, so that what they make on the way is released. */
+/* Calling modules. A layer of the table is one operator: its inputs, then the attributes, parameters and buffers that
+ * the stanza's forward names, found once when the layer is built. The caller's own modules run in a scope, so that what
+ * they make on the way is released. */
 #include "nn/layer.h"
 #include "tensor/given.h"
 #include "autograd/glue.h"
@@ -8,7 +9,8 @@
 bool tpi_module_ready(tp_module *m) {
     const tpi_layer *l = m->layer;
     for (int i = 0; l->sources && l->sources[i]; i++) {
-        if (i == TPI_MAX_SOURCES) return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d values for its forward", l->name, TPI_MAX_SOURCES);
+        if (i == TPI_MAX_SOURCES)
+            return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d values for its forward", l->name, TPI_MAX_SOURCES);
         const char *name = l->sources[i];
         tpi_slot *slot = tpi_module_slot(m, name);
         int64_t at = 0;
@@ -31,12 +33,14 @@ static bool place_inputs(const tp_module *m, int64_t nargs, const tp_value *args
     for (int i = 0; i < l->inputs; i++) into[i] = tp_value_none();
     for (int64_t i = 0; i < nargs; i++) {
         int64_t k = i;
-        for (k = args[i].name ? 0 : i; args[i].name && k < l->inputs && strcmp(l->forward->args[k].name, args[i].name);) k++;
+        for (k = args[i].name ? 0 : i; args[i].name && k < l->inputs && strcmp(l->forward->args[k].name, args[i].name);)
+            k++;
         if (k >= l->inputs) {
             if (args[i].name) return tpi_refuse(TP_ERR_TYPE, "forward has no input '%s'", args[i].name);
             return tpi_refuse(TP_ERR_TYPE, "forward takes %d inputs, got %lld", l->inputs, (long long)nargs);
         }
-        if (args[i].kind == TP_K_TENSOR && !args[i].as.tensor) return tpi_no_tensor(l->name, l->forward->args[k].name), false;
+        if (args[i].kind == TP_K_TENSOR && !args[i].as.tensor)
+            return tpi_no_tensor(l->name, l->forward->args[k].name), false;
         into[k] = args[i];
         into[k].name = NULL;
     }
@@ -54,11 +58,14 @@ static bool forward_operator(tp_module *m, int64_t nargs, const tp_value *args, 
 
 /* The caller's function: what it gives belongs to its scope, and becomes ours. */
 static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    if (!m->forward && !m->forward_one) return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
+    if (!m->forward && !m->forward_one)
+        return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
     bool fine = false;
     TP_SCOPE {
-        if (m->forward) fine = m->forward(m, nargs, args, nresults, results);
-        else if (nargs != 1 || nresults != 1 || args[0].kind != TP_K_TENSOR) fine = tpi_refuse(TP_ERR_TYPE, "%s: forward takes one tensor and gives one", m->name);
+        if (m->forward)
+            fine = m->forward(m, nargs, args, nresults, results);
+        else if (nargs != 1 || nresults != 1 || args[0].kind != TP_K_TENSOR)
+            fine = tpi_refuse(TP_ERR_TYPE, "%s: forward takes one tensor and gives one", m->name);
         else {
             tp_tensor *out = m->forward_one(m, args[0].as.tensor);
             results[0] = tpi_box_tensor(out);
@@ -76,11 +83,15 @@ bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nres
     if (!m) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "expected a module to call, got NULL") : false;
     if (!tpi_handle_given(m, m->alive, "tp_forward", "m", "a module")) return false;
     if (!m->layer) return forward_own(m, nargs, args, nresults, results);
-    const char *before = m->nchildren ? tpi_op_now : tpi_op_enter(m->name); /* of nested modules the innermost is named in errors */
+    const char *before =
+        m->nchildren ? tpi_op_now : tpi_op_enter(m->name); /* of nested modules the innermost is named in errors */
     bool fine;
-    if (m->layer->call) fine = m->layer->call(m, nargs, args, nresults, results);
-    else if (nresults != 1) fine = tpi_refuse(TP_ERR_TYPE, "forward gives 1 result, not %lld", (long long)nresults);
-    else fine = forward_operator(m, nargs, args, results);
+    if (m->layer->call)
+        fine = m->layer->call(m, nargs, args, nresults, results);
+    else if (nresults != 1)
+        fine = tpi_refuse(TP_ERR_TYPE, "forward gives 1 result, not %lld", (long long)nresults);
+    else
+        fine = forward_operator(m, nargs, args, results);
     tpi_op_leave(before);
     return fine;
 }
@@ -96,7 +107,8 @@ bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_
     if (!tpi_forward(m, nargs, args, nresults, results)) return false;
     bool fine = true;
     for (int64_t i = 0; i < nresults; i++)
-        if (results[i].kind == TP_K_TENSOR && !tpi_to_scope(results[i].as.tensor)) results[i] = tp_value_none(), fine = false;
+        if (results[i].kind == TP_K_TENSOR && !tpi_to_scope(results[i].as.tensor))
+            results[i] = tp_value_none(), fine = false;
     return fine;
 }
 
@@ -128,8 +140,10 @@ tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules) {
     for (int64_t i = 0; i < n; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
-        if (!m) tp_module_release(modules[i]);
-        else if (!tp_module_add(m, name, modules[i])) tp_module_release(m), m = NULL;
+        if (!m)
+            tp_module_release(modules[i]);
+        else if (!tp_module_add(m, name, modules[i]))
+            tp_module_release(m), m = NULL;
     }
     return m;
 }

@@ -1,4 +1,5 @@
-/* How parameters begin: PyTorch's nn.init. Each function fills a tensor in place, without a tape, from the default generator. */
+/* How parameters begin: PyTorch's nn.init. Each function fills a tensor in place, without a tape, from the default
+ * generator. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
 #include "tpi_ops.h"
@@ -6,17 +7,20 @@
 
 bool tp_init_uniform(tp_tensor *t, double low, double high) {
     bool fine = false;
-    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_uniform_(t, low, high, NULL);
+    TP_NO_GRAD
+        fine = tpi_is_tensor(t, "t") && tpo_uniform_(t, low, high, NULL);
     return fine;
 }
 bool tp_init_normal(tp_tensor *t, double mean, double std) {
     bool fine = false;
-    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_normal_(t, mean, std, NULL);
+    TP_NO_GRAD
+        fine = tpi_is_tensor(t, "t") && tpo_normal_(t, mean, std, NULL);
     return fine;
 }
 bool tp_init_constant(tp_tensor *t, double value) {
     bool fine = false;
-    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_fill_(t, tp_float(value));
+    TP_NO_GRAD
+        fine = tpi_is_tensor(t, "t") && tpo_fill_(t, tp_float(value));
     return fine;
 }
 bool tp_init_zeros(tp_tensor *t) { return tp_init_constant(t, 0); }
@@ -36,7 +40,9 @@ bool tp_init_zero_row(tp_tensor *t, int64_t row) {
 /* How many inputs and outputs an element of a weight (out, in, window...) joins. */
 static bool fans(const tp_tensor *t, int64_t *in, int64_t *out) {
     if (!t) return false;
-    if (t->ndim < 2) return tpi_refuse(TP_ERR_VALUE, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+    if (t->ndim < 2)
+        return tpi_refuse(TP_ERR_VALUE,
+                          "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
     int64_t window = 1;
     for (int d = 2; d < t->ndim; d++) window *= tp_size(t, d);
     *in = tp_size(t, 1) * window, *out = tp_size(t, 0) * window;

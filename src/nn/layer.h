@@ -16,11 +16,11 @@ void tpi_text_value(tpi_text *t, tp_value v, bool quoted); /* as Python prints i
 
 /* ---- a kind of layer: one row per constructor ---- */
 typedef struct tpi_layer {
-    const char *name;              /* "Conv2d" */
-    const tp_operator *forward;    /* inputs first, then what `sources` names; NULL: call */
+    const char *name;           /* "Conv2d" */
+    const tp_operator *forward; /* inputs first, then what `sources` names; NULL: call */
     int inputs;
-    const char *const *sources;    /* attributes, parameters, buffers, or "training"; ends with NULL */
-    tp_forward_function call;      /* results are owned references */
+    const char *const *sources; /* attributes, parameters, buffers, or "training"; ends with NULL */
+    tp_forward_function call;   /* results are owned references */
     void (*repr)(tp_module *m, tpi_text *t);
     bool (*reset)(tp_module *m);
 } tpi_layer;
@@ -45,9 +45,9 @@ struct tp_module {
     int64_t references;
     const tpi_layer *layer; /* NULL: the caller's own */
     char *name;
-    uint32_t alive; /* base/handle.h */
+    uint32_t alive;            /* base/handle.h */
     bool training, compressed; /* compressed: a list that prints runs of equal children once */
-    tpi_slot *slots;        /* parameters and buffers, in order */
+    tpi_slot *slots;           /* parameters and buffers, in order */
     int64_t nslots;
     tpi_child *children;
     int64_t nchildren;
@@ -62,14 +62,17 @@ struct tp_module {
 };
 
 tp_module *tpi_module_of(const tpi_layer *layer);
-tp_module *tpi_module_list(void); /* PyTorch's ModuleList: children in a row, not to be called */
+tp_module *tpi_module_list(void);    /* PyTorch's ModuleList: children in a row, not to be called */
 bool tpi_module_ready(tp_module *m); /* after building: finds what forward reads */
 bool tpi_module_set(tp_module *m, const char *name, tp_value v);
-tp_value tpi_module_get(const tp_module *m, const char *name); /* an attribute, or a tensor; kind none if there is neither */
+tp_value tpi_module_get(const tp_module *m,
+                        const char *name); /* an attribute, or a tensor; kind none if there is neither */
 tpi_slot *tpi_module_slot(const tp_module *m, const char *name);
 /* Makes a tensor under a name, or the name alone where `there` is false; buffers are filled with value. */
-bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype, tp_device device, double value);
-bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind, tp_tensor *t); /* one more reference; NULL is fine */
+bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype,
+                     tp_device device, double value);
+bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind,
+                     tp_tensor *t); /* one more reference; NULL is fine */
 /* Calls with owned references as results, whatever scopes are open. */
 bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
 tp_tensor *tpi_forward_tensor(tp_module *m, tp_tensor *input); /* one in, one out */

@@ -1,5 +1,5 @@
-/* Modules: making, holding and finding their parts. A module owns its tensors, children, attributes and names; it is counted, and given to
- * another module it belongs to that one. */
+/* Modules: making, holding and finding their parts. A module owns its tensors, children, attributes and names; it is
+ * counted, and given to another module it belongs to that one. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
@@ -37,9 +37,12 @@ tp_module *tp_module_retain(tp_module *m) {
 }
 
 static void drop_value(tp_value *v) {
-    if (v->kind == TP_K_TENSOR) tp_release(v->as.tensor);
-    else if (v->kind == TP_K_INTS) tpi_mfree((void *)v->as.ints.v);
-    else if (v->kind == TP_K_FLOATS) tpi_mfree((void *)v->as.floats.v);
+    if (v->kind == TP_K_TENSOR)
+        tp_release(v->as.tensor);
+    else if (v->kind == TP_K_INTS)
+        tpi_mfree((void *)v->as.ints.v);
+    else if (v->kind == TP_K_FLOATS)
+        tpi_mfree((void *)v->as.floats.v);
     *v = tp_value_none();
 }
 
@@ -68,7 +71,8 @@ static bool copy_value(tp_value *to, tp_value from) {
     *to = from;
     to->name = NULL;
     if (from.kind == TP_K_INTS) return tpi_copy_ints(&to->as.ints, from.as.ints) || (to->kind = TP_K_NONE, false);
-    if (from.kind == TP_K_FLOATS) return tpi_copy_floats(&to->as.floats, from.as.floats) || (to->kind = TP_K_NONE, false);
+    if (from.kind == TP_K_FLOATS)
+        return tpi_copy_floats(&to->as.floats, from.as.floats) || (to->kind = TP_K_NONE, false);
     if (from.kind == TP_K_STRING) return (to->as.string = tpi_intern(from.as.string)) != NULL;
     if (from.kind == TP_K_TENSOR) tp_retain(from.as.tensor);
     return true;
@@ -164,9 +168,11 @@ bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind, tp_tens
     return true;
 }
 
-bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype, tp_device device, double value) {
+bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype,
+                     tp_device device, double value) {
     if (!there) return tpi_module_hold(m, name, kind, NULL);
-    tp_tensor *t = kind == TPI_PARAMETER ? tpo_empty(shape, dtype, device, TP_CONTIGUOUS) : tpo_full(shape, tp_float(value), dtype ? dtype : tp_default_dtype(), device);
+    tp_tensor *t = kind == TPI_PARAMETER ? tpo_empty(shape, dtype, device, TP_CONTIGUOUS)
+                                         : tpo_full(shape, tp_float(value), dtype ? dtype : tp_default_dtype(), device);
     if (!t) return false;
     bool fine = (kind != TPI_PARAMETER || tp_set_requires_grad(t, true)) && tpi_module_hold(m, name, kind, t);
     tp_release(t);
@@ -193,7 +199,8 @@ static tpi_child *child_named(const tp_module *m, const char *name, size_t n) {
 bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
     if (!m || !child) {
         tp_module_release(child);
-        return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a module, got NULL", m ? "child" : "m") : false;
+        return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a module, got NULL", m ? "child" : "m")
+                       : false;
     }
     if (!TPI_HANDLE_GIVEN(child, "a module")) return false;
     if (!TPI_HANDLE_GIVEN(m, "a module")) return tp_module_release(child), false;
@@ -204,7 +211,9 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
         at->module = child;
         return true;
     }
-    tpi_child *more = tp_ok() && (copy = tpi_strdup(name)) ? tpi_realloc(m->children, sizeof *more * (size_t)(m->nchildren + 1)) : NULL;
+    tpi_child *more = tp_ok() && (copy = tpi_strdup(name))
+                          ? tpi_realloc(m->children, sizeof *more * (size_t)(m->nchildren + 1))
+                          : NULL;
     if (!more) {
         tpi_mfree(copy);
         tp_module_release(child);
@@ -234,7 +243,9 @@ int64_t tp_module_child_count(const tp_module *m) {
 }
 tp_module *tp_module_child_at(const tp_module *m, int64_t i, const char **name) {
     if (!TPI_HANDLE_GIVEN(m, "a module")) return NULL;
-    if (i < 0 || i >= m->nchildren) return tpi_fail(TP_ERR_INDEX, "index %lld is out of range: %s has %lld children", (long long)i, m->name, (long long)m->nchildren);
+    if (i < 0 || i >= m->nchildren)
+        return tpi_fail(TP_ERR_INDEX, "index %lld is out of range: %s has %lld children", (long long)i, m->name,
+                        (long long)m->nchildren);
     if (name) *name = m->children[i].name;
     return m->children[i].module;
 }
@@ -261,7 +272,8 @@ tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
     m = TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
     tpi_slot *slot = tpi_module_slot(m, last);
-    return slot && slot->tensor ? slot->tensor : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
+    return slot && slot->tensor ? slot->tensor
+                                : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
 }
 tp_value tp_module_attribute(tp_module *m, const char *name) {
     return TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(name, "a text") ? tpi_module_get(m, name) : tp_value_none();
@@ -270,7 +282,8 @@ tp_value tp_module_attribute(tp_module *m, const char *name) {
 /* ---- copies ---- */
 static tp_tensor *clone_leaf(tp_tensor *t) {
     tp_tensor *copy = NULL;
-    TP_NO_GRAD copy = tpo_clone(t, TP_PRESERVE);
+    TP_NO_GRAD
+        copy = tpo_clone(t, TP_PRESERVE);
     if (copy && tp_requires_grad(t) && !tp_set_requires_grad(copy, true)) tp_release(copy), copy = NULL;
     return copy;
 }
@@ -278,17 +291,20 @@ static tp_tensor *clone_leaf(tp_tensor *t) {
 tp_module *tp_module_clone(const tp_module *m) {
     tp_module *c = TPI_HANDLE_GIVEN(m, "a module") ? tpi_module_of(NULL) : NULL;
     if (!c) return NULL;
-    c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward, c->forward_one = m->forward_one;
+    c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward,
+    c->forward_one = m->forward_one;
     memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);
     memcpy(c->source_at, m->source_at, sizeof c->source_at);
     bool fine = (c->name = tpi_strdup(m->name)) != NULL;
-    for (int64_t i = 0; fine && i < m->nattributes; i++) fine = tpi_module_set(c, m->attributes[i].name, m->attributes[i].value);
+    for (int64_t i = 0; fine && i < m->nattributes; i++)
+        fine = tpi_module_set(c, m->attributes[i].name, m->attributes[i].value);
     for (int64_t i = 0; fine && i < m->nslots; i++) {
         tp_tensor *copy = m->slots[i].tensor ? clone_leaf(m->slots[i].tensor) : NULL;
         fine = (copy || !m->slots[i].tensor) && tpi_module_hold(c, m->slots[i].name, m->slots[i].kind, copy);
         tp_release(copy);
     }
-    for (int64_t i = 0; fine && i < m->nchildren; i++) fine = tp_module_add(c, m->children[i].name, tp_module_clone(m->children[i].module));
+    for (int64_t i = 0; fine && i < m->nchildren; i++)
+        fine = tp_module_add(c, m->children[i].name, tp_module_clone(m->children[i].module));
     if (fine) return c;
     tp_module_release(c);
     return NULL;
@@ -318,7 +334,8 @@ bool tp_module_zero_grad(tp_module *m) {
 bool tp_module_requires_grad(tp_module *m, bool on) {
     if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nslots; i++)
-        if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_set_requires_grad(m->slots[i].tensor, on)) return false;
+        if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_set_requires_grad(m->slots[i].tensor, on))
+            return false;
     for (int64_t i = 0; i < m->nchildren; i++)
         if (!tp_module_requires_grad(m->children[i].module, on)) return false;
     return true;
@@ -329,8 +346,10 @@ static bool convert(tp_tensor *t, tp_dtype dtype) {
     if (!tp_dtype_is_floating(tp_dtype_of(t)) || tp_dtype_of(t) == dtype) return true;
     bool fine = true;
     TP_NO_GRAD {
-        tp_tensor *grad = tp_grad(t), *cast = tpo_to_dtype(t, dtype), *cast_grad = grad ? tpo_to_dtype(grad, dtype) : NULL;
-        fine = cast && (!grad || cast_grad) && tp_set_grad(t, NULL) && tp_set_data(t, cast) && (!cast_grad || tp_set_grad(t, cast_grad));
+        tp_tensor *grad = tp_grad(t), *cast = tpo_to_dtype(t, dtype),
+                  *cast_grad = grad ? tpo_to_dtype(grad, dtype) : NULL;
+        fine = cast && (!grad || cast_grad) && tp_set_grad(t, NULL) && tp_set_data(t, cast) &&
+               (!cast_grad || tp_set_grad(t, cast_grad));
         tp_release(cast);
         tp_release(cast_grad);
     }
@@ -339,7 +358,8 @@ static bool convert(tp_tensor *t, tp_dtype dtype) {
 bool tp_module_to(tp_module *m, tp_dtype dtype) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
-    if (!tp_dtype_is_floating(dtype)) return tpi_refuse(TP_ERR_TYPE, "a module converts to floating dtypes, not to %s", tp_dtype_name(dtype));
+    if (!tp_dtype_is_floating(dtype))
+        return tpi_refuse(TP_ERR_TYPE, "a module converts to floating dtypes, not to %s", tp_dtype_name(dtype));
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].tensor && !convert(m->slots[i].tensor, dtype)) return false;
     for (int64_t i = 0; i < m->nchildren; i++)

@@ -21,7 +21,8 @@ static bool count_batch(tp_module *m, double *momentum) {
     tp_tensor *count = tpi_get_tensor(m, "num_batches_tracked");
     if (!count) return true;
     bool fine = false;
-    TP_NO_GRAD fine = tpo_add_(count, tp_operand_int(1), tp_int(1)) != NULL;
+    TP_NO_GRAD
+        fine = tpo_add_(count, tp_operand_int(1), tp_int(1)) != NULL;
     if (fine && *momentum != *momentum) *momentum = 1.0 / tp_scalar_to_double(tp_item_scalar(count));
     return fine;
 }
@@ -31,14 +32,20 @@ bool tpi_forward_batch_norm(tp_module *m, int64_t nargs, const tp_value *args, i
     if (!input) return false;
     int dims = dims_of(m);
     if (dims == 1 ? input->ndim != 2 && input->ndim != 3 : dims ? input->ndim != dims + 2 : input->ndim < 2)
-        return tpi_refuse(TP_ERR_VALUE, "expected %s input (got %dD input)", dims == 1 ? "2D or 3D" : dims == 2 ? "4D" : dims == 3 ? "5D" : "at least 2D", input->ndim);
+        return tpi_refuse(TP_ERR_VALUE, "expected %s input (got %dD input)",
+                          dims == 1   ? "2D or 3D"
+                          : dims == 2 ? "4D"
+                          : dims == 3 ? "5D"
+                                      : "at least 2D",
+                          input->ndim);
     bool tracks = tpi_get_bool(m, "track_running_stats");
     double momentum = tpi_get_float(m, "momentum");
     if (m->training && tracks && !count_batch(m, &momentum)) return false;
     if (momentum != momentum) momentum = 0;
     tp_tensor *mean = tpi_get_tensor(m, "running_mean"), *variance = tpi_get_tensor(m, "running_var");
     bool by_batch = m->training || (!mean && !variance), keep = !m->training || tracks;
-    tp_tensor *out = tpo_batch_norm(input, keep ? mean : NULL, keep ? variance : NULL, tpi_get_tensor(m, "weight"), tpi_get_tensor(m, "bias"), by_batch, momentum, tpi_get_float(m, "eps"));
+    tp_tensor *out = tpo_batch_norm(input, keep ? mean : NULL, keep ? variance : NULL, tpi_get_tensor(m, "weight"),
+                                    tpi_get_tensor(m, "bias"), by_batch, momentum, tpi_get_float(m, "eps"));
     results[0] = tpi_box_tensor(out);
     return out != NULL;
 }
@@ -47,15 +54,21 @@ bool tpi_forward_instance_norm(tp_module *m, int64_t nargs, const tp_value *args
     tp_tensor *input = only_input(nargs, args, nresults);
     if (!input) return false;
     int dims = dims_of(m);
-    if (input->ndim != dims + 1 && input->ndim != dims + 2) return tpi_refuse(TP_ERR_VALUE, "expected %dD or %dD input (got %dD input)", dims + 1, dims + 2, input->ndim);
+    if (input->ndim != dims + 1 && input->ndim != dims + 2)
+        return tpi_refuse(TP_ERR_VALUE, "expected %dD or %dD input (got %dD input)", dims + 1, dims + 2, input->ndim);
     bool single = input->ndim == dims + 1;
     int64_t channels = tp_size(input, single ? 0 : 1), features = tpi_get_int(m, "num_features");
     if (channels != features && tpi_get_bool(m, "affine"))
-        return tpi_refuse(TP_ERR_VALUE, "expected input's size at dim=%d to match num_features (%lld), but got: %lld.", single ? 0 : 1, (long long)features, (long long)channels);
+        return tpi_refuse(TP_ERR_VALUE, "expected input's size at dim=%d to match num_features (%lld), but got: %lld.",
+                          single ? 0 : 1, (long long)features, (long long)channels);
     double momentum = tpi_get_float(m, "momentum");
     tp_tensor *batch = single ? tpo_unsqueeze(input, 0) : tpi_retain(input);
-    tp_tensor *out = batch ? tpo_instance_norm(batch, tpi_get_tensor(m, "running_mean"), tpi_get_tensor(m, "running_var"), tpi_get_tensor(m, "weight"), tpi_get_tensor(m, "bias"),
-                                 m->training || !tpi_get_bool(m, "track_running_stats"), momentum == momentum ? momentum : 0, tpi_get_float(m, "eps")) : NULL;
+    tp_tensor *out = batch
+                         ? tpo_instance_norm(batch, tpi_get_tensor(m, "running_mean"), tpi_get_tensor(m, "running_var"),
+                                             tpi_get_tensor(m, "weight"), tpi_get_tensor(m, "bias"),
+                                             m->training || !tpi_get_bool(m, "track_running_stats"),
+                                             momentum == momentum ? momentum : 0, tpi_get_float(m, "eps"))
+                         : NULL;
     tp_release(batch);
     if (out && single) {
         tp_tensor *squeezed = tpo_squeeze_dim(out, 0);

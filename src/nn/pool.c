@@ -11,10 +11,13 @@ typedef struct window {
 
 static bool window_of(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, window *w) {
     w->indices = tpi_get_bool(m, "return_indices");
-    if (nargs != 1 || args[0].kind != TP_K_TENSOR || !args[0].as.tensor) return tpi_refuse(TP_ERR_TYPE, "forward takes one tensor");
-    if (nresults != (w->indices ? 2 : 1)) return tpi_refuse(TP_ERR_TYPE, "forward gives %s", w->indices ? "2 results, values and indices" : "1 result");
+    if (nargs != 1 || args[0].kind != TP_K_TENSOR || !args[0].as.tensor)
+        return tpi_refuse(TP_ERR_TYPE, "forward takes one tensor");
+    if (nresults != (w->indices ? 2 : 1))
+        return tpi_refuse(TP_ERR_TYPE, "forward gives %s", w->indices ? "2 results, values and indices" : "1 result");
     w->input = args[0].as.tensor;
-    w->kernel = tpi_get_ints(m, "kernel_size"), w->stride = tpi_get_ints(m, "stride"), w->padding = tpi_get_ints(m, "padding"), w->dilation = tpi_get_ints(m, "dilation");
+    w->kernel = tpi_get_ints(m, "kernel_size"), w->stride = tpi_get_ints(m, "stride"),
+    w->padding = tpi_get_ints(m, "padding"), w->dilation = tpi_get_ints(m, "dilation");
     w->ceil_mode = tpi_get_bool(m, "ceil_mode");
     return true;
 }
@@ -28,13 +31,19 @@ static bool give(tp_tensor *out, tp_tensor **both, bool fine, tp_value *results)
     return out != NULL;
 }
 
-#define MAX_POOL(n) \
-    bool tpi_forward_max_pool##n##d(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) { \
-        window w; \
-        tp_tensor *both[2] = {NULL, NULL}; \
-        if (!window_of(m, nargs, args, nresults, &w)) return false; \
-        if (w.indices) return give(NULL, both, tpo_max_pool##n##d_with_indices(w.input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode, both), results); \
-        return give(tpo_max_pool##n##d(w.input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode), NULL, true, results); \
+#define MAX_POOL(n)                                                                                                  \
+    bool tpi_forward_max_pool##n##d(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults,             \
+                                    tp_value *results) {                                                             \
+        window w;                                                                                                    \
+        tp_tensor *both[2] = {NULL, NULL};                                                                           \
+        if (!window_of(m, nargs, args, nresults, &w)) return false;                                                  \
+        if (w.indices)                                                                                               \
+            return give(NULL, both,                                                                                  \
+                        tpo_max_pool##n##d_with_indices(w.input, w.kernel, w.stride, w.padding, w.dilation,          \
+                                                        w.ceil_mode, both),                                          \
+                        results);                                                                                    \
+        return give(tpo_max_pool##n##d(w.input, w.kernel, w.stride, w.padding, w.dilation, w.ceil_mode), NULL, true, \
+                    results);                                                                                        \
     }
 MAX_POOL(1)
 MAX_POOL(2)

@@ -1,5 +1,6 @@
-/* Recurrent layers. Weights are named as PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, ..., weight_ih_l0_reverse, .... A call takes the input
- * and maybe states (h_0, for an LSTM also c_0), and gives the output and the last states, or the output alone where one result is asked for. */
+/* Recurrent layers. Weights are named as PyTorch's: weight_ih_l0, weight_hh_l0, bias_ih_l0, ..., weight_ih_l0_reverse,
+ * .... A call takes the input and maybe states (h_0, for an LSTM also c_0), and gives the output and the last states,
+ * or the output alone where one result is asked for. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
@@ -10,7 +11,8 @@
 
 static int gates_of(const char *mode) { return !strcmp(mode, "LSTM") ? 4 : !strcmp(mode, "GRU") ? 3 : 1; }
 
-static bool make_weight(tp_module *m, const char *kind, int64_t layer, bool reverse, tp_ints shape, tp_dtype dtype, tp_device device) {
+static bool make_weight(tp_module *m, const char *kind, int64_t layer, bool reverse, tp_ints shape, tp_dtype dtype,
+                        tp_device device) {
     char name[48];
     snprintf(name, sizeof name, "%s_l%lld%s", kind, (long long)layer, reverse ? "_reverse" : "");
     return tpi_module_make(m, name, TPI_PARAMETER, true, shape, dtype, device, 0);
@@ -24,26 +26,45 @@ bool tpi_reset_recurrent(tp_module *m) {
     return true;
 }
 
-bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first, double dropout, bool bidirectional,
-    int64_t proj_size, tp_device device, tp_dtype dtype) {
-    if (!(dropout >= 0 && dropout <= 1)) return tpi_refuse(TP_ERR_VALUE, "dropout should be a number in range [0, 1] representing the probability of an element being zeroed");
+bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int64_t hidden_size, int64_t num_layers,
+                         bool bias, bool batch_first, double dropout, bool bidirectional, int64_t proj_size,
+                         tp_device device, tp_dtype dtype) {
+    if (!(dropout >= 0 && dropout <= 1))
+        return tpi_refuse(
+            TP_ERR_VALUE,
+            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed");
     if (hidden_size <= 0) return tpi_refuse(TP_ERR_VALUE, "hidden_size must be greater than zero");
     if (num_layers <= 0) return tpi_refuse(TP_ERR_VALUE, "num_layers must be greater than zero");
-    if (proj_size < 0) return tpi_refuse(TP_ERR_VALUE, "proj_size should be a positive integer or zero to disable projections");
+    if (proj_size < 0)
+        return tpi_refuse(TP_ERR_VALUE, "proj_size should be a positive integer or zero to disable projections");
     if (proj_size >= hidden_size) return tpi_refuse(TP_ERR_VALUE, "proj_size has to be smaller than hidden_size");
-    const struct { const char *name; tp_value value; } attributes[] = {{"mode", tp_value_string(mode)}, {"input_size", tp_value_int(input_size)}, {"hidden_size", tp_value_int(hidden_size)},
-        {"num_layers", tp_value_int(num_layers)}, {"bias", tp_value_bool(bias)}, {"batch_first", tp_value_bool(batch_first)}, {"dropout", tp_value_double(dropout)},
-        {"bidirectional", tp_value_bool(bidirectional)}, {"proj_size", tp_value_int(proj_size)}};
+    const struct {
+        const char *name;
+        tp_value value;
+    } attributes[] = {{"mode", tp_value_string(mode)},
+                      {"input_size", tp_value_int(input_size)},
+                      {"hidden_size", tp_value_int(hidden_size)},
+                      {"num_layers", tp_value_int(num_layers)},
+                      {"bias", tp_value_bool(bias)},
+                      {"batch_first", tp_value_bool(batch_first)},
+                      {"dropout", tp_value_double(dropout)},
+                      {"bidirectional", tp_value_bool(bidirectional)},
+                      {"proj_size", tp_value_int(proj_size)}};
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (!tpi_module_set(m, attributes[i].name, attributes[i].value)) return false;
     int64_t gates = tpi_size_times(gates_of(mode), hidden_size), out = proj_size ? proj_size : hidden_size;
     for (int64_t layer = 0; layer < num_layers; layer++)
         for (int reverse = 0; reverse <= bidirectional; reverse++) {
             int64_t width = layer ? tpi_size_times(out, bidirectional ? 2 : 1) : input_size;
-            if (!make_weight(m, "weight_ih", layer, reverse, TP_INTS(gates, width), dtype, device) || !make_weight(m, "weight_hh", layer, reverse, TP_INTS(gates, out), dtype, device))
+            if (!make_weight(m, "weight_ih", layer, reverse, TP_INTS(gates, width), dtype, device) ||
+                !make_weight(m, "weight_hh", layer, reverse, TP_INTS(gates, out), dtype, device))
                 return false;
-            if (bias && !(make_weight(m, "bias_ih", layer, reverse, TP_INTS(gates), dtype, device) && make_weight(m, "bias_hh", layer, reverse, TP_INTS(gates), dtype, device))) return false;
-            if (proj_size && !make_weight(m, "weight_hr", layer, reverse, TP_INTS(proj_size, hidden_size), dtype, device)) return false;
+            if (bias && !(make_weight(m, "bias_ih", layer, reverse, TP_INTS(gates), dtype, device) &&
+                          make_weight(m, "bias_hh", layer, reverse, TP_INTS(gates), dtype, device)))
+                return false;
+            if (proj_size &&
+                !make_weight(m, "weight_hr", layer, reverse, TP_INTS(proj_size, hidden_size), dtype, device))
+                return false;
         }
     return tpi_reset_recurrent(m);
 }
@@ -58,25 +79,34 @@ static void drop_states(states *s) {
     for (int i = 0; i < s->n; i++) tp_release(s->v[i]);
 }
 
-static tp_tensor *with_batch(tp_tensor *t, bool batched, int64_t dim) { return batched ? tpi_retain(t) : tpo_unsqueeze(t, dim); }
+static tp_tensor *with_batch(tp_tensor *t, bool batched, int64_t dim) {
+    return batched ? tpi_retain(t) : tpo_unsqueeze(t, dim);
+}
 
 /* Given states, checked, or zeros. */
-static bool take_states(int64_t nargs, const tp_value *args, const tp_tensor *input, bool batched, int64_t dim, const int64_t (*shape)[3], int ndim, states *s) {
+static bool take_states(int64_t nargs, const tp_value *args, const tp_tensor *input, bool batched, int64_t dim,
+                        const int64_t (*shape)[3], int ndim, states *s) {
     for (int i = 0; i < s->n; i++) {
         tp_ints wanted = tp_ints_view(shape[i], ndim);
         bool given = nargs > i + 1 && args[i + 1].kind != TP_K_NONE;
-        if (!given) s->v[i] = tpo_zeros(wanted, (tp_dtype)input->dtype, tpi_device(input));
-        else if (args[i + 1].kind != TP_K_TENSOR || !args[i + 1].as.tensor) return tpi_refuse(TP_ERR_TYPE, "a state is a tensor");
-        else s->v[i] = with_batch(args[i + 1].as.tensor, batched, dim);
+        if (!given)
+            s->v[i] = tpo_zeros(wanted, (tp_dtype)input->dtype, tpi_device(input));
+        else if (args[i + 1].kind != TP_K_TENSOR || !args[i + 1].as.tensor)
+            return tpi_refuse(TP_ERR_TYPE, "a state is a tensor");
+        else
+            s->v[i] = with_batch(args[i + 1].as.tensor, batched, dim);
         if (!s->v[i]) return false;
         bool fits = s->v[i]->ndim == ndim;
         for (int d = 0; fits && d < ndim; d++) fits = tp_size(s->v[i], d) == shape[i][d];
-        if (!fits) return tpi_refuse(TP_ERR_RUNTIME, "Expected hidden[%d] size %s, got %s", i, tpi_shape_text(wanted), tpi_shape_text(tp_shape(s->v[i])));
+        if (!fits)
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected hidden[%d] size %s, got %s", i, tpi_shape_text(wanted),
+                              tpi_shape_text(tp_shape(s->v[i])));
     }
     return true;
 }
 
-/* Hands the first `wanted` of n owned results to the caller, without the batch dim that was added, and releases the rest. */
+/* Hands the first `wanted` of n owned results to the caller, without the batch dim that was added, and releases the
+ * rest. */
 static bool give(tp_tensor **out, int n, int64_t wanted, bool batched, const int64_t *dims, tp_value *results) {
     bool fine = true;
     for (int i = 0; i < n; i++) {
@@ -88,29 +118,39 @@ static bool give(tp_tensor **out, int n, int64_t wanted, bool batched, const int
         fine = fine && out[i];
     }
     for (int i = 0; i < n; i++)
-        if (fine && i < wanted) results[i] = tp_value_tensor(out[i]);
-        else tp_release(out[i]);
+        if (fine && i < wanted)
+            results[i] = tp_value_tensor(out[i]);
+        else
+            tp_release(out[i]);
     return fine;
 }
 
-static bool check_call(int64_t nargs, const tp_value *args, int64_t nresults, int nstates, int least, const tp_module *m) {
-    if (nargs < 1 || nargs > nstates + 1 || args[0].kind != TP_K_TENSOR || !args[0].as.tensor) return tpi_refuse(TP_ERR_TYPE, "forward takes a tensor, and maybe %d states", nstates);
-    if (nresults != 1 && nresults != nstates + least) return tpi_refuse(TP_ERR_TYPE, "forward gives %d results, or the first alone", nstates + least);
+static bool check_call(int64_t nargs, const tp_value *args, int64_t nresults, int nstates, int least,
+                       const tp_module *m) {
+    if (nargs < 1 || nargs > nstates + 1 || args[0].kind != TP_K_TENSOR || !args[0].as.tensor)
+        return tpi_refuse(TP_ERR_TYPE, "forward takes a tensor, and maybe %d states", nstates);
+    if (nresults != 1 && nresults != nstates + least)
+        return tpi_refuse(TP_ERR_TYPE, "forward gives %d results, or the first alone", nstates + least);
     const tp_tensor *x = args[0].as.tensor;
     int64_t size = tpi_get_int(m, "input_size"), last = x->ndim ? tp_size(x, -1) : 0;
-    if (last != size) return tpi_refuse(TP_ERR_RUNTIME, "input.size(-1) must be equal to input_size. Expected %lld, got %lld", (long long)size, (long long)last);
+    if (last != size)
+        return tpi_refuse(TP_ERR_RUNTIME, "input.size(-1) must be equal to input_size. Expected %lld, got %lld",
+                          (long long)size, (long long)last);
     return true;
 }
 
 bool tpi_forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     const char *mode = tpi_get_string(m, "mode");
-    bool lstm = !strcmp(mode, "LSTM"), batch_first = tpi_get_bool(m, "batch_first"), bidirectional = tpi_get_bool(m, "bidirectional");
+    bool lstm = !strcmp(mode, "LSTM"), batch_first = tpi_get_bool(m, "batch_first"),
+         bidirectional = tpi_get_bool(m, "bidirectional");
     states s = {{NULL, NULL}, lstm ? 2 : 1};
     if (!check_call(nargs, args, nresults, s.n, 1, m)) return false;
     tp_tensor *input = args[0].as.tensor;
-    if (input->ndim != 2 && input->ndim != 3) return tpi_refuse(TP_ERR_VALUE, "Expected input to be 2D or 3D, got %dD instead", input->ndim);
+    if (input->ndim != 2 && input->ndim != 3)
+        return tpi_refuse(TP_ERR_VALUE, "Expected input to be 2D or 3D, got %dD instead", input->ndim);
     bool batched = input->ndim == 3;
-    int64_t layers = tpi_get_int(m, "num_layers"), hidden = tpi_get_int(m, "hidden_size"), projected = tpi_get_int(m, "proj_size");
+    int64_t layers = tpi_get_int(m, "num_layers"), hidden = tpi_get_int(m, "hidden_size"),
+            projected = tpi_get_int(m, "proj_size");
     tp_tensor *x = with_batch(input, batched, batch_first ? 0 : 1), *out[3] = {NULL, NULL, NULL};
     tp_tensors weights = {tpi_malloc(sizeof(tp_tensor *) * (size_t)m->nslots), m->nslots};
     bool fine = x && weights.v;
@@ -123,10 +163,15 @@ bool tpi_forward_recurrent(tp_module *m, int64_t nargs, const tp_value *args, in
     bool bias = tpi_get_bool(m, "bias");
     double dropout = tpi_get_float(m, "dropout");
     if (!fine) {
-    } else if (lstm) fine = tpo_lstm(x, (tp_tensors){s.v, 2}, weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
-    else if (!strcmp(mode, "GRU")) fine = tpo_gru(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
-    else if (!strcmp(mode, "RNN_TANH")) fine = tpo_rnn_tanh(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
-    else fine = tpo_rnn_relu(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
+    } else if (lstm)
+        fine = tpo_lstm(x, (tp_tensors){s.v, 2}, weights, bias, layers, dropout, m->training, bidirectional,
+                        batch_first, out);
+    else if (!strcmp(mode, "GRU"))
+        fine = tpo_gru(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
+    else if (!strcmp(mode, "RNN_TANH"))
+        fine = tpo_rnn_tanh(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
+    else
+        fine = tpo_rnn_relu(x, s.v[0], weights, bias, layers, dropout, m->training, bidirectional, batch_first, out);
     tp_release(x);
     drop_states(&s);
     tpi_mfree(weights.v);
@@ -138,20 +183,27 @@ bool tpi_forward_cell(tp_module *m, int64_t nargs, const tp_value *args, int64_t
     states s = {{NULL, NULL}, lstm ? 2 : 1};
     if (!check_call(nargs, args, nresults, s.n, 0, m)) return false;
     tp_tensor *input = args[0].as.tensor, *out[2] = {NULL, NULL};
-    if (input->ndim != 1 && input->ndim != 2) return tpi_refuse(TP_ERR_VALUE, "Expected input to be 1D or 2D, got %dD instead", input->ndim);
+    if (input->ndim != 1 && input->ndim != 2)
+        return tpi_refuse(TP_ERR_VALUE, "Expected input to be 1D or 2D, got %dD instead", input->ndim);
     bool batched = input->ndim == 2, fine;
-    tp_tensor *x = with_batch(input, batched, 0), *w_ih = tpi_get_tensor(m, "weight_ih"), *w_hh = tpi_get_tensor(m, "weight_hh"), *b_ih = tpi_get_tensor(m, "bias_ih"),
+    tp_tensor *x = with_batch(input, batched, 0), *w_ih = tpi_get_tensor(m, "weight_ih"),
+              *w_hh = tpi_get_tensor(m, "weight_hh"), *b_ih = tpi_get_tensor(m, "bias_ih"),
               *b_hh = tpi_get_tensor(m, "bias_hh");
     int64_t hidden = tpi_get_int(m, "hidden_size");
     const int64_t shapes[2][3] = {{x ? tp_size(x, 0) : 0, hidden}, {x ? tp_size(x, 0) : 0, hidden}};
     fine = x && take_states(nargs, args, x, batched, 0, shapes, 2, &s);
-    if (fine && lstm) fine = tpo_lstm_cell(x, (tp_tensors){s.v, 2}, w_ih, w_hh, b_ih, b_hh, out);
+    if (fine && lstm)
+        fine = tpo_lstm_cell(x, (tp_tensors){s.v, 2}, w_ih, w_hh, b_ih, b_hh, out);
     else if (fine) {
         const char *kind = tpi_get_string(m, "nonlinearity");
-        if (!kind) out[0] = tpo_gru_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else if (!strcmp(kind, "tanh")) out[0] = tpo_rnn_tanh_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else if (!strcmp(kind, "relu")) out[0] = tpo_rnn_relu_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
-        else tpi_fail(TP_ERR_RUNTIME, "Unknown nonlinearity: %s", kind);
+        if (!kind)
+            out[0] = tpo_gru_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
+        else if (!strcmp(kind, "tanh"))
+            out[0] = tpo_rnn_tanh_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
+        else if (!strcmp(kind, "relu"))
+            out[0] = tpo_rnn_relu_cell(x, s.v[0], w_ih, w_hh, b_ih, b_hh);
+        else
+            tpi_fail(TP_ERR_RUNTIME, "Unknown nonlinearity: %s", kind);
         fine = out[0] != NULL;
     }
     tp_release(x);

@@ -49,11 +49,13 @@ static void add_float(tpi_text *t, double v) {
 
 static void add_scalar(tpi_text *t, tp_scalar s) {
     char b[32];
-    if (s.kind == TP_SCALAR_BOOL) tpi_text_add(t, s.as.i ? "True" : "False");
+    if (s.kind == TP_SCALAR_BOOL)
+        tpi_text_add(t, s.as.i ? "True" : "False");
     else if (s.kind == TP_SCALAR_INT) {
         snprintf(b, sizeof b, "%lld", (long long)s.as.i);
         tpi_text_add(t, b);
-    } else add_float(t, tp_scalar_to_double(s));
+    } else
+        add_float(t, tp_scalar_to_double(s));
 }
 
 void tpi_text_value(tpi_text *t, tp_value v, bool quoted) {
@@ -65,7 +67,8 @@ void tpi_text_value(tpi_text *t, tp_value v, bool quoted) {
         tpi_text_add(t, v.as.string);
         tpi_text_add(t, quoted ? "'" : "");
         break;
-    case TP_K_INTS: case TP_K_FLOATS: {
+    case TP_K_INTS:
+    case TP_K_FLOATS: {
         bool ints = v.kind == TP_K_INTS;
         int64_t n = ints ? v.as.ints.n : v.as.floats.n;
         tpi_text_add(t, "(");
@@ -129,8 +132,11 @@ static void add_module(tpi_text *t, tp_module *m) {
             }
             int64_t end = run_of(m, i, child);
             char head[96];
-            if (end == i + 1) snprintf(head, sizeof head, "  (%.60s): ", m->children[i].name);
-            else snprintf(head, sizeof head, "  (%.20s-%.20s): %lld x ", m->children[i].name, m->children[end - 1].name, (long long)(end - i));
+            if (end == i + 1)
+                snprintf(head, sizeof head, "  (%.60s): ", m->children[i].name);
+            else
+                snprintf(head, sizeof head, "  (%.20s-%.20s): %lld x ", m->children[i].name, m->children[end - 1].name,
+                         (long long)(end - i));
             tpi_text_add(t, head);
             add_indented(t, child);
             tpi_text_add(t, "\n");

@@ -1,5 +1,5 @@
-/* A module's tensors by name, in PyTorch's order: a module's parameters, then its buffers, then its children. Loading copies into them, or
- * changes nothing and says everything that does not fit. */
+/* A module's tensors by name, in PyTorch's order: a module's parameters, then its buffers, then its children. Loading
+ * copies into them, or changes nothing and says everything that does not fit. */
 #include "nn/layer.h"
 #include "tensor/given.h"
 #include "autograd/glue.h"
@@ -74,7 +74,8 @@ static int64_t position(const char *name, int64_t n, const char *const *names) {
 }
 
 /* "Missing key(s) in state_dict: "a", "b". " for the names of `from` that `in` does not have. */
-static void list_absent(tpi_text *t, const char *head, int64_t n, const char *const *from, int64_t nin, const char *const *in) {
+static void list_absent(tpi_text *t, const char *head, int64_t n, const char *const *from, int64_t nin,
+                        const char *const *in) {
     bool first = true;
     for (int64_t i = 0; i < n; i++) {
         if (position(from[i], nin, in) >= 0) continue;
@@ -95,7 +96,8 @@ static bool same_shape(const tp_tensor *a, const tp_tensor *b) {
     return true;
 }
 
-static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const char *const *names, tp_tensor *const *tensors) {
+static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const char *const *names,
+                            tp_tensor *const *tensors) {
     for (int64_t i = 0; i < own->n; i++) {
         int64_t at = position(own->names[i], n, names);
         if (at < 0) continue;
@@ -129,7 +131,8 @@ bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp_tensor
     if (wrong.n) tpi_fail(TP_ERR_RUNTIME, "Error(s) in loading state_dict for %s:%s", m->name, wrong.s);
     for (int64_t i = 0; fine && i < own.n; i++) {
         int64_t at = position(own.names[i], n, names);
-        TP_NO_GRAD fine = at < 0 || tpo_copy_(own.tensors[i], tensors[at], false);
+        TP_NO_GRAD
+            fine = at < 0 || tpo_copy_(own.tensors[i], tensors[at], false);
     }
     tpi_mfree(wrong.s);
     tp_state_free(own);

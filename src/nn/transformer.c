@@ -16,37 +16,69 @@ typedef struct sizes {
 
 static bool build_layer(tp_module *m, const sizes *s, bool decoder) {
     if (!tpi_same_text(s->activation, "relu") && !tpi_same_text(s->activation, "gelu"))
-        return tpi_refuse(TP_ERR_RUNTIME, "activation should be relu/gelu, not %s", s->activation ? s->activation : "NULL");
-    if (!tpi_module_set(m, "activation", tp_value_string(s->activation)) || !tpi_module_set(m, "norm_first", tp_value_bool(s->norm_first))) return false;
+        return tpi_refuse(TP_ERR_RUNTIME, "activation should be relu/gelu, not %s",
+                          s->activation ? s->activation : "NULL");
+    if (!tpi_module_set(m, "activation", tp_value_string(s->activation)) ||
+        !tpi_module_set(m, "norm_first", tp_value_bool(s->norm_first)))
+        return false;
     for (int i = 0; i <= decoder; i++)
-        if (!tp_module_add(m, i ? "multihead_attn" : "self_attn", tp_nn_multihead_attention(s->d_model, s->nhead, .dropout = s->dropout, .bias = s->bias, .batch_first = s->batch_first,
-                .device = s->device, .dtype = s->dtype))) return false;
-    if (!tp_module_add(m, "linear1", tp_nn_linear(s->d_model, s->dim_feedforward, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
+        if (!tp_module_add(m, i ? "multihead_attn" : "self_attn",
+                           tp_nn_multihead_attention(s->d_model, s->nhead, .dropout = s->dropout, .bias = s->bias,
+                                                     .batch_first = s->batch_first, .device = s->device,
+                                                     .dtype = s->dtype)))
+            return false;
+    if (!tp_module_add(
+            m, "linear1",
+            tp_nn_linear(s->d_model, s->dim_feedforward, .bias = s->bias, .device = s->device, .dtype = s->dtype)))
+        return false;
     if (!tp_module_add(m, "dropout", tp_nn_dropout(.p = s->dropout))) return false;
-    if (!tp_module_add(m, "linear2", tp_nn_linear(s->dim_feedforward, s->d_model, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
-    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const dropouts[] = {"dropout1", "dropout2", "dropout3"};
+    if (!tp_module_add(
+            m, "linear2",
+            tp_nn_linear(s->dim_feedforward, s->d_model, .bias = s->bias, .device = s->device, .dtype = s->dtype)))
+        return false;
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const dropouts[] = {"dropout1", "dropout2",
+                                                                                         "dropout3"};
     for (int i = 0; i < 2 + decoder; i++)
-        if (!tp_module_add(m, norms[i], tp_nn_layer_norm(TP_INTS(s->d_model), .eps = s->eps, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
+        if (!tp_module_add(m, norms[i],
+                           tp_nn_layer_norm(TP_INTS(s->d_model), .eps = s->eps, .bias = s->bias, .device = s->device,
+                                            .dtype = s->dtype)))
+            return false;
     for (int i = 0; i < 2 + decoder; i++)
         if (!tp_module_add(m, dropouts[i], tp_nn_dropout(.p = s->dropout))) return false;
     return true;
 }
 
-bool tpi_build_encoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout, const char *activation, double eps, bool batch_first, bool norm_first,
-    bool bias, tp_device device, tp_dtype dtype) {
-    return build_layer(m, &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first, bias, device, dtype}, false);
+bool tpi_build_encoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
+                             const char *activation, double eps, bool batch_first, bool norm_first, bool bias,
+                             tp_device device, tp_dtype dtype) {
+    return build_layer(m,
+                       &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first,
+                                bias, device, dtype},
+                       false);
 }
-bool tpi_build_decoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout, const char *activation, double eps, bool batch_first, bool norm_first,
-    bool bias, tp_device device, tp_dtype dtype) {
-    return build_layer(m, &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first, bias, device, dtype}, true);
+bool tpi_build_decoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout,
+                             const char *activation, double eps, bool batch_first, bool norm_first, bool bias,
+                             tp_device device, tp_dtype dtype) {
+    return build_layer(m,
+                       &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first,
+                                bias, device, dtype},
+                       true);
 }
 
 /* ---- layers ---- */
-static tp_tensor *part(tp_module *m, const char *name, tp_tensor *x) { return x ? tp_forward(tp_module_child(m, name), x) : NULL; }
+static tp_tensor *part(tp_module *m, const char *name, tp_tensor *x) {
+    return x ? tp_forward(tp_module_child(m, name), x) : NULL;
+}
 
-static tp_tensor *attention(tp_module *m, const char *which, const char *dropout, tp_tensor *x, tp_tensor *memory, tp_value mask, tp_value padding) {
+static tp_tensor *attention(tp_module *m, const char *which, const char *dropout, tp_tensor *x, tp_tensor *memory,
+                            tp_value mask, tp_value padding) {
     if (!x) return NULL;
-    tp_value args[] = {tp_value_tensor(x), tp_value_tensor(memory ? memory : x), tp_value_tensor(memory ? memory : x), padding, tp_value_bool(false), mask};
+    tp_value args[] = {tp_value_tensor(x),
+                       tp_value_tensor(memory ? memory : x),
+                       tp_value_tensor(memory ? memory : x),
+                       padding,
+                       tp_value_bool(false),
+                       mask};
     return part(m, dropout, tp_forward_one(tp_module_child(m, which), 6, args));
 }
 
@@ -58,10 +90,12 @@ static tp_tensor *feed_forward(tp_module *m, const char *dropout, tp_tensor *x) 
 
 /* Inputs by position; what is left out is none. The first `tensors` must be tensors. */
 static bool spread(int64_t nargs, const tp_value *args, int64_t nresults, int tensors, int n, tp_value *all) {
-    if (nargs < tensors || nargs > n || nresults != 1) return tpi_refuse(TP_ERR_TYPE, "forward takes %d to %d inputs and gives one result", tensors, n);
+    if (nargs < tensors || nargs > n || nresults != 1)
+        return tpi_refuse(TP_ERR_TYPE, "forward takes %d to %d inputs and gives one result", tensors, n);
     for (int i = 0; i < n; i++) all[i] = i < nargs ? args[i] : tp_value_none();
     for (int i = 0; i < tensors; i++)
-        if (all[i].kind != TP_K_TENSOR || !all[i].as.tensor) return tpi_refuse(TP_ERR_TYPE, "input %d: expected a tensor", i);
+        if (all[i].kind != TP_K_TENSOR || !all[i].as.tensor)
+            return tpi_refuse(TP_ERR_TYPE, "input %d: expected a tensor", i);
     return true;
 }
 static bool give(tp_tensor *out, tp_value *results) {
@@ -116,7 +150,8 @@ static bool forward_row(tp_module *m, const tp_value *all, int n, tp_value *resu
         tp_value in[6];
         memcpy(in, all, sizeof *in * (size_t)n);
         tp_tensor *x = in[0].as.tensor;
-        for (int64_t i = 0; x && i < layers->nchildren; i++) in[0] = tp_value_tensor(x), x = tp_forward_one(layers->children[i].module, n, in);
+        for (int64_t i = 0; x && i < layers->nchildren; i++)
+            in[0] = tp_value_tensor(x), x = tp_forward_one(layers->children[i].module, n, in);
         if (m->nchildren > 1) x = part(m, "norm", x);
         fine = give(x, results);
     }
@@ -130,7 +165,8 @@ static bool forward_decoder(tp_module *m, int64_t nargs, const tp_value *args, i
     tp_value in[6];
     return spread(nargs, args, nresults, 2, 6, in) && forward_row(m, in, 6, results);
 }
-static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder}, decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder};
+static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder},
+                       decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder};
 
 static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp_module *norm) {
     enum { MOST = 1 << 20 }; /* more are a mistake, which would fill the memory before it failed */
@@ -143,51 +179,74 @@ static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp
         snprintf(name, sizeof name, "%lld", (long long)i);
         fine = tp_module_add(list, name, tp_module_clone(layer));
     }
-    if (fine) fine = tp_module_add(m, "layers", list);
-    else tp_module_release(list);
-    if (fine && norm) fine = tp_module_add(m, "norm", norm);
-    else tp_module_release(norm);
+    if (fine)
+        fine = tp_module_add(m, "layers", list);
+    else
+        tp_module_release(list);
+    if (fine && norm)
+        fine = tp_module_add(m, "norm", norm);
+    else
+        tp_module_release(norm);
     tp_module_release(layer);
     if (!fine) tp_module_release(m), m = NULL;
     return m;
 }
-tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm) { return row(&encoder_kind, layer, count, norm); }
-tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm) { return row(&decoder_kind, layer, count, norm); }
+tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm) {
+    return row(&encoder_kind, layer, count, norm);
+}
+tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm) {
+    return row(&decoder_kind, layer, count, norm);
+}
 
 /* ---- both ---- */
 bool tpi_reset_transformer(tp_module *m) {
     tp_state all = tp_module_parameters(m);
     bool fine = all.n >= 0;
-    for (int64_t i = 0; fine && i < all.n; i++) fine = tp_ndim(all.tensors[i]) < 2 || tp_init_xavier_uniform(all.tensors[i], 1);
+    for (int64_t i = 0; fine && i < all.n; i++)
+        fine = tp_ndim(all.tensors[i]) < 2 || tp_init_xavier_uniform(all.tensors[i], 1);
     tp_state_free(all);
     return fine;
 }
 
-bool tpi_build_transformer(tp_module *m, int64_t d_model, int64_t nhead, int64_t num_encoder_layers, int64_t num_decoder_layers, int64_t dim_feedforward, double dropout,
-    const char *activation, double eps, bool batch_first, bool norm_first, bool bias, tp_device device, tp_dtype dtype) {
-    if (!tpi_module_set(m, "d_model", tp_value_int(d_model)) || !tpi_module_set(m, "nhead", tp_value_int(nhead)) || !tpi_module_set(m, "batch_first", tp_value_bool(batch_first))) return false;
-    tp_module *layer = tp_nn_transformer_encoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout, .activation = activation, .layer_norm_eps = eps,
-        .batch_first = batch_first, .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
-    tp_module *norm = layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
+bool tpi_build_transformer(tp_module *m, int64_t d_model, int64_t nhead, int64_t num_encoder_layers,
+                           int64_t num_decoder_layers, int64_t dim_feedforward, double dropout, const char *activation,
+                           double eps, bool batch_first, bool norm_first, bool bias, tp_device device, tp_dtype dtype) {
+    if (!tpi_module_set(m, "d_model", tp_value_int(d_model)) || !tpi_module_set(m, "nhead", tp_value_int(nhead)) ||
+        !tpi_module_set(m, "batch_first", tp_value_bool(batch_first)))
+        return false;
+    tp_module *layer =
+        tp_nn_transformer_encoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout,
+                                        .activation = activation, .layer_norm_eps = eps, .batch_first = batch_first,
+                                        .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
+    tp_module *norm =
+        layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
     if (!tp_module_add(m, "encoder", tp_nn_transformer_encoder(layer, num_encoder_layers, norm))) return false;
-    layer = tp_nn_transformer_decoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout, .activation = activation, .layer_norm_eps = eps,
-        .batch_first = batch_first, .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
-    norm = layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
-    return tp_module_add(m, "decoder", tp_nn_transformer_decoder(layer, num_decoder_layers, norm)) && tpi_reset_transformer(m);
+    layer = tp_nn_transformer_decoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout,
+                                            .activation = activation, .layer_norm_eps = eps, .batch_first = batch_first,
+                                            .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
+    norm =
+        layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
+    return tp_module_add(m, "decoder", tp_nn_transformer_decoder(layer, num_decoder_layers, norm)) &&
+           tpi_reset_transformer(m);
 }
 
 bool tpi_forward_transformer(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    tp_value in[8]; /* src, tgt, src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask */
+    tp_value in[8]; /* src, tgt, src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask,
+                       memory_key_padding_mask */
     if (!spread(nargs, args, nresults, 2, 8, in)) return false;
     tp_tensor *src = in[0].as.tensor, *tgt = in[1].as.tensor;
     int64_t batch = tpi_get_bool(m, "batch_first") ? 0 : 1, d_model = tpi_get_int(m, "d_model");
-    if (src->ndim == 3 && tgt->ndim == 3 && tp_size(src, batch) != tp_size(tgt, batch)) return tpi_refuse(TP_ERR_RUNTIME, "the batch number of src and tgt must be equal");
+    if (src->ndim == 3 && tgt->ndim == 3 && tp_size(src, batch) != tp_size(tgt, batch))
+        return tpi_refuse(TP_ERR_RUNTIME, "the batch number of src and tgt must be equal");
     if (src->ndim < 2 || tgt->ndim < 2 || tp_size(src, -1) != d_model || tp_size(tgt, -1) != d_model)
         return tpi_refuse(TP_ERR_RUNTIME, "the feature number of src and tgt must be equal to d_model");
     bool fine = false;
     TP_SCOPE {
         tp_tensor *memory = tp_forward_one(tp_module_child(m, "encoder"), 3, (const tp_value[]){in[0], in[2], in[5]});
-        if (memory) fine = give(tp_forward_one(tp_module_child(m, "decoder"), 6, (const tp_value[]){in[1], tp_value_tensor(memory), in[3], in[4], in[6], in[7]}), results);
+        if (memory)
+            fine = give(tp_forward_one(tp_module_child(m, "decoder"), 6,
+                                       (const tp_value[]){in[1], tp_value_tensor(memory), in[3], in[4], in[6], in[7]}),
+                        results);
     }
     return fine;
 }

@@ -1,5 +1,6 @@
-/* A bag for the temporaries of a formula written in C over other operators: what is put in is released at the end, at once.
- * A NULL (an operator that failed) goes through, since operators given NULL return NULL; so a formula is checked by its last value.
+/* A bag for the temporaries of a formula written in C over other operators: what is put in is released at the end, at
+ * once. A NULL (an operator that failed) goes through, since operators given NULL return NULL; so a formula is checked
+ * by its last value.
  *
  *     tpi_bag bag = {0};
  *     tp_tensor *inner = tpi_put(&bag, tpo_mm(a, b));
@@ -18,7 +19,8 @@ typedef struct tpi_bag {
 
 static inline tp_tensor *tpi_put(tpi_bag *bag, tp_tensor *owned) {
     if (!owned) return NULL;
-    if (bag->count == TPI_BAG_ROOM) { /* a formula longer than the bag is a mistake of the library's, not of the caller's */
+    if (bag->count ==
+        TPI_BAG_ROOM) { /* a formula longer than the bag is a mistake of the library's, not of the caller's */
         tpi_release(owned);
         return tpi_fail(TP_ERR_RUNTIME, "a formula has more than %d temporaries", TPI_BAG_ROOM);
     }

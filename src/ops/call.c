@@ -3,10 +3,13 @@
 #include "tensor/given.h"
 #include <string.h>
 
-static const char *const kind_texts[] = {"None", "a tensor", "a list of tensors", "a number", "a list of integers", "a text", "a dtype", "a device", "a generator", "a layout", "a list of floating numbers", "a list of numbers"};
+static const char *const kind_texts[] = {
+    "None",    "a tensor", "a list of tensors", "a number", "a list of integers",         "a text",
+    "a dtype", "a device", "a generator",       "a layout", "a list of floating numbers", "a list of numbers"};
 
 static bool wrong(const tp_value *v, const char *name, const char *wanted) {
-    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s, got %s", name, wanted, v->kind >= 0 && v->kind <= TP_K_SCALARS ? kind_texts[v->kind] : "something unknown");
+    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s, got %s", name, wanted,
+                      v->kind >= 0 && v->kind <= TP_K_SCALARS ? kind_texts[v->kind] : "something unknown");
 }
 static bool absent(const char *name, bool required) {
     return !required || tpi_refuse(TP_ERR_TYPE, "argument '%s' is missing", name);
@@ -28,18 +31,24 @@ bool tpi_unbox_tensors(const tp_value *v, const char *name, bool required, tp_te
 
 bool tpi_unbox_operand(const tp_value *v, const char *name, bool required, tp_operand *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
-    if (v->kind == TP_K_TENSOR) *out = tp_operand_tensor(v->as.tensor);
-    else if (v->kind == TP_K_SCALAR) *out = tp_operand_scalar(v->as.scalar);
-    else return wrong(v, name, "a tensor or a number");
+    if (v->kind == TP_K_TENSOR)
+        *out = tp_operand_tensor(v->as.tensor);
+    else if (v->kind == TP_K_SCALAR)
+        *out = tp_operand_scalar(v->as.scalar);
+    else
+        return wrong(v, name, "a tensor or a number");
     return tpi_sound_tensor(out->tensor, name);
 }
 
 bool tpi_unbox_scalar(const tp_value *v, const char *name, bool required, tp_scalar *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
     if (v->kind == TP_K_TENSOR && !tpi_sound_tensor(v->as.tensor, name)) return false;
-    if (v->kind == TP_K_TENSOR && v->as.tensor && v->as.tensor->numel == 1 && !v->as.tensor->requires_grad) *out = tp_item_scalar(v->as.tensor);
-    else if (v->kind == TP_K_SCALAR) *out = v->as.scalar;
-    else return wrong(v, name, "a number");
+    if (v->kind == TP_K_TENSOR && v->as.tensor && v->as.tensor->numel == 1 && !v->as.tensor->requires_grad)
+        *out = tp_item_scalar(v->as.tensor);
+    else if (v->kind == TP_K_SCALAR)
+        *out = v->as.scalar;
+    else
+        return wrong(v, name, "a number");
     return tpi_sound_scalar(*out, !required, name);
 }
 
@@ -52,9 +61,12 @@ bool tpi_unbox_int(const tp_value *v, const char *name, bool required, int64_t *
 
 bool tpi_unbox_ints(const tp_value *v, const char *name, bool required, tp_ints *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
-    if (v->kind == TP_K_INTS) *out = v->as.ints;
-    else if (v->kind == TP_K_SCALAR && v->as.scalar.kind <= TP_SCALAR_INT) *out = tp_ints_view(&v->as.scalar.as.i, 1);
-    else return wrong(v, name, "a list of integers");
+    if (v->kind == TP_K_INTS)
+        *out = v->as.ints;
+    else if (v->kind == TP_K_SCALAR && v->as.scalar.kind <= TP_SCALAR_INT)
+        *out = tp_ints_view(&v->as.scalar.as.i, 1);
+    else
+        return wrong(v, name, "a list of integers");
     return tpi_sound_list(out->v, out->n, name);
 }
 
@@ -82,31 +94,38 @@ bool tpi_unbox_truth(const tp_value *v, const char *name, bool required, int64_t
 
 bool tpi_unbox_floats(const tp_value *v, const char *name, bool required, tp_floats *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
-    if (v->kind == TP_K_FLOATS) *out = v->as.floats;
-    else if (v->kind == TP_K_SCALAR && v->as.scalar.kind == TP_SCALAR_FLOAT) *out = (tp_floats){v->as.scalar.as.d, 1};
-    else return wrong(v, name, "a list of floating numbers");
+    if (v->kind == TP_K_FLOATS)
+        *out = v->as.floats;
+    else if (v->kind == TP_K_SCALAR && v->as.scalar.kind == TP_SCALAR_FLOAT)
+        *out = (tp_floats){v->as.scalar.as.d, 1};
+    else
+        return wrong(v, name, "a list of floating numbers");
     return tpi_sound_list(out->v, out->n, name);
 }
 
 bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_scalars *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
-    if (v->kind == TP_K_SCALARS) *out = v->as.scalars;
-    else if (v->kind == TP_K_SCALAR) *out = (tp_scalars){&v->as.scalar, 1};
-    else return wrong(v, name, "a list of numbers");
+    if (v->kind == TP_K_SCALARS)
+        *out = v->as.scalars;
+    else if (v->kind == TP_K_SCALAR)
+        *out = (tp_scalars){&v->as.scalar, 1};
+    else
+        return wrong(v, name, "a list of numbers");
     return tpi_sound_list(out->v, out->n, name);
 }
 
-#define UNBOX(what, type, tag, field, wanted, sound)                                                 \
-    bool tpi_unbox_##what(const tp_value *v, const char *name, bool required, type *out) {           \
-        if (v->kind == TP_K_NONE) return absent(name, required);                                     \
-        if (v->kind != tag) return wrong(v, name, wanted);                                           \
-        *out = v->as.field;                                                                          \
-        return sound;                                                                                \
+#define UNBOX(what, type, tag, field, wanted, sound)                                       \
+    bool tpi_unbox_##what(const tp_value *v, const char *name, bool required, type *out) { \
+        if (v->kind == TP_K_NONE) return absent(name, required);                           \
+        if (v->kind != tag) return wrong(v, name, wanted);                                 \
+        *out = v->as.field;                                                                \
+        return sound;                                                                      \
     }
 UNBOX(string, const char *, TP_K_STRING, string, "a text", tpi_sound_text(*out, name))
 UNBOX(dtype, tp_dtype, TP_K_DTYPE, dtype, "a dtype", tpi_sound_dtype(*out, !required, name))
 UNBOX(device, tp_device, TP_K_DEVICE, device, "a device", tpi_sound_device(*out, name))
-UNBOX(layout, tp_layout, TP_K_LAYOUT, layout, "a layout", tpi_sound_choice(*out, TP_CHANNELS_LAST_3D + 1, name, "a layout"))
+UNBOX(layout, tp_layout, TP_K_LAYOUT, layout, "a layout",
+      tpi_sound_choice(*out, TP_CHANNELS_LAST_3D + 1, name, "a layout"))
 UNBOX(generator, tp_generator *, TP_K_GENERATOR, generator, "a generator", true)
 
 static const tp_operator *find(const char *name, size_t length) {
@@ -117,8 +136,10 @@ static const tp_operator *find(const char *name, size_t length) {
         int order = strncmp(name, here, length);
         if (order == 0 && here[length]) order = -1;
         if (order == 0) return tpi_operators[mid];
-        if (order < 0) high = mid;
-        else low = mid + 1;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
     }
     return NULL;
 }
@@ -136,10 +157,13 @@ static bool place_arguments(const tp_operator *op, int64_t nargs, const tp_value
         int64_t k = args[i].name ? 0 : position++;
         while (args[i].name && k < op->nargs && strcmp(op->args[k].name, args[i].name)) k++;
         if (k >= op->nargs) {
-            if (args[i].name) return tpi_refuse(TP_ERR_TYPE, "no argument '%s'; the signature is %s", args[i].name, op->signature);
-            return tpi_refuse(TP_ERR_TYPE, "%lld arguments given; the signature is %s", (long long)nargs, op->signature);
+            if (args[i].name)
+                return tpi_refuse(TP_ERR_TYPE, "no argument '%s'; the signature is %s", args[i].name, op->signature);
+            return tpi_refuse(TP_ERR_TYPE, "%lld arguments given; the signature is %s", (long long)nargs,
+                              op->signature);
         }
-        if (placed[k].kind != TP_K_NONE) return tpi_refuse(TP_ERR_TYPE, "argument '%s' is given twice", op->args[k].name);
+        if (placed[k].kind != TP_K_NONE)
+            return tpi_refuse(TP_ERR_TYPE, "argument '%s' is given twice", op->args[k].name);
         placed[k] = args[i];
     }
     return true;
@@ -149,7 +173,8 @@ static bool results_to_scope(int64_t n, tp_value *results) {
     bool fine = true;
     for (int64_t i = 0; i < n; i++) {
         if (results[i].kind == TP_K_TENSOR) fine = (results[i].as.tensor = tpi_to_scope(results[i].as.tensor)) && fine;
-        if (results[i].kind == TP_K_TENSORS) fine = (results[i].as.tensors = tpi_list_to_scope(results[i].as.tensors)).v && fine;
+        if (results[i].kind == TP_K_TENSORS)
+            fine = (results[i].as.tensors = tpi_list_to_scope(results[i].as.tensors)).v && fine;
     }
     return fine;
 }
@@ -159,14 +184,17 @@ bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64
     size_t length = strlen(name);
     const tp_operator *op = find(name, length);
     bool inplace = !op && length && name[length - 1] == '_' && (op = find(name, length - 1)) && op->invoke_inplace;
-    if (!op || (name[length - 1] == '_' && !inplace && strcmp(op->name, name))) return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
+    if (!op || (name[length - 1] == '_' && !inplace && strcmp(op->name, name)))
+        return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
     if (!tpi_sound_list(args, nargs, "args") || !tpi_sound_list(results, nresults, "results")) return false;
     if (inplace) TPI_STOP_ON_ERROR(false);
     tp_value placed[MAX_ARGS], out[8];
     const char *before = tpi_op_enter(op->name);
     bool fine = place_arguments(op, nargs, args, placed) && (inplace ? op->invoke_inplace : op->invoke)(placed, out);
-    if (fine && inplace) tp_release(out[0].as.tensor); /* self, which the caller has already */
-    else if (fine) fine = results_to_scope(op->nresults, out);
+    if (fine && inplace)
+        tp_release(out[0].as.tensor); /* self, which the caller has already */
+    else if (fine)
+        fine = results_to_scope(op->nresults, out);
     tpi_op_leave(before);
     for (int64_t i = 0; fine && i < nresults; i++) {
         results[i] = i < op->nresults ? out[i] : (tp_value){0};

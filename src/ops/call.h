@@ -7,7 +7,8 @@
 extern const tp_operator *const tpi_operators[]; /* sorted by name */
 extern const int64_t tpi_operator_total;
 
-/* Each takes the value of the argument `name` into *out, which holds the default: TP_K_NONE keeps it, unless it is required. */
+/* Each takes the value of the argument `name` into *out, which holds the default: TP_K_NONE keeps it, unless it is
+ * required. */
 bool tpi_unbox_tensor(const tp_value *v, const char *name, bool required, tp_tensor **out);
 bool tpi_unbox_tensors(const tp_value *v, const char *name, bool required, tp_tensors *out);
 bool tpi_unbox_operand(const tp_value *v, const char *name, bool required, tp_operand *out);

@@ -13,9 +13,9 @@ int64_t tp_host_detours(void) { return atomic_load_explicit(&detours, memory_ord
 static const tp_device host = {TP_CPU, 0};
 static bool same(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
 
-/* A meta tensor's stand-in, for a native that finds the shapes of its results by computing them: matrices have ones on their diagonals, so that they can be
- * inverted and factored, and whole numbers are ones, which counts and places can be. Not for large ones: whoever asks for a shape expects neither to wait nor to
- * pay in memory. */
+/* A meta tensor's stand-in, for a native that finds the shapes of its results by computing them: matrices have ones on
+ * their diagonals, so that they can be inverted and factored, and whole numbers are ones, which counts and places can
+ * be. Not for large ones: whoever asks for a shape expects neither to wait nor to pay in memory. */
 static bool make_up(tp_tensor *copy) {
     if (tpi_dtype_category[copy->dtype] & TPI_CAT_INT) return tpi_fill_data(copy, tp_int(1));
     if (!tpi_fill_data(copy, tp_int(0)) || copy->ndim < 2 || !copy->numel) return tp_ok();
@@ -34,14 +34,19 @@ static tp_tensor *like(tp_tensor *t, tp_device to) {
     enum { MOST = 1 << 24 };
     bool made_up = tpi_device(t).type == TP_META && to.type == TP_CPU;
     if (made_up && t->numel > MOST)
-        return tpi_fail(TP_ERR_MISSING, "the shapes of its results are found by computing, which is done for meta tensors of up to %d elements, got %lld", MOST, (long long)t->numel);
-    tp_tensor *copy = tpi_is_dense(t) ? tpi_empty_strided(tpi_shape(t), tpi_strides(t), (tp_dtype)t->dtype, to) : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
+        return tpi_fail(TP_ERR_MISSING,
+                        "the shapes of its results are found by computing, which is done for meta tensors of up to %d "
+                        "elements, got %lld",
+                        MOST, (long long)t->numel);
+    tp_tensor *copy = tpi_is_dense(t) ? tpi_empty_strided(tpi_shape(t), tpi_strides(t), (tp_dtype)t->dtype, to)
+                                      : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
     if (!copy || (made_up ? make_up(copy) : tpi_copy_data(copy, t))) return copy;
     tp_release(copy);
     return NULL;
 }
 
-/* ---- To another place ------------------------------------------------------------------------------------------------------- */
+/* ---- To another place
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* A tensor's stand-in at the place `to`, in the same layout; NULL and an error. Owned by the call. */
 static tp_tensor *stand_in(tpi_elsewhere *e, tp_tensor *t, tp_device to, bool back) {
@@ -51,7 +56,8 @@ static tp_tensor *stand_in(tpi_elsewhere *e, tp_tensor *t, tp_device to, bool ba
             e->tensor[i].back |= back;
             return e->tensor[i].here;
         }
-    if (e->moved == TPI_ELSEWHERE_MOVED) return tpi_fail(TP_ERR_RUNTIME, "%s: more than %d tensors in one call", e->name, TPI_ELSEWHERE_MOVED);
+    if (e->moved == TPI_ELSEWHERE_MOVED)
+        return tpi_fail(TP_ERR_RUNTIME, "%s: more than %d tensors in one call", e->name, TPI_ELSEWHERE_MOVED);
     tp_tensor *here = like(t, to);
     if (!here) return NULL;
     here->flags = t->flags;
@@ -67,7 +73,8 @@ static bool all_at(tp_tensors list, tp_device to) {
 
 static bool move_list(tpi_elsewhere *e, tp_tensors *list, tp_device to) {
     if (!list->v || all_at(*list, to)) return true;
-    if (e->lists == TPI_ELSEWHERE_LISTS) return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d lists in one call", e->name, TPI_ELSEWHERE_LISTS);
+    if (e->lists == TPI_ELSEWHERE_LISTS)
+        return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d lists in one call", e->name, TPI_ELSEWHERE_LISTS);
     tp_tensors *ours = &e->list[e->lists];
     *ours = (tp_tensors){tpi_malloc((size_t)list->n * sizeof *ours->v), 0};
     if (!ours->v) return false;
@@ -85,7 +92,9 @@ static bool move_list(tpi_elsewhere *e, tp_tensors *list, tp_device to) {
 static bool move(tpi_elsewhere *e, tp_device to) {
     bool ok = true;
     for (int i = 0; e->letters[i] && ok; i++) {
-        tp_tensor **t = e->letters[i] == 't' || e->letters[i] == 'w' ? e->args[i] : e->letters[i] == 'o' ? &((tp_operand *)e->args[i])->tensor : NULL;
+        tp_tensor **t = e->letters[i] == 't' || e->letters[i] == 'w' ? e->args[i]
+                        : e->letters[i] == 'o'                       ? &((tp_operand *)e->args[i])->tensor
+                                                                     : NULL;
         if (t && *t) ok = (*t = stand_in(e, *t, to, e->letters[i] == 'w')) != NULL;
         if (e->letters[i] == 'l') ok = move_list(e, e->args[i], to);
         if (e->letters[i] == 'd') *(tp_device *)e->args[i] = to;
@@ -94,9 +103,11 @@ static bool move(tpi_elsewhere *e, tp_device to) {
     return ok;
 }
 
-/* ---- One device for all ---------------------------------------------------------------------------------------------------- */
+/* ---- One device for all
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Where the call belongs: the device that is asked for, else that of the first tensor which is not a number on the host. */
+/* Where the call belongs: the device that is asked for, else that of the first tensor which is not a number on the
+ * host. */
 static void settle(tpi_elsewhere *e, const tp_tensor *t, bool *found) {
     if (!t || (*found && e->device.type != TP_CPU)) return;
     if (!*found || !tpi_on_cpu(t)) e->device = tpi_device(t), *found = true;
@@ -116,12 +127,15 @@ static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
     return tpi_refuse_device(e->device, tpi_device(t), where);
 }
 
-/* Natives' kernels know the twelve dtypes that every operator may know; tensors of the others take the CPU's function. */
+/* Natives' kernels know the twelve dtypes that every operator may know; tensors of the others take the CPU's function.
+ */
 static bool known_to_kernels(const char *letters, void *const *args) {
     for (int i = 0; letters[i]; i++) {
         tp_tensors list = {0};
-        if (letters[i] == 't' || letters[i] == 'w') list = (tp_tensors){args[i], 1};
-        else if (letters[i] == 'l') list = *(tp_tensors *)args[i];
+        if (letters[i] == 't' || letters[i] == 'w')
+            list = (tp_tensors){args[i], 1};
+        else if (letters[i] == 'l')
+            list = *(tp_tensors *)args[i];
         for (int64_t k = 0; k < list.n; k++)
             if (list.v[k] && !(tpi_dtype_group[list.v[k]->dtype] & TPI_CAT_ALL)) return false;
     }
@@ -139,8 +153,10 @@ bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters
         }
     }
     for (int i = 0; letters[i] && !asked; i++) {
-        if (letters[i] == 't' || letters[i] == 'w') settle(e, *(tp_tensor **)args[i], &found);
-        else if (letters[i] == 'o') settle(e, ((tp_operand *)args[i])->tensor, &found);
+        if (letters[i] == 't' || letters[i] == 'w')
+            settle(e, *(tp_tensor **)args[i], &found);
+        else if (letters[i] == 'o')
+            settle(e, ((tp_operand *)args[i])->tensor, &found);
         else if (letters[i] == 'l')
             for (int64_t k = 0; k < ((tp_tensors *)args[i])->n; k++) settle(e, ((tp_tensors *)args[i])->v[k], &found);
     }
@@ -162,7 +178,8 @@ bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters
     return !e->kernels || move(e, e->device); /* guests from the host come along */
 }
 
-/* ---- By way of the host ------------------------------------------------------------------------------------------------------ */
+/* ---- By way of the host
+ * ------------------------------------------------------------------------------------------------------ */
 static bool refused(void) {
     const char *wish = getenv("TAPER_HOST_DETOURS");
     return wish && !strcmp(wish, "error");
@@ -177,7 +194,14 @@ static bool has_mask(const tpi_elsewhere *e) { /* among the places that index an
 
 /* Operators that would give the stand-ins' number of elements for the tensors'. */
 static bool counts_values(const tpi_elsewhere *e) {
-    static const char *const names[] = {"nonzero", "masked_select", "unique", "unique_dim", "unique_consecutive", "bincount", "repeat_interleave.Tensor", "one_hot"};
+    static const char *const names[] = {"nonzero",
+                                        "masked_select",
+                                        "unique",
+                                        "unique_dim",
+                                        "unique_consecutive",
+                                        "bincount",
+                                        "repeat_interleave.Tensor",
+                                        "one_hot"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(e->name, names[i])) return true;
     return !strcmp(e->name, "index") && has_mask(e);
@@ -185,7 +209,9 @@ static bool counts_values(const tpi_elsewhere *e) {
 
 /* Kernels that need an element of a meta tensor, for the shape of a result, have failed for that. */
 static bool lacks_values(const tpi_elsewhere *e) {
-    return e->device.type == TP_META && !tp_ok() && (strstr(tp_error(), "Cannot copy out of meta tensor") || strstr(tp_error(), "cannot be called on meta tensors") || strstr(tp_error(), "with Meta tensors"));
+    return e->device.type == TP_META && !tp_ok() &&
+           (strstr(tp_error(), "Cannot copy out of meta tensor") ||
+            strstr(tp_error(), "cannot be called on meta tensors") || strstr(tp_error(), "with Meta tensors"));
 }
 
 bool tpi_elsewhere_settled(tpi_elsewhere *e) {
@@ -199,14 +225,19 @@ bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
     bool lacks = lacks_values(e);
     if (lacks) tp_error_clear();
     if (tp_ok() && (lacks || (e->device.type == TP_META && counts_values(e))))
-        tpi_fail(TP_ERR_MISSING, "aten::%s: attempted to run this operator with Meta tensors, but the shape of its result depends on values, and they have none", e->name);
+        tpi_fail(TP_ERR_MISSING,
+                 "aten::%s: attempted to run this operator with Meta tensors, but the shape of its result depends on "
+                 "values, and they have none",
+                 e->name);
     if (!tp_ok()) return tpi_elsewhere_end(e), false;
     atomic_fetch_add_explicit(&detours, 1, memory_order_relaxed);
     if (refused()) {
         char text[32];
         tpi_elsewhere_end(e);
-        return tpi_refuse(TP_ERR_MISSING, "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)", e->name,
-                          tp_device_text(e->device, text, sizeof text));
+        return tpi_refuse(
+            TP_ERR_MISSING,
+            "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)",
+            e->name, tp_device_text(e->device, text, sizeof text));
     }
     if (!move(e, host)) return false;
     e->home = tpi_random_home;
@@ -216,7 +247,8 @@ bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
     return true;
 }
 
-/* ---- And back --------------------------------------------------------------------------------------------------------------- */
+/* ---- And back
+ * --------------------------------------------------------------------------------------------------------------- */
 void tpi_elsewhere_end(tpi_elsewhere *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);

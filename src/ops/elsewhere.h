@@ -1,37 +1,41 @@
-/* Calls of natives whose tensors are not on the CPU. Generated code asks at the entrance of every native whether all its tensors are
- * there, and comes here if not:
+/* Calls of natives whose tensors are not on the CPU. Generated code asks at the entrance of every native whether all
+ * its tensors are there, and comes here if not:
  *
  *     void *const places[] = {&self, NULL};                                                      which e remembers
  *     tpi_elsewhere e;
- *     if (!tpi_elsewhere_begin(&e, "softmax", "t-", places)) return NULL;                        one device for all, or an error
- *     if (e.kernels && (out = FUNCTION_OF_THE_GPU_LINE(self, dim))) return out;                  NULL without an error: it declines
- *     if (!tpi_elsewhere_to_host(&e)) return NULL;                                               arguments are copies on the host now
- *     return tpi_elsewhere_back(&e, FUNCTION_OF_THE_CPU(self, dim));                             and the result is on the device
+ *     if (!tpi_elsewhere_begin(&e, "softmax", "t-", places)) return NULL;                        one device for all, or
+ * an error if (e.kernels && (out = FUNCTION_OF_THE_GPU_LINE(self, dim))) return out;                  NULL without an
+ * error: it declines if (!tpi_elsewhere_to_host(&e)) return NULL; arguments are copies on the host now return
+ * tpi_elsewhere_back(&e, FUNCTION_OF_THE_CPU(self, dim));                             and the result is on the device
  *
- * So an operator works on every device from the day it works on the CPU, and faster once its stanza has a `gpu` line. The detour by way of
- * the host waits for the device; tp_host_detours counts such calls, and TAPER_HOST_DETOURS=error refuses them. */
+ * So an operator works on every device from the day it works on the CPU, and faster once its stanza has a `gpu` line.
+ * The detour by way of the host waits for the device; tp_host_detours counts such calls, and TAPER_HOST_DETOURS=error
+ * refuses them. */
 #ifndef TPI_ELSEWHERE_H
 #define TPI_ELSEWHERE_H
 #include "tensor/tensor.h"
 
-/* The thread is in a native that works on stand-ins of meta tensors, and nobody will look at an element of its results: what takes long may be left out. */
+/* The thread is in a native that works on stand-ins of meta tensors, and nobody will look at an element of its results:
+ * what takes long may be left out. */
 extern TPI_THREAD_LOCAL bool tpi_shapes_only;
 
 enum { TPI_ELSEWHERE_MOVED = 24, TPI_ELSEWHERE_LISTS = 6 };
 
 typedef struct tpi_elsewhere {
-    const char *name, *letters;   /* a letter per argument: t tensor, w one that the native writes into, o operand, l list, d device, - anything else */
-    void *const *args;            /* where the arguments are; NULL for '-' */
-    tp_device device;             /* where the call belongs */
-    bool kernels;                 /* that device runs kernel text */
-    bool away;                    /* the CPU works in its stead: random numbers come from its generator; `home`: where they came from before */
+    const char *name, *letters; /* a letter per argument: t tensor, w one that the native writes into, o operand, l
+                                   list, d device, - anything else */
+    void *const *args;          /* where the arguments are; NULL for '-' */
+    tp_device device;           /* where the call belongs */
+    bool kernels;               /* that device runs kernel text */
+    bool away; /* the CPU works in its stead: random numbers come from its generator; `home`: where they came from
+                  before */
     tp_device home;
     int moved, lists;
     struct {
-        tp_tensor *there, *here;  /* an argument and its owned stand-in at another place */
-        bool back;                /* the native wrote into it */
+        tp_tensor *there, *here; /* an argument and its owned stand-in at another place */
+        bool back;               /* the native wrote into it */
     } tensor[TPI_ELSEWHERE_MOVED];
-    tp_tensors list[TPI_ELSEWHERE_LISTS];          /* arrays of ours, with owned tensors */
+    tp_tensors list[TPI_ELSEWHERE_LISTS]; /* arrays of ours, with owned tensors */
 } tpi_elsewhere;
 
 static inline bool tpi_on_cpu(const tp_tensor *t) { return !t || tpi_device(t).type == TP_CPU; }
@@ -43,12 +47,14 @@ static inline bool tpi_list_on_cpu(tp_tensors list) {
 static inline bool tpi_means_cpu(tp_device d) { return d.type ? d.type == TP_CPU : tpi_device_default.type <= TP_CPU; }
 
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args);
-/* After kernels that write in place did not serve: was it for values of meta tensors alone? Then nothing is left to do, as there is nothing to write. */
+/* After kernels that write in place did not serve: was it for values of meta tensors alone? Then nothing is left to do,
+ * as there is nothing to write. */
 bool tpi_elsewhere_settled(tpi_elsewhere *e);
 bool tpi_elsewhere_to_host(tpi_elsewhere *e);
 /* The end of a call: what the native gave goes to the device, what it wrote into goes back, copies are released. */
 tp_tensor *tpi_elsewhere_back(tpi_elsewhere *e, tp_tensor *result);
 tp_tensors tpi_elsewhere_back_list(tpi_elsewhere *e, tp_tensors results);
-bool tpi_elsewhere_back_many(tpi_elsewhere *e, bool ok, tp_tensor **out, int n); /* n 0: nothing to bring, or plain values */
+bool tpi_elsewhere_back_many(tpi_elsewhere *e, bool ok, tp_tensor **out,
+                             int n);      /* n 0: nothing to bring, or plain values */
 void tpi_elsewhere_end(tpi_elsewhere *e); /* after the kernels served */
 #endif

@@ -6,18 +6,30 @@
 
 static inline tp_tensor *product(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return tpi_put(bag, tpo_matmul(a, b)); }
 static inline tp_tensor *adjoint(tpi_bag *bag, tp_tensor *a) { return tpi_put(bag, tpo_adjoint(a)); }
-static inline tp_tensor *plus(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return tpi_put(bag, tpo_add(TP_OPERAND(a), TP_OPERAND(b), tp_int(1))); }
-static inline tp_tensor *minus(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return tpi_put(bag, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1))); }
-static inline tp_tensor *times(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return tpi_put(bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b))); }
-static inline tp_tensor *over(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return tpi_put(bag, tpo_div(TP_OPERAND(a), TP_OPERAND(b))); }
+static inline tp_tensor *plus(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return tpi_put(bag, tpo_add(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
+}
+static inline tp_tensor *minus(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return tpi_put(bag, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
+}
+static inline tp_tensor *times(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return tpi_put(bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b)));
+}
+static inline tp_tensor *over(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return tpi_put(bag, tpo_div(TP_OPERAND(a), TP_OPERAND(b)));
+}
 static inline tp_tensor *as_row(tpi_bag *bag, tp_tensor *a) { return tpi_put(bag, tpo_unsqueeze(a, -2)); }
 static inline tp_tensor *as_column(tpi_bag *bag, tp_tensor *a) { return tpi_put(bag, tpo_unsqueeze(a, -1)); }
 static inline tp_tensor *diagonal_of(tpi_bag *bag, tp_tensor *a) { return tpi_put(bag, tpo_diagonal(a, 0, -2, -1)); }
 static inline tp_tensor *on_diagonal(tpi_bag *bag, tp_tensor *a) { return tpi_put(bag, tpo_diag_embed(a, 0, -2, -1)); }
 static inline tp_tensor *lower(tpi_bag *bag, tp_tensor *a, int64_t k) { return tpi_put(bag, tpo_tril(a, k)); }
 static inline tp_tensor *upper(tpi_bag *bag, tp_tensor *a, int64_t k) { return tpi_put(bag, tpo_triu(a, k)); }
-static inline tp_tensor *columns(tpi_bag *bag, tp_tensor *a, int64_t from, int64_t n) { return tpi_put(bag, tpo_narrow(a, -1, from, n)); }
-static inline tp_tensor *rows(tpi_bag *bag, tp_tensor *a, int64_t from, int64_t n) { return tpi_put(bag, tpo_narrow(a, -2, from, n)); }
+static inline tp_tensor *columns(tpi_bag *bag, tp_tensor *a, int64_t from, int64_t n) {
+    return tpi_put(bag, tpo_narrow(a, -1, from, n));
+}
+static inline tp_tensor *rows(tpi_bag *bag, tp_tensor *a, int64_t from, int64_t n) {
+    return tpi_put(bag, tpo_narrow(a, -2, from, n));
+}
 static inline tp_tensor *joined(tpi_bag *bag, tp_tensor *a, tp_tensor *b, int64_t dim) {
     return a && b ? tpi_put(bag, tpo_cat((tp_tensors){(tp_tensor *[]){a, b}, 2}, dim)) : NULL;
 }

@@ -1,4 +1,5 @@
-/* The kernels that opgen wrote, one list per kind, sorted by their operators' names and ended by NULL. A derivative's kernels are not in them. */
+/* The kernels that opgen wrote, one list per kind, sorted by their operators' names and ended by NULL. A derivative's
+ * kernels are not in them. */
 #ifndef TPI_KERNELS_H
 #define TPI_KERNELS_H
 #include "device/device.h"

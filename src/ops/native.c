@@ -2,42 +2,46 @@
 #include "ops/native.h"
 
 bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected) {
-    return t->dtype == expected ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %s, got %s", name, tp_dtype_name(expected), tp_dtype_name(t->dtype));
+    return t->dtype == expected || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %s, got %s", name,
+                                              tp_dtype_name(expected), tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name) {
-    return t->dtype == as->dtype || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s like '%s', got %s", name, tp_dtype_name(as->dtype), as_name,
-                                               tp_dtype_name(t->dtype));
+    return t->dtype == as->dtype || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s like '%s', got %s", name,
+                                               tp_dtype_name(as->dtype), as_name, tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_not_complex(const tp_tensor *t, const char *name) {
     return !tp_dtype_is_complex(t->dtype) ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': complex numbers have no order, expected a real tensor, got %s", name, tp_dtype_name(t->dtype));
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': complex numbers have no order, expected a real tensor, got %s",
+                      name, tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_shape(const tp_tensor *t, const char *name, tp_ints expected) {
     bool same = t->ndim == expected.n;
     for (int64_t i = 0; same && i < expected.n; i++) same = t->shape[i] == expected.v[i];
-    return same || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of shape %s, got %s", name, tpi_shape_text(expected), tpi_shape_text(tpi_shape(t)));
+    return same || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of shape %s, got %s", name,
+                              tpi_shape_text(expected), tpi_shape_text(tpi_shape(t)));
 }
 
 bool tpi_check_numel(const tp_tensor *t, const char *name, int64_t expected) {
     return t->numel == expected ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %lld elements, got shape %s", name, (long long)expected, tpi_shape_text(tpi_shape(t)));
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %lld elements, got shape %s", name,
+                      (long long)expected, tpi_shape_text(tpi_shape(t)));
 }
 
 tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a tensor of int64 or int32, got %s", name, tp_dtype_name(index->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a tensor of int64 or int32, got %s", name,
+                        tp_dtype_name(index->dtype));
     tp_tensor *wide = tpi_as_dtype_data(index, TP_INT64);
     if (!wide) return NULL;
     return tpi_after(wide, tpi_contiguous_data(wide));
 }
 
 bool tpi_index_error(const char *name, int64_t index, int64_t dim, int64_t size) {
-    return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of bounds for dimension %lld with size %lld", name, (long long)index,
-                      (long long)dim, (long long)size);
+    return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of bounds for dimension %lld with size %lld",
+                      name, (long long)index, (long long)dim, (long long)size);
 }
 
 tp_tensor *tpi_dim_last(tp_tensor *t, int dim) {
@@ -58,10 +62,13 @@ tp_tensor *tpi_expanded(tp_tensor *t, tp_ints shape) {
     for (int64_t d = 0; d < shape.n; d++) {
         int64_t have = d < lead ? 1 : t->shape[d - lead];
         if (lead < 0 || (have != shape.v[d] && have != 1))
-            return tpi_fail(TP_ERR_RUNTIME, "shape %s does not broadcast to %s", tpi_shape_text(tpi_shape(t)), tpi_shape_text(shape));
+            return tpi_fail(TP_ERR_RUNTIME, "shape %s does not broadcast to %s", tpi_shape_text(tpi_shape(t)),
+                            tpi_shape_text(shape));
         strides[d] = d < lead || have != shape.v[d] ? 0 : t->strides[d - lead];
     }
-    if (lead < 0) return tpi_fail(TP_ERR_RUNTIME, "shape %s does not broadcast to %s", tpi_shape_text(tpi_shape(t)), tpi_shape_text(shape));
+    if (lead < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "shape %s does not broadcast to %s", tpi_shape_text(tpi_shape(t)),
+                        tpi_shape_text(shape));
     return tpi_alias(t, (int)shape.n, shape.v, strides, tpi_offset(t));
 }
 
@@ -78,11 +85,11 @@ typedef struct {
 typedef uint32_t __attribute__((may_alias)) word4;
 typedef uint64_t __attribute__((may_alias)) word8;
 
-#define MOVE(type)                                                                    \
-    do {                                                                              \
-        for (int64_t i = 0; i < n; i++) {                                             \
+#define MOVE(type)                                                                                         \
+    do {                                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                  \
             *(type *)(void *)(dst + i * dst_stride) = *(const type *)(const void *)(src + i * src_stride); \
-        }                                                                             \
+        }                                                                                                  \
     } while (0)
 
 /* A run from its end to its beginning, by strides that the compiler knows. */

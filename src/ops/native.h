@@ -1,7 +1,7 @@
 /* What the natives of src/ops share: naming, checks of arguments, and walking strided memory by hand.
  *
- * Names: tpi_native_OP computes an operator's values on the CPU, tpi_geometry_OP a view's geometry, tpi_compose_OP calls
- * other operators (and so differentiates itself). None of them touches the tape or the user's scopes. */
+ * Names: tpi_native_OP computes an operator's values on the CPU, tpi_geometry_OP a view's geometry, tpi_compose_OP
+ * calls other operators (and so differentiates itself). None of them touches the tape or the user's scopes. */
 #ifndef TPI_NATIVE_H
 #define TPI_NATIVE_H
 #include <string.h>

@@ -12,9 +12,14 @@ typedef struct source {
 static bool put(tpi_text *t, const void *context) {
     const source *s = context;
     const char *m = s->wide ? "" : "f";
-    bool ok = tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel, s->wide ? "double" : "float", s->wide);
-    ok = ok && tpi_text_put(t, "#if defined(__OPENCL_VERSION__)\n#define EXP exp\n#define LN log\n#define SQRT sqrt\n#define RSQRT rsqrt\n#define FABS fabs\n#define POW pow\n#else\n"
-                               "#define EXP exp%s\n#define LN log%s\n#define SQRT sqrt%s\n#define RSQRT rsqrt%s\n#define FABS fabs%s\n#define POW pow%s\n#endif\n", m, m, m, m, m, m);
+    bool ok = tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
+                           s->wide ? "double" : "float", s->wide);
+    ok = ok && tpi_text_put(t,
+                            "#if defined(__OPENCL_VERSION__)\n#define EXP exp\n#define LN log\n#define SQRT "
+                            "sqrt\n#define RSQRT rsqrt\n#define FABS fabs\n#define POW pow\n#else\n"
+                            "#define EXP exp%s\n#define LN log%s\n#define SQRT sqrt%s\n#define RSQRT rsqrt%s\n#define "
+                            "FABS fabs%s\n#define POW pow%s\n#endif\n",
+                            m, m, m, m, m, m);
     for (int i = 0; ok && i < s->n; i++) {
         const tpi_gpu_define *d = &s->defines[i];
         if (!d->dtype) {
@@ -23,13 +28,16 @@ static bool put(tpi_text *t, const void *context) {
         }
         const char *type = tp_dtype_name((tp_dtype)d->value);
         ok = tpi_gpu_put_dtype(t, (tp_dtype)d->value) &&
-             tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type, d->name, type, d->name, type);
+             tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type,
+                          d->name, type, d->name, type);
     }
     return ok && tpi_text_put(t, "#include \"%s\"\n", s->site->file);
 }
 
-tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n, const tpi_gpu_define *defines) {
-    uint64_t form = wide ? 0x9e3779b97f4a7c15u : 0xd1b54a32d192ed03u; /* far apart: neighbours would meet again under another dtype */
+tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n,
+                                      const tpi_gpu_define *defines) {
+    uint64_t form = wide ? 0x9e3779b97f4a7c15u
+                         : 0xd1b54a32d192ed03u; /* far apart: neighbours would meet again under another dtype */
     for (int i = 0; i < n; i++) {
         form = (form ^ (uint64_t)defines[i].value) * 0xbf58476d1ce4e5b9u;
         form ^= form >> 29;
@@ -40,7 +48,8 @@ tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site
 /* Short rows share a block and warps; long ones take a block each, up to what registers hold. */
 tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t align, int heavy) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
-    int warp = caps && caps->warp >= 8 ? caps->warp : 8, most = caps && caps->max_threads < 1024 ? caps->max_threads : 1024;
+    int warp = caps && caps->warp >= 8 ? caps->warp : 8,
+        most = caps && caps->max_threads < 1024 ? caps->max_threads : 1024;
     tpi_gpu_rows r = {.vector = 16 / size > 8 ? 8 : 16 / size};
     while (r.vector > 1 && (n % r.vector || align % (uintptr_t)(r.vector * size))) r.vector /= 2;
     int held = 32 / heavy; /* elements per thread that registers hold with ease */
@@ -57,7 +66,8 @@ tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t a
 }
 
 bool tpi_gpu_is_channels_last(const tp_tensor *t) {
-    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
+    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) ||
+           (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
 }
 
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout) {

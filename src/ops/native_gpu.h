@@ -1,7 +1,8 @@
-/* What natives on GPUs share: kernels from the texts of device/gpu/kernels with some #define lines before them, and launching rows.
+/* What natives on GPUs share: kernels from the texts of device/gpu/kernels with some #define lines before them, and
+ * launching rows.
  *
- * A native of the `gpu` line has the signature of the CPU's, and gets tensors of one device. NULL (or false) without an error declines: the call then
- * goes by way of the host. */
+ * A native of the `gpu` line has the signature of the CPU's, and gets tensors of one device. NULL (or false) without an
+ * error declines: the call then goes by way of the host. */
 #ifndef TPI_GPU_KERNEL_H
 #define TPI_GPU_KERNEL_H
 #include "device/gpu/driver.h"
@@ -12,19 +13,22 @@ typedef struct tpi_gpu_site {
     const char *file, *kernel;
 } tpi_gpu_site;
 
-/* A line before the text. A number: #define NAME VALUE. A dtype: T_NAME, GET_NAME and SET_NAME, its storage type and the way to its value and back. */
+/* A line before the text. A number: #define NAME VALUE. A dtype: T_NAME, GET_NAME and SET_NAME, its storage type and
+ * the way to its value and back. */
 typedef struct tpi_gpu_define {
     const char *name;
     int64_t value;
     bool dtype;
 } tpi_gpu_define;
-#define TPI_DEFINE(name, value) ((tpi_gpu_define){(name), (value), false})
+#define TPI_DEFINE(name, value)   ((tpi_gpu_define){(name), (value), false})
 #define TPI_DEFINE_DTYPE(name, d) ((tpi_gpu_define){(name), (int64_t)(d), true})
 
 /* A, the type to compute in, is float or double (`wide`); EXP, LN, SQRT and RSQRT are its functions. */
-tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n, const tpi_gpu_define *defines);
+tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n,
+                                      const tpi_gpu_define *defines);
 
-/* The arguments of a kernel whose own begin with FAULT (device/gpu/kernels/fault.h): where it notes an index out of range, and for which operator. */
+/* The arguments of a kernel whose own begin with FAULT (device/gpu/kernels/fault.h): where it notes an index out of
+ * range, and for which operator. */
 typedef struct tpi_gpu_fault {
     void *word; /* NULL and an error: no memory */
     int64_t op;
@@ -34,8 +38,9 @@ static inline tpi_gpu_fault tpi_gpu_fault_of(tp_device device) {
 }
 #define TPI_GPU_FAULT(f) TPI_GPU_PTR((f).word), TPI_GPU_VAL((f).op)
 
-/* Kernels that look for elements out of range, and note a fault: integers from 0 to size - 1; floats from low, or above it, to high, where kind says what is wrong
- * (TPI_FAULT_...). t is dense. False and an error if that could not be launched. */
+/* Kernels that look for elements out of range, and note a fault: integers from 0 to size - 1; floats from low, or above
+ * it, to high, where kind says what is wrong (TPI_FAULT_...). t is dense. False and an error if that could not be
+ * launched. */
 bool tpi_gpu_watch_numbers(const tp_tensor *t, int64_t size);
 bool tpi_gpu_watch_values(const tp_tensor *t, double low, bool above, double high, int64_t kind);
 
@@ -44,21 +49,30 @@ typedef struct tpi_gpu_rows {
     int group, groups, per, vector; /* see device/gpu/kernels/row.h; a block has group * groups threads */
     bool is_long;                   /* more than registers hold: it goes by pieces of `vector` elements */
 } tpi_gpu_rows;
-/* size: bytes of the largest element; align: the addresses of all rows' starts, joined by |. heavy: how many rows a thread holds at once. */
+/* size: bytes of the largest element; align: the addresses of all rows' starts, joined by |. heavy: how many rows a
+ * thread holds at once. */
 tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t align, int heavy);
 
-static inline void *tpi_gpu_data(const tp_tensor *t) { return t ? t->data : NULL; } /* of a tensor that may be missing */
+static inline void *tpi_gpu_data(const tp_tensor *t) {
+    return t ? t->data : NULL;
+} /* of a tensor that may be missing */
 static inline bool tpi_gpu_is_index(const tp_tensor *t) { return t->dtype == TP_INT64 || t->dtype == TP_INT32; }
 /* Images or volumes whose channels are the fastest dim of memory; a tensor may be so and contiguous at once. */
 bool tpi_gpu_is_channels_last(const tp_tensor *t);
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout); /* t in the layout, itself if it lies so already; owned */
 
-/* Does the device have this tensor's elements, for kernels that move them? Without double precision 64-bit floats are not there. */
+/* Does the device have this tensor's elements, for kernels that move them? Without double precision 64-bit floats are
+ * not there. */
 bool tpi_gpu_has_dtype(const tp_tensor *t);
-/* Blocks of 256 threads for a loop over n elements by EACH of kernels/each.h; `LARGE` is to be defined as tpi_gpu_is_large(n). */
-static inline int64_t tpi_gpu_blocks(int64_t n) { return tpi_ceil_div(n, 256) < 1 << 20 ? tpi_ceil_div(n, 256) : 1 << 20; }
+/* Blocks of 256 threads for a loop over n elements by EACH of kernels/each.h; `LARGE` is to be defined as
+ * tpi_gpu_is_large(n). */
+static inline int64_t tpi_gpu_blocks(int64_t n) {
+    return tpi_ceil_div(n, 256) < 1 << 20 ? tpi_ceil_div(n, 256) : 1 << 20;
+}
 /* Can its elements be counted in 32 bits? Where nothing is counted, always. */
-static inline bool tpi_gpu_is_counted(const tp_tensor *t) { return t->numel <= INT32_MAX || tpi_device(t).type == TP_META; }
+static inline bool tpi_gpu_is_counted(const tp_tensor *t) {
+    return t->numel <= INT32_MAX || tpi_device(t).type == TP_META;
+}
 static inline bool tpi_gpu_is_large(int64_t n) { return n > INT32_MAX / 2; }
 /* float16, bfloat16, float32, or float64 where the device has it. */
 bool tpi_gpu_floats(const tp_tensor *t);

@@ -5,8 +5,9 @@
 tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
     if (t->dtype == TP_FLOAT64) return TP_FLOAT64;
     if (t->dtype == TP_FLOAT32 || t->dtype == TP_FLOAT16 || t->dtype == TP_BFLOAT16) return TP_FLOAT32;
-    tpi_fail(TP_ERR_MISSING, "argument '%s': \"%s\" not implemented for '%s', expected a floating dtype, got %s", argument, tpi_op_now ? tpi_op_now : "cpu",
-             tp_dtype_word((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->dtype));
+    tpi_fail(TP_ERR_MISSING, "argument '%s': \"%s\" not implemented for '%s', expected a floating dtype, got %s",
+             argument, tpi_op_now ? tpi_op_now : "cpu", tp_dtype_word((tp_dtype)t->dtype),
+             tp_dtype_name((tp_dtype)t->dtype));
     return TP_NO_DTYPE;
 }
 
@@ -28,7 +29,8 @@ tp_tensor *tpi_real_finish(tp_tensor *computed, tp_dtype dtype) {
 
 tp_layout tpi_suggested_layout(const tp_tensor *t) {
     if ((t->ndim != 4 && t->ndim != 5) || t->strides[1] == 0) return TP_CONTIGUOUS;
-    int64_t least = 0; /* what the next dim's stride must reach: channels, then the last dim back to the third, then images */
+    int64_t least =
+        0; /* what the next dim's stride must reach: channels, then the last dim back to the third, then images */
     for (int i = 0; i < t->ndim; i++) {
         int d = i == 0 ? 1 : i < t->ndim - 1 ? t->ndim - i : 0;
         if (t->shape[d] == 0 || t->strides[d] < least) return TP_CONTIGUOUS;
@@ -54,7 +56,8 @@ tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_te
 const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char room[TPI_BY_X]) {
     int length = 0;
     for (int i = 0; i < n && length < TPI_BY_X; i++)
-        length += snprintf(room + length, (size_t)(TPI_BY_X - length), "%s%lld", i ? " x " : "", (long long)(sizes[i] + (around ? 2 * around[i] : 0)));
+        length += snprintf(room + length, (size_t)(TPI_BY_X - length), "%s%lld", i ? " x " : "",
+                           (long long)(sizes[i] + (around ? 2 * around[i] : 0)));
     return room;
 }
 
@@ -64,7 +67,8 @@ bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *
         return true;
     }
     if (given.n != 1 && given.n != n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one value or %d, got %lld", argument, n, (long long)given.n);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one value or %d, got %lld", argument, n,
+                          (long long)given.n);
     for (int i = 0; i < n; i++) out[i] = given.v[given.n == 1 ? 0 : i];
     return true;
 }
@@ -73,6 +77,7 @@ bool tpi_expand_steps(const char *argument, tp_ints given, int n, const int64_t 
     if (!tpi_expand_ints(argument, given, n, fallback, out)) return false;
     for (int i = 0; i < n; i++)
         if (out[i] > INT32_MAX || out[i] < -INT32_MAX)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': integer out of range, expected 31 bits, got %lld", argument, (long long)out[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': integer out of range, expected 31 bits, got %lld",
+                              argument, (long long)out[i]);
     return true;
 }

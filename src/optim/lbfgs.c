@@ -1,6 +1,6 @@
-/* L-BFGS. The direction is minus the gradient times an approximation of the inverse Hessian, which the two-loop recursion applies from the last
- * steps and changes of the gradient without ever forming it. A step works on a copy of the memory and knows where it began: if it fails,
- * parameters and memory are as they were. */
+/* L-BFGS. The direction is minus the gradient times an approximation of the inverse Hessian, which the two-loop
+ * recursion applies from the last steps and changes of the gradient without ever forming it. A step works on a copy of
+ * the memory and knows where it began: if it fails, parameters and memory are as they were. */
 #include "optim/lbfgs.h"
 #include "tensor/given.h"
 #include "tpi_optimisers.h"
@@ -10,7 +10,7 @@
 #include <taper/ops.h>
 
 struct tp_lbfgs_memory {
-    tp_lbfgs_state s;                  /* n, old_dirs and the others point at what follows */
+    tp_lbfgs_state s; /* n, old_dirs and the others point at what follows */
     int64_t room;
     tp_tensor **dirs, **steps;
     double *ro;
@@ -103,12 +103,14 @@ static void keep(tp_tensor **at, tp_tensor *t) {
 /* ---- The problem ---- */
 double tpi_vector_max(tp_tensor *x) {
     double v = NAN;
-    TP_SCOPE v = tp_item(tp_max(tp_abs(x)));
+    TP_SCOPE
+        v = tp_item(tp_max(tp_abs(x)));
     return v;
 }
 double tpi_vector_dot(tp_tensor *a, tp_tensor *b) {
     double v = NAN;
-    TP_SCOPE v = tp_item(tp_dot(a, b));
+    TP_SCOPE
+        v = tp_item(tp_dot(a, b));
     return v;
 }
 
@@ -134,13 +136,14 @@ static tp_tensor *flat_grad(const tpi_problem *p) {
 /* The parameters move by t times the direction. */
 static bool move(const tpi_problem *p, double t, tp_tensor *direction) {
     int64_t at = 0;
-    TP_SCOPE for (int64_t i = 0; i < p->params.n; i++) {
-        tp_tensor *x = reals(p->params.v[i]);
-        if (!x) break;
-        const int64_t n = tp_numel(x);
-        tp_add_(x, tp_reshape(tp_narrow(direction, 0, at, n), tp_shape(x)), .alpha = tp_float(t));
-        at += n;
-    }
+    TP_SCOPE
+        for (int64_t i = 0; i < p->params.n; i++) {
+            tp_tensor *x = reals(p->params.v[i]);
+            if (!x) break;
+            const int64_t n = tp_numel(x);
+            tp_add_(x, tp_reshape(tp_narrow(direction, 0, at, n), tp_shape(x)), .alpha = tp_float(t));
+            at += n;
+        }
     return tp_ok();
 }
 static void go_back(const tpi_problem *p) {
@@ -229,12 +232,14 @@ static bool advance(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progres
     if (o[LBFGS_LINE_SEARCH_FN] != 0) {
         const tpi_point from = {0, now->loss, slope, now->grad};
         tpi_point found = {0};
-        TP_SCOPE ok = take_start(p);
+        TP_SCOPE
+            ok = take_start(p);
         if (!ok || !tpi_strong_wolfe(p, s->d, &from, s->t, &found)) return false;
         tpi_release(now->grad);
         now->loss = found.loss, now->grad = found.grad, s->t = found.t;
         ok = move(p, s->t, s->d);
-    } else ok = move(p, s->t, s->d) && (last || evaluate(p, &now->loss, &now->grad));
+    } else
+        ok = move(p, s->t, s->d) && (last || evaluate(p, &now->loss, &now->grad));
     now->evaluations += p->evaluations;
     s->func_evals += p->evaluations;
     return ok;
@@ -252,7 +257,8 @@ static bool iterate(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progres
     s->prev_loss = now->loss;
     s->t = o[LBFGS_LR];
     if (s->n_iter == 1) {
-        TP_SCOPE s->t *= fmin(1, 1 / tp_item(tp_sum(tp_abs(now->grad))));
+        TP_SCOPE
+            s->t *= fmin(1, 1 / tp_item(tp_sum(tp_abs(now->grad))));
     }
     const double slope = tpi_vector_dot(now->grad, s->d), change = o[LBFGS_TOLERANCE_CHANGE];
     if (!tp_ok()) return false;
@@ -260,8 +266,8 @@ static bool iterate(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progres
     if (now->stop) return true;
     if (!advance(m, o, p, now, slope, last)) return false;
     const double most = isnan(o[LBFGS_MAX_EVAL]) ? floor(o[LBFGS_MAX_ITER] * 5 / 4) : o[LBFGS_MAX_EVAL];
-    now->stop = last || (double)now->evaluations >= most || is_optimal(o, now->grad) || tpi_vector_max(s->d) * fabs(s->t) <= change ||
-                fabs(now->loss - s->prev_loss) < change;
+    now->stop = last || (double)now->evaluations >= most || is_optimal(o, now->grad) ||
+                tpi_vector_max(s->d) * fabs(s->t) <= change || fabs(now->loss - s->prev_loss) < change;
     return tp_ok();
 }
 
@@ -290,9 +296,12 @@ static void drop_copies(tp_tensors params, tp_tensor **copies) {
     tpi_mfree(copies);
 }
 
-bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss) {
+bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context,
+                   double *loss) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(memory, "a memory") || !TPI_GIVEN(values, "the options' values") || !TPI_GIVEN(closure, "a function")) return false;
+    if (!TPI_GIVEN(memory, "a memory") || !TPI_GIVEN(values, "the options' values") ||
+        !TPI_GIVEN(closure, "a function"))
+        return false;
     if (!TPI_GIVEN(loss, "a place for the loss") || !TPI_LIST_GIVEN(params.v, params.n)) return false;
     const char *outer = tpi_op_enter("LBFGS");
     tpi_problem p = {params, copies_of(params), closure, context, values[LBFGS_MAXIMIZE] != 0 ? -1 : 1, 0};
@@ -302,7 +311,8 @@ bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors par
     tp_lbfgs_get(memory, &now);
     bool ok = p.start && back.start && copy_state(&next, &now);
     TP_NO_GRAD {
-        TP_SCOPE ok = ok && take_start(&back);
+        TP_SCOPE
+            ok = ok && take_start(&back);
         if (ok) {
             ok = run(&next, values, &p, loss);
             if (!ok) go_back(&back);
@@ -311,7 +321,8 @@ bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors par
     if (ok) {
         clear(memory);
         *memory = next;
-    } else clear(&next);
+    } else
+        clear(&next);
     drop_copies(params, p.start);
     drop_copies(params, back.start);
     tpi_op_leave(outer);

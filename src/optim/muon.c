@@ -1,4 +1,5 @@
-/* Muon: the momentum of a matrix, brought near the orthogonal matrix of the same singular vectors by Newton-Schulz steps in bfloat16. */
+/* Muon: the momentum of a matrix, brought near the orthogonal matrix of the same singular vectors by Newton-Schulz
+ * steps in bfloat16. */
 #include "optim/native.h"
 #include "tpi_optimisers.h"
 #include <math.h>
@@ -18,7 +19,8 @@ static tp_tensor *orthogonal(const double *o, tp_tensor *x) {
     return tall ? tp_t(x) : x;
 }
 
-/* The learning rate for a matrix of this shape: 1 "original", also by default; 2 "match_rms_adamw"; 3 "spectral_unclamped". */
+/* The learning rate for a matrix of this shape: 1 "original", also by default; 2 "match_rms_adamw"; 3
+ * "spectral_unclamped". */
 static double adjusted(const double *o, const tp_tensor *p) {
     const double rows = (double)p->shape[0], columns = (double)p->shape[1];
     if (o[MUON_ADJUST_LR_FN] == 2) return o[MUON_LR] * (0.2 * sqrt(fmax(rows, columns)));
@@ -27,13 +29,14 @@ static double adjusted(const double *o, const tp_tensor *p) {
 
 static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_tensor *const *state, tp_tensor **out) {
     if (param->ndim != 2 || tp_dtype_is_complex(param->dtype))
-        return tpi_refuse(TP_ERR_VALUE, "Muon only supports 2D real parameters whereas we found a parameter with size %s",
+        return tpi_refuse(TP_ERR_VALUE,
+                          "Muon only supports 2D real parameters whereas we found a parameter with size %s",
                           tpi_shape_text(tpi_shape(param)));
     tp_tensor *momentum = tp_lerp(state[MUON_STATE_MOMENTUM_BUFFER], grad, 1 - o[MUON_MOMENTUM]);
     tp_tensor *update = orthogonal(o, o[MUON_NESTEROV] != 0 ? tp_lerp(grad, momentum, o[MUON_MOMENTUM]) : momentum);
     out[1 + MUON_STATE_MOMENTUM_BUFFER] = tp_retain(momentum);
-    out[0] = tp_retain(tp_sub(tp_mul(param, 1 - o[MUON_LR] * o[MUON_WEIGHT_DECAY]), tp_to(update, .dtype = param->dtype),
-                              .alpha = tp_float(adjusted(o, param))));
+    out[0] = tp_retain(tp_sub(tp_mul(param, 1 - o[MUON_LR] * o[MUON_WEIGHT_DECAY]),
+                              tp_to(update, .dtype = param->dtype), .alpha = tp_float(adjusted(o, param))));
     return tp_ok();
 }
 

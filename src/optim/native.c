@@ -4,7 +4,9 @@
 static bool compute(int64_t n, const tpi_entry *entries, int64_t width, tpi_new_values_fn fn, tp_tensor **out) {
     for (int64_t i = 0; i < n; i++) {
         bool ok = false;
-        TP_NO_GRAD TP_SCOPE ok = fn(entries[i].option, entries[i].param, entries[i].grad, entries[i].state, out + i * width);
+        TP_NO_GRAD
+            TP_SCOPE
+                ok = fn(entries[i].option, entries[i].param, entries[i].grad, entries[i].state, out + i * width);
         if (!ok) return false;
     }
     return true;

@@ -27,8 +27,10 @@ static bool check_params(const tp_optimiser *o, tp_tensors params) {
     if (!params.n) return tpi_refuse(TP_ERR_VALUE, "optimizer got an empty parameter list");
     for (int64_t i = 0; i < params.n; i++) {
         if (!params.v[i]) return tpi_refuse(TP_ERR_VALUE, "parameter %lld is NULL", (long long)i);
-        if (!tp_is_leaf(params.v[i]) && !tp_retains_grad(params.v[i])) return tpi_refuse(TP_ERR_VALUE, "can't optimize a non-leaf Tensor");
-        if (is_known(o, params.v[i])) return tpi_refuse(TP_ERR_VALUE, "some parameters appear in more than one parameter group");
+        if (!tp_is_leaf(params.v[i]) && !tp_retains_grad(params.v[i]))
+            return tpi_refuse(TP_ERR_VALUE, "can't optimize a non-leaf Tensor");
+        if (is_known(o, params.v[i]))
+            return tpi_refuse(TP_ERR_VALUE, "some parameters appear in more than one parameter group");
     }
     return true;
 }
@@ -59,8 +61,10 @@ static bool add_group(tp_optimiser *o, tp_tensors params) {
         const tp_update_group u = {g.values, g.n, g.params, NULL, g.states};
         ok = tp_optimiser_start(o->kind, 1, &u);
     }
-    if (ok) o->groups[o->ngroups++] = g;
-    else free_group(o->kind, &g);
+    if (ok)
+        o->groups[o->ngroups++] = g;
+    else
+        free_group(o->kind, &g);
     return ok;
 }
 
@@ -75,7 +79,8 @@ int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
 int64_t tp_optimiser_groups(const tp_optimiser *o) { return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->ngroups : 0; }
 tp_tensors tp_optimiser_params(const tp_optimiser *o, int64_t group) {
     if (o && group >= 0 && group < o->ngroups) return (tp_tensors){o->groups[group].params, o->groups[group].n};
-    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", o ? (long long)o->ngroups - 1 : -1LL, (long long)group);
+    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", o ? (long long)o->ngroups - 1 : -1LL,
+             (long long)group);
     return (tp_tensors){NULL, 0};
 }
 
@@ -89,12 +94,14 @@ static bool refuse_values(const tp_optimiser_kind *kind, const double *values, c
         const char *end = *p == '{' ? strchr(p, '}') : NULL;
         int64_t v = 0;
         while (end && v < kind->nvalues &&
-               (strlen(kind->values[v]) != (size_t)(end - p - 1) || strncmp(kind->values[v], p + 1, (size_t)(end - p - 1))))
+               (strlen(kind->values[v]) != (size_t)(end - p - 1) ||
+                strncmp(kind->values[v], p + 1, (size_t)(end - p - 1))))
             v++;
         if (end && v < kind->nvalues) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%.10g", values[v]);
             p = end + 1;
-        } else text[n++] = *p++;
+        } else
+            text[n++] = *p++;
     }
     text[n] = 0;
     return tpi_refuse(TP_ERR_VALUE, "%s", text);
@@ -126,7 +133,8 @@ tp_optimiser *tp_optimiser_new(const tp_optimiser_kind *kind, tp_tensors params,
     return o;
 }
 tp_optimiser *tpi_optimiser_new(const char *kind, tp_tensors params, const double *values) {
-    return tp_ok() ? tp_optimiser_new(tp_optimiser_kind_named(kind), params, values) : NULL; /* an option may have been refused already */
+    return tp_ok() ? tp_optimiser_new(tp_optimiser_kind_named(kind), params, values)
+                   : NULL; /* an option may have been refused already */
 }
 
 double tpi_option_choice(const char *kind, const char *option, const char *given) {
@@ -151,7 +159,9 @@ void tp_optimiser_free(tp_optimiser *o) {
     o->alive = 0;
     tpi_handle_delete(o, sizeof *o);
 }
-const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->kind : NULL; }
+const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) {
+    return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->kind : NULL;
+}
 
 /* ---- Steps ---- */
 static bool step(tp_optimiser *o) {
@@ -171,11 +181,15 @@ static bool step_again(void *o, tp_tensors in, tp_tensor **out) {
 bool tp_step(tp_optimiser *o) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_HANDLE_GIVEN(o, "an optimiser")) return false;
-    if (o->lbfgs) return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure", o->kind->name);
+    if (o->lbfgs)
+        return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure",
+                          o->kind->name);
     tpi_recorder *recorder = tpi_recording_off();
     bool ok = step(o);
     tpi_recording_on(recorder);
-    if (ok && recorder) recorder->custom(recorder, &(tpi_custom){"step", step_again, NULL, o}, (tp_tensors){NULL, 0}, (tp_tensors){NULL, 0});
+    if (ok && recorder)
+        recorder->custom(recorder, &(tpi_custom){"step", step_again, NULL, o}, (tp_tensors){NULL, 0},
+                         (tp_tensors){NULL, 0});
     return ok;
 }
 
@@ -186,11 +200,12 @@ typedef struct c_closure {
 static bool call_closure(void *context, double *loss) {
     const c_closure *c = context;
     bool ok = false;
-    TP_ENABLE_GRAD TP_SCOPE {
-        tp_tensor *t = c->fn(c->context);
-        *loss = t ? tp_item(t) : NAN;
-        ok = t && tp_ok();
-    }
+    TP_ENABLE_GRAD
+        TP_SCOPE {
+            tp_tensor *t = c->fn(c->context);
+            *loss = t ? tp_item(t) : NAN;
+            ok = t && tp_ok();
+        }
     return ok;
 }
 
@@ -201,7 +216,8 @@ bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double 
     double first;
     if (!loss) loss = &first;
     if (!o->lbfgs) return call_closure(&c, loss) && tp_step(o);
-    if (o->ngroups > 1) return tpi_refuse(TP_ERR_VALUE, "LBFGS doesn't support per-parameter options (parameter groups)");
+    if (o->ngroups > 1)
+        return tpi_refuse(TP_ERR_VALUE, "LBFGS doesn't support per-parameter options (parameter groups)");
     return tp_lbfgs_step(o->lbfgs, o->groups[0].values, tp_optimiser_params(o, 0), call_closure, &c, loss);
 }
 
@@ -224,7 +240,8 @@ static int64_t find_value(const tp_optimiser *o, int64_t group, int64_t least, c
     int64_t v = find(o->kind->values, o->kind->nvalues, name);
     if (v < 0) tpi_fail(TP_ERR_VALUE, "%s has no option '%s'", o->kind->name, name);
     if (group >= least && group < o->ngroups) return v;
-    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", (long long)o->ngroups - 1, (long long)group);
+    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", (long long)o->ngroups - 1,
+             (long long)group);
     return -1;
 }
 
@@ -256,23 +273,28 @@ static tp_tensor **find_state(const tp_optimiser *o, int64_t param, const char *
 
 tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param, const char *name) {
     tpi_group *group;
-    tp_tensor **at = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at =
+        TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_state(o, param, name, &group) : NULL;
     return at ? *at : NULL;
 }
 
 bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value) {
     TPI_STOP_ON_ERROR(false);
     tpi_group *group;
-    tp_tensor **at = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") && tpi_is_tensor(value, "value") ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") && tpi_is_tensor(value, "value")
+                         ? find_state(o, param, name, &group)
+                         : NULL;
     if (!at) return false;
     int64_t i = (at - group->states) / o->kind->nstates, k = (at - group->states) % o->kind->nstates;
     if (!*at) { /* made as a step would */
         const tp_update_group u = {group->values, 1, group->params + i, NULL, group->states + i * o->kind->nstates};
         if (!tp_optimiser_start(o->kind, 1, &u)) return false;
     }
-    if (!*at) return tpi_refuse(TP_ERR_VALUE, "%s: this parameter has no state '%s' under its group's options", o->kind->name, o->kind->states[k]);
+    if (!*at)
+        return tpi_refuse(TP_ERR_VALUE, "%s: this parameter has no state '%s' under its group's options", o->kind->name,
+                          o->kind->states[k]);
     if (!tpi_same_shape(*at, value))
-        return tpi_refuse(TP_ERR_VALUE, "%s: state '%s': expected shape %s, got %s", o->kind->name, name, tpi_shape_text(tpi_shape(*at)),
-                          tpi_shape_text(tpi_shape(value)));
+        return tpi_refuse(TP_ERR_VALUE, "%s: state '%s': expected shape %s, got %s", o->kind->name, name,
+                          tpi_shape_text(tpi_shape(*at)), tpi_shape_text(tpi_shape(value)));
     return tpi_copy_data(*at, value);
 }

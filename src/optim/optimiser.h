@@ -6,7 +6,7 @@
 
 typedef struct tpi_group {
     double *values;
-    double initial_lr;                     /* where schedules began; NaN before the first */
+    double initial_lr; /* where schedules began; NaN before the first */
     int64_t n;
     tp_tensor **params, **grads, **states; /* params and states are owned; grads is room for a step */
 } tpi_group;
@@ -17,8 +17,8 @@ struct tp_optimiser {
     uint32_t alive; /* base/handle.h */
     int64_t ngroups;
     tpi_group *groups;
-    tp_update_group *update;     /* room for a step */
-    tp_lbfgs_memory *lbfgs;             /* its memory, for that kind alone */
+    tp_update_group *update; /* room for a step */
+    tp_lbfgs_memory *lbfgs;  /* its memory, for that kind alone */
 };
 
 /* What tp_adam and its kin call: values in the table's order. */

@@ -1,5 +1,6 @@
-/* Schedules. Each kind is two formulas: the next rate of a group from the one it has (so that schedules combine), and the rate at an epoch; a kind
- * without the second uses the first. Numbers are double throughout, as PyTorch's are Python floats. */
+/* Schedules. Each kind is two formulas: the next rate of a group from the one it has (so that schedules combine), and
+ * the rate at an epoch; a kind without the second uses the first. Numbers are double throughout, as PyTorch's are
+ * Python floats. */
 #include "autograd/glue.h"
 #include "tensor/given.h"
 #include "optim/optimiser.h"
@@ -15,15 +16,15 @@ typedef struct kind kind;
 struct tp_schedule {
     const kind *kind;
     tp_optimiser *o;
-    uint32_t alive; /* base/handle.h */
-    tp_schedule_options opt;   /* every number given; milestones are our own */
+    uint32_t alive;          /* base/handle.h */
+    tp_schedule_options opt; /* every number given; milestones are our own */
     int64_t *milestones;
     int64_t ngroups;
-    double *base, *last;       /* per group: the rate it began with, the rate that was set last */
+    double *base, *last; /* per group: the rate it began with, the rate that was set last */
     double number[NUMBERS];
-    bool initial;              /* in the step that making it takes */
+    bool initial; /* in the step that making it takes */
     int64_t n;
-    tp_schedule **part;        /* of combined schedules */
+    tp_schedule **part; /* of combined schedules */
 };
 typedef double (*rate_fn)(const tp_schedule *s, int64_t group, double lr);
 typedef struct given { /* an option that a kind takes */
@@ -99,8 +100,8 @@ static double linear_next(const tp_schedule *s, int64_t g, double lr) {
 }
 static double linear_at(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
-    return s->base[g] *
-           (s->opt.start_factor + (s->opt.end_factor - s->opt.start_factor) * fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters);
+    return s->base[g] * (s->opt.start_factor + (s->opt.end_factor - s->opt.start_factor) *
+                                                   fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters);
 }
 
 static double exponential_next(const tp_schedule *s, int64_t g, double lr) {
@@ -130,7 +131,8 @@ static double cosine_next(const tp_schedule *s, int64_t g, double lr) {
     const double e = epoch_of(s), n = s->opt.T_max, least = s->opt.eta_min;
     if (s->initial) return lr;
     if (s->number[STEPS] == 1 && e > 0) return cosine_at(s, g, lr);
-    if (fmod(e - 1 - n, 2 * n) == 0) return lr + (s->base[g] - least) * (1 - cos(PI / n)) / 2; /* at the bottom nothing can be read off the rate */
+    if (fmod(e - 1 - n, 2 * n) == 0)
+        return lr + (s->base[g] - least) * (1 - cos(PI / n)) / 2; /* at the bottom nothing can be read off the rate */
     return (1 + cos(PI * e / n)) / (1 + cos(PI * (e - 1) / n)) * (lr - least) + least;
 }
 
@@ -144,8 +146,10 @@ static void restarts_move(tp_schedule *s, double epoch, bool to) {
     if (!to) {
         epoch = n[LAST_EPOCH] + 1;
         if (++n[T_CUR] >= n[T_I]) n[T_CUR] = fmod(n[T_CUR], n[T_I]), n[T_I] *= s->opt.T_mult;
-    } else if (epoch < s->opt.T_0) n[T_I] = s->opt.T_0, n[T_CUR] = epoch;
-    else if (s->opt.T_mult == 1) n[T_CUR] = fmod(epoch, s->opt.T_0);
+    } else if (epoch < s->opt.T_0)
+        n[T_I] = s->opt.T_0, n[T_CUR] = epoch;
+    else if (s->opt.T_mult == 1)
+        n[T_CUR] = fmod(epoch, s->opt.T_0);
     else {
         const double m = s->opt.T_mult, k = floor(log(epoch / s->opt.T_0 * (m - 1) + 1) / log(m));
         n[T_CUR] = epoch - s->opt.T_0 * (pow(m, k) - 1) / (m - 1);
@@ -170,24 +174,28 @@ static bool has_momentum(const tp_schedule *s) {
 static double cyclic_at(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     const tp_schedule_options *o = &s->opt;
-    const double total = o->step_size_up + o->step_size_down, ratio = o->step_size_up / total, at = 1 + epoch_of(s) / total,
-                 cycle = floor(at), x = at - cycle;
+    const double total = o->step_size_up + o->step_size_down, ratio = o->step_size_up / total,
+                 at = 1 + epoch_of(s) / total, cycle = floor(at), x = at - cycle;
     const double height = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
-    const double scale = !strcmp(o->mode, "exp_range") ? pow(o->gamma, epoch_of(s)) : !strcmp(o->mode, "triangular2") ? pow(2, 1 - cycle) : 1;
-    if (o->cycle_momentum != 0) set_momentum(s, g, o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale);
+    const double scale = !strcmp(o->mode, "exp_range")     ? pow(o->gamma, epoch_of(s))
+                         : !strcmp(o->mode, "triangular2") ? pow(2, 1 - cycle)
+                                                           : 1;
+    if (o->cycle_momentum != 0)
+        set_momentum(s, g, o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale);
     return o->base_lr + (o->max_lr - o->base_lr) * height * scale;
 }
 
 static double anneal(const tp_schedule *s, double start, double end, double share) {
-    return !strcmp(s->opt.anneal_strategy, "cos") ? end + (start - end) / 2 * (cos(PI * share) + 1) : (end - start) * share + start;
+    return !strcmp(s->opt.anneal_strategy, "cos") ? end + (start - end) / 2 * (cos(PI * share) + 1)
+                                                  : (end - start) * share + start;
 }
 static double one_cycle_at(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     const tp_schedule_options *o = &s->opt;
     const bool three = o->three_phase != 0;
     const double low = o->max_lr / o->div_factor, least = low / o->final_div_factor, e = epoch_of(s);
-    const double ends[] = {o->pct_start * o->total_steps - 1, three ? 2 * o->pct_start * o->total_steps - 2 : o->total_steps - 1,
-                           o->total_steps - 1};
+    const double ends[] = {o->pct_start * o->total_steps - 1,
+                           three ? 2 * o->pct_start * o->total_steps - 2 : o->total_steps - 1, o->total_steps - 1};
     const double rates[] = {low, o->max_lr, three ? low : least, least},
                  momenta[] = {o->max_momentum, o->base_momentum, o->max_momentum, o->max_momentum};
     int phase = 0;
@@ -198,7 +206,8 @@ static double one_cycle_at(const tp_schedule *s, int64_t g, double lr) {
 }
 
 /* ---- The kinds ---- */
-#define TAKES(member, fallback) {offsetof(tp_schedule_options, member), fallback}
+#define TAKES(member, fallback) \
+    { offsetof(tp_schedule_options, member), fallback }
 static const kind kinds[] = {
     {"LambdaLR", lambda_at, NULL, {{0, 0}}},
     {"MultiplicativeLR", multiplicative_next, NULL, {{0, 0}}},
@@ -218,19 +227,24 @@ static const kind kinds[] = {
     {"OneCycleLR",
      one_cycle_at,
      NULL,
-     {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.85),
-      TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4), TAKES(three_phase, 0)}},
+     {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1),
+      TAKES(base_momentum, 0.85), TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4),
+      TAKES(three_phase, 0)}},
     {"ReduceLROnPlateau",
      NULL,
      NULL,
-     {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0), TAKES(eps, 1e-8)}},
+     {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0),
+      TAKES(eps, 1e-8)}},
 };
-static const kind sequential = {"SequentialLR", NULL, NULL, {{0, 0}}}, chained = {"ChainedScheduler", NULL, NULL, {{0, 0}}};
+static const kind sequential = {"SequentialLR", NULL, NULL, {{0, 0}}},
+                  chained = {"ChainedScheduler", NULL, NULL, {{0, 0}}};
 static bool is(const tp_schedule *s, const char *name) { return !strcmp(s->kind->name, name); }
 
 /* Fills in defaults; an option that the kind does not take is an error, as is one that is missing. */
 static bool settle_options(tp_schedule *s) {
-    static const struct { const char *name; size_t at;
+    static const struct {
+        const char *name;
+        size_t at;
     } all[] = {
 #define NAMED(member) {#member, offsetof(tp_schedule_options, member)}
         NAMED(step_size),      NAMED(gamma),
@@ -253,7 +267,8 @@ static bool settle_options(tp_schedule *s) {
         for (int k = 0; k < 14 && s->kind->options[k].at; k++)
             if (s->kind->options[k].at == all[i].at) takes = &s->kind->options[k];
         if (!takes && !isnan(*v)) return tpi_refuse(TP_ERR_VALUE, "it has no option '%s'", all[i].name);
-        if (takes && isnan(*v) && isnan(takes->fallback)) return tpi_refuse(TP_ERR_VALUE, "option '%s' must be given", all[i].name);
+        if (takes && isnan(*v) && isnan(takes->fallback))
+            return tpi_refuse(TP_ERR_VALUE, "option '%s' must be given", all[i].name);
         if (takes && isnan(*v)) *v = takes->fallback;
     }
     if (isnan(s->opt.last_epoch)) s->opt.last_epoch = -1;
@@ -269,12 +284,14 @@ static bool one_of(const char **text, const char *option, const char *const *wor
 
 static bool check_options(tp_schedule *s) {
     tp_schedule_options *o = &s->opt;
-    if ((is(s, "LambdaLR") || is(s, "MultiplicativeLR")) && !o->lr_lambda) return tpi_refuse(TP_ERR_VALUE, "option 'lr_lambda' must be given");
+    if ((is(s, "LambdaLR") || is(s, "MultiplicativeLR")) && !o->lr_lambda)
+        return tpi_refuse(TP_ERR_VALUE, "option 'lr_lambda' must be given");
     if (is(s, "MultiStepLR") && !o->milestones.v) return tpi_refuse(TP_ERR_VALUE, "option 'milestones' must be given");
     if (is(s, "ConstantLR") && !(o->factor >= 0 && o->factor <= 1))
         return tpi_refuse(TP_ERR_VALUE, "Constant multiplicative factor expected to be between 0 and 1.");
     if (is(s, "LinearLR") && !(o->start_factor > 0 && o->start_factor <= 1))
-        return tpi_refuse(TP_ERR_VALUE, "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
+        return tpi_refuse(TP_ERR_VALUE,
+                          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
     if (is(s, "LinearLR") && !(o->end_factor >= 0 && o->end_factor <= 1))
         return tpi_refuse(TP_ERR_VALUE, "Ending multiplicative factor expected to be between 0 and 1.");
     if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_0 > 0 && o->T_0 == floor(o->T_0)))
@@ -288,8 +305,12 @@ static bool check_options(tp_schedule *s) {
     if (is(s, "ReduceLROnPlateau") && !(o->factor < 1)) return tpi_refuse(TP_ERR_VALUE, "Factor should be < 1.0.");
     if (is(s, "CyclicLR") && o->step_size_down < 0) o->step_size_down = o->step_size_up;
     if ((is(s, "CyclicLR") || is(s, "OneCycleLR")) && o->cycle_momentum != 0 && !has_momentum(s)) return false;
-    if (is(s, "CyclicLR") && !one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL})) return false;
-    if (is(s, "OneCycleLR") && !one_of(&o->anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL})) return false;
+    if (is(s, "CyclicLR") &&
+        !one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL}))
+        return false;
+    if (is(s, "OneCycleLR") &&
+        !one_of(&o->anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL}))
+        return false;
     if (!is(s, "ReduceLROnPlateau")) return true;
     return one_of(&o->mode, "mode", (const char *const[]){"min", "max", NULL}) &&
            one_of(&o->threshold_mode, "threshold_mode", (const char *const[]){"rel", "abs", NULL});
@@ -314,11 +335,15 @@ static void set_rates(tp_schedule *s, rate_fn rate) {
 }
 
 static bool step_plain(tp_schedule *s) {
-    if (is(s, "ReduceLROnPlateau")) return tpi_refuse(TP_ERR_VALUE, "%s is stepped by tp_schedule_report", s->kind->name);
-    if (is(s, "CosineAnnealingWarmRestarts")) restarts_move(s, 0, false);
+    if (is(s, "ReduceLROnPlateau"))
+        return tpi_refuse(TP_ERR_VALUE, "%s is stepped by tp_schedule_report", s->kind->name);
+    if (is(s, "CosineAnnealingWarmRestarts"))
+        restarts_move(s, 0, false);
     else if (is(s, "OneCycleLR") && epoch_of(s) + 1 > s->opt.total_steps)
-        return tpi_refuse(TP_ERR_VALUE, "Tried to step %g times. The specified number of total steps is %g", epoch_of(s) + 1, s->opt.total_steps);
-    else s->number[LAST_EPOCH]++;
+        return tpi_refuse(TP_ERR_VALUE, "Tried to step %g times. The specified number of total steps is %g",
+                          epoch_of(s) + 1, s->opt.total_steps);
+    else
+        s->number[LAST_EPOCH]++;
     s->number[STEPS]++;
     set_rates(s, s->kind->next);
     return true;
@@ -328,7 +353,8 @@ static bool move_to(tp_schedule *s, double epoch) {
     if (is(s, "CosineAnnealingWarmRestarts")) {
         if (epoch < 0) return tpi_refuse(TP_ERR_VALUE, "Expected non-negative epoch, but got %g", epoch);
         restarts_move(s, epoch, true);
-    } else s->number[LAST_EPOCH] = epoch;
+    } else
+        s->number[LAST_EPOCH] = epoch;
     set_rates(s, s->kind->at ? s->kind->at : s->kind->next);
     return true;
 }
@@ -339,7 +365,8 @@ static bool step_sequence(tp_schedule *s) {
     int64_t i = 0;
     while (i < s->opt.milestones.n && (double)s->opt.milestones.v[i] <= e) i++;
     tp_schedule *now = s->part[i];
-    bool ok = i > 0 && (double)s->opt.milestones.v[i - 1] == e && now->kind->next ? move_to(now, 0) : tp_schedule_step(now);
+    bool ok =
+        i > 0 && (double)s->opt.milestones.v[i - 1] == e && now->kind->next ? move_to(now, 0) : tp_schedule_step(now);
     if (ok) remember_rates(s);
     return ok;
 }
@@ -370,11 +397,14 @@ static bool is_better(const tp_schedule *s, double a, double best) {
 bool tp_schedule_report(tp_schedule *s, double figure) {
     TPI_STOP_ON_ERROR(false);
     if (!schedule_given(s, __func__)) return false;
-    if (!is(s, "ReduceLROnPlateau")) return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
+    if (!is(s, "ReduceLROnPlateau"))
+        return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
     double *n = s->number;
     n[LAST_EPOCH]++;
-    if (is_better(s, figure, n[BEST])) n[BEST] = figure, n[BAD] = 0;
-    else n[BAD]++;
+    if (is_better(s, figure, n[BEST]))
+        n[BEST] = figure, n[BAD] = 0;
+    else
+        n[BAD]++;
     if (n[COOLING] > 0) n[COOLING]--, n[BAD] = 0;
     if (n[BAD] > s->opt.patience) {
         for (int64_t g = 0; g < s->ngroups; g++) {
@@ -390,7 +420,8 @@ bool tp_schedule_report(tp_schedule *s, double figure) {
 double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
     if (s && !TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
     if (s && group >= 0 && group < s->ngroups) return s->last[group];
-    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL, (long long)group);
+    tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL,
+             (long long)group);
     return NAN;
 }
 double *tp_schedule_state(tp_schedule *s, int64_t *n) {
@@ -427,7 +458,8 @@ static bool start(tp_schedule *s) {
         if (fresh && is(s, "OneCycleLR")) group->initial_lr = s->opt.max_lr / s->opt.div_factor;
         if (fresh && isnan(group->initial_lr)) group->initial_lr = *lr_of(s, g);
         if (isnan(group->initial_lr))
-            return tpi_refuse(TP_ERR_VALUE, "group %lld has no initial rate yet: last_epoch is for going on", (long long)g);
+            return tpi_refuse(TP_ERR_VALUE, "group %lld has no initial rate yet: last_epoch is for going on",
+                              (long long)g);
         s->base[g] = group->initial_lr;
     }
     s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch, s->number[T_I] = s->opt.T_0;
@@ -469,11 +501,14 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
         if (!schedule_given(parts[i], k->name)) return NULL;
         if (parts[i]->o != (o ? o : parts[0]->o))
             return tpi_fail(TP_ERR_VALUE, "%s expects all schedulers to belong to the same optimizer", k->name);
-        if (is(parts[i], "ReduceLROnPlateau")) return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
+        if (is(parts[i], "ReduceLROnPlateau"))
+            return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
     }
     tp_schedule *s = tpi_new0(sizeof *s);
     if (s) s->kind = k, s->alive = TPI_HANDLE_ALIVE;
-    s = s && begin(s, parts[0]->o, milestones) && (s->part = tpi_malloc((size_t)n * sizeof *s->part)) ? s : (tp_schedule_free(s), NULL);
+    s = s && begin(s, parts[0]->o, milestones) && (s->part = tpi_malloc((size_t)n * sizeof *s->part))
+            ? s
+            : (tp_schedule_free(s), NULL);
     if (!s) return NULL;
     memcpy(s->part, parts, (size_t)n * sizeof *s->part);
     s->n = n;
@@ -491,14 +526,16 @@ static void take_back(tp_schedule *s) {
 tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *schedules, tp_ints milestones) {
     if (!tp_ok()) return NULL;
     if (n < 0 || (n && milestones.n != n - 1))
-        return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld", (long long)n,
-                        (long long)milestones.n);
+        return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld",
+                        (long long)n, (long long)milestones.n);
     tp_schedule *s = combine(&sequential, o, n, schedules, milestones);
     if (!s) return NULL;
     for (int64_t g = 0; g < s->ngroups; g++) *lr_of(s, g) = s->o->groups[g].initial_lr;
     for (int64_t i = 0; i < n; i++) take_back(s->part[i]);
-    if (s->part[0]->n) tp_schedule_step(s->part[0]);
-    else first_step(s->part[0]);
+    if (s->part[0]->n)
+        tp_schedule_step(s->part[0]);
+    else
+        first_step(s->part[0]);
     remember_rates(s);
     return s;
 }

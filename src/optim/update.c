@@ -1,9 +1,10 @@
-/* One step. The parameters of all groups are laid end to end and cut into chunks of a fixed number of elements, which the threads take; a
- * chunk goes through its parameters block by block. Parameter, gradient and state that lie in memory alike and hold the compute type are
- * used where they are; others are gathered and converted. Half and bfloat16 compute in float, complex numbers as pairs of reals.
+/* One step. The parameters of all groups are laid end to end and cut into chunks of a fixed number of elements, which
+ * the threads take; a chunk goes through its parameters block by block. Parameter, gradient and state that lie in
+ * memory alike and hold the compute type are used where they are; others are gathered and converted. Half and bfloat16
+ * compute in float, complex numbers as pairs of reals.
  *
- * An element's new value depends on its own numbers alone, so neither threads nor chunks show in the result. Everything that can fail comes
- * before the first write. */
+ * An element's new value depends on its own numbers alone, so neither threads nor chunks show in the result. Everything
+ * that can fail comes before the first write. */
 #include "optim/update.h"
 #include "tensor/given.h"
 #include "base/threads.h"
@@ -15,14 +16,14 @@
 enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 8192, WORTH_WAKING = 1 << 18 };
 
 typedef struct item { /* one parameter's part */
-    int64_t from;             /* where it begins when all are laid end to end */
+    int64_t from;     /* where it begins when all are laid end to end */
     const double *option;
-    int64_t numel;            /* in reals */
-    tp_dtype real;            /* the parameter's dtype, or that of its parts */
-    bool first, in_place;     /* in_place: the kernel works on the tensors' own memory */
+    int64_t numel;        /* in reals */
+    tp_dtype real;        /* the parameter's dtype, or that of its parts */
+    bool first, in_place; /* in_place: the kernel works on the tensors' own memory */
     tpi_update_fn fn;
-    tpi_plan *plan;           /* NULL: everything lies in memory in the same order, without holes */
-    char *data[MAX_ARGS];     /* NULL where state is not kept */
+    tpi_plan *plan;       /* NULL: everything lies in memory in the same order, without holes */
+    char *data[MAX_ARGS]; /* NULL where state is not kept */
     uint8_t dtype[MAX_ARGS];
     double scalar[TPI_MAX_SCALARS];
 } item;
@@ -36,7 +37,8 @@ typedef struct job {
 static tp_dtype real_dtype(tp_dtype d) { return d == TP_COMPLEX64 ? TP_FLOAT32 : d == TP_COMPLEX128 ? TP_FLOAT64 : d; }
 static tp_dtype compute_dtype(tp_dtype real) { return real == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32; }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------------- */
+/* ---- Running
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void run_in_place(const job *j, const item *it, int64_t at, int64_t n) {
     int64_t size = tpi_dtype_bytes[it->real];
@@ -56,8 +58,12 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
             arg[k] = it->data[k] ? block[k] : NULL;
             if (!arg[k]) continue;
             const tpi_plan *p = it->plan;
-            if (p) tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, p->data[operand], it->dtype[k], block[k], compute);
-            else TPI_ISA_PICK(tpi_convert_run)(m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
+            if (p)
+                tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, p->data[operand], it->dtype[k],
+                              block[k], compute);
+            else
+                TPI_ISA_PICK(tpi_convert_run)
+                (m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
             operand++;
         }
         it->fn(m, arg, it->option, it->scalar, it->first);
@@ -65,16 +71,20 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
             if (!arg[k]) continue;
             const tpi_plan *p = it->plan;
             if (k != 1 && p)
-                tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, block[k], compute, p->data[operand],
-                               it->dtype[k]);
-            else if (k != 1) TPI_ISA_PICK(tpi_convert_run)(m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
+                tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, block[k], compute,
+                               p->data[operand], it->dtype[k]);
+            else if (k != 1)
+                TPI_ISA_PICK(tpi_convert_run)
+                (m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
             operand++;
         }
         at += m, n -= m;
     }
 }
 
-static void run_item(const job *j, const item *it, int64_t at, int64_t n) { (it->in_place ? run_in_place : run_gathered)(j, it, at, n); }
+static void run_item(const job *j, const item *it, int64_t at, int64_t n) {
+    (it->in_place ? run_in_place : run_gathered)(j, it, at, n);
+}
 
 static void run_chunk(int64_t chunk, void *context) {
     const job *j = context;
@@ -82,8 +92,10 @@ static void run_chunk(int64_t chunk, void *context) {
     int64_t low = 0, high = j->n - 1; /* the last item that begins at or before `at` */
     while (low < high) {
         int64_t middle = (low + high + 1) / 2;
-        if (j->items[middle].from <= at) low = middle;
-        else high = middle - 1;
+        if (j->items[middle].from <= at)
+            low = middle;
+        else
+            high = middle - 1;
     }
     for (int64_t i = low; i < j->n && at < end; i++) {
         const item *it = &j->items[i];
@@ -94,7 +106,8 @@ static void run_chunk(int64_t chunk, void *context) {
     }
 }
 
-/* ---- Preparing -------------------------------------------------------------------------------------------------------------- */
+/* ---- Preparing
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static bool same_place(const tp_tensor *a, const tp_tensor *b) {
     return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
@@ -104,24 +117,27 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
     if (!tpi_is_dense(p) && tpi_overlaps_itself(p))
-        return tpi_refuse(TP_ERR_RUNTIME, "elements of a parameter of shape %s share memory", tpi_shape_text(tpi_shape(p)));
+        return tpi_refuse(TP_ERR_RUNTIME, "elements of a parameter of shape %s share memory",
+                          tpi_shape_text(tpi_shape(p)));
     if (!g) return true;
     if (!tpi_same_shape(p, g))
-        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)),
-                          tpi_shape_text(tpi_shape(g)));
-    if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype) )
-        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype), tp_dtype_name(g->dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s",
+                          tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(g)));
+    if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype),
+                          tp_dtype_name(g->dtype));
     return same_place(p, g) || tpi_refuse(TP_ERR_RUNTIME, "a parameter and its gradient are on different devices");
 }
 
 static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
     if (shape == TPI_STATE_SCALAR)
         return (s->numel == 1 && !tp_dtype_is_complex(s->dtype) && tpi_device(s).type == TP_CPU) ||
-               tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name, tpi_shape_text(tpi_shape(s)));
+               tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name,
+                          tpi_shape_text(tpi_shape(s)));
     if (shape != TPI_STATE_LIKE) return true;
     if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || !same_place(p, s))
-        return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)),
-                          tpi_shape_text(tpi_shape(s)));
+        return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name,
+                          tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(s)));
     return true;
 }
 
@@ -194,12 +210,15 @@ static void finish(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalar
     tpi_touch(e->param);
     for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
         if (!e->state[k]) continue;
-        if (kind->ops->slots[k].shape == TPI_STATE_SCALAR) tpi_store_scalar(e->state[k]->data, e->state[k]->dtype, tp_float(s->state[n++]));
+        if (kind->ops->slots[k].shape == TPI_STATE_SCALAR)
+            tpi_store_scalar(e->state[k]->data, e->state[k]->dtype, tp_float(s->state[n++]));
         tpi_touch(e->state[k]);
     }
 }
 
-/* ---- State ------------------------------------------------------------------------------------------------------------------- */
+/* ---- State
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Rows and columns are a matrix's; a vector is what is none. */
 bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
@@ -210,13 +229,16 @@ bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) 
 
 static tp_tensor *make_state(int shape, double start, tp_tensor *p) {
     tp_tensor *s;
-    if (shape == TPI_STATE_SCALAR) s = tpi_empty((tp_ints){p->shape, 0}, tp_default_dtype() == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32, (tp_device){TP_CPU, 0});
+    if (shape == TPI_STATE_SCALAR)
+        s = tpi_empty((tp_ints){p->shape, 0}, tp_default_dtype() == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32,
+                      (tp_device){TP_CPU, 0});
     else if (shape == TPI_STATE_ROWS || shape == TPI_STATE_COLUMNS) {
         int64_t sizes[TP_MAX_DIMS];
         memcpy(sizes, p->shape, (size_t)p->ndim * sizeof *sizes);
         sizes[p->ndim - (shape == TPI_STATE_ROWS ? 1 : 2)] = 1;
         s = tpi_empty((tp_ints){sizes, p->ndim}, p->dtype, tpi_device(p));
-    } else s = tpi_empty_like(p, p->dtype);
+    } else
+        s = tpi_empty_like(p, p->dtype);
     bool complex = s && tp_dtype_is_complex(s->dtype);
     if (s && tpi_fill_data(s, complex ? tp_cplx(start, start) : tp_float(start))) return s;
     tpi_release(s);
@@ -247,7 +269,9 @@ static bool complete(const tp_optimiser_kind *kind, tpi_entry *e) {
     return true;
 }
 
-/* ---- A step ------------------------------------------------------------------------------------------------------------------- */
+/* ---- A step
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
     if (!check_param(e->param, e->grad)) return false;
@@ -271,7 +295,8 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
         tp_tensor *arg[MAX_ARGS] = {e->param, e->grad};
         int nargs = 2;
         for (int64_t k = 0; k < kind->nstates; k++)
-            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
+            if (ops->slots[k].shape != TPI_STATE_SCALAR)
+                arg[nargs++] = tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
         it->plan = NULL, it->from = j->total, it->option = e->option, it->first = e->first;
         if (!place(it, nargs, arg)) return false;
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
@@ -288,7 +313,9 @@ static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entr
     job j = {.items = tpi_alloc(bytes)};
     if (!j.items) return false;
     bool ok = prepare(&j, kind, n, entries);
-    if (ok) (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
+    if (ok)
+        (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(
+            tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
     for (int64_t i = 0; i < j.n; i++)
         if (j.items[i].plan) tpi_delete(j.items[i].plan, sizeof(tpi_plan));
     tpi_free(j.items, bytes);
@@ -329,9 +356,12 @@ static bool step_groups(const tp_optimiser_kind *kind, int64_t ngroups, const tp
     for (int64_t g = 0; g < ngroups; g++)
         for (int64_t i = 0; i < groups[g].n && ok; i++) {
             const tp_update_group *from = &groups[g];
-            ok = from->params[i] || tpi_refuse(TP_ERR_VALUE, "parameter %lld of group %lld is NULL", (long long)i, (long long)g);
+            ok = from->params[i] ||
+                 tpi_refuse(TP_ERR_VALUE, "parameter %lld of group %lld is NULL", (long long)i, (long long)g);
             if (!start && !from->grads[i]) continue;
-            entries[n++] = (tpi_entry){from->values, from->params[i], start ? NULL : from->grads[i], from->states + i * kind->nstates, 0, false};
+            entries[n++] = (tpi_entry){
+                from->values, from->params[i], start ? NULL : from->grads[i], from->states + i * kind->nstates, 0,
+                false};
         }
     ok = ok && step(kind, n, entries, start);
     tpi_free(entries, bytes);
@@ -356,14 +386,18 @@ bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp
     return ok;
 }
 
-/* ---- The table --------------------------------------------------------------------------------------------------------------------- */
+/* ---- The table
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 int64_t tp_optimiser_kind_count(void) {
     int64_t n = 0;
     while (tpi_optimiser_kinds[n]) n++;
     return n;
 }
-const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i) { return i >= 0 && i < tp_optimiser_kind_count() ? tpi_optimiser_kinds[i] : NULL; }
+const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i) {
+    return i >= 0 && i < tp_optimiser_kind_count() ? tpi_optimiser_kinds[i] : NULL;
+}
 const tp_optimiser_kind *tp_optimiser_kind_named(const char *name) {
     if (!name) return NULL;
     for (int64_t i = 0; tpi_optimiser_kinds[i]; i++)

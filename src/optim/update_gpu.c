@@ -1,14 +1,16 @@
-/* A step of an optimiser on GPUs: all parameters of a device that look alike (dtypes, flags, options) go in one launch, or in as few as a kernel's
- * arguments have room for. Nothing is written before everything that can fail has been done, but for the launches themselves. */
+/* A step of an optimiser on GPUs: all parameters of a device that look alike (dtypes, flags, options) go in one launch,
+ * or in as few as a kernel's arguments have room for. Nothing is written before everything that can fail has been done,
+ * but for the launches themselves. */
 #include "optim/update.h"
 #include "ops/native_gpu.h"
 #include <string.h>
 
 enum { MAX_ARGS = 6, MAX_PARAMS = 64, CHUNK = 4096, TABLE_BYTES = 3584, MAX_OPTIONS = 32 };
 
-typedef struct item { /* one parameter */
-    tp_tensor *arg[MAX_ARGS];  /* NULL where state is not kept; owned */
-    tp_tensor *whole[MAX_ARGS]; /* what a stand-in (not lying like the parameter) is written back to; borrowed, or NULL */
+typedef struct item {         /* one parameter */
+    tp_tensor *arg[MAX_ARGS]; /* NULL where state is not kept; owned */
+    tp_tensor
+        *whole[MAX_ARGS]; /* what a stand-in (not lying like the parameter) is written back to; borrowed, or NULL */
     double scalar[TPI_MAX_SCALARS];
     bool first, done;
     int64_t numel;
@@ -24,7 +26,8 @@ typedef struct launch_kind { /* what the parameters of one launch share */
     uint8_t dtype[MAX_ARGS];
 } launch_kind;
 
-/* ---- Parameters -------------------------------------------------------------------------------------------------------------- */
+/* ---- Parameters
+ * -------------------------------------------------------------------------------------------------------------- */
 static tp_dtype real_dtype(tp_dtype d) { return tpi_dtype_to_real(d); }
 
 /* Do both lie in memory in the same order, without holes? */
@@ -39,7 +42,9 @@ static bool lies_like(const tp_tensor *t, const tp_tensor *p) {
 static bool place(item *it, int k, tp_tensor *t, const tp_tensor *p) {
     if (!t) return true;
     if (lies_like(t, p)) return (it->arg[k] = tpi_retain(t)) != NULL;
-    tp_tensor *copy = tpi_is_dense(p) ? tpi_empty_strided(tpi_shape(p), tpi_strides(p), (tp_dtype)t->dtype, tpi_device(t)) : tpi_empty(tpi_shape(p), (tp_dtype)t->dtype, tpi_device(t));
+    tp_tensor *copy = tpi_is_dense(p)
+                          ? tpi_empty_strided(tpi_shape(p), tpi_strides(p), (tp_dtype)t->dtype, tpi_device(t))
+                          : tpi_empty(tpi_shape(p), (tp_dtype)t->dtype, tpi_device(t));
     it->arg[k] = copy, it->whole[k] = k == 1 ? NULL : t;
     return copy && tpi_copy_data(copy, t);
 }
@@ -53,7 +58,8 @@ static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_entry *e,
     bool ok = place(it, 0, e->param, e->param) && place(it, 1, e->grad, e->param);
     int nargs = 2;
     for (int64_t k = 0; k < kind->nstates && ok; k++)
-        if (ops->slots[k].shape != TPI_STATE_SCALAR) ok = place(it, nargs++, tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL, e->param);
+        if (ops->slots[k].shape != TPI_STATE_SCALAR)
+            ok = place(it, nargs++, tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL, e->param);
     tpi_update_scalars(kind, e, s);
     memcpy(it->scalar, s->out, (size_t)ops->nscalars * sizeof *s->out);
     return ok;
@@ -70,7 +76,8 @@ static void drop(item *it) {
     for (int k = 0; k < MAX_ARGS; k++) tpi_release(it->arg[k]);
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Kernels
+ * ------------------------------------------------------------------------------------------------------------------ */
 static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_entry *e, const item *it) {
     memset(l, 0, sizeof *l);
     l->device = tpi_device(e->param), l->ops = kind->ops, l->option = e->option, l->flags = kind->ops->flags(e->option);
@@ -85,7 +92,8 @@ static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_en
 }
 
 static bool alike(const launch_kind *a, const launch_kind *b) {
-    return a->device.type == b->device.type && a->device.index == b->device.index && a->option == b->option && a->kept == b->kept && !memcmp(a->dtype, b->dtype, sizeof a->dtype);
+    return a->device.type == b->device.type && a->device.index == b->device.index && a->option == b->option &&
+           a->kept == b->kept && !memcmp(a->dtype, b->dtype, sizeof a->dtype);
 }
 
 typedef struct source {
@@ -97,11 +105,15 @@ typedef struct source {
 static bool make(tpi_text *t, const void *context) {
     const source *s = context;
     const launch_kind *l = s->l;
-    bool ok = tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define NARGS %d\n#define NOPTIONS %d\n#define NSCALARS %d\n#define KEPT %d\n#define PARAMS %d\n#define CHUNK %d\n",
-                           s->many ? "many" : "one", l->wide ? "double" : "float", l->nargs, l->noptions, l->nscalars, l->kept, s->params, CHUNK);
+    bool ok = tpi_text_put(t,
+                           "#define KERNEL_%s 1\n#define A %s\n#define NARGS %d\n#define NOPTIONS %d\n#define NSCALARS "
+                           "%d\n#define KEPT %d\n#define PARAMS %d\n#define CHUNK %d\n",
+                           s->many ? "many" : "one", l->wide ? "double" : "float", l->nargs, l->noptions, l->nscalars,
+                           l->kept, s->params, CHUNK);
     for (int k = 0; ok && k < l->nargs; k++) {
         const char *type = tp_dtype_name((tp_dtype)l->dtype[k]);
-        ok = tpi_text_put(t, "#define T_A%d s_%s\n#define GET_A%d get_%s\n#define SET_A%d set_%s\n", k, type, k, type, k, type);
+        ok = tpi_text_put(t, "#define T_A%d s_%s\n#define GET_A%d get_%s\n#define SET_A%d set_%s\n", k, type, k, type,
+                          k, type);
     }
     return ok && tpi_text_put(t, "%s#include \"update.gpu.h\"\n", l->ops->text[2 * l->flags + l->wide]);
 }
@@ -117,13 +129,16 @@ static tpi_gpu_function *kernel_of(const launch_kind *l, bool many, int params) 
 /* The options in the compute type; returns the bytes. */
 static uint32_t put_numbers(bool wide, int n, const double *from, void *to) {
     for (int i = 0; i < n; i++) {
-        if (wide) ((double *)to)[i] = from[i];
-        else ((float *)to)[i] = (float)from[i];
+        if (wide)
+            ((double *)to)[i] = from[i];
+        else
+            ((float *)to)[i] = (float)from[i];
     }
     return (uint32_t)n * (wide ? 8 : 4);
 }
 
-/* ---- Many parameters in one launch ---------------------------------------------------------------------------------------------- */
+/* ---- Many parameters in one launch
+ * ---------------------------------------------------------------------------------------------- */
 static int room_for(const launch_kind *l) { /* parameters in a table */
     int each = l->nargs * 8 + 8 + l->nscalars * (l->wide ? 8 : 4) + 4 + 1;
     int n = TABLE_BYTES / each;
@@ -151,7 +166,9 @@ static bool launch_many(const launch_kind *l, int n, item *const *items) {
     for (int i = 0; i < params; i++) *at++ = i < n && items[i]->first;
     size_t bytes = ((size_t)(at - table) + 7) / 8 * 8;
     tpi_gpu_function *kernel = kernel_of(l, true, params);
-    const tpi_gpu_arg args[] = {{TPI_GPU_VALUE, (uint32_t)bytes, table}, {TPI_GPU_VALUE, put_numbers(l->wide, l->noptions, l->option, options), options}, TPI_GPU_VAL(n)};
+    const tpi_gpu_arg args[] = {{TPI_GPU_VALUE, (uint32_t)bytes, table},
+                                {TPI_GPU_VALUE, put_numbers(l->wide, l->noptions, l->option, options), options},
+                                TPI_GPU_VAL(n)};
     return kernel && (!blocks || tpi_gpu_launch(l->device, kernel, blocks, 256, 0, 3, args));
 }
 
@@ -193,7 +210,8 @@ static bool launch_group(const tp_optimiser_kind *kind, const tpi_entry *entries
 }
 
 bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
-    if (kind->nvalues > MAX_OPTIONS) return tpi_refuse(TP_ERR_MISSING, "%s has more options than a kernel takes", kind->name);
+    if (kind->nvalues > MAX_OPTIONS)
+        return tpi_refuse(TP_ERR_MISSING, "%s has more options than a kernel takes", kind->name);
     size_t bytes = (size_t)n * sizeof(item);
     item *items = tpi_alloc(bytes);
     if (!items) return false;

@@ -1,6 +1,7 @@
-/* The line search of L-BFGS. First the step grows until the minimum is bracketed, then the bracket shrinks around it, each time by the minimum
- * of the cubic through two points and their slopes, until a point meets the strong Wolfe conditions: the loss fell enough (by ENOUGH of
- * what the slope at the start promises), and the slope became flat enough (FLAT of it). */
+/* The line search of L-BFGS. First the step grows until the minimum is bracketed, then the bracket shrinks around it,
+ * each time by the minimum of the cubic through two points and their slopes, until a point meets the strong Wolfe
+ * conditions: the loss fell enough (by ENOUGH of what the slope at the start promises), and the slope became flat
+ * enough (FLAT of it). */
 #include "optim/lbfgs.h"
 #include <math.h>
 
@@ -11,17 +12,19 @@ static double within(double x, double low, double high) { return fmin(fmax(x, lo
 
 /* Where the cubic through both points has its minimum, between the bounds; their middle if it has none. */
 static double cubic_minimum(const tpi_point *a, const tpi_point *b, double low, double high) {
-    const double d1 = a->slope + b->slope - 3 * (a->loss - b->loss) / (a->t - b->t), square = d1 * d1 - a->slope * b->slope;
+    const double d1 = a->slope + b->slope - 3 * (a->loss - b->loss) / (a->t - b->t),
+                 square = d1 * d1 - a->slope * b->slope;
     if (!(square >= 0)) return (low + high) / 2;
     const double d2 = sqrt(square);
-    if (a->t <= b->t) return within(b->t - (b->t - a->t) * ((b->slope + d2 - d1) / (b->slope - a->slope + 2 * d2)), low, high);
+    if (a->t <= b->t)
+        return within(b->t - (b->t - a->t) * ((b->slope + d2 - d1) / (b->slope - a->slope + 2 * d2)), low, high);
     return within(a->t - (a->t - b->t) * ((a->slope + d2 - d1) / (a->slope - b->slope + 2 * d2)), low, high);
 }
 
 typedef struct bracket {
     tpi_point end[2];
-    int low;      /* the end with the smaller loss */
-    bool done;    /* that end meets the conditions */
+    int low;   /* the end with the smaller loss */
+    bool done; /* that end meets the conditions */
     int steps;
 } bracket;
 
@@ -35,11 +38,15 @@ static void set_ends(bracket *b, const tpi_point *one, const tpi_point *two) {
     set_point(&b->end[1], two);
     b->low = one->loss <= two->loss ? 0 : 1;
 }
-static bool too_high(const tpi_point *from, const tpi_point *x) { return x->loss > from->loss + ENOUGH * x->t * from->slope; }
+static bool too_high(const tpi_point *from, const tpi_point *x) {
+    return x->loss > from->loss + ENOUGH * x->t * from->slope;
+}
 static bool is_flat(const tpi_point *from, const tpi_point *x) { return fabs(x->slope) <= -FLAT * from->slope; }
 
-/* Steps grow until two points have the minimum between them, or one is good enough. now: the first point; owned by the caller, as is before. */
-static bool grow(tpi_problem *p, tp_tensor *direction, const tpi_point *from, tpi_point *now, tpi_point *before, bracket *b) {
+/* Steps grow until two points have the minimum between them, or one is good enough. now: the first point; owned by the
+ * caller, as is before. */
+static bool grow(tpi_problem *p, tp_tensor *direction, const tpi_point *from, tpi_point *now, tpi_point *before,
+                 bracket *b) {
     for (;; b->steps++) {
         if (b->steps == MOST_STEPS) return set_ends(b, from, now), true;
         if (too_high(from, now) || (b->steps > 1 && now->loss >= before->loss)) return set_ends(b, before, now), true;
@@ -74,8 +81,10 @@ static bool shrink(tpi_problem *p, tp_tensor *direction, const tpi_point *from, 
             b->low = b->end[0].loss <= b->end[1].loss ? 0 : 1;
             continue;
         }
-        if (is_flat(from, now)) b->done = true;
-        else if (now->slope * (high->t - low->t) >= 0) set_point(high, low);
+        if (is_flat(from, now))
+            b->done = true;
+        else if (now->slope * (high->t - low->t) >= 0)
+            set_point(high, low);
         set_point(low, now);
     }
     return true;

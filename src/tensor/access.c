@@ -1,5 +1,6 @@
-/* What a tensor is, and its elements as plain C values. Every function takes NULL for a tensor: it leaves an error (unless one is pending) and
- * answers -1, NULL, false or NaN, so that these too can stand at the end of a chain of calls. */
+/* What a tensor is, and its elements as plain C values. Every function takes NULL for a tensor: it leaves an error
+ * (unless one is pending) and answers -1, NULL, false or NaN, so that these too can stand at the end of a chain of
+ * calls. */
 #include "tensor/recorder.h"
 #include <math.h>
 #include <string.h>
@@ -16,7 +17,9 @@ int64_t tp_storage_offset(const tp_tensor *t) { return given(t) ? tpi_offset(t) 
 int64_t tp_storage_bytes(const tp_tensor *t) { return given(t) ? (int64_t)t->storage->bytes : -1; }
 void *tp_data(const tp_tensor *t) { return given(t) && tpi_device(t).type != TP_META ? tpi_looked(t), t->data : NULL; }
 bool tp_is_view(const tp_tensor *t) { return given(t) && t->base; }
-bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) { return given(a) && given(b) && a->storage == b->storage; }
+bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) {
+    return given(a) && given(b) && a->storage == b->storage;
+}
 int64_t tp_tensor_version(const tp_tensor *t) { return given(t) ? (int64_t)tpi_version(t) : -1; }
 tp_tensor *tp_base(const tp_tensor *t) { return given(t) ? t->base : NULL; }
 int64_t tp_item_bytes(const tp_tensor *t) { return given(t) ? (int64_t)tpi_itemsize(t) : -1; }
@@ -29,13 +32,16 @@ static const char *end_of(const tp_tensor *t) {
 }
 
 bool tp_overlaps(const tp_tensor *a, const tp_tensor *b) {
-    if (!given(a) || !given(b) || !a->numel || !b->numel || tpi_device(a).type != tpi_device(b).type || tpi_device(a).index != tpi_device(b).index)
+    if (!given(a) || !given(b) || !a->numel || !b->numel || tpi_device(a).type != tpi_device(b).type ||
+        tpi_device(a).index != tpi_device(b).index)
         return false;
     return a->data < end_of(b) && b->data < end_of(a);
 }
 
 void *tp_binding(const tp_tensor *t) { return given(t) ? t->binding : NULL; }
-int64_t tp_references(const tp_tensor *t) { return given(t) ? atomic_load_explicit(&t->refs, memory_order_acquire) : -1; }
+int64_t tp_references(const tp_tensor *t) {
+    return given(t) ? atomic_load_explicit(&t->refs, memory_order_acquire) : -1;
+}
 
 bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object)) {
     if (!given(t)) return false;
@@ -69,12 +75,14 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
         return tp_no_scalar();
     }
     if (!tp_dtype_has_values((tp_dtype)t->dtype)) {
-        tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype));
+        tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'",
+                 tp_dtype_word((tp_dtype)t->dtype));
         return tp_no_scalar();
     }
     tpi_looked(t);
     if (tpi_device(t).type == TP_CPU) return tpi_load_scalar(t->data, (tp_dtype)t->dtype);
-    if (tpi_device(t).type == TP_META) return tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors"), tp_no_scalar();
+    if (tpi_device(t).type == TP_META)
+        return tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors"), tp_no_scalar();
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     tp_scalar s = here && tpi_copy_data(here, t) ? tpi_load_scalar(here->data, (tp_dtype)t->dtype) : tp_no_scalar();
     tp_release(here);
@@ -86,7 +94,8 @@ static bool real_item(const tp_tensor *t, tp_scalar *s, const char *kind) {
     *s = tp_item_scalar(t);
     if (s->kind == TP_SCALAR_NONE) return false;
     if (s->kind == TP_SCALAR_COMPLEX && s->as.d[1] != 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "value (%g%+gj) cannot be converted to %s: its imaginary part is not zero", s->as.d[0], s->as.d[1], kind);
+        return tpi_refuse(TP_ERR_RUNTIME, "value (%g%+gj) cannot be converted to %s: its imaginary part is not zero",
+                          s->as.d[0], s->as.d[1], kind);
     return true;
 }
 
@@ -108,8 +117,9 @@ int64_t tp_item_int(const tp_tensor *t) {
 bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes) {
     if (!given(t)) return false;
     size_t need = (size_t)t->numel * tpi_itemsize(t);
-    if (bytes < need) return tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected room for %zu bytes (%lld elements of %s), got %zu", need,
-        (long long)t->numel, tp_dtype_name((tp_dtype)t->dtype), bytes);
+    if (bytes < need)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected room for %zu bytes (%lld elements of %s), got %zu",
+                          need, (long long)t->numel, tp_dtype_name((tp_dtype)t->dtype), bytes);
     if (need && !out) return tpi_refuse(TP_ERR_VALUE, "argument 'out': expected room for %zu bytes, got NULL", need);
     if (!need) return true;
     tpi_looked(t);

@@ -1,5 +1,5 @@
-/* Geometry: questions about shapes and strides that every operator asks. Pure arithmetic: nothing here touches data or memory.
- * Rules, orders and messages are PyTorch's; answers that fail leave an error that names what was asked. */
+/* Geometry: questions about shapes and strides that every operator asks. Pure arithmetic: nothing here touches data or
+ * memory. Rules, orders and messages are PyTorch's; answers that fail leave an error that names what was asked. */
 #include "tensor/sizes.h"
 #include "tensor/tensor.h"
 #include <string.h>
@@ -7,7 +7,8 @@
 int tpi_wrap_dim(int64_t dim, int ndim) {
     int n = ndim ? ndim : 1;
     if (dim >= -n && dim < n) return (int)(dim < 0 ? dim + n : dim);
-    tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension out of range (expected to be in range of [%d, %d], but got %lld)", -n, n - 1, (long long)dim);
+    tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension out of range (expected to be in range of [%d, %d], but got %lld)",
+             -n, n - 1, (long long)dim);
     return -1;
 }
 
@@ -18,7 +19,8 @@ bool tpi_wrap_dims(tp_ints dims, int ndim, bool mask[TP_MAX_DIMS]) {
     for (int64_t i = 0; i < dims.n; i++) {
         int dim = tpi_wrap_dim(dims.v[i], ndim);
         if (dim < 0) return false;
-        if (mask[dim]) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': dim %d appears multiple times in the list of dims", dim);
+        if (mask[dim])
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': dim %d appears multiple times in the list of dims", dim);
         mask[dim] = true;
     }
     return true;
@@ -28,7 +30,8 @@ int64_t tpi_numel_of(tp_ints shape) {
     int64_t product = 1; /* zeros count as one in it, so that the strides are known to fit too */
     bool empty = false;
     if (shape.n > TP_MAX_DIMS) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+        tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
+                 (long long)shape.n);
         return -1;
     }
     for (int64_t i = 0; i < shape.n; i++) {
@@ -39,7 +42,8 @@ int64_t tpi_numel_of(tp_ints shape) {
         }
         empty |= size == 0;
         if (size > 1 && __builtin_mul_overflow(product, size, &product)) {
-            tpi_fail(TP_ERR_RUNTIME, "argument 'shape': the number of elements of %s overflows a 64-bit integer", tpi_shape_text(shape));
+            tpi_fail(TP_ERR_RUNTIME, "argument 'shape': the number of elements of %s overflows a 64-bit integer",
+                     tpi_shape_text(shape));
             return -1;
         }
     }
@@ -62,14 +66,18 @@ bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b) {
 bool tpi_broadcast(tp_ints a, tp_ints b, int64_t *out, int *out_ndim) {
     int64_t n = a.n > b.n ? a.n : b.n;
     int64_t result[TP_MAX_DIMS];
-    if (n > TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)n);
-    for (int64_t i = n - 1; i >= 0; i--) { /* from the last dim on, which is the one that PyTorch names where several do not fit */
+    if (n > TP_MAX_DIMS)
+        return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)n);
+    for (int64_t i = n - 1; i >= 0;
+         i--) { /* from the last dim on, which is the one that PyTorch names where several do not fit */
         int64_t ia = i - (n - a.n), ib = i - (n - b.n);
         int64_t x = ia < 0 ? 1 : a.v[ia], y = ib < 0 ? 1 : b.v[ib];
         if (x != y && x != 1 && y != 1)
-            return tpi_refuse(TP_ERR_RUNTIME,
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
                 "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %lld: "
-                "shapes %s and %s do not broadcast", (long long)x, (long long)y, (long long)i, tpi_shape_text(a), tpi_shape_text(b));
+                "shapes %s and %s do not broadcast",
+                (long long)x, (long long)y, (long long)i, tpi_shape_text(a), tpi_shape_text(b));
         result[i] = x == 1 ? y : x;
     }
     if (n) memcpy(out, result, (size_t)n * sizeof *out);
@@ -81,32 +89,38 @@ bool tpi_infer_size(tp_ints shape, int64_t numel, int64_t *out) {
     int64_t known = 1, inferred = -1;
     bool overflow = false;
     if (shape.n > TP_MAX_DIMS)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
+                          (long long)shape.n);
     for (int64_t i = 0; i < shape.n; i++) {
         int64_t size = out[i] = shape.v[i];
         if (size == -1) {
             if (inferred >= 0)
-                return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': only one dimension can be inferred, got %s", tpi_shape_text(shape));
+                return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': only one dimension can be inferred, got %s",
+                                  tpi_shape_text(shape));
             inferred = i;
         } else if (size < 0) {
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': invalid shape dimension %lld in %s", (long long)size, tpi_shape_text(shape));
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': invalid shape dimension %lld in %s", (long long)size,
+                              tpi_shape_text(shape));
         } else {
             overflow |= __builtin_mul_overflow(known, size, &known);
         }
     }
     bool fits = !overflow && (numel == known || (inferred >= 0 && known > 0 && numel % known == 0));
-    if (!fits) return tpi_refuse(TP_ERR_RUNTIME, "shape '%s' is invalid for input of size %lld", tpi_shape_text(shape), (long long)numel);
+    if (!fits)
+        return tpi_refuse(TP_ERR_RUNTIME, "shape '%s' is invalid for input of size %lld", tpi_shape_text(shape),
+                          (long long)numel);
     if (inferred < 0) return true;
     if (known == 0)
         return tpi_refuse(TP_ERR_RUNTIME,
-            "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 can be any value and is ambiguous",
-            tpi_shape_text(shape));
+                          "cannot reshape tensor of 0 elements into shape %s because the unspecified dimension size -1 "
+                          "can be any value and is ambiguous",
+                          tpi_shape_text(shape));
     out[inferred] = numel / known;
     return true;
 }
 
-/* Runs of old dims that lie in memory as one block are matched, from the last on, with runs of new dims of the same number of
- * elements; within a block any split of sizes has strides. */
+/* Runs of old dims that lie in memory as one block are matched, from the last on, with runs of new dims of the same
+ * number of elements; within a block any split of sizes has strides. */
 bool tpi_view_strides(const tp_tensor *t, tp_ints shape, int64_t *strides) {
     if (t->numel == 0) {
         if (shape.n == t->ndim && (t->ndim == 0 || memcmp(t->shape, shape.v, (size_t)shape.n * sizeof *shape.v) == 0))

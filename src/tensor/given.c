@@ -9,8 +9,10 @@ bool tpi_sound_tensors(tp_tensors list, const char *argument) {
 }
 
 bool tpi_refuse_list(const void *v, int64_t n, const char *argument) {
-    return tpi_refuse(TP_ERR_VALUE, v ? "argument '%s': expected a list, got one of length %lld" : "argument '%s': expected a list, got NULL with length %lld",
-        argument, (long long)n);
+    return tpi_refuse(TP_ERR_VALUE,
+                      v ? "argument '%s': expected a list, got one of length %lld"
+                        : "argument '%s': expected a list, got NULL with length %lld",
+                      argument, (long long)n);
 }
 
 bool tpi_list_there(const void *v, int64_t n, const char *function, const char *argument) {
@@ -21,8 +23,10 @@ bool tpi_list_there(const void *v, int64_t n, const char *function, const char *
 }
 
 bool tpi_refuse_scalar(tp_scalar s, const char *argument) {
-    if (s.kind == TP_SCALAR_NONE) return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected a number, got none", argument);
-    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a number, got a scalar of the unknown kind %lld", argument, (long long)s.kind);
+    if (s.kind == TP_SCALAR_NONE)
+        return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected a number, got none", argument);
+    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a number, got a scalar of the unknown kind %lld", argument,
+                      (long long)s.kind);
 }
 
 bool tpi_refuse_choice(int64_t number, const char *argument, const char *what) {

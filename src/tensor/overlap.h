@@ -13,7 +13,7 @@ typedef enum tpi_overlap_rule {
 bool tpi_shares_memory(const tp_tensor *a, const tp_tensor *b);
 /* False and PyTorch's error if two elements of t are certain to be one: an expanded tensor cannot be written. */
 bool tpi_check_no_shared_elements(const tp_tensor *t);
-/* False and PyTorch's error if `input` is certain to break the rule. As in PyTorch, tensors with gaps are not looked at, so an operator
- * still has to cope with them. */
+/* False and PyTorch's error if `input` is certain to break the rule. As in PyTorch, tensors with gaps are not looked
+ * at, so an operator still has to cope with them. */
 bool tpi_check_overlap(const tp_tensor *written, const tp_tensor *input, tpi_overlap_rule rule);
 #endif

@@ -1,7 +1,9 @@
-/* The iteration plan: broadcasts operands to one shape, drops dims of size one, orders the rest as PyTorch's iterator does (so that results
- * and rounding orders agree) and merges neighbours that every operand walks as one. Allocates nothing.
+/* The iteration plan: broadcasts operands to one shape, drops dims of size one, orders the rest as PyTorch's iterator
+ * does (so that results and rounding orders agree) and merges neighbours that every operand walks as one. Allocates
+ * nothing.
  *
- * Most calls are contiguous tensors of one shape, perhaps with one-element operands: these become one dimension at once. */
+ * Most calls are contiguous tensors of one shape, perhaps with one-element operands: these become one dimension at
+ * once. */
 #include "tensor/plan.h"
 
 static bool shape_is(const tp_tensor *t, tp_ints shape) {
@@ -12,7 +14,8 @@ static bool shape_is(const tp_tensor *t, tp_ints shape) {
 }
 
 static bool not_shaped(const tp_tensor *t, int operand, bool output, tp_ints shape) {
-    const char *format = output ? "output %d: expected shape %s, got %s" : "operand %d: cannot be broadcast to shape %s, its shape is %s";
+    const char *format = output ? "output %d: expected shape %s, got %s"
+                                : "operand %d: cannot be broadcast to shape %s, its shape is %s";
     return tpi_refuse(TP_ERR_RUNTIME, format, operand, tpi_shape_text(shape), tpi_shape_text(tpi_shape(t)));
 }
 
@@ -62,8 +65,10 @@ static bool mergeable(const tpi_plan *p, int inner, int outer) {
     return true;
 }
 
-/* Dims come in the order of `perm`, those of size one are left out, and a dim that continues the one before joins it. */
-static void order_and_merge(tpi_plan *p, int ndim, const int64_t *shape, int64_t strides[][TP_MAX_DIMS], const int *perm) {
+/* Dims come in the order of `perm`, those of size one are left out, and a dim that continues the one before joins it.
+ */
+static void order_and_merge(tpi_plan *p, int ndim, const int64_t *shape, int64_t strides[][TP_MAX_DIMS],
+                            const int *perm) {
     p->ndim = 0;
     for (int i = 0; i < ndim; i++) {
         int dim = perm[i], at = p->ndim;
@@ -101,8 +106,10 @@ static bool make_general(tpi_plan *p, tp_ints shape, tp_tensor *const *operands)
 }
 
 bool tpi_plan_make(tpi_plan *p, tp_ints shape, int nout, int nargs, tp_tensor *const *operands) {
-    if (nargs < 1 || nargs > TPI_MAX_OPERANDS) return tpi_refuse(TP_ERR_RUNTIME, "expected 1 to %d operands, got %d", TPI_MAX_OPERANDS, nargs);
-    if (shape.n > TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+    if (nargs < 1 || nargs > TPI_MAX_OPERANDS)
+        return tpi_refuse(TP_ERR_RUNTIME, "expected 1 to %d operands, got %d", TPI_MAX_OPERANDS, nargs);
+    if (shape.n > TP_MAX_DIMS)
+        return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
     p->nout = nout;
     p->nargs = nargs, p->numbers = 0;
     for (int k = 0; k < nargs; k++) {

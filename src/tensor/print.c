@@ -1,8 +1,8 @@
 /* Printing in PyTorch's format, byte for byte: tensor([[ 1.0000, -2.5000]], dtype=torch.float64).
  *
- * Two walks over the elements that will be shown: the first settles one format for all of them (integers as "1.", fixed or scientific, and the
- * common width), the second writes. Large tensors are summarised before either walk, so that printing costs what is printed.
- * Text grows in one buffer; when it cannot, the rest is dropped and the call fails. */
+ * Two walks over the elements that will be shown: the first settles one format for all of them (integers as "1.", fixed
+ * or scientific, and the common width), the second writes. Large tensors are summarised before either walk, so that
+ * printing costs what is printed. Text grows in one buffer; when it cannot, the rest is dropped and the call fails. */
 #include "tensor/recorder.h"
 #include <locale.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <taper/print.h>
 
 #define MAX_PRECISION 100
-#define NUMBER_ROOM 512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */
+#define NUMBER_ROOM   512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */
 
 static tp_print_options options = {sizeof(tp_print_options), 4, 1000, 3, 80, -1};
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +27,9 @@ static tp_print_options options_now(void) {
 static size_t known(const tp_print_options *o) {
     if (!o) return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a tp_print_options, got NULL"), 0;
     if (o->size < (int64_t)sizeof o->size)
-        return tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld", (long long)o->size), 0;
+        return tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld",
+                        (long long)o->size),
+               0;
     return (size_t)o->size < sizeof *o ? (size_t)o->size : sizeof *o;
 }
 
@@ -47,18 +49,24 @@ bool tp_set_print_options(const tp_print_options *given) {
     memcpy(&o, given, n);
     o.size = (int64_t)sizeof o;
     if (o.precision < 0 || o.precision > MAX_PRECISION)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'options.precision': expected 0 to %d, got %d", MAX_PRECISION, o.precision);
-    if (o.threshold < 0) return tpi_refuse(TP_ERR_VALUE, "argument 'options.threshold': expected 0 or more, got %d", o.threshold);
-    if (o.edge_items < 0) return tpi_refuse(TP_ERR_VALUE, "argument 'options.edge_items': expected 0 or more, got %d", o.edge_items);
-    if (o.line_width < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'options.line_width': expected 1 or more, got %d", o.line_width);
-    if (o.sci_mode < -1 || o.sci_mode > 1) return tpi_refuse(TP_ERR_VALUE, "argument 'options.sci_mode': expected -1, 0 or 1, got %d", o.sci_mode);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'options.precision': expected 0 to %d, got %d", MAX_PRECISION,
+                          o.precision);
+    if (o.threshold < 0)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'options.threshold': expected 0 or more, got %d", o.threshold);
+    if (o.edge_items < 0)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'options.edge_items': expected 0 or more, got %d", o.edge_items);
+    if (o.line_width < 1)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'options.line_width': expected 1 or more, got %d", o.line_width);
+    if (o.sci_mode < -1 || o.sci_mode > 1)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'options.sci_mode': expected -1, 0 or 1, got %d", o.sci_mode);
     pthread_mutex_lock(&options_lock);
     options = o;
     pthread_mutex_unlock(&options_lock);
     return true;
 }
 
-/* ---- Text that grows ------------------------------------------------------------------------------------------------- */
+/* ---- Text that grows
+ * ------------------------------------------------------------------------------------------------- */
 
 typedef struct text {
     char *v;
@@ -88,7 +96,8 @@ static void put_many(text *out, char c, int64_t n) {
     for (; n > 0; n--) put_n(out, &c, 1);
 }
 
-/* ---- The format of a number ------------------------------------------------------------------------------------------- */
+/* ---- The format of a number
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct format {
     bool floating, int_mode, sci_mode;
@@ -166,7 +175,9 @@ static void visit(printer *p, int dim, const char *data, void (*see)(printer *p,
 static void settle_format(printer *p) {
     for (int i = 0; i < 2; i++)
         p->part[i] = (format){.floating = tpi_dtype_category[p->t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX),
-            .int_mode = true, .width = 1, .precision = p->o.precision};
+                              .int_mode = true,
+                              .width = 1,
+                              .precision = p->o.precision};
     if (p->part[0].floating) visit(p, 0, p->t->data, see_range);
     for (int i = 0; i < 2; i++) {
         format *f = &p->part[i];
@@ -177,7 +188,8 @@ static void settle_format(printer *p) {
     visit(p, 0, p->t->data, see_width);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------------ */
+/* ---- Writing
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void put_element(printer *p, const char *data) {
     char buffer[NUMBER_ROOM];
@@ -248,7 +260,8 @@ static void put_dims(printer *p, int dim, const char *data, int64_t indent) {
     put(&p->out, "]");
 }
 
-/* ---- What follows the elements -------------------------------------------------------------------------------------------- */
+/* ---- What follows the elements
+ * -------------------------------------------------------------------------------------------- */
 
 static void put_suffix(printer *p, const char *suffix, int64_t *last_line) {
     int64_t n = (int64_t)strlen(suffix);
@@ -266,7 +279,8 @@ static void put_suffix(printer *p, const char *suffix, int64_t *last_line) {
 static void size_suffix(printer *p, int64_t *last_line) {
     char buffer[TP_MAX_DIMS * 22 + 16];
     int n = snprintf(buffer, sizeof buffer, "size=(");
-    for (int i = 0; i < p->t->ndim; i++) n += snprintf(buffer + n, sizeof buffer - (size_t)n, i ? ", %lld" : "%lld", (long long)p->t->shape[i]);
+    for (int i = 0; i < p->t->ndim; i++)
+        n += snprintf(buffer + n, sizeof buffer - (size_t)n, i ? ", %lld" : "%lld", (long long)p->t->shape[i]);
     snprintf(buffer + n, sizeof buffer - (size_t)n, p->t->ndim == 1 ? ",)" : ")");
     put_suffix(p, buffer, last_line);
 }
@@ -275,7 +289,8 @@ static void size_suffix(printer *p, int64_t *last_line) {
 static bool dtype_is_plain(const tp_tensor *t) {
     tp_dtype usual = tp_default_dtype();
     if (t->numel == 0) return t->dtype == usual;
-    return t->dtype == usual || t->dtype == (usual == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64) || t->dtype == TP_INT64 || t->dtype == TP_BOOL;
+    return t->dtype == usual || t->dtype == (usual == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64) ||
+           t->dtype == TP_INT64 || t->dtype == TP_BOOL;
 }
 
 static void put_suffixes(printer *p, const tp_tensor *given) {
@@ -290,8 +305,10 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
     tp_device device = tpi_device(given);
     bool meta = device.type == TP_META; /* all there is to tell */
     if (device.type != TP_CPU) {
-        if (meta) snprintf(buffer, sizeof buffer, "device='meta'");
-        else snprintf(buffer, sizeof buffer, "device='%s:%d'", devices[device.type], device.index);
+        if (meta)
+            snprintf(buffer, sizeof buffer, "device='meta'");
+        else
+            snprintf(buffer, sizeof buffer, "device='%s:%d'", devices[device.type], device.index);
         put_suffix(p, buffer, &last_line);
     }
     if (meta || (p->t->numel == 0 ? p->t->ndim != 1 : p->o.edge_items == 0)) size_suffix(p, &last_line);
@@ -309,7 +326,8 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
     put(&p->out, ")");
 }
 
-/* ---- The public calls ------------------------------------------------------------------------------------------------------- */
+/* ---- The public calls
+ * ------------------------------------------------------------------------------------------------------- */
 
 static locale_t c_locale;
 static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -320,7 +338,8 @@ static char *text_of(const tp_tensor *t, const char *name, const char *contents,
     if (!tpi_is_tensor(t, "t")) return NULL;
     tp_tensor *here = NULL;
     if (!contents && t->numel && tpi_device(t).type != TP_META && !tp_dtype_has_values((tp_dtype)t->dtype))
-        return tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype));
+        return tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'",
+                        tp_dtype_word((tp_dtype)t->dtype));
     if (!contents && t->numel && tpi_device(t).type != TP_META) tpi_looked(t);
     if (tpi_device(t).type == TP_META) {
         contents = "...";

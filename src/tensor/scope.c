@@ -1,9 +1,10 @@
-/* Scopes: a thread's stack of marks into one growing list of references. What is handed to a scope is released at its end unless kept.
+/* Scopes: a thread's stack of marks into one growing list of references. What is handed to a scope is released at its
+ * end unless kept.
  *
  * The list of scope d is refs[marks[d - 1] .. marks[d]), the innermost one's reaches to the end. An entry is a tensor,
- * or, with its lowest bit set, a block of tpi_malloc (the array of a list of tensors). If there is no memory to open a scope, an
- * error is set and the scope counts as lost: until it is closed nothing can be handed over, and what is tried is released. A thread
- * that ends inside scopes releases what they hold. */
+ * or, with its lowest bit set, a block of tpi_malloc (the array of a list of tensors). If there is no memory to open a
+ * scope, an error is set and the scope counts as lost: until it is closed nothing can be handed over, and what is tried
+ * is released. A thread that ends inside scopes releases what they hold. */
 #include "tensor/tensor.h"
 #include <pthread.h>
 #include <taper/binding.h>
@@ -26,7 +27,8 @@ static bool at_exit_made;
 /* Counts the entries that hold t. Whoever has the only reference needs no locked instruction. */
 static tp_tensor *count_entry(tp_tensor *t, int by) {
     if (atomic_load_explicit(&t->refs, memory_order_relaxed) == 1)
-        atomic_store_explicit(&t->scoped, atomic_load_explicit(&t->scoped, memory_order_relaxed) + by, memory_order_relaxed);
+        atomic_store_explicit(&t->scoped, atomic_load_explicit(&t->scoped, memory_order_relaxed) + by,
+                              memory_order_relaxed);
     else
         atomic_fetch_add_explicit(&t->scoped, by, memory_order_relaxed);
     return t;
@@ -36,7 +38,8 @@ static tp_tensor *taken_out(tp_tensor *t) { return count_entry(t, -1); }
 
 static void close_to(struct scopes *s, int64_t depth) {
     while (s->depth > depth) {
-        while (s->count > s->marks[s->depth - 1]) { /* one at a time: a release may call out, and scopes may open and close in there */
+        while (s->count > s->marks[s->depth - 1]) { /* one at a time: a release may call out, and scopes may open and
+                                                       close in there */
             uintptr_t ref = s->refs[--s->count];
             if (ref & 1)
                 tpi_mfree((void *)(ref - 1));
@@ -196,5 +199,7 @@ bool tpi_scopes_forget(tp_tensor *t) {
         for (int64_t d = s->depth; d > 0 && s->marks[d - 1] > at; d--) s->marks[d - 1]--;
     }
     if (!atomic_load_explicit(&t->scoped, memory_order_relaxed)) return true;
-    return tpi_refuse(TP_ERR_VALUE, "argument 't': expected a reference of the caller's, got one that a scope of another thread owns");
+    return tpi_refuse(
+        TP_ERR_VALUE,
+        "argument 't': expected a reference of the caller's, got one that a scope of another thread owns");
 }

@@ -1,7 +1,8 @@
 /* Storage that processes share (include/taper/share.h).
  *
- * A segment is a file without a name where that can be had: the data, rounded up to whole cache lines, and one more line with the count.
- * Its pages are reserved when it is made, so that a full file system is an error then and not a signal at the first write. */
+ * A segment is a file without a name where that can be had: the data, rounded up to whole cache lines, and one more
+ * line with the count. Its pages are reserved when it is made, so that a full file system is an error then and not a
+ * signal at the first write. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,20 +17,22 @@
 
 typedef struct segment {
     char *data;
-    size_t length;          /* of the mapping: the data's cache lines and the count's */
-    int fd;                 /* -1: closed */
-    char *path;             /* NULL: it has no name */
-    pid_t owner;            /* the process that removes the name; 0: another one's */
+    size_t length;                /* of the mapping: the data's cache lines and the count's */
+    int fd;                       /* -1: closed */
+    char *path;                   /* NULL: it has no name */
+    pid_t owner;                  /* the process that removes the name; 0: another one's */
     struct segment *next, **link; /* among those that are borrowed; NULL link: it is not */
 } segment;
 
-/* Borrowed segments stand in a list, so that a process which is forked counts as a borrower of its own: its copy of the mapping looks
- * at the same memory. */
+/* Borrowed segments stand in a list, so that a process which is forked counts as a borrower of its own: its copy of the
+ * mapping looks at the same memory. */
 static segment *borrowed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int64_t add_to_count(segment *g, int64_t n) { return atomic_fetch_add((_Atomic int64_t *)(g->data + g->length - TPI_ALIGN), n) + n; }
+static int64_t add_to_count(segment *g, int64_t n) {
+    return atomic_fetch_add((_Atomic int64_t *)(g->data + g->length - TPI_ALIGN), n) + n;
+}
 
 static void before_fork(void) {
     pthread_mutex_lock(&lock);
@@ -72,7 +75,8 @@ static segment *segment_of(const tp_storage *s) { return s && s->release == drop
 
 static tpi_storage *segment_map(segment *g, int64_t bytes) {
     void *data = mmap(NULL, g->length, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, 0);
-    if (data == MAP_FAILED) return tpi_fail(TP_ERR_MEMORY, "cannot map %zu bytes of shared memory: %s", g->length, strerror(errno));
+    if (data == MAP_FAILED)
+        return tpi_fail(TP_ERR_MEMORY, "cannot map %zu bytes of shared memory: %s", g->length, strerror(errno));
     g->data = data;
     return tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, drop, g);
 }
@@ -81,13 +85,15 @@ static segment *segment_new(int fd, size_t length) { /* takes fd over when it su
     struct stat about;
     if (fstat(fd, &about) < 0) return tpi_fail(TP_ERR_VALUE, "argument 'fd': %s", strerror(errno));
     if (about.st_size < (off_t)length)
-        return tpi_fail(TP_ERR_VALUE, "argument 'bytes': the shared memory has %lld bytes, %zu are needed", (long long)about.st_size, length);
+        return tpi_fail(TP_ERR_VALUE, "argument 'bytes': the shared memory has %lld bytes, %zu are needed",
+                        (long long)about.st_size, length);
     segment *g = tpi_malloc(sizeof *g);
     if (g) *g = (segment){.length = length, .fd = fd};
     return g;
 }
 
-/* Finishes a segment: named and with its descriptor kept, as told. Frees g on failure, without closing its descriptor. */
+/* Finishes a segment: named and with its descriptor kept, as told. Frees g on failure, without closing its descriptor.
+ */
 static tp_storage *finish(segment *g, int64_t bytes, bool keep, const char *path, bool own) {
     bool ok = !path || (g->path = tpi_strdup(path));
     tpi_storage *s = ok ? segment_map(g, bytes) : NULL;
@@ -111,10 +117,13 @@ static bool reserve(int fd, size_t length) {
     return !error;
 }
 
-static int file_in(const char *folder, size_t length) { /* without a name, and with room for length bytes; -1 if that cannot be had */
+static int file_in(const char *folder,
+                   size_t length) { /* without a name, and with room for length bytes; -1 if that cannot be had */
     char path[4096];
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0 && snprintf(path, sizeof path, "%s/taper-XXXXXX", folder) < (int)sizeof path && (fd = mkostemp(path, O_CLOEXEC)) >= 0) unlink(path);
+    if (fd < 0 && snprintf(path, sizeof path, "%s/taper-XXXXXX", folder) < (int)sizeof path &&
+        (fd = mkostemp(path, O_CLOEXEC)) >= 0)
+        unlink(path);
     if (fd < 0 || reserve(fd, length)) return fd;
     int why = errno;
     close(fd);
@@ -134,8 +143,8 @@ static int file_new(size_t length) {
 
 static tp_storage *made(int fd, int64_t bytes, const char *path) {
     if (fd < 0)
-        return tpi_fail(TP_ERR_MEMORY, "cannot make %lld bytes of shared memory%s%s: %s", (long long)bytes, path ? " in " : "", path ? path : "",
-                        strerror(errno));
+        return tpi_fail(TP_ERR_MEMORY, "cannot make %lld bytes of shared memory%s%s: %s", (long long)bytes,
+                        path ? " in " : "", path ? path : "", strerror(errno));
     segment *g = segment_new(fd, lines(bytes) + TPI_ALIGN);
     tp_storage *s = g ? finish(g, bytes, !path, path, true) : NULL;
     if (!s) close(fd);
@@ -143,7 +152,8 @@ static tp_storage *made(int fd, int64_t bytes, const char *path) {
 }
 
 static bool is_size(int64_t bytes) {
-    return (bytes >= 0 && bytes <= INT64_MAX / 2) || tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);
+    return (bytes >= 0 && bytes <= INT64_MAX / 2) ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);
 }
 
 tp_storage *tp_storage_new_shared(int64_t bytes) {
@@ -177,16 +187,19 @@ tp_storage *tp_storage_from_shared(int fd, int64_t bytes, bool keep, const char 
     return g ? finish(g, bytes, keep, path, false) : NULL;
 }
 
-/* A shared copy is remembered by the storage it was made of, so that tensors which looked at one memory do so again when they move one
- * after the other; not if it has changed since, in either place. */
+/* A shared copy is remembered by the storage it was made of, so that tensors which looked at one memory do so again
+ * when they move one after the other; not if it has changed since, in either place. */
 tp_storage *tp_storage_share(tp_storage *s, const char *path) {
     if (!s) return tpi_fail(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
-    if (s->device.type != TP_CPU) return tpi_fail(TP_ERR_MISSING, "argument 'storage': only memory of the CPU can be shared");
+    if (s->device.type != TP_CPU)
+        return tpi_fail(TP_ERR_MISSING, "argument 'storage': only memory of the CPU can be shared");
     segment *g = segment_of(s);
     if (g && (g->fd >= 0 || g->path)) return tpi_storage_retain(s);
     tpi_storage *before = s->foreign ? NULL : s->context;
-    if (before && before->bytes == s->bytes && memcmp(before->data, s->data, s->bytes) == 0) return tpi_storage_retain(before);
-    tp_storage *copy = path ? tp_storage_new_shared_file(path, (int64_t)s->bytes) : tp_storage_new_shared((int64_t)s->bytes);
+    if (before && before->bytes == s->bytes && memcmp(before->data, s->data, s->bytes) == 0)
+        return tpi_storage_retain(before);
+    tp_storage *copy =
+        path ? tp_storage_new_shared_file(path, (int64_t)s->bytes) : tp_storage_new_shared((int64_t)s->bytes);
     if (!copy) return NULL;
     memcpy(copy->data, s->data, s->bytes);
     if (s->foreign) return copy;

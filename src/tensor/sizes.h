@@ -1,5 +1,6 @@
-/* Arithmetic on sizes that a user gives. Sums and products stop at the ends of int64 instead of wrapping around, so a size that is too large stays too large, whatever is
- * computed with it, and one place refuses it: the making of a tensor (tpi_empty, tpi_numel_of), or the allocator. Comparisons with other sizes hold all the same. */
+/* Arithmetic on sizes that a user gives. Sums and products stop at the ends of int64 instead of wrapping around, so a
+ * size that is too large stays too large, whatever is computed with it, and one place refuses it: the making of a
+ * tensor (tpi_empty, tpi_numel_of), or the allocator. Comparisons with other sizes hold all the same. */
 #ifndef TPI_SIZES_H
 #define TPI_SIZES_H
 #include <taper/base.h>
@@ -23,7 +24,9 @@ static inline int64_t tpi_size_product(const int64_t *v, int64_t n) {
     return product;
 }
 /* A size worked out in floating point: NaN is 0. */
-static inline int64_t tpi_whole(double v) { return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : v == v ? (int64_t)v : 0; }
+static inline int64_t tpi_whole(double v) {
+    return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : v == v ? (int64_t)v : 0;
+}
 /* For allocations: more bytes than there are, where the product is too large. */
 static inline size_t tpi_size_bytes(int64_t n, size_t itemsize) {
     size_t bytes;

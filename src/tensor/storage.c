@@ -1,7 +1,9 @@
-/* Storage: one reference-counted block of a device's memory, or of somebody else's, with the version counter that the tape reads.
+/* Storage: one reference-counted block of a device's memory, or of somebody else's, with the version counter that the
+ * tape reads.
  *
  * On the CPU small data lives right behind the storage's header, in one block: making a small tensor then costs two
- * trips to the free lists instead of three. Data starts on a cache line and its room is whole cache lines in either case. */
+ * trips to the free lists instead of three. Data starts on a cache line and its room is whole cache lines in either
+ * case. */
 #include "tensor/storage.h"
 #include <string.h>
 #include <taper/binding.h>
@@ -38,7 +40,8 @@ static tpi_storage *header_new(tp_device device, size_t room) {
 
 static void header_free(tpi_storage *s) { tpi_free(s, TPI_ALIGN + s->room); }
 
-/* Storages whose last reference goes to the watcher (include/taper/binding.h) instead of freeing them. They carry this bit in `room`, which is small. */
+/* Storages whose last reference goes to the watcher (include/taper/binding.h) instead of freeing them. They carry this
+ * bit in `room`, which is small. */
 #define WATCHED 0x80000000u
 static void (*watcher_of_all)(tpi_storage *s);
 
@@ -56,7 +59,8 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     return NULL;
 }
 
-tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (*release)(void *context), void *context) {
+tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (*release)(void *context),
+                              void *context) {
     tpi_storage *s = header_new(device, 0);
     if (!s) return NULL;
     s->data = data;
@@ -90,8 +94,11 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
         return true;
     }
     if (s->foreign)
-        return tpi_refuse(TP_ERR_RUNTIME, "Trying to resize storage that is not resizable: cannot grow memory that is not the library's (it has "
-                                          "%zu bytes, %zu are needed)", s->bytes, bytes);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Trying to resize storage that is not resizable: cannot grow memory that is not the library's (it has "
+            "%zu bytes, %zu are needed)",
+            s->bytes, bytes);
     char *data = tpi_device_alloc(s->device, bytes);
     if (!data) return false;
     if (!copy_bytes(s->device, data, s->data, s->bytes)) {
@@ -132,9 +139,12 @@ void tpi_storage_empty(tpi_storage *s) {
     s->inside = true; /* nothing is left to free but the header */
 }
 
-/* ---- What the user holds ------------------------------------------------------------------------------------------------ */
+/* ---- What the user holds
+ * ------------------------------------------------------------------------------------------------ */
 
-static bool given(const tpi_storage *s) { return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL"); }
+static bool given(const tpi_storage *s) {
+    return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
+}
 
 static bool is_size(int64_t bytes) {
     return bytes >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);
@@ -151,7 +161,8 @@ tp_storage *tp_storage_new(int64_t bytes, tp_device device) {
 
 tp_storage *tp_storage_over(void *data, int64_t bytes, void (*release)(void *context), void *context) {
     if (!is_size(bytes)) return NULL;
-    if (bytes && !data) return tpi_fail(TP_ERR_VALUE, "argument 'data': expected %lld bytes, got NULL", (long long)bytes);
+    if (bytes && !data)
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected %lld bytes, got NULL", (long long)bytes);
     return tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, release, context);
 }
 
@@ -164,7 +175,9 @@ void tp_storage_release(tp_storage *s) {
 void *tp_storage_data(const tp_storage *s) { return given(s) && s->device.type != TP_META ? s->data : NULL; }
 int64_t tp_storage_size(const tp_storage *s) { return given(s) ? (int64_t)s->bytes : -1; }
 tp_device tp_storage_device(const tp_storage *s) { return given(s) ? s->device : (tp_device){0, 0}; }
-int64_t tp_storage_references(const tp_storage *s) { return given(s) ? atomic_load_explicit(&s->refs, memory_order_acquire) : -1; }
+int64_t tp_storage_references(const tp_storage *s) {
+    return given(s) ? atomic_load_explicit(&s->refs, memory_order_acquire) : -1;
+}
 
 bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
     if (!given(s)) return false;
@@ -176,6 +189,8 @@ bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
 bool tp_storage_resize(tp_storage *s, int64_t bytes) {
     if (!given(s) || !is_size(bytes)) return false;
     if ((size_t)bytes > s->capacity && !s->foreign && atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
-        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that tensors use (it has room for %zu bytes, %lld are needed)", s->capacity, (long long)bytes);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "cannot grow memory that tensors use (it has room for %zu bytes, %lld are needed)",
+                          s->capacity, (long long)bytes);
     return tpi_storage_resize(s, (size_t)bytes);
 }

@@ -1,8 +1,9 @@
 /* Tensors: making, aliasing, resizing and releasing them, and telling what they are.
  *
- * A header comes from the free lists and holds up to TPI_INLINE_DIMS dims inside; more live in a block of their own. The
- * invariants every function here keeps: data lies within the storage for all indices, strides are never negative, `base` is never a
- * view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop of its own. */
+ * A header comes from the free lists and holds up to TPI_INLINE_DIMS dims inside; more live in a block of their own.
+ * The invariants every function here keeps: data lies within the storage for all indices, strides are never negative,
+ * `base` is never a view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop
+ * of its own. */
 #include "base/handle.h"
 #include "tensor/storage.h"
 #include "tensor/sizes.h"
@@ -14,13 +15,15 @@ void (*tpi_autograd_free)(tp_tensor *t);
 void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of);
 const char *(*tpi_grad_fn_name)(const tp_tensor *t);
 
-/* ---- Headers ------------------------------------------------------------------------------------------------------- */
+/* ---- Headers -------------------------------------------------------------------------------------------------------
+ */
 
 static size_t dims_bytes(int ndim) { return 2 * (size_t)ndim * sizeof(int64_t); }
 
 static bool has_dims(int64_t ndim) {
     if (ndim <= TP_MAX_DIMS) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)ndim);
+    return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
+                      (long long)ndim);
 }
 
 static bool is_dtype(tp_dtype dtype) {
@@ -63,7 +66,9 @@ static void header_free(tp_tensor *t) {
 bool tpi_tensor_given(const tp_tensor *t, const char *argument) {
     if (!t) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
     if (t->alive == TPI_ALIVE) return true;
-    return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected a tensor, got one that was released before, or whose scope has ended", argument);
+    return tpi_refuse(TP_ERR_VALUE,
+                      "argument '%s': expected a tensor, got one that was released before, or whose scope has ended",
+                      argument);
 }
 
 /* ---- Version counters of their own ---- */
@@ -74,7 +79,8 @@ static tpi_counter *share_counter(const tp_tensor *t) {
 }
 
 static void drop_counter(tpi_counter *counter) {
-    if (counter && atomic_fetch_sub_explicit(&counter->refs, 1, memory_order_acq_rel) == 1) tpi_delete(counter, sizeof *counter);
+    if (counter && atomic_fetch_sub_explicit(&counter->refs, 1, memory_order_acq_rel) == 1)
+        tpi_delete(counter, sizeof *counter);
 }
 
 bool tpi_count_versions(tp_tensor *t, uint32_t from) {
@@ -114,9 +120,13 @@ static void free_scoped(tp_tensor *t) {
 void tp_release(tp_tensor *t) {
     if (!t || !tpi_is_tensor(t, "t")) return;
     /* The holder of the only reference can skip the locked instruction: nobody else can add one. */
-    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
-    if (__builtin_expect(atomic_load_explicit(&t->scoped, memory_order_relaxed) != 0, 0)) free_scoped(t);
-    else tensor_free(t);
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (__builtin_expect(atomic_load_explicit(&t->scoped, memory_order_relaxed) != 0, 0))
+        free_scoped(t);
+    else
+        tensor_free(t);
 }
 
 void tpi_release_list(tp_tensors list) {
@@ -128,15 +138,19 @@ void tpi_release_list(tp_tensors list) {
 void tp_release_all(tp_tensors list) { tpi_release_list(list); }
 tp_tensors tp_list(int64_t n, tp_tensor *const *tensors) { return (tp_tensors){(tp_tensor **)(uintptr_t)tensors, n}; }
 
-/* ---- Making --------------------------------------------------------------------------------------------------------- */
+/* ---- Making ---------------------------------------------------------------------------------------------------------
+ */
 
 static tp_device or_cpu(tp_device device) { return device.type ? device : (tp_device){TP_CPU, 0}; }
 static tp_dtype or_default(tp_dtype dtype) { return dtype ? dtype : tp_default_dtype(); }
 
 static tp_tensor *bad_shape(tp_tensor *t, tp_ints shape) {
     header_free(t);
-    int64_t numel = tpi_numel_of(shape); /* leaves the error, unless the elements can be counted and only their bytes cannot */
-    if (numel >= 0) tpi_fail(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s", tpi_shape_text(shape));
+    int64_t numel =
+        tpi_numel_of(shape); /* leaves the error, unless the elements can be counted and only their bytes cannot */
+    if (numel >= 0)
+        tpi_fail(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s",
+                 tpi_shape_text(shape));
     return NULL;
 }
 
@@ -174,16 +188,19 @@ int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype) {
     bool fits = true;
     for (int64_t i = 0; i < shape.n; i++) {
         if (strides.v[i] < 0) {
-            tpi_fail(TP_ERR_VALUE, "argument 'strides': expected strides of 0 or more, got %s", tpi_shape_text(strides));
+            tpi_fail(TP_ERR_VALUE, "argument 'strides': expected strides of 0 or more, got %s",
+                     tpi_shape_text(strides));
             return -1;
         }
         if (shape.v[i] == 0) continue;
-        fits = fits && !__builtin_mul_overflow(shape.v[i] - 1, strides.v[i], &step) && !__builtin_add_overflow(last, step, &last);
+        fits = fits && !__builtin_mul_overflow(shape.v[i] - 1, strides.v[i], &step) &&
+               !__builtin_add_overflow(last, step, &last);
     }
-    fits = fits && !__builtin_add_overflow(last, 1, &last) && !__builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &bytes);
+    fits = fits && !__builtin_add_overflow(last, 1, &last) &&
+           !__builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &bytes);
     if (!fits) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'strides': shape %s with strides %s overflows a 64-bit integer", tpi_shape_text(shape),
-            tpi_shape_text(strides));
+        tpi_fail(TP_ERR_RUNTIME, "argument 'strides': shape %s with strides %s overflows a 64-bit integer",
+                 tpi_shape_text(shape), tpi_shape_text(strides));
         return -1;
     }
     return numel ? bytes : 0;
@@ -192,14 +209,18 @@ int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype) {
 /* Why a geometry was refused; the checks of tensor_over again, one after the other. */
 static void explain(const tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
     if (tpi_numel_of(shape) < 0 || (strides.v && tpi_span_bytes(shape, strides, dtype) < 0)) return;
-    tpi_fail(TP_ERR_RUNTIME, "setStorage: sizes %s, strides %s, storage offset %lld and itemsize %d are out of bounds for storage of size %zu",
-        tpi_shape_text(shape), tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), (int)tpi_dtype_bytes[dtype], s->bytes);
+    tpi_fail(TP_ERR_RUNTIME,
+             "setStorage: sizes %s, strides %s, storage offset %lld and itemsize %d are out of bounds for storage of "
+             "size %zu",
+             tpi_shape_text(shape), tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]),
+             (int)tpi_dtype_bytes[dtype], s->bytes);
 }
 
 /* Nobody steps along a dim of one element; in bytes its stride must fit into an int64 all the same. */
 #define MOST_STRIDE (INT64_MAX / 64)
 
-/* In one pass: sizes and strides, their limits, and that the last element lies within the storage. Takes no reference of s. */
+/* In one pass: sizes and strides, their limits, and that the last element lies within the storage. Takes no reference
+ * of s. */
 static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
     tp_tensor *t = header_new(shape.n, dtype);
     if (!t) return NULL;
@@ -218,7 +239,8 @@ static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_
         bad |= __builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last);
         bad |= __builtin_mul_overflow(product, size, &product);
     }
-    bad |= __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &last);
+    bad |=
+        __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &last);
     /* Nothing of an empty tensor is ever read: it may point anywhere, as slices of empty tensors do. */
     if (bad || (!empty && (uint64_t)last + (uint64_t)byte_offset > s->bytes)) {
         explain(s, dtype, shape, strides, byte_offset);
@@ -240,8 +262,8 @@ tp_tensor *tpi_tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_int
 tp_tensor *tpi_empty_strided(tp_ints shape, tp_ints strides, tp_dtype dtype, tp_device device) {
     if (!is_dtype(dtype = or_default(dtype))) return NULL;
     if (strides.n != shape.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
-            (long long)strides.n);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'strides': expected %lld strides for shape %s, got %lld",
+                        (long long)shape.n, tpi_shape_text(shape), (long long)strides.n);
     int64_t bytes = tpi_span_bytes(shape, strides, dtype);
     tpi_storage *s = bytes < 0 ? NULL : tpi_storage_new(or_cpu(device), (size_t)bytes);
     return s ? tpi_tensor_over(s, dtype, shape, shape.n ? strides : tp_no_ints(), 0) : NULL;
@@ -251,10 +273,12 @@ tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_
     if (layout != TP_CHANNELS_LAST && layout != TP_CHANNELS_LAST_3D) return tpi_empty(shape, dtype, device);
     int64_t want = layout == TP_CHANNELS_LAST ? 4 : 5;
     if (shape.n != want)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'memory_format': required rank %lld tensor to use %s format, got shape %s", (long long)want,
-            want == 4 ? "channels_last" : "channels_last_3d", tpi_shape_text(shape));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'memory_format': required rank %lld tensor to use %s format, got shape %s",
+                        (long long)want, want == 4 ? "channels_last" : "channels_last_3d", tpi_shape_text(shape));
     if (tpi_numel_of(shape) < 0) return NULL;
-    /* Channels first, then the spatial dims from the last on, then the batch. Like PyTorch's, a size of 0 makes strides 0 here. */
+    /* Channels first, then the spatial dims from the last on, then the batch. Like PyTorch's, a size of 0 makes strides
+     * 0 here. */
     int64_t strides[5], step = shape.v[1];
     strides[1] = 1;
     for (int64_t i = want - 1; i >= 2; i--) strides[i] = step, step *= shape.v[i];
@@ -266,7 +290,9 @@ tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype) {
     if (!dtype) dtype = (tp_dtype)like->dtype;
     if (tp_is_contiguous(like)) {
         tp_tensor *t = tpi_empty(tpi_shape(like), dtype, tpi_device(like));
-        if (t && like->ndim) memcpy(t->strides, like->strides, (size_t)like->ndim * sizeof *t->strides); /* dims of size one may have any stride */
+        if (t && like->ndim)
+            memcpy(t->strides, like->strides,
+                   (size_t)like->ndim * sizeof *t->strides); /* dims of size one may have any stride */
         return t;
     }
     if (tpi_is_dense(like)) return tpi_empty_strided(tpi_shape(like), tpi_strides(like), dtype, tpi_device(like));
@@ -305,7 +331,8 @@ tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
     return t;
 }
 
-/* ---- Views and changes of geometry ------------------------------------------------------------------------------------ */
+/* ---- Views and changes of geometry
+ * ------------------------------------------------------------------------------------ */
 
 /* Makes the new header `t` a view of `of`: the storage is shared, the root base remembered. */
 static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
@@ -319,13 +346,15 @@ static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
 
 tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
     tp_ints sizes = tp_ints_view(shape, ndim), steps = tp_ints_view(ndim ? strides : NULL, ndim);
-    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, tpi_size_times(offset, (int64_t)tpi_itemsize(of)));
+    tp_tensor *t =
+        tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, tpi_size_times(offset, (int64_t)tpi_itemsize(of)));
     return t ? as_view(t, of) : NULL;
 }
 
 tp_tensor *tpi_alias_as(tp_tensor *of, const tpi_geometry *g) {
     tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
-    tp_tensor *t = tensor_over(of->storage, g->dtype, sizes, steps, tpi_size_times(g->offset, (int64_t)tpi_dtype_bytes[g->dtype]));
+    tp_tensor *t =
+        tensor_over(of->storage, g->dtype, sizes, steps, tpi_size_times(g->offset, (int64_t)tpi_dtype_bytes[g->dtype]));
     return t ? as_view(t, of) : NULL;
 }
 
@@ -395,7 +424,9 @@ static bool make_room(tp_tensor *t, size_t bytes) {
     tpi_storage *s = t->storage;
     if (bytes <= s->bytes) return true;
     if (bytes > s->capacity && !s->foreign && atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
-        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that other tensors share (it has %zu bytes, %zu are needed)", s->bytes, bytes);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "cannot grow memory that other tensors share (it has %zu bytes, %zu are needed)", s->bytes,
+                          bytes);
     ptrdiff_t at = t->data - s->data;
     if (!tpi_storage_resize(s, bytes)) return false;
     t->data = s->data + at;
@@ -403,47 +434,57 @@ static bool make_room(tp_tensor *t, size_t bytes) {
 }
 
 bool tpi_resize(tp_tensor *t, tp_ints shape) {
-    if (shape.n == t->ndim && (shape.n == 0 || memcmp(shape.v, t->shape, (size_t)shape.n * sizeof *shape.v) == 0)) return true;
+    if (shape.n == t->ndim && (shape.n == 0 || memcmp(shape.v, t->shape, (size_t)shape.n * sizeof *shape.v) == 0))
+        return true;
     if (!has_dims(shape.n)) return false;
     int64_t numel = tpi_numel_of(shape), bytes;
     if (numel < 0) return false;
     tpi_geometry g = {.ndim = (int)shape.n, .offset = tpi_offset(t)};
-    if (__builtin_mul_overflow(numel, (int64_t)tpi_itemsize(t), &bytes) || __builtin_add_overflow(bytes, t->data - t->storage->data, &bytes))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s", tpi_shape_text(shape));
+    if (__builtin_mul_overflow(numel, (int64_t)tpi_itemsize(t), &bytes) ||
+        __builtin_add_overflow(bytes, t->data - t->storage->data, &bytes))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s",
+                          tpi_shape_text(shape));
     for (int64_t i = 0; i < shape.n; i++) g.shape[i] = shape.v[i];
     tpi_contiguous_strides(shape, g.strides);
     if (numel && !make_room(t, (size_t)bytes)) return false;
     return tpi_set_geometry(t, &g);
 }
 
-/* ---- From the caller's memory -------------------------------------------------------------------------------------------- */
+/* ---- From the caller's memory
+ * -------------------------------------------------------------------------------------------- */
 
-tp_tensor *tp_new(tp_ints shape, tp_dtype dtype) { return tpi_to_scope(tpi_empty(shape, dtype, (tp_device){TP_CPU, 0})); }
+tp_tensor *tp_new(tp_ints shape, tp_dtype dtype) {
+    return tpi_to_scope(tpi_empty(shape, dtype, (tp_device){TP_CPU, 0}));
+}
 
 tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape) {
     tp_tensor *t = tpi_empty(shape, dtype, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
     if (t->numel && !data) {
         tp_release(t);
-        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL", tpi_shape_text(shape));
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL",
+                        tpi_shape_text(shape));
     }
     if (t->numel) memcpy(t->data, data, t->storage->bytes);
     return tpi_to_scope(t);
 }
 
-tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context), void *context) {
+tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context),
+                        void *context) {
     int64_t own[TP_MAX_DIMS];
     if (!is_dtype(dtype) || !has_dims(shape.n)) return NULL;
     if (strides.v && strides.n != shape.n)
-        return tpi_fail(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
-            (long long)strides.n);
+        return tpi_fail(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld",
+                        (long long)shape.n, tpi_shape_text(shape), (long long)strides.n);
     int64_t numel = tpi_numel_of(shape);
     if (numel < 0) return NULL;
-    if (numel && !data) return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL", tpi_shape_text(shape));
+    if (numel && !data)
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL",
+                        tpi_shape_text(shape));
     size_t align = tpi_dtype_bytes[dtype] < 8 ? tpi_dtype_bytes[dtype] : 8;
     if ((uintptr_t)data % align)
-        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected an address that is a multiple of %zu for %s, got %p", align,
-            tp_dtype_name(dtype), data);
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected an address that is a multiple of %zu for %s, got %p",
+                        align, tp_dtype_name(dtype), data);
     if (!strides.v) {
         tpi_contiguous_strides(shape, own);
         strides = tp_ints_view(own, shape.n);
@@ -459,4 +500,6 @@ tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strid
     return t;
 }
 
-tp_tensor *tp_scalar_tensor_of(tp_scalar value, tp_dtype dtype) { return tpi_to_scope(of_scalar(value, dtype, (tp_device){TP_CPU, 0})); }
+tp_tensor *tp_scalar_tensor_of(tp_scalar value, tp_dtype dtype) {
+    return tpi_to_scope(of_scalar(value, dtype, (tp_device){TP_CPU, 0}));
+}

@@ -1,4 +1,5 @@
-// The C++ face: lists, options, calls by name, blocks that break and continue leave, and layers that are made from left to right.
+// The C++ face: lists, options, calls by name, blocks that break and continue leave, and layers that are made from left
+// to right.
 #include <taper/taper.h>
 #include <complex>
 #include <cstdlib>
@@ -20,7 +21,8 @@ static void layers_are_made_from_left_to_right() {
     tp_module *one = tp_nn_linear(3, 3), *two = tp_nn_linear(3, 3);
     tp_manual_seed(1);
     tp_module *both = tp_nn_sequential(tp_nn_linear(3, 3), tp_nn_linear(3, 3));
-    expect(first(both, "0.weight") == first(one, "weight") && first(both, "1.weight") == first(two, "weight"), "tp_nn_sequential");
+    expect(first(both, "0.weight") == first(one, "weight") && first(both, "1.weight") == first(two, "weight"),
+           "tp_nn_sequential");
     tp_module_release(one), tp_module_release(two), tp_module_release(both);
 }
 
@@ -38,7 +40,8 @@ static void lists_and_calls_are_evaluated_in_order() {
 static void numbers_keep_their_values() {
     TP_SCOPE_HERE;
     tp_tensor *x = tp_ones(TP_INTS(1));
-    expect(tp_item(tp_mul(x, 2.5L)) == 2.5 && tp_item(tp_mul(x, 3u)) == 3 && tp_item(tp_mul(x, sizeof(char))) == 1, "tp_mul");
+    expect(tp_item(tp_mul(x, 2.5L)) == 2.5 && tp_item(tp_mul(x, 3u)) == 3 && tp_item(tp_mul(x, sizeof(char))) == 1,
+           "tp_mul");
     expect(tp_item_scalar(tp_mul(x, std::complex<double>(0, 5))).as.d[1] == 5, "tp_mul with std::complex");
     expect(tp_item(tp_mul(x, 1ull << 63)) == 9223372036854775808.0, "tp_mul with 2^63");
     tp_tensor *whole = tp_to(x, {.dtype = TP_INT64});
@@ -67,8 +70,11 @@ static void break_and_continue_reach_the_loop() {
         past++;
     }
     expect(runs == 3 && past == 1 && tp_ok(), "TP_SCOPE");
-    if (runs == 3) TP_NO_GRAD expect(!tp_grad_enabled(), "TP_NO_GRAD");
-    else expect(false, "else belongs to the first if");
+    if (runs == 3)
+        TP_NO_GRAD
+            expect(!tp_grad_enabled(), "TP_NO_GRAD");
+    else
+        expect(false, "else belongs to the first if");
     expect(tp_grad_enabled(), "the end of TP_NO_GRAD");
 }
 

@@ -1,4 +1,5 @@
-/* What must not compile, one form for each CASE: each meant something else than it says when the compiler let it through. */
+/* What must not compile, one form for each CASE: each meant something else than it says when the compiler let it
+ * through. */
 #include <complex.h>
 #include <taper/taper.h>
 

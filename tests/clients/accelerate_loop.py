@@ -1,4 +1,5 @@
 """accelerate: a prepared training loop with gradient accumulation and clipping, its state saved and loaded."""
+
 import tempfile
 
 import torch
@@ -12,7 +13,9 @@ model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Li
 optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
 schedule = torch.optim.lr_scheduler.StepLR(optimiser, 2, 0.5)
 data = torch.utils.data.TensorDataset(torch.randn(32, 8), torch.randn(32, 1))
-model, optimiser, schedule, loader = accelerator.prepare(model, optimiser, schedule, torch.utils.data.DataLoader(data, batch_size=4, shuffle=True))
+model, optimiser, schedule, loader = accelerator.prepare(
+    model, optimiser, schedule, torch.utils.data.DataLoader(data, batch_size=4, shuffle=True)
+)
 losses, norms = [], []
 for x, y in loader:
     with accelerator.accumulate(model):
@@ -30,4 +33,6 @@ with tempfile.TemporaryDirectory() as folder:
     with torch.no_grad():
         model[0].weight.zero_()
     accelerator.load_state(folder)
-show(losses=losses, norms=norms, rate=schedule.get_last_lr(), same=torch.equal(model[0].weight, weights), weights=weights)
+show(
+    losses=losses, norms=norms, rate=schedule.get_last_lr(), same=torch.equal(model[0].weight, weights), weights=weights
+)

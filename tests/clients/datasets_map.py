@@ -1,4 +1,5 @@
 """datasets: columns in torch's format, mapped, filtered and shuffled, on disk and back, streamed, through a DataLoader with workers."""
+
 import tempfile
 
 import datasets
@@ -20,7 +21,9 @@ def rows():
 
 def main():
     torch.manual_seed(0)
-    data = datasets.Dataset.from_dict({"x": torch.randn(12, 4).tolist(), "label": [i % 3 for i in range(12)]}).with_format("torch")
+    data = datasets.Dataset.from_dict(
+        {"x": torch.randn(12, 4).tolist(), "label": [i % 3 for i in range(12)]}
+    ).with_format("torch")
     mapped = data.map(longer)
     batched = data.map(lambda rows: {"double": rows["x"] * 2}, batched=True, batch_size=5)
     kept = mapped.filter(lambda row: row["label"] > 0).shuffle(seed=1)
@@ -30,10 +33,21 @@ def main():
         again = datasets.load_from_disk(folder).with_format("torch")[:]["length"]
     loader = torch.utils.data.DataLoader(kept, batch_size=4, num_workers=2)
     seen = torch.cat([batch["length"] for batch in loader])
-    stream = datasets.IterableDataset.from_generator(rows).with_format("torch").map(longer).shuffle(seed=3, buffer_size=3)
+    stream = (
+        datasets.IterableDataset.from_generator(rows).with_format("torch").map(longer).shuffle(seed=3, buffer_size=3)
+    )
     streamed = [row["length"].item() for row in torch.utils.data.DataLoader(stream, batch_size=None)]
-    show(first=data[0]["x"], column=data[:3]["label"], length=mapped[:]["length"], double=batched[2]["double"], again=again, seen=seen,
-         test=parts["test"][:]["label"], streamed=streamed, whole=data[0]["x"].dtype == torch.float32 and data[0]["label"].dtype == torch.int64)
+    show(
+        first=data[0]["x"],
+        column=data[:3]["label"],
+        length=mapped[:]["length"],
+        double=batched[2]["double"],
+        again=again,
+        seen=seen,
+        test=parts["test"][:]["label"],
+        streamed=streamed,
+        whole=data[0]["x"].dtype == torch.float32 and data[0]["label"].dtype == torch.int64,
+    )
 
 
 if __name__ == "__main__":

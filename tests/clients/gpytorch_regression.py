@@ -1,4 +1,5 @@
 """gpytorch: exact regression by marginal likelihood, then predictions; a variational model's bound."""
+
 import gpytorch
 import torch
 from show import show
@@ -12,7 +13,9 @@ class Exact(gpytorch.models.ExactGP):
     def __init__(self, likelihood):
         super().__init__(x, y, likelihood)
         self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel() + gpytorch.kernels.MaternKernel(nu=1.5))
+        self.covar_module = gpytorch.kernels.ScaleKernel(
+            gpytorch.kernels.RBFKernel() + gpytorch.kernels.MaternKernel(nu=1.5)
+        )
 
     def forward(self, x):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))

@@ -1,9 +1,16 @@
 """huggingface_hub: a module that saves and loads itself, and a state dict split over files."""
+
 import os
 import tempfile
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin, load_torch_model, save_torch_model, save_torch_state_dict, split_torch_state_dict_into_shards
+from huggingface_hub import (
+    PyTorchModelHubMixin,
+    load_torch_model,
+    save_torch_model,
+    save_torch_state_dict,
+    split_torch_state_dict_into_shards,
+)
 from show import show
 
 
@@ -33,5 +40,12 @@ with tempfile.TemporaryDirectory() as folder:
     save_torch_model(net, os.path.join(folder, "two"), max_shard_size="1KB")
     loaded = Net(width=6, depth=3)
     load_torch_model(loaded, os.path.join(folder, "two"))
-show(out=net(x), again=(again(x) - net(x)).abs().max(), loaded=(loaded(x) - net(x)).abs().max(), files=files, shards=len(plan.filename_to_tensors),
-     depth=len(again.layers), bytes=plan.metadata["total_size"])
+show(
+    out=net(x),
+    again=(again(x) - net(x)).abs().max(),
+    loaded=(loaded(x) - net(x)).abs().max(),
+    files=files,
+    shards=len(plan.filename_to_tensors),
+    depth=len(again.layers),
+    bytes=plan.metadata["total_size"],
+)

@@ -1,4 +1,5 @@
 """lightning: fit, validate, test and predict, with a checkpoint that training goes on from."""
+
 import os
 import tempfile
 import warnings
@@ -46,8 +47,17 @@ with tempfile.TemporaryDirectory() as folder:
     keep = ModelCheckpoint(folder, monitor="val", save_last=True)
 
     def trainer(epochs):
-        return L.Trainer(max_epochs=epochs, accelerator="cpu", logger=CSVLogger(folder), callbacks=[keep, EarlyStopping("val", patience=9)],
-                         enable_progress_bar=False, enable_model_summary=True, gradient_clip_val=0.5, accumulate_grad_batches=2, log_every_n_steps=1)
+        return L.Trainer(
+            max_epochs=epochs,
+            accelerator="cpu",
+            logger=CSVLogger(folder),
+            callbacks=[keep, EarlyStopping("val", patience=9)],
+            enable_progress_bar=False,
+            enable_model_summary=True,
+            gradient_clip_val=0.5,
+            accumulate_grad_batches=2,
+            log_every_n_steps=1,
+        )
 
     first = trainer(2)
     first.fit(net, loader, loader)
@@ -56,5 +66,11 @@ with tempfile.TemporaryDirectory() as folder:
     again = Net.load_from_checkpoint(os.path.join(folder, "last.ckpt"))
     went_on = Net()
     trainer(3).fit(went_on, loader, loader, ckpt_path=os.path.join(folder, "last.ckpt"))
-show(losses=net.losses, test=tested, predicted=predicted, same=torch.equal(again.net[0].weight, net.net[0].weight), went_on=went_on.losses,
-     width=again.hparams.width)
+show(
+    losses=net.losses,
+    test=tested,
+    predicted=predicted,
+    same=torch.equal(again.net[0].weight, net.net[0].weight),
+    went_on=went_on.losses,
+    width=again.hparams.width,
+)

@@ -1,4 +1,5 @@
 """lightning: two processes on this machine, by DistributedDataParallel, with a checkpoint, and by Fabric."""
+
 import json
 import os
 import subprocess
@@ -38,8 +39,17 @@ def data():
 def trainer(folder):
     """One of two ranks; lightning starts the other one with the same arguments."""
     loader, net = torch.utils.data.DataLoader(data(), batch_size=4), Net()
-    fit = L.Trainer(max_epochs=2, accelerator="cpu", devices=2, strategy=DDPStrategy(process_group_backend="gloo"), enable_progress_bar=False,
-                    enable_model_summary=False, logger=False, default_root_dir=folder, log_every_n_steps=1)
+    fit = L.Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        devices=2,
+        strategy=DDPStrategy(process_group_backend="gloo"),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+        default_root_dir=folder,
+        log_every_n_steps=1,
+    )
     fit.fit(net, loader)
     path = os.path.join(folder, "net.ckpt")
     fit.save_checkpoint(path)
@@ -68,7 +78,11 @@ def fabric(folder):
     both.save(path, {"net": net})
     both.barrier()
     both.load(path, {"net": net})
-    return both.global_rank, {"losses": losses, "weight": net.weight.reshape(-1).tolist(), "gathered": both.all_gather(torch.tensor(both.global_rank)).tolist()}
+    return both.global_rank, {
+        "losses": losses,
+        "weight": net.weight.reshape(-1).tolist(),
+        "gathered": both.all_gather(torch.tensor(both.global_rank)).tolist(),
+    }
 
 
 if __name__ == "__main__":
@@ -82,7 +96,9 @@ if __name__ == "__main__":
     numbers = {}
     with tempfile.TemporaryDirectory() as folder:
         for way in ways:
-            done = subprocess.run([sys.executable, "-W", "ignore", __file__, way, folder], capture_output=True, text=True)
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", __file__, way, folder], capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(done.stderr)
             with open(os.path.join(folder, way)) as file:

@@ -1,4 +1,5 @@
 """lightning: TensorBoard's logs, a compiled module, averaged weights, two optimisers by hand, a data module, Fabric."""
+
 import glob
 import os
 import tempfile
@@ -17,7 +18,9 @@ warnings.filterwarnings("ignore")
 class Data(L.LightningDataModule):
     def setup(self, stage):
         generator = torch.Generator().manual_seed(0)
-        self.data = torch.utils.data.TensorDataset(torch.randn(32, 8, generator=generator), torch.randn(32, 1, generator=generator))
+        self.data = torch.utils.data.TensorDataset(
+            torch.randn(32, 8, generator=generator), torch.randn(32, 1, generator=generator)
+        )
 
     def train_dataloader(self):
         return torch.utils.data.DataLoader(self.data, batch_size=8, shuffle=True)
@@ -46,6 +49,7 @@ class Net(L.LightningModule):
 
 class Manual(Net):
     """Two optimisers, stepped by hand."""
+
     def __init__(self):
         super().__init__()
         self.automatic_optimization = False
@@ -63,8 +67,15 @@ class Manual(Net):
 
 
 def fit(net, folder, **more):
-    trainer = L.Trainer(max_epochs=4, accelerator="cpu", enable_progress_bar=False, log_every_n_steps=1, enable_checkpointing=False,
-                        logger=TensorBoardLogger(folder, log_graph=False), **more)
+    trainer = L.Trainer(
+        max_epochs=4,
+        accelerator="cpu",
+        enable_progress_bar=False,
+        log_every_n_steps=1,
+        enable_checkpointing=False,
+        logger=TensorBoardLogger(folder, log_graph=False),
+        **more,
+    )
     L.seed_everything(1, verbose=False)
     trainer.fit(net, datamodule=Data())
     return trainer
@@ -72,8 +83,12 @@ def fit(net, folder, **more):
 
 numbers = {}
 with tempfile.TemporaryDirectory() as folder:
-    for name, kind, more in (("plain", Net, {"callbacks": [LearningRateMonitor(), ModelSummary(2)]}), ("averaged", Net, {"callbacks": [StochasticWeightAveraging(1e-2)]}),
-                             ("clipped", Net, {"gradient_clip_val": 0.1, "detect_anomaly": True}), ("manual", Manual, {})):
+    for name, kind, more in (
+        ("plain", Net, {"callbacks": [LearningRateMonitor(), ModelSummary(2)]}),
+        ("averaged", Net, {"callbacks": [StochasticWeightAveraging(1e-2)]}),
+        ("clipped", Net, {"gradient_clip_val": 0.1, "detect_anomaly": True}),
+        ("manual", Manual, {}),
+    ):
         L.seed_everything(0, verbose=False)
         net = kind()
         done = fit(net, folder, **more)
@@ -84,6 +99,7 @@ with tempfile.TemporaryDirectory() as folder:
     numbers["compiled"] = compiled.losses
     numbers["logs"] = len(glob.glob(os.path.join(folder, "**", "events.out.*"), recursive=True))
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     log = EventAccumulator(glob.glob(os.path.join(folder, "lightning_logs", "version_0", "events.out.*"))[0])
     log.Reload()
     numbers["logged"] = [entry.value for entry in log.Scalars("loss_step")]

@@ -1,4 +1,5 @@
 """linear_operator: lazy matrices, their products, solves, determinants and square roots, with gradients."""
+
 import torch
 from linear_operator import operators as ops
 from linear_operator import settings, to_linear_operator
@@ -20,6 +21,19 @@ blocks = ops.BlockDiagLinearOperator(to_linear_operator(torch.stack([dense.detac
 with settings.max_cholesky_size(1), settings.cg_tolerance(1e-8), settings.num_trace_samples(4):
     iterated = to_linear_operator(dense.detach()).solve(vector)
 left, values = torch.linalg.eigh(dense.detach())[1], torch.linalg.eigvalsh(dense.detach())
-show(solved=solved, quadratic=quadratic, determinant=determinant, gradient=dense.grad, kronecker=kronecker @ torch.ones(16, 1), logdet=kronecker.logdet(),
-     toeplitz=toeplitz @ torch.arange(4.0), low_rank=low_rank.solve(torch.ones(8, 1)), blocks=(blocks @ torch.ones(16, 1)), diagonal=blocks.diagonal(),
-     iterated=iterated, root=(operator.root_decomposition() @ vector), eigenvalues=values, same=(left @ torch.diag(values) @ left.T - dense).abs().max() < 1e-9)
+show(
+    solved=solved,
+    quadratic=quadratic,
+    determinant=determinant,
+    gradient=dense.grad,
+    kronecker=kronecker @ torch.ones(16, 1),
+    logdet=kronecker.logdet(),
+    toeplitz=toeplitz @ torch.arange(4.0),
+    low_rank=low_rank.solve(torch.ones(8, 1)),
+    blocks=(blocks @ torch.ones(16, 1)),
+    diagonal=blocks.diagonal(),
+    iterated=iterated,
+    root=(operator.root_decomposition() @ vector),
+    eigenvalues=values,
+    same=(left @ torch.diag(values) @ left.T - dense).abs().max() < 1e-9,
+)

@@ -1,4 +1,5 @@
 """monai: transforms, a UNet with a Dice loss for two steps, sliding windows and a metric."""
+
 import torch
 from monai.inferers import sliding_window_inference
 from monai.losses import DiceCELoss

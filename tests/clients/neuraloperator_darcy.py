@@ -1,4 +1,5 @@
 """neuraloperator: a Fourier neural operator, its loss and two steps."""
+
 import torch
 from neuralop.losses import H1Loss, LpLoss
 from neuralop.models import FNO

@@ -1,4 +1,5 @@
 """peft: LoRA on a small Llama: two steps, merging, saving and loading."""
+
 import tempfile
 
 import torch
@@ -29,5 +30,10 @@ with tempfile.TemporaryDirectory() as folder:
     again = PeftModel.from_pretrained(fresh, folder).eval()
     same = (again(ids).logits - logits).abs().max() < 1e-6
 merged = model.merge_and_unload()
-show(losses=losses, trainable=sum(p.numel() for p in again.parameters() if "lora" in p.__class__.__name__.lower() or p.requires_grad),
-     logits=logits[0, 0], same=bool(same), merged=(merged(ids).logits - logits).abs().max() < 1e-4)
+show(
+    losses=losses,
+    trainable=sum(p.numel() for p in again.parameters() if "lora" in p.__class__.__name__.lower() or p.requires_grad),
+    logits=logits[0, 0],
+    same=bool(same),
+    merged=(merged(ids).logits - logits).abs().max() < 1e-4,
+)

@@ -1,4 +1,5 @@
 """pyro: stochastic variational inference and a few steps of HMC."""
+
 import pyro
 import pyro.distributions as dist
 import torch
@@ -22,6 +23,8 @@ guide = AutoDiagonalNormal(model)
 svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), Trace_ELBO())
 losses = [svi.step(x, y) for _ in range(20)]
 pyro.set_rng_seed(1)
-chain = MCMC(HMC(model, step_size=0.02, num_steps=4, adapt_step_size=False), num_samples=5, warmup_steps=2, disable_progbar=True)
+chain = MCMC(
+    HMC(model, step_size=0.02, num_steps=4, adapt_step_size=False), num_samples=5, warmup_steps=2, disable_progbar=True
+)
 chain.run(x, y)
 show(losses=losses, median=[float(v) for v in guide.median().values()], slope=chain.get_samples()["slope"])

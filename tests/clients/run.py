@@ -7,6 +7,7 @@ packages of requirements.txt from PyPI, then runs each program of this folder an
 (recorded.json). --taper is the folder that holds the package `taper`; build/python where it is not given. --pytorch names an interpreter
 with PyTorch and the same packages: its time stands beside Taper's. --record writes its numbers to recorded.json.
 """
+
 import argparse
 import json
 import os
@@ -36,7 +37,10 @@ def environment(package):
     """The Python of an environment with Taper and the packages, made where it is not there or is another one."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "taper-clients"
     python = folder / "bin" / "python"
-    files = HERE / "requirements.txt", HERE / "requirements-alone.txt"  # the second: packages that ask for old versions of others
+    files = (
+        HERE / "requirements.txt",
+        HERE / "requirements-alone.txt",
+    )  # the second: packages that ask for old versions of others
     wanted = "".join(file.read_text() for file in files)
     if not python.exists():
         print(f"making {folder}", flush=True)
@@ -59,15 +63,27 @@ def environment(package):
 def run(python, program):
     """({name: numbers} or None, seconds, the last line of what went wrong)"""
     start = time.monotonic()
-    variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
+    variables = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     try:
-        done = subprocess.run([str(python), "-W", "ignore", str(HERE / f"{program}.py")], capture_output=True, text=True, env=variables, timeout=LIMIT)
+        done = subprocess.run(
+            [str(python), "-W", "ignore", str(HERE / f"{program}.py")],
+            capture_output=True,
+            text=True,
+            env=variables,
+            timeout=LIMIT,
+        )
     except subprocess.TimeoutExpired:
         return None, LIMIT, f"still runs after {LIMIT} s"
     seconds = time.monotonic() - start
     lines = [line for line in done.stdout.splitlines() if line.startswith("NUMBERS ")]
     if done.returncode == 0 and lines:
-        return json.loads(lines[-1][len("NUMBERS "):]), seconds, ""
+        return json.loads(lines[-1][len("NUMBERS ") :]), seconds, ""
     told = (done.stderr or done.stdout).strip().splitlines() or [f"ended with {done.returncode}"]
     errors = [line for line in told if re.match(r"[A-Za-z_][\w.]*(Error|Exception|NotCovered)\b", line)]
     return None, seconds, (errors or told)[-1]
@@ -119,7 +135,9 @@ def tell(rows):
     for row in rows:
         beside = "" if row["beside"] is None else f"{row['beside']:6.1f} s"
         ratio = "" if row["beside"] is None else f"{row['seconds'] / row['beside']:.2f}"
-        print(f"{row['program']:<28} {row['seconds']:6.1f} s {beside:>8} {ratio:>6}  {row['text']}{'' if row['passed'] else '  FAILED'}")
+        print(
+            f"{row['program']:<28} {row['seconds']:6.1f} s {beside:>8} {ratio:>6}  {row['text']}{'' if row['passed'] else '  FAILED'}"
+        )
     slower = [row["program"] for row in rows if row["beside"] is not None and row["seconds"] > SLOWER * row["beside"]]
     if slower:
         print(f"slower than with PyTorch, on one thread with imports: {', '.join(slower)}")
@@ -147,7 +165,10 @@ def main():
         RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
         return 0
     python = asked.python or environment(asked.taper)
-    rows = [compare(number, program, len(programs), recorded.get(program), python, asked.pytorch) for number, program in enumerate(programs, 1)]
+    rows = [
+        compare(number, program, len(programs), recorded.get(program), python, asked.pytorch)
+        for number, program in enumerate(programs, 1)
+    ]
     return tell(rows)
 
 

@@ -1,4 +1,5 @@
 """safetensors: a model's weights to a file and back, tied weights included."""
+
 import os
 import tempfile
 
@@ -17,10 +18,21 @@ with tempfile.TemporaryDirectory() as folder:
     other = nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 10, bias=False))
     other[1].weight = other[0].weight
     missing, unexpected = load_model(other, path)
-    save_file({"half": net[0].weight.detach().half(), "long": torch.arange(3), "flags": torch.tensor([True, False])}, path, metadata={"format": "pt"})
+    save_file(
+        {"half": net[0].weight.detach().half(), "long": torch.arange(3), "flags": torch.tensor([True, False])},
+        path,
+        metadata={"format": "pt"},
+    )
     loaded = load_file(path)
     with safe_open(path, "pt") as file:
         part = file.get_slice("half")[2:4]
         names = len(list(file.keys()))
-show(same=torch.equal(net[0].weight, other[1].weight), missing=len(missing) + len(unexpected), half=loaded["half"].float(), long=loaded["long"],
-     flags=loaded["flags"], part=part.float(), names=names)
+show(
+    same=torch.equal(net[0].weight, other[1].weight),
+    missing=len(missing) + len(unexpected),
+    half=loaded["half"].float(),
+    long=loaded["long"],
+    flags=loaded["flags"],
+    part=part.float(),
+    names=names,
+)

@@ -1,4 +1,5 @@
 """schnetpack: SchNet and PaiNN as energy models with forces."""
+
 import torch
 import torch.utils.data.dataloader as dataloader
 from ase.build import molecule
@@ -11,9 +12,17 @@ from schnetpack.interfaces import AtomsConverter
 
 
 def model(representation):
-    distances, energy, forces = spk.atomistic.PairwiseDistances(), spk.atomistic.Atomwise(n_in=16, output_key="energy"), spk.atomistic.Forces()
-    return spk.model.NeuralNetworkPotential(representation=representation, input_modules=[distances], output_modules=[energy, forces],
-                                            postprocessors=[trn.CastTo64()])
+    distances, energy, forces = (
+        spk.atomistic.PairwiseDistances(),
+        spk.atomistic.Atomwise(n_in=16, output_key="energy"),
+        spk.atomistic.Forces(),
+    )
+    return spk.model.NeuralNetworkPotential(
+        representation=representation,
+        input_modules=[distances],
+        output_modules=[energy, forces],
+        postprocessors=[trn.CastTo64()],
+    )
 
 
 torch.manual_seed(0)

@@ -1,4 +1,5 @@
 """segmentation-models-pytorch: two architectures without weights, losses, metrics."""
+
 import segmentation_models_pytorch as smp
 import torch
 from show import show

@@ -1,4 +1,5 @@
 """timm: four families without weights: forward, two steps with its own optimiser and schedule, features, a checkpoint."""
+
 import io
 
 import timm
@@ -11,7 +12,12 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3
 
 numbers = {}
-for name, size in (("resnet10t", 64), ("vit_tiny_patch16_224", 224), ("convnext_atto", 64), ("mobilenetv3_small_050", 64)):
+for name, size in (
+    ("resnet10t", 64),
+    ("vit_tiny_patch16_224", 224),
+    ("convnext_atto", 64),
+    ("mobilenetv3_small_050", 64),
+):
     torch.manual_seed(0)
     numbers[name] = timm.create_model(name, num_classes=10).eval()(torch.randn(2, 3, size, size))
 torch.manual_seed(0)
@@ -34,5 +40,10 @@ file.seek(0)
 again = timm.create_model("resnet10t", num_classes=10)
 again.load_state_dict(torch.load(file))
 features = timm.create_model("resnet10t", features_only=True)
-show(**numbers, losses=losses, rate=optimiser.param_groups[0]["lr"], same=torch.equal(again.eval()(x), model.eval()(x)),
-     features=[float(f.shape[1]) for f in features(x)])
+show(
+    **numbers,
+    losses=losses,
+    rate=optimiser.param_groups[0]["lr"],
+    same=torch.equal(again.eval()(x), model.eval()(x)),
+    features=[float(f.shape[1]) for f in features(x)],
+)

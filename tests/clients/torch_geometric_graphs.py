@@ -1,4 +1,5 @@
 """PyTorch Geometric: graphs in batches, convolutions and pooling; two steps of training, a sparse product, a sampled loader."""
+
 import torch
 from show import show
 from torch_geometric.data import Batch, Data
@@ -41,5 +42,10 @@ for batch in DataLoader(graphs, batch_size=3):
     optimiser.step()
     losses.append(loss.item())
 whole = Batch.from_data_list(graphs)
-show(losses=losses, logits=net(whole), degree=degree(whole.edge_index[0]), adjacency=to_dense_adj(graphs[0].edge_index).sum(),
-     softmax=softmax(torch.arange(4.0), torch.tensor([0, 0, 1, 1])))
+show(
+    losses=losses,
+    logits=net(whole),
+    degree=degree(whole.edge_index[0]),
+    adjacency=to_dense_adj(graphs[0].edge_index).sum(),
+    softmax=softmax(torch.arange(4.0), torch.tensor([0, 0, 1, 1])),
+)

@@ -1,4 +1,5 @@
 """torchdiffeq: an ODE with a network inside, by two methods, with the adjoint's gradients."""
+
 import torch
 from show import show
 from torchdiffeq import odeint, odeint_adjoint

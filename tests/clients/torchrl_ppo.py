@@ -1,4 +1,5 @@
 """torchrl: an environment with transforms, a replay buffer, advantages, PPO's losses."""
+
 import torch
 from show import show
 from tensordict.nn import NormalParamExtractor, TensorDictModule
@@ -12,9 +13,17 @@ torch.manual_seed(0)
 env = TransformedEnv(GymEnv("Pendulum-v1"), Compose(StepCounter()))
 env.set_seed(0)
 body = torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2), NormalParamExtractor())
-actor = ProbabilisticActor(TensorDictModule(body, in_keys=["observation"], out_keys=["loc", "scale"]), in_keys=["loc", "scale"], spec=env.action_spec,
-                           distribution_class=TanhNormal, distribution_kwargs={"low": -2.0, "high": 2.0}, return_log_prob=True)
-critic = ValueOperator(torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)), in_keys=["observation"])
+actor = ProbabilisticActor(
+    TensorDictModule(body, in_keys=["observation"], out_keys=["loc", "scale"]),
+    in_keys=["loc", "scale"],
+    spec=env.action_spec,
+    distribution_class=TanhNormal,
+    distribution_kwargs={"low": -2.0, "high": 2.0},
+    return_log_prob=True,
+)
+critic = ValueOperator(
+    torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)), in_keys=["observation"]
+)
 with torch.no_grad():
     rollout = env.rollout(12, actor)
 advantage = GAE(gamma=0.99, lmbda=0.95, value_network=critic)
@@ -33,5 +42,13 @@ buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(32), batch_size=4)
 buffer.extend(rollout.reshape(-1).detach())
 torch.manual_seed(1)
 sample = buffer.sample()
-show(observation=rollout["observation"], action=rollout["action"], reward=rollout["next", "reward"], advantage=rollout["advantage"], losses=losses,
-     steps=rollout["step_count"], sample=list(sample.shape), length=len(buffer))
+show(
+    observation=rollout["observation"],
+    action=rollout["action"],
+    reward=rollout["next", "reward"],
+    advantage=rollout["advantage"],
+    losses=losses,
+    steps=rollout["step_count"],
+    sample=list(sample.shape),
+    length=len(buffer),
+)

@@ -1,4 +1,5 @@
 """torchsde: paths of a stochastic differential equation and their gradient."""
+
 import torch
 import torchsde
 from show import show

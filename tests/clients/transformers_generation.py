@@ -1,16 +1,44 @@
 """transformers: generation with every cache, by beams, by sampling, with constraints and an assistant, streamed, and from embeddings."""
+
 import torch
 from show import show
-from transformers import (DynamicCache, LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM, MistralConfig,
-                          MistralForCausalLM)
+from transformers import (
+    DynamicCache,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
 
 torch.manual_seed(0)
-small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 50,
-         "initializer_range": 0.5, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+small = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+    "vocab_size": 50,
+    "initializer_range": 0.5,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 llama = LlamaForCausalLM(LlamaConfig(**small)).eval()
 draft = LlamaForCausalLM(LlamaConfig(**{**small, "num_hidden_layers": 1})).eval()
 mistral = MistralForCausalLM(MistralConfig(**small, sliding_window=4)).eval()
-mamba = MambaForCausalLM(MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=50, state_size=4, initializer_range=0.5, pad_token_id=0, eos_token_id=2)).eval()
+mamba = MambaForCausalLM(
+    MambaConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        vocab_size=50,
+        state_size=4,
+        initializer_range=0.5,
+        pad_token_id=0,
+        eos_token_id=2,
+    )
+).eval()
 ids = torch.arange(3, 15).reshape(2, 6)
 mask = torch.ones_like(ids)
 mask[0, :2] = 0
@@ -19,7 +47,9 @@ numbers = {}
 
 def generated(name, model=llama, seed=0, **options):
     torch.manual_seed(seed)
-    numbers[name] = model.generate(ids, **{"attention_mask": mask, "max_new_tokens": 10, "do_sample": False, **options})[:, 6:]
+    numbers[name] = model.generate(
+        ids, **{"attention_mask": mask, "max_new_tokens": 10, "do_sample": False, **options}
+    )[:, 6:]
 
 
 generated("greedy")
@@ -40,6 +70,7 @@ generated("two_eos", eos_token_id=[2, 11, 30, 31])
 
 class Scores(list):
     """A streamer that keeps what it is given."""
+
     def put(self, value):
         self.extend(value.reshape(-1).tolist())
 
@@ -51,10 +82,20 @@ streamed = Scores()
 llama.generate(ids[1:], max_new_tokens=6, do_sample=False, streamer=streamed)
 numbers["streamed"] = streamed
 numbers["assisted"] = llama.generate(ids[1:], max_new_tokens=8, do_sample=False, assistant_model=draft)
-told = llama.generate(ids, attention_mask=mask, max_new_tokens=4, do_sample=False, output_scores=True, output_logits=True, return_dict_in_generate=True)
+told = llama.generate(
+    ids,
+    attention_mask=mask,
+    max_new_tokens=4,
+    do_sample=False,
+    output_scores=True,
+    output_logits=True,
+    return_dict_in_generate=True,
+)
 numbers["scores"] = torch.stack(told.scores)[:, 0, :4]
 numbers["transition"] = llama.compute_transition_scores(told.sequences, told.scores, normalize_logits=True)
-numbers["from_embeddings"] = llama.generate(inputs_embeds=llama.get_input_embeddings()(ids), attention_mask=mask, max_new_tokens=5, do_sample=False)
+numbers["from_embeddings"] = llama.generate(
+    inputs_embeds=llama.get_input_embeddings()(ids), attention_mask=mask, max_new_tokens=5, do_sample=False
+)
 
 # A cache by hand: the prompt once, then a token at a time
 cache = DynamicCache(config=llama.config)
@@ -62,5 +103,9 @@ with torch.no_grad():
     logits = llama(ids, past_key_values=cache, use_cache=True).logits[:, -1]
     step = llama(logits.argmax(-1, keepdim=True), past_key_values=cache, use_cache=True).logits[:, -1]
     whole = llama(torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)).logits[:, -1]
-numbers["step"], numbers["step_is_whole"], numbers["length"] = step, (step - whole).abs().max() < 1e-4, cache.get_seq_length()
+numbers["step"], numbers["step_is_whole"], numbers["length"] = (
+    step,
+    (step - whole).abs().max() < 1e-4,
+    cache.get_seq_length(),
+)
 show(**numbers)

@@ -1,5 +1,6 @@
 """Writes the seeds of the fuzz targets to corpus/NAME beside this file: small files of each format, from this package,
 NumPy and Pillow, and those that were found once. Run it with the package at hand: .venv/bin/python tests/fuzz/seeds.py"""
+
 import gzip
 import io
 import pathlib
@@ -42,9 +43,24 @@ def values():
     """Of storages "0", of 64 bytes, and "1", of 256, which the targets have."""
     a, b = torch.arange(16.0), torch.arange(64.0)
     yield "views", {"a": a.view(4, 4), "b": b.view(4, 16).t()[1:, ::2], "c": a[3:]}
-    yield "plain", {"n": 1, "long": 1 << 100, "f": 2.5, "t": "text", "bytes": b"\xff\0", "none": None, "set": {1, (2, 3)},
-                    "c": 1j, "dtype": torch.float16, "size": torch.Size((2, 3)), "device": torch.device("cuda", 1),
-                    "list": [True, ()], "array": bytearray(b"ab")}
+    yield (
+        "plain",
+        {
+            "n": 1,
+            "long": 1 << 100,
+            "f": 2.5,
+            "t": "text",
+            "bytes": b"\xff\0",
+            "none": None,
+            "set": {1, (2, 3)},
+            "c": 1j,
+            "dtype": torch.float16,
+            "size": torch.Size((2, 3)),
+            "device": torch.device("cuda", 1),
+            "list": [True, ()],
+            "array": bytearray(b"ab"),
+        },
+    )
     yield "parameter", nn.Parameter(a)
     optimiser = torch.optim.Adam([nn.Parameter(a)])
     yield "optimiser", optimiser.state_dict()
@@ -83,9 +99,16 @@ def checkpoints():
 
 def arrays():
     columns = np.asfortranarray(np.arange(6, dtype=">i2").reshape(2, 3))
-    kinds = {"f4": np.arange(6, dtype="<f4").reshape(2, 3), "i2_big_fortran": columns, "bool": np.array([True, False]),
-             "empty": np.zeros((0, 3)), "scalar": np.array(1.5), "c8": np.array([1j], np.complex64),
-             "text": np.array(["a"]), "fields": np.zeros(1, [("a", "i4")])}
+    kinds = {
+        "f4": np.arange(6, dtype="<f4").reshape(2, 3),
+        "i2_big_fortran": columns,
+        "bool": np.array([True, False]),
+        "empty": np.zeros((0, 3)),
+        "scalar": np.array(1.5),
+        "c8": np.array([1j], np.complex64),
+        "text": np.array(["a"]),
+        "fields": np.zeros(1, [("a", "i4")]),
+    }
     for name, array in kinds.items():
         buffer = io.BytesIO()
         np.save(buffer, array)
@@ -126,7 +149,7 @@ def pictures():
     grey = io.BytesIO()
     Image.fromarray(pixels[..., 0]).save(grey, "PNG", exif=turned)
     at = grey.getvalue().index(b"eXIf")
-    put("png", "exif_length", b"\3" + grey.getvalue()[:at - 4] + b"\x40" + grey.getvalue()[at - 3:])
+    put("png", "exif_length", b"\3" + grey.getvalue()[: at - 4] + b"\x40" + grey.getvalue()[at - 3 :])
     for mode in ("L", "RGB", "CMYK"):
         for progressive in (False, True):
             buffer = io.BytesIO()
@@ -149,19 +172,20 @@ def sounds():
 
 def events():
     from taper.utils.tensorboard import SummaryWriter
+
     with tempfile.TemporaryDirectory() as folder:
         with SummaryWriter(folder) as writer:
             writer.add_scalar("loss", 1.5, 3)
             writer.add_scalar("new", 2.5, 4, new_style=True)
             writer.add_text("note", "hello")
-        path, = pathlib.Path(folder).iterdir()
+        (path,) = pathlib.Path(folder).iterdir()
         data = path.read_bytes()
     put("events", "whole", b"\0" + data)
     put("events", "huge_record", b"\0" + (MALICIOUS / "events_huge_record").read_bytes()[:300])
     at = 0
     while at < len(data):
-        length, = struct.unpack_from("<Q", data, at)
-        put("events", f"record-{at}", b"\1" + data[at + 12:at + 12 + length])
+        (length,) = struct.unpack_from("<Q", data, at)
+        put("events", f"record-{at}", b"\1" + data[at + 12 : at + 12 + length])
         at += 16 + length
 
 
@@ -191,6 +215,7 @@ class Convolves(Small):
 
 def graphs():
     from taper.export import Dim
+
     for kind in (Dense, Reduces, Convolves):
         for name, dynamic in ("fixed", None), ("sizes", {"x": {0: Dim("n")}}):
             buffer = io.BytesIO()
@@ -208,6 +233,7 @@ def steps():
 
 def indexes():
     import taper.distributed.checkpoint as dcp
+
     with tempfile.TemporaryDirectory() as folder:
         dcp.save({"model": {"w": torch.ones(2, 3), "b": torch.ones(2)}, "epoch": 3}, checkpoint_id=folder, no_dist=True)
         put("index", "three", (pathlib.Path(folder) / ".metadata").read_bytes())

@@ -1,5 +1,6 @@
 """Thousands of programs whose state changes between calls, each from a seed: compiled, a program gives at every call what it gives as it is. Prints how many ran as graphs, which all must
 that read only what guards follow, and how many said in a warning that they run without one. Arguments: how many programs, and the first seed."""
+
 import collections
 import sys
 import time
@@ -25,9 +26,16 @@ for seed in range(first, first + count):
     kinds["plain"] += programs.is_plain(what)
     if expected != given:
         wrong.append(f"seed {seed}: {what}\n  {expected}\n  {given}\n  {told}")
-    elif programs.is_plain(what) and not graphs and not any(isinstance(each, str) for each in expected) and not may_go_without(what, "".join(told)):
+    elif (
+        programs.is_plain(what)
+        and not graphs
+        and not any(isinstance(each, str) for each in expected)
+        and not may_go_without(what, "".join(told))
+    ):
         wrong.append(f"seed {seed}: {what} has no graph\n  {told}")
-print(f"{count} programs of {len(state.SOURCES)} sources in {time.monotonic() - start:.0f} s: {kinds['plain']} plain, {kinds['graphs']} ran as graphs, {kinds['warned']} warned, "
-      f"{kinds['neither']} neither, {len(wrong)} wrong")
+print(
+    f"{count} programs of {len(state.SOURCES)} sources in {time.monotonic() - start:.0f} s: {kinds['plain']} plain, {kinds['graphs']} ran as graphs, {kinds['warned']} warned, "
+    f"{kinds['neither']} neither, {len(wrong)} wrong"
+)
 print("\n".join(wrong[:20]))
 assert not wrong and kinds["graphs"] > count // 3

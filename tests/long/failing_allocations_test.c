@@ -1,5 +1,6 @@
-/* Out of memory is an error, not a crash. With the Nth allocation failing, for each N in turn until nothing fails: a training step, and
- * every operator's samples forward and backward, end in an error or in success; nothing leaks; and the next run is as if nothing had happened. */
+/* Out of memory is an error, not a crash. With the Nth allocation failing, for each N in turn until nothing fails: a
+ * training step, and every operator's samples forward and backward, end in an error or in success; nothing leaks; and
+ * the next run is as if nothing had happened. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 #include "base/memory.h"
 #include "samples.h"
 
-/* ---- A training step ---------------------------------------------------------------------------------------------------------- */
+/* ---- A training step
+ * ---------------------------------------------------------------------------------------------------------- */
 
 enum { PARAMETERS = 4 };
 
@@ -50,11 +52,16 @@ static void a_training_step_survives_every_failing_allocation(void **state) {
             bool fine = train_once(&loss);
             tpi_alloc_fail_at(0, false);
             bool reached = tpi_alloc_count() - count >= nth;
-            if (fine && loss != expected) fail_msg("allocation %lld failed and the loss became %.17g", (long long)nth, loss);
-            if (!fine && tp_error_code() != TP_ERR_MEMORY) fail_msg("allocation %lld failed: %s", (long long)nth, tp_error() ? tp_error() : "no error");
+            if (fine && loss != expected)
+                fail_msg("allocation %lld failed and the loss became %.17g", (long long)nth, loss);
+            if (!fine && tp_error_code() != TP_ERR_MEMORY)
+                fail_msg("allocation %lld failed: %s", (long long)nth, tp_error() ? tp_error() : "no error");
             tp_error_clear();
-            if (tpi_alloc_live() != live) fail_msg("allocation %lld failed and %lld blocks leaked", (long long)nth, (long long)(tpi_alloc_live() - live));
-            if (!train_once(&loss) || loss != expected) fail_msg("after allocation %lld failed, the next step gave %.17g", (long long)nth, loss);
+            if (tpi_alloc_live() != live)
+                fail_msg("allocation %lld failed and %lld blocks leaked", (long long)nth,
+                         (long long)(tpi_alloc_live() - live));
+            if (!train_once(&loss) || loss != expected)
+                fail_msg("after allocation %lld failed, the next step gave %.17g", (long long)nth, loss);
             failed += !fine;
             if (fine && !reached) break;
         }
@@ -62,10 +69,12 @@ static void a_training_step_survives_every_failing_allocation(void **state) {
     assert_true(failed > 200);
 }
 
-/* ---- Every sample ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Every sample
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static bool run_prepared(const operator_sample *sample, const tp_operator *op, evaluation *e) {
-    return call(&e->args, &e->results) && (!op->differentiable || sample->nograd || differentiate(e, false, WEIGHTS_ALL));
+    return call(&e->args, &e->results) &&
+           (!op->differentiable || sample->nograd || differentiate(e, false, WEIGHTS_ALL));
 }
 
 /* Live blocks that one clean run leaves behind are caches of first calls, so there is one before counting. */
@@ -91,13 +100,16 @@ static void fail_in_turn(const operator_sample *sample, const tp_operator *op) {
         bool fine = run_prepared(sample, op, &e);
         tpi_alloc_fail_at(0, false);
         bool reached = tpi_alloc_count() - count >= nth;
-        if (!fine && tp_error_code() != TP_ERR_MEMORY) report("allocation %lld failed: %s", (long long)nth, tp_error() ? tp_error() : "no error");
-        if (fine && !tp_ok()) report("allocation %lld failed, and the call succeeded with an error: %s", (long long)nth, tp_error());
+        if (!fine && tp_error_code() != TP_ERR_MEMORY)
+            report("allocation %lld failed: %s", (long long)nth, tp_error() ? tp_error() : "no error");
+        if (fine && !tp_ok())
+            report("allocation %lld failed, and the call succeeded with an error: %s", (long long)nth, tp_error());
         bool had_error = !tp_ok();
         tp_error_clear();
         drop_evaluation(&e);
         if (tpi_alloc_live() != live) {
-            report("allocation %lld failed and %lld blocks leaked", (long long)nth, (long long)(tpi_alloc_live() - live));
+            report("allocation %lld failed and %lld blocks leaked", (long long)nth,
+                   (long long)(tpi_alloc_live() - live));
             return;
         }
         if (!had_error && !reached) return;

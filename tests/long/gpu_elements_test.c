@@ -1,5 +1,6 @@
-/* The text of every map operator and every derivative, in each compute type, run on a device (PoCL's counts) and held against the CPU's own
- * kernel of the same expression: all of a family and compute type as one kernel, over ordinary and special values. */
+/* The text of every map operator and every derivative, in each compute type, run on a device (PoCL's counts) and held
+ * against the CPU's own kernel of the same expression: all of a family and compute type as one kernel, over ordinary
+ * and special values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@
 enum { N = 64, SLOTS = 8, ROOM = N * 16, MAX_OPS = 512 };
 static tp_device device = {TP_XPU, 0};
 
-/* ---- Inputs: in[type][slot] ------------------------------------------------------------------------------------------------- */
+/* ---- Inputs: in[type][slot]
+ * ------------------------------------------------------------------------------------------------- */
 static _Alignas(64) char inputs[TPI_CTYPES][SLOTS][ROOM];
 
 static double real_value(int slot, int i) {
@@ -46,28 +48,37 @@ static void fill_inputs(void) {
         }
 }
 
-/* ---- One kernel for a family in a compute type ------------------------------------------------------------------------------- */
+/* ---- One kernel for a family in a compute type
+ * ------------------------------------------------------------------------------- */
 typedef struct job {
     tpi_ctype type;
     int n;
     const tpi_map_op *op[MAX_OPS];
 } job;
 
-static tpi_ctype in_type(const tpi_map_op *op, int i, tpi_ctype c) { return op->in_type[i] == TPI_CTYPES ? c : (tpi_ctype)op->in_type[i]; }
-static tpi_ctype out_type(const tpi_map_op *op, tpi_ctype c) { return tpi_gpu_ctype(tpi_result_dtype(op->result, tpi_ctype_dtype(c))); }
+static tpi_ctype in_type(const tpi_map_op *op, int i, tpi_ctype c) {
+    return op->in_type[i] == TPI_CTYPES ? c : (tpi_ctype)op->in_type[i];
+}
+static tpi_ctype out_type(const tpi_map_op *op, tpi_ctype c) {
+    return tpi_gpu_ctype(tpi_result_dtype(op->result, tpi_ctype_dtype(c)));
+}
 
 static bool put_job(tpi_text *t, const void *context) {
     const job *j = context;
     bool ok = tpi_text_put(t, "PARAMS_TYPE(8)\n");
     for (int o = 0; o < j->n && ok; o++)
-        ok = tpi_text_put(t, "#define op_element element_%d\n", o) && tpi_text_put(t, "%s#undef op_element\n", j->op[o]->source[j->type]);
-    ok = ok && tpi_text_put(t, "KERNEL(every)(PTR(out), PTR(in), PTR(params)) {\n    const int i = BLOCK * THREADS + THREAD;\n    GLOBAL const params_t *p = AT(const params_t, params);\n");
+        ok = tpi_text_put(t, "#define op_element element_%d\n", o) &&
+             tpi_text_put(t, "%s#undef op_element\n", j->op[o]->source[j->type]);
+    ok = ok && tpi_text_put(t, "KERNEL(every)(PTR(out), PTR(in), PTR(params)) {\n    const int i = BLOCK * THREADS + "
+                               "THREAD;\n    GLOBAL const params_t *p = AT(const params_t, params);\n");
     for (int o = 0; o < j->n && ok; o++) {
         const tpi_map_op *op = j->op[o];
-        ok = tpi_text_put(t, "    ((GLOBAL %s *)(AT(char, out) + %d))[i] = element_%d(", tpi_gpu_ctype_text(out_type(op, j->type)), o * ROOM, o);
+        ok = tpi_text_put(t, "    ((GLOBAL %s *)(AT(char, out) + %d))[i] = element_%d(",
+                          tpi_gpu_ctype_text(out_type(op, j->type)), o * ROOM, o);
         for (int k = 0; k < op->nin && ok; k++) {
             tpi_ctype in = in_type(op, k, j->type);
-            ok = tpi_text_put(t, "((GLOBAL const %s *)(AT(char, in) + %d))[i], ", tpi_gpu_ctype_text(in), ((int)in * SLOTS + k) * ROOM);
+            ok = tpi_text_put(t, "((GLOBAL const %s *)(AT(char, in) + %d))[i], ", tpi_gpu_ctype_text(in),
+                              ((int)in * SLOTS + k) * ROOM);
         }
         ok = ok && tpi_text_put(t, "p[%d]);\n", o);
     }
@@ -81,7 +92,8 @@ static void params_of(const tpi_map_op *op, tpi_ctype c, tpi_param *params) {
     tpi_fill_params(params, op->nparam, op->param_type, c, scalars);
 }
 
-/* ---- Comparing -------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing
+ * -------------------------------------------------------------------------------------------------------------- */
 static double part(const char *at, tpi_ctype c, int i, int which) {
     switch (c) {
     case TPI_B8: return ((const uint8_t *)at)[i];
@@ -100,7 +112,8 @@ static bool close_enough(double got, double want, double scale, tpi_ctype c) {
     return fabs(got - want) <= tolerance * (fabs(want) + scale);
 }
 
-/* gelu's kernels for float are approximations that promise nothing at NaN and minus infinity, where the CPU's happens to give other values. */
+/* gelu's kernels for float are approximations that promise nothing at NaN and minus infinity, where the CPU's happens
+ * to give other values. */
 static bool is_open(const tpi_map_op *op, tpi_ctype c, double input) {
     return c == TPI_F32 && !strncmp(op->name, "gelu_", 5) && (isnan(input) || input == -INFINITY);
 }
@@ -111,9 +124,12 @@ static bool check_op(const job *j, int o, const char *got, const char *want) {
     for (int i = 0; i < N; i++)
         for (int which = 0; which <= (c >= TPI_C64); which++) {
             double input = part(inputs[in][0], in, i, 0);
-            double g = part(got, c, i, which), w = part(want, c, i, which), other = c >= TPI_C64 ? part(want, c, i, !which) : 0;
-            if (close_enough(g, w, isfinite(other) ? 1 + fabs(other) : 1, c) || is_open(j->op[o], j->type, input)) continue;
-            print_error("%s, %s: element %d is %.17g, %.17g on the CPU; the first input is %.17g\n", j->op[o]->name, tpi_gpu_ctype_suffix(j->type), i, g, w, input);
+            double g = part(got, c, i, which), w = part(want, c, i, which),
+                   other = c >= TPI_C64 ? part(want, c, i, !which) : 0;
+            if (close_enough(g, w, isfinite(other) ? 1 + fabs(other) : 1, c) || is_open(j->op[o], j->type, input))
+                continue;
+            print_error("%s, %s: element %d is %.17g, %.17g on the CPU; the first input is %.17g\n", j->op[o]->name,
+                        tpi_gpu_ctype_suffix(j->type), i, g, w, input);
             return false;
         }
     return true;
@@ -126,12 +142,16 @@ static int run_job(const job *j) {
     char *got = tpi_malloc(bytes), key[32];
     static _Alignas(64) char want[ROOM];
     for (int o = 0; o < j->n; o++) params_of(j->op[o], j->type, params + 8 * o);
-    char *out = ops->alloc(device, bytes), *in = ops->alloc(device, sizeof inputs), *p = ops->alloc(device, param_bytes);
-    assert_true(params && got && out && in && p && ops->from_host(device, in, inputs, sizeof inputs) && ops->from_host(device, p, params, param_bytes));
+    char *out = ops->alloc(device, bytes), *in = ops->alloc(device, sizeof inputs),
+         *p = ops->alloc(device, param_bytes);
+    assert_true(params && got && out && in && p && ops->from_host(device, in, inputs, sizeof inputs) &&
+                ops->from_host(device, p, params, param_bytes));
     snprintf(key, sizeof key, "%p %d", (const void *)j->op[0], (int)j->type);
     tpi_gpu_function *kernel = tpi_gpu_program(device, key, "every", put_job, j);
     if (!kernel) fail_msg("%s", tp_error());
-    assert_true(tpi_gpu_launch(device, kernel, 1, N, 0, 3, (tpi_gpu_arg[]){TPI_GPU_PTR(out), TPI_GPU_PTR(in), TPI_GPU_PTR(p)}) && ops->to_host(device, got, out, bytes));
+    assert_true(tpi_gpu_launch(device, kernel, 1, N, 0, 3,
+                               (tpi_gpu_arg[]){TPI_GPU_PTR(out), TPI_GPU_PTR(in), TPI_GPU_PTR(p)}) &&
+                ops->to_host(device, got, out, bytes));
     int failed = 0;
     for (int o = 0; o < j->n; o++) {
         const tpi_map_op *op = j->op[o];

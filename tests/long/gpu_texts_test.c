@@ -1,6 +1,6 @@
-/* The kernel text of every map, fold and scan compiles for CUDA (NVRTC) and for AMD's GPUs (hiprtc), which needs no GPU, and for OpenCL devices
- * without double precision: all of a family and compute type as one program, whose kernels call every function, and the kernels of some
- * operators as they are launched, in several forms. */
+/* The kernel text of every map, fold and scan compiles for CUDA (NVRTC) and for AMD's GPUs (hiprtc), which needs no
+ * GPU, and for OpenCL devices without double precision: all of a family and compute type as one program, whose kernels
+ * call every function, and the kernels of some operators as they are launched, in several forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,9 @@
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
 
-static const char *const renamed[] = {"op_element", "op_start", "op_step", "op_merge", "op_finish", "op_value", "state_t", "x_t",
-                                      "out0_t", "out1_t", "out2_t", "out3_t", "params_t"};
+static const char *const renamed[] = {"op_element", "op_start", "op_step", "op_merge", "op_finish",
+                                      "op_value",   "state_t",  "x_t",     "out0_t",   "out1_t",
+                                      "out2_t",     "out3_t",   "params_t"};
 enum { RENAMED = sizeof renamed / sizeof *renamed };
 
 /* The operator's functions under names of their own, and a kernel that calls `calls`. */
@@ -31,10 +32,12 @@ static bool put_operator(tpi_text *t, int number, const char *source, int nparam
 
 static void map_calls(char *calls, size_t room, const tpi_map_op *op, tpi_ctype c) {
     int n = snprintf(calls, room, "    *AT(%s, to) = op_element(",
-                     tpi_gpu_ctype_text(op->result == TPI_RESULT_SAME                                     ? c
-                                        : op->result == TPI_RESULT_INT64                                  ? TPI_I64
-                                        : op->result == TPI_RESULT_REAL                                   ? (c == TPI_C64 ? TPI_F32 : c == TPI_C128 ? TPI_F64 : c)
-                                                                                                          : TPI_B8));
+                     tpi_gpu_ctype_text(op->result == TPI_RESULT_SAME    ? c
+                                        : op->result == TPI_RESULT_INT64 ? TPI_I64
+                                        : op->result == TPI_RESULT_REAL  ? (c == TPI_C64    ? TPI_F32
+                                                                            : c == TPI_C128 ? TPI_F64
+                                                                                            : c)
+                                                                         : TPI_B8));
     for (int i = 0; i < op->nin; i++) {
         tpi_ctype in = op->in_type[i] == TPI_CTYPES ? c : (tpi_ctype)op->in_type[i];
         n += snprintf(calls + n, room - (size_t)n, "AT(%s, to)[%d], ", tpi_gpu_ctype_text(in), i);
@@ -43,13 +46,17 @@ static void map_calls(char *calls, size_t room, const tpi_map_op *op, tpi_ctype 
 }
 
 static void fold_calls(char *calls, size_t room, int nout, bool merges, bool scan) {
-    int n = snprintf(calls, room, "    state_t a = op_start(param);\n    for (int64_t i = 0; i < n; i++) a = op_step(a, AT(x_t, to)[i], i, param);\n");
+    int n = snprintf(calls, room,
+                     "    state_t a = op_start(param);\n    for (int64_t i = 0; i < n; i++) a = op_step(a, AT(x_t, "
+                     "to)[i], i, param);\n");
     if (merges) n += snprintf(calls + n, room - (size_t)n, "    a = op_merge(a, a, param);\n");
     for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, "    out%d_t r%d;\n", r, r);
-    n += snprintf(calls + n, room - (size_t)n, "    op_%s(a, %s, param", scan ? "value" : "finish", scan ? "AT(x_t, to)[0], n" : "n");
+    n += snprintf(calls + n, room - (size_t)n, "    op_%s(a, %s, param", scan ? "value" : "finish",
+                  scan ? "AT(x_t, to)[0], n" : "n");
     for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, ", &r%d", r);
     n += snprintf(calls + n, room - (size_t)n, ");\n");
-    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, "    AT(out%d_t, to)[%d] = r%d;\n", r, r, r);
+    for (int r = 0; r < nout; r++)
+        n += snprintf(calls + n, room - (size_t)n, "    AT(out%d_t, to)[%d] = r%d;\n", r, r, r);
 }
 
 typedef struct family_of_type {
@@ -64,12 +71,16 @@ static bool put_family(tpi_text *t, const void *context) {
     const tpi_ctype c = f->type;
     char calls[2000];
     /* this machine's compiler has doubles and takes literals for such, as one of a device without them does not */
-    bool ok = f->f64 || tpi_text_put(t, "INLINE float __attribute__((overloadable)) fmod(float x, __typeof__(1.0) y) { return fmod(x, (float)y); }\n");
+    bool ok = f->f64 || tpi_text_put(t, "INLINE float __attribute__((overloadable)) fmod(float x, __typeof__(1.0) y) { "
+                                        "return fmod(x, (float)y); }\n");
     int number = 0;
     for (const tpi_map_op *const *m = f->family->maps; *m && ok; m++)
-        if ((*m)->source[c]) map_calls(calls, sizeof calls, *m, c), ok = put_operator(t, number++, (*m)->source[c], (*m)->nparam, calls);
+        if ((*m)->source[c])
+            map_calls(calls, sizeof calls, *m, c), ok = put_operator(t, number++, (*m)->source[c], (*m)->nparam, calls);
     for (const tpi_fold_op *const *o = f->family->folds; *o && ok; o++)
-        if ((*o)->source[c]) fold_calls(calls, sizeof calls, (*o)->nout, true, false), ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
+        if ((*o)->source[c])
+            fold_calls(calls, sizeof calls, (*o)->nout, true, false),
+                ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
     for (const tpi_scan_op *const *o = f->family->scans; *o && ok; o++) {
         if (!(*o)->source[c]) continue;
         fold_calls(calls, sizeof calls, (*o)->nout, strstr((*o)->source[c], "op_merge(") != NULL, true);
@@ -85,7 +96,8 @@ typedef struct target {
     int warp;
     bool f64;
 } target;
-static target cuda = {&tpi_cuda_driver, "sm_80", 32, true}, hip = {&tpi_hip_driver, "gfx90a", 64, true}, opencl = {&tpi_opencl_driver, "", 1, false};
+static target cuda = {&tpi_cuda_driver, "sm_80", 32, true}, hip = {&tpi_hip_driver, "gfx90a", 64, true},
+              opencl = {&tpi_opencl_driver, "", 1, false};
 
 static void need_compiler(const target *t) {
     if (t->driver->compiler()) return;
@@ -148,7 +160,10 @@ static void kernels_in_their_forms(void **state) {
     };
     const tpi_map_op *op = map_named("mul");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        tpi_gpu_map_text text = {.form = &forms[i], .source = op->source[TPI_F32], .nparam = op->nparam, .type = {TPI_F32, TPI_F32, TPI_F32}};
+        tpi_gpu_map_text text = {.form = &forms[i],
+                                 .source = op->source[TPI_F32],
+                                 .nparam = op->nparam,
+                                 .type = {TPI_F32, TPI_F32, TPI_F32}};
         void *binary = compile(t, tpi_gpu_put_map, &text);
         assert_non_null(binary);
         tpi_mfree(binary);
@@ -158,7 +173,7 @@ static void kernels_in_their_forms(void **state) {
 /* In a process of its own: PoCL and hiprtc each bring an LLVM, and two do not live in one. */
 static int run_opencl(void) {
     setenv("TAPER_XPU_DEVICES", "all", 0); /* processors too */
-    tpi_gpu_caps caps; /* compiles for devices that are there */
+    tpi_gpu_caps caps;                     /* compiles for devices that are there */
     if (tpi_opencl_driver.count() && tpi_opencl_driver.describe(0, &caps)) opencl.arch = caps.arch;
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_text_compiles, &opencl)};
     return cmocka_run_group_tests_name("OpenCL without double precision", tests, NULL, NULL);

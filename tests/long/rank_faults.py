@@ -1,4 +1,5 @@
 """Stalls on eight ranks and deaths at random moments, many times over: python rank_faults.py STALLS DEATHS. Prints how many were told as they must be."""
+
 import os
 import pathlib
 import random
@@ -33,7 +34,11 @@ def stall(folder):
         others = [r for r in range(8) if r != culprit]
         ranks.wait_for_text("has waited", timeout=STALL + 8, ranks=others)
         time.sleep(0.2)
-        named = [set(re.findall(r"^  rank (\d+) \(host \S+, pid (\d+)\)", text, re.M)) for r, text in enumerate(ranks.texts()) if r != culprit]
+        named = [
+            set(re.findall(r"^  rank (\d+) \(host \S+, pid (\d+)\)", text, re.M))
+            for r, text in enumerate(ranks.texts())
+            if r != culprit
+        ]
         wanted = {(str(culprit), str(ranks.processes[culprit].pid))}
         assert all(one == wanted for one in named), (culprit, named, ranks.texts())
     finally:
@@ -53,7 +58,11 @@ def death(folder):
     statuses, texts = ranks.wait(12)
     took = time.monotonic() - killed
     assert took < 10 and all(s == 1 for r, s in enumerate(statuses) if r != culprit), (statuses, took)
-    assert all(f"rank {culprit} (host " in t and f"pid {ranks.processes[culprit].pid}) died" in t for r, t in enumerate(texts) if r != culprit), texts
+    assert all(
+        f"rank {culprit} (host " in t and f"pid {ranks.processes[culprit].pid}) died" in t
+        for r, t in enumerate(texts)
+        if r != culprit
+    ), texts
     return took
 
 

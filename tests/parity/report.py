@@ -4,6 +4,7 @@ right.txt for operators, right_module.txt for layers, right_optim.txt and right_
 
   .venv/bin/python tests/parity/report.py
 What was right and no longer is fails; `--accept` takes it off its list. Reasons stand in reasons.txt: `name: why`."""
+
 import json
 import pathlib
 import subprocess
@@ -23,14 +24,22 @@ PARTS = [
 
 def measure(program, *args):
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        run = subprocess.run([sys.executable, HERE / program, "--module", "taper", "--quiet", "--json", out.name, *args], capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, HERE / program, "--module", "taper", "--quiet", "--json", out.name, *args],
+            capture_output=True,
+            text=True,
+        )
         if not run.stdout:
             sys.exit(run.stderr)
         return json.loads(pathlib.Path(out.name).read_text()), run.stdout.strip().splitlines()[-1]
 
 
 def reasons():
-    lines = (line.split(":", 1) for line in (HERE / "reasons.txt").read_text().splitlines() if ":" in line and not line.startswith("#"))
+    lines = (
+        line.split(":", 1)
+        for line in (HERE / "reasons.txt").read_text().splitlines()
+        if ":" in line and not line.startswith("#")
+    )
     return {name.strip(): why.strip() for name, why in lines}
 
 
@@ -45,8 +54,17 @@ def section(heading, word, list_name, check, why):
         sys.exit("right before, and no longer: " + " ".join(lost))
     file.write_text("\n".join(right) + "\n" if right else "")
     print(totals)
-    rows = [f"| `{name}` | {first[name].replace('|', '/')[:160]} | {why.get(name, why.get(name.split('.')[0] + '.*', ''))} |" for name in sorted(first)]
-    table = f"\nWhat differs, the first case of each:\n\n| {word} | what differs | why |\n|---|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
+    rows = [
+        f"| `{name}` | {first[name].replace('|', '/')[:160]} | {why.get(name, why.get(name.split('.')[0] + '.*', ''))} |"
+        for name in sorted(first)
+    ]
+    table = (
+        f"\nWhat differs, the first case of each:\n\n| {word} | what differs | why |\n|---|---|---|\n"
+        + "\n".join(rows)
+        + "\n"
+        if rows
+        else ""
+    )
     return f"\n## {heading}\n\n**{totals}**\n{table}"
 
 

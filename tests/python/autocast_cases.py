@@ -1,6 +1,7 @@
 """What operators give under torch.autocast("cpu"): cases, and the dtypes that PyTorch 2.15 gave for them (autocast.txt).
 
 `python autocast_cases.py` prints the table for whatever `torch` is; run under PyTorch it makes autocast.txt anew."""
+
 import re
 import warnings
 
@@ -267,8 +268,16 @@ def dtypes_of(value):
 
 def given(code, dtype, device):
     """The dtypes of a case's result under autocast, or the error's type."""
-    names = {"torch": torch, "F": F, "nn": torch.nn, "d": dtype, "t": lambda *n: torch.randn(*n).to(dtype), "u": lambda *n: torch.randn(*n),
-             "i": lambda n, hi: torch.arange(n) % hi, "s": lambda n: (torch.eye(n) * 3 + 1).to(dtype)}
+    names = {
+        "torch": torch,
+        "F": F,
+        "nn": torch.nn,
+        "d": dtype,
+        "t": lambda *n: torch.randn(*n).to(dtype),
+        "u": lambda *n: torch.randn(*n),
+        "i": lambda n, hi: torch.arange(n) % hi,
+        "s": lambda n: (torch.eye(n) * 3 + 1).to(dtype),
+    }
     torch.manual_seed(0)
     try:
         with warnings.catch_warnings(), torch.device(device), torch.autocast(device, LOWER[device]):
@@ -281,13 +290,21 @@ def given(code, dtype, device):
 def table(device="cpu", picked=None):
     """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases and layers, whose weights are float32, have no third column."""
     columns = [torch.float32, LOWER[device], torch.float64]
-    return [f"{name}: " + " ".join(given(code, dtype, device).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(|\bnn\.", code) else 3]) for name, code in cases()
-            if (name in picked if picked is not None else device != "cpu" or name not in GPU_ALONE)]
+    return [
+        f"{name}: "
+        + " ".join(
+            given(code, dtype, device).replace(", ", ",")
+            for dtype in columns[: 2 if re.search(r"\bu\(|\bnn\.", code) else 3]
+        )
+        for name, code in cases()
+        if (name in picked if picked is not None else device != "cpu" or name not in GPU_ALONE)
+    ]
 
 
 def pretend_cuda():
     """For PyTorch without a GPU: tensors of shapes and dtypes alone, on a device that is not there."""
     from torch._subclasses.fake_tensor import FakeTensorMode
+
     torch.cuda.is_available = torch.cuda.is_bf16_supported = lambda *_: True
     torch.backends.cudnn.is_acceptable = lambda tensor: False
     return FakeTensorMode()
@@ -296,7 +313,11 @@ def pretend_cuda():
 if __name__ == "__main__":
     import contextlib
     import sys
+
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
-    print(f"# What operators give under torch.autocast('{device}', {LOWER[device]}) for inputs of float32, that and float64, as PyTorch", torch.__version__)
+    print(
+        f"# What operators give under torch.autocast('{device}', {LOWER[device]}) for inputs of float32, that and float64, as PyTorch",
+        torch.__version__,
+    )
     with pretend_cuda() if device == "cuda" and not torch.cuda.is_available() else contextlib.nullcontext():
         print("\n".join(table(device)))

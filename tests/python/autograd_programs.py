@@ -6,6 +6,7 @@ the gradient is; PyTorch says which programs are errors.
     python autograd_programs.py taper 17 18 --show                   the lines of program 17, and its answer
 
 A program is a seed: the same seed makes the same lines with any module that has PyTorch's interface."""
+
 import argparse
 import importlib
 import json
@@ -22,7 +23,9 @@ class Program:
         self.T, self.rng, self.lines = T, random.Random(seed), []
         shapes = [self.rng.choice(SHAPES) for _ in range(self.rng.choice((1, 2, 2, 3)))]
         self.numbers = [[round(self.rng.uniform(-1.2, 1.2), 3) for _ in range(count(shape))] for shape in shapes]
-        self.inputs = inputs or [T.tensor(n, dtype=T.float64).reshape(s).requires_grad_() for n, s in zip(self.numbers, shapes)]
+        self.inputs = inputs or [
+            T.tensor(n, dtype=T.float64).reshape(s).requires_grad_() for n, s in zip(self.numbers, shapes)
+        ]
         self.pool = []
         for x in self.inputs:
             self.keep(x * 1.0, "input * 1.0")
@@ -99,15 +102,31 @@ def reduce(p):
 def view(p):
     i = p.pick()
     t, T = p.pool[i], p.T
-    choices = [("unsqueeze(0)", lambda: t.unsqueeze(0)), ("reshape(-1)", lambda: t.reshape(-1)), ("view_as(v)", lambda: t.view_as(t)), ("squeeze()", lambda: t.squeeze())]
+    choices = [
+        ("unsqueeze(0)", lambda: t.unsqueeze(0)),
+        ("reshape(-1)", lambda: t.reshape(-1)),
+        ("view_as(v)", lambda: t.view_as(t)),
+        ("squeeze()", lambda: t.squeeze()),
+    ]
     if t.ndim:
         d = p.rng.randrange(t.ndim)
-        choices += [(f"select({d}, -1)", lambda: t.select(d, -1)), (f"narrow({d}, 0, 1)", lambda: t.narrow(d, 0, 1)), (f"flip({d})", lambda: t.flip(d)),
-                    (f"unbind({d})[0]", lambda: t.unbind(d)[0]), (f"chunk(2, {d})[0]", lambda: t.chunk(2, d)[0]), ("[..., ::2]", lambda: t[..., ::2]),
-                    ("expand(2, *shape)", lambda: t.expand(2, *t.shape))]
+        choices += [
+            (f"select({d}, -1)", lambda: t.select(d, -1)),
+            (f"narrow({d}, 0, 1)", lambda: t.narrow(d, 0, 1)),
+            (f"flip({d})", lambda: t.flip(d)),
+            (f"unbind({d})[0]", lambda: t.unbind(d)[0]),
+            (f"chunk(2, {d})[0]", lambda: t.chunk(2, d)[0]),
+            ("[..., ::2]", lambda: t[..., ::2]),
+            ("expand(2, *shape)", lambda: t.expand(2, *t.shape)),
+        ]
     if t.ndim >= 2:
-        choices += [("transpose(0, -1)", lambda: t.transpose(0, -1)), ("diagonal(0, 0, -1)", lambda: t.diagonal(0, 0, -1)), ("movedim(0, -1)", lambda: t.movedim(0, -1)),
-                    ("permute", lambda: t.permute(*range(t.ndim - 1, -1, -1))), ("flatten()", lambda: t.flatten())]
+        choices += [
+            ("transpose(0, -1)", lambda: t.transpose(0, -1)),
+            ("diagonal(0, 0, -1)", lambda: t.diagonal(0, 0, -1)),
+            ("movedim(0, -1)", lambda: t.movedim(0, -1)),
+            ("permute", lambda: t.permute(*range(t.ndim - 1, -1, -1))),
+            ("flatten()", lambda: t.flatten()),
+        ]
     name, make = p.rng.choice(choices)
     if t.numel() < 64:
         p.keep(make(), f"v{i}.{name}")
@@ -153,8 +172,14 @@ def write_view(p):
     elif kind == 2:
         t[..., 0] += 0.5
         p.note(f"v{i}[..., 0] += 0.5")
-    elif all(stride or size < 2 for stride, size in zip(t.stride(), t.shape)):  # what it means for an expanded one is nobody's promise
-        t.index_put_((p.T.tensor([0]),), p.pool[j].reshape((1,) * (t.ndim - p.pool[j].ndim) + tuple(p.pool[j].shape)), accumulate=True)
+    elif all(
+        stride or size < 2 for stride, size in zip(t.stride(), t.shape)
+    ):  # what it means for an expanded one is nobody's promise
+        t.index_put_(
+            (p.T.tensor([0]),),
+            p.pool[j].reshape((1,) * (t.ndim - p.pool[j].ndim) + tuple(p.pool[j].shape)),
+            accumulate=True,
+        )
         p.note(f"v{i}.index_put_((tensor([0]),), v{j}, accumulate=True)")
 
 
@@ -170,7 +195,10 @@ def index(p):
     elif kind == 1:
         p.keep(t.index_select(0, which), f"v{i}.index_select(0, {which.tolist()})")
     elif kind == 2:
-        p.keep(p.T.zeros(4, *t.shape[1:], dtype=p.T.float64).index_add(0, p.T.arange(t.shape[0]) % 4, t), f"zeros(4, ...).index_add(0, arange % 4, v{i})")
+        p.keep(
+            p.T.zeros(4, *t.shape[1:], dtype=p.T.float64).index_add(0, p.T.arange(t.shape[0]) % 4, t),
+            f"zeros(4, ...).index_add(0, arange % 4, v{i})",
+        )
     else:
         p.keep(p.T.where(p.T.arange(t.shape[-1]) % 2 == 0, t, t.sin()), f"where(even, v{i}, v{i}.sin())")
 
@@ -218,7 +246,7 @@ def custom(p):
 
         @staticmethod
         def backward(ctx, grad):
-            x, = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             return 3 * x * x * grad
 
     p.keep(Cube.apply(p.pool[i]), f"Cube.apply(v{i})")
@@ -232,7 +260,27 @@ def quiet_write(p):
     p.note(f"v{i}.mul_(1.0) under no_grad")
 
 
-KINDS = [unary, unary, binary, binary, divide, reduce, view, view, view, write, write, write_view, index, join, hook, checkpointed, packed, custom, quiet_write]
+KINDS = [
+    unary,
+    unary,
+    binary,
+    binary,
+    divide,
+    reduce,
+    view,
+    view,
+    view,
+    write,
+    write,
+    write_view,
+    index,
+    join,
+    hook,
+    checkpointed,
+    packed,
+    custom,
+    quiet_write,
+]
 
 
 # ---- Answers -----------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What torch.distributed does on the GPUs of this machine: a line for each collective, for DDP and for how long all_reduce takes. No test of the suite, which
 has no GPU: run it by `taper run tests/python/nccl_check.py`, or with several ranks by `taper launch --nproc N tests/python/nccl_check.py`. With
 `--two` it starts two ranks on one GPU that claim to be on two machines, as far as NCCL permits that."""
+
 import os
 import subprocess
 import sys
@@ -10,8 +11,21 @@ if "--two" in sys.argv:
     with __import__("socket").socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    ranks = [subprocess.Popen([sys.executable, "-m", "taper", "run", __file__], env={
-        **os.environ, "RANK": str(i), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "NCCL_HOSTID": f"machine{i}"}) for i in range(2)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "taper", "run", __file__],
+            env={
+                **os.environ,
+                "RANK": str(i),
+                "WORLD_SIZE": "2",
+                "LOCAL_RANK": "0",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "NCCL_HOSTID": f"machine{i}",
+            },
+        )
+        for i in range(2)
+    ]
     sys.exit(max(process.wait() for process in ranks))
 
 os.environ.setdefault("RANK", "0"), os.environ.setdefault("WORLD_SIZE", "1")
@@ -48,7 +62,9 @@ def check(name, run):
         print(f"{name:34} {text} ({(time.perf_counter() - began) * 1000:.1f} ms)", flush=True)
 
 
-say(f"{gpus.get_device_name()}, {n} ranks, nccl available: {dist.is_nccl_available()}, version {torch.cuda.nccl.version() if dist.is_nccl_available() else None}")
+say(
+    f"{gpus.get_device_name()}, {n} ranks, nccl available: {dist.is_nccl_available()}, version {torch.cuda.nccl.version() if dist.is_nccl_available() else None}"
+)
 
 
 def all_reduce(dtype, op, mine, wanted):
@@ -57,7 +73,20 @@ def all_reduce(dtype, op, mine, wanted):
     return (t.cpu() == torch.tensor([wanted] * 1000, device="cpu").to(dtype)).all()
 
 
-for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128):
+for dtype in (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+):
     check(f"all_reduce {dtype}", lambda: all_reduce(dtype, dist.ReduceOp.SUM, 1, n))
 product = 1
 for i in range(n):
@@ -69,9 +98,9 @@ check("all_reduce premultiplied", lambda: all_reduce(torch.float32, dist._make_n
 
 
 def strided():
-    t = (torch.arange(6.).reshape(2, 3) + r).t()
+    t = (torch.arange(6.0).reshape(2, 3) + r).t()
     dist.all_reduce(t)
-    return torch.equal(t.cpu(), (torch.arange(6., device="cpu").reshape(2, 3) * n + n * (n - 1) / 2).t())
+    return torch.equal(t.cpu(), (torch.arange(6.0, device="cpu").reshape(2, 3) * n + n * (n - 1) / 2).t())
 
 
 def broadcast():
@@ -93,12 +122,14 @@ def all_gather():
     dist.all_gather_into_tensor(whole, torch.full((2,), float(r)))
     uneven = [torch.zeros(i + 1) for i in range(n)]
     dist.all_gather(uneven, torch.full((r + 1,), float(r)))
-    return [p[0, 0].item() for p in parts] == list(range(n)) == whole[:, 1].tolist() and [u.tolist() for u in uneven] == [[float(i)] * (i + 1) for i in range(n)]
+    return [p[0, 0].item() for p in parts] == list(range(n)) == whole[:, 1].tolist() and [
+        u.tolist() for u in uneven
+    ] == [[float(i)] * (i + 1) for i in range(n)]
 
 
 def reduce_scatter():
     a, b = torch.zeros(2), torch.zeros(2)
-    dist.reduce_scatter_tensor(a, torch.arange(2. * n))
+    dist.reduce_scatter_tensor(a, torch.arange(2.0 * n))
     dist.reduce_scatter(b, [torch.full((2,), float(i + r)) for i in range(n)], op=dist.ReduceOp.MAX)
     return a.tolist() == [2 * r * n, (2 * r + 1) * n] and b.tolist() == [r + n - 1] * 2
 
@@ -113,10 +144,12 @@ def gather_scatter():
 
 def all_to_all():
     outs = [torch.zeros(i + 1) for i in range(n)]
-    dist.all_to_all(outs, [torch.full((r + 1,), 10. * r + i) for i in range(n)])
+    dist.all_to_all(outs, [torch.full((r + 1,), 10.0 * r + i) for i in range(n)])
     flat = torch.zeros(n)
     dist.all_to_all_single(flat, torch.arange(float(n)) + 10 * r)
-    return [o.tolist() for o in outs] == [[10. * i + r] * (i + 1) for i in range(n)] and flat.tolist() == [10. * i + r for i in range(n)]
+    return [o.tolist() for o in outs] == [[10.0 * i + r] * (i + 1) for i in range(n)] and flat.tolist() == [
+        10.0 * i + r for i in range(n)
+    ]
 
 
 def messages():
@@ -124,7 +157,9 @@ def messages():
         return True
     x, y = torch.zeros(1000000), torch.zeros(5)
     works = [dist.isend(torch.full((1000000,), float(r)), (r + 1) % n), dist.irecv(x, (r - 1) % n)]
-    works += dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((5,), float(r)), (r + 1) % n), dist.P2POp(dist.irecv, y, (r - 1) % n)])
+    works += dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, torch.full((5,), float(r)), (r + 1) % n), dist.P2POp(dist.irecv, y, (r - 1) % n)]
+    )
     for work in works:
         work.wait()
     return bool((x == (r - 1) % n).all()) and y.tolist() == [(r - 1) % n] * 5
@@ -152,7 +187,10 @@ def data_parallel():
     whole = __import__("copy").deepcopy(net)
     x, y = torch.randn(32 * n, 64), torch.randint(0, 10, (32 * n,))
     losses = []
-    for model, part in ((torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.02), slice(r, None, n)), (whole, slice(None))):
+    for model, part in (
+        (torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.02), slice(r, None, n)),
+        (whole, slice(None)),
+    ):
         sgd = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(10):
             sgd.zero_grad()
@@ -165,7 +203,19 @@ def data_parallel():
     return apart < 1e-5
 
 
-for run in (strided, broadcast, reduce, all_gather, reduce_scatter, gather_scatter, all_to_all, messages, asynchronous, groups, data_parallel):
+for run in (
+    strided,
+    broadcast,
+    reduce,
+    all_gather,
+    reduce_scatter,
+    gather_scatter,
+    all_to_all,
+    messages,
+    asynchronous,
+    groups,
+    data_parallel,
+):
     check(run.__name__, run)
 
 block = torch.ones(16 << 20)  # 64 MB
@@ -179,7 +229,9 @@ for _ in range(20):
 begun = time.perf_counter() - began
 gpus.synchronize()
 took = (time.perf_counter() - began) / 20
-say(f"all_reduce of 64 MB: {took * 1e3:.3f} ms, {0.0671 / took:.1f} GB/s; the host was busy with it for {begun / 20 * 1e6:.0f} us")
+say(
+    f"all_reduce of 64 MB: {took * 1e3:.3f} ms, {0.0671 / took:.1f} GB/s; the host was busy with it for {begun / 20 * 1e6:.0f} us"
+)
 small = torch.ones(1)
 began = time.perf_counter()
 for _ in range(200):

@@ -1,4 +1,5 @@
 """Runs a program as several ranks that meet on this machine, for tests of torch.distributed."""
+
 import os
 import subprocess
 import sys
@@ -15,11 +16,26 @@ class Ranks:
         script = folder / "program.py"
         script.write_text(textwrap.dedent(program))
         self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
-        common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(n), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-                  "TAPER_JOB_SECRET": os.urandom(32).hex(), **(variables or {})}
+        common = {
+            **os.environ,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            "WORLD_SIZE": str(n),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            "TAPER_JOB_SECRET": os.urandom(32).hex(),
+            **(variables or {}),
+        }
         command = [sys.executable, "-m", "taper", "run", str(script), *arguments]
-        self.processes = [subprocess.Popen(command if i not in absent else ["true"], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
-                                           env={**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(n)]
+        self.processes = [
+            subprocess.Popen(
+                command if i not in absent else ["true"],
+                stdout=open(self.files[i], "w"),
+                stderr=subprocess.STDOUT,
+                env={**common, "RANK": str(i), "LOCAL_RANK": str(i)},
+            )
+            for i in range(n)
+        ]
 
     def wait(self, timeout=120):
         """Exit statuses and what each rank wrote; ranks that do not end in time are killed, and their status is None."""
@@ -48,5 +64,7 @@ class Ranks:
 def run_ranks(n, program, folder, timeout=120, **options):
     """All ranks must end well; what each wrote."""
     statuses, texts = Ranks(n, program, folder, **options).wait(timeout)
-    assert statuses == [0] * n, "\n".join(f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts)))
+    assert statuses == [0] * n, "\n".join(
+        f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts))
+    )
     return texts

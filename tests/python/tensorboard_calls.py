@@ -1,5 +1,6 @@
 """The calls whose event files tests/python/tensorboard_events holds as PyTorch writes them. To record them again, with PyTorch:
 python tests/python/tensorboard_calls.py tests/python/tensorboard_events"""
+
 import math
 import sys
 
@@ -16,7 +17,7 @@ def log(torch, SummaryWriter, folder):
     w.add_scalar("new", 0.1, 5, new_style=True)
     w.add_scalar("new/double", 0.1, 5, new_style=True, double_precision=True)
     w.add_scalar("special", math.inf, 6)
-    w.add_scalar("large step", 1, 2 ** 40)
+    w.add_scalar("large step", 1, 2**40)
     w.add_scalars("group/all", {"one": 1, "two": torch.tensor(2.0)}, 3)
     w.add_histogram("h/default", waves, 1)
     w.add_histogram("h/half", torch.tensor([0.5, -0.25, 1, 1], dtype=torch.float16), 1)
@@ -37,16 +38,40 @@ def log(torch, SummaryWriter, folder):
     w.add_images("i/NHWC", ramp.view(2, 3, 4, 1).expand(2, 3, 4, 3), 1, dataformats="NHWC")
     w.add_audio("sound", waves.view(1, -1), 1, sample_rate=8000)
     w.add_pr_curve("pr", torch.tensor([0, 1, 1, 0, 1]), torch.tensor([0.1, 0.9, 0.8, 0.3, 0.4]), 2, num_thresholds=6)
-    w.add_pr_curve("pr/weighted", torch.tensor([0, 1, 1]), torch.tensor([0.0, 1.0, 0.5]), 2, weights=torch.tensor([1.0, 2.0, 0.5]).numpy())
+    w.add_pr_curve(
+        "pr/weighted",
+        torch.tensor([0, 1, 1]),
+        torch.tensor([0.0, 1.0, 0.5]),
+        2,
+        weights=torch.tensor([1.0, 2.0, 0.5]).numpy(),
+    )
     w.add_pr_curve_raw("pr/raw", *(torch.arange(3.0) + i for i in range(6)), 2, num_thresholds=3)
-    w.add_mesh("mesh", ramp.view(1, 8, 3), (ramp.view(1, 8, 3) * 255).to(torch.int32), torch.tensor([[[0, 1, 2], [3, 4, 5]]]), {"cls": "Points"}, 1)
+    w.add_mesh(
+        "mesh",
+        ramp.view(1, 8, 3),
+        (ramp.view(1, 8, 3) * 255).to(torch.int32),
+        torch.tensor([[[0, 1, 2], [3, 4, 5]]]),
+        {"cls": "Points"},
+        1,
+    )
     w.add_mesh("points", ramp.view(2, 4, 3), global_step=1)
-    w.add_custom_scalars({"Taiwan": {"twse": ["Multiline", ["a", "b"]], "m": ["Margin", ["x", "lo", "hi"]]}, "USA": {"d": ["Multiline", ["c"]]}})
+    w.add_custom_scalars(
+        {
+            "Taiwan": {"twse": ["Multiline", ["a", "b"]], "m": ["Margin", ["x", "lo", "hi"]]},
+            "USA": {"d": ["Multiline", ["c"]]},
+        }
+    )
     w.add_custom_scalars_multilinechart(["a", "b"])
     w.add_custom_scalars_marginchart(["v", "lo", "hi"], title="t")
-    w.add_hparams({"lr": 0.1, "amp": True, "opt": "adam", "n": 3, "t": torch.tensor([2.5])}, {"accuracy": 0.9, "loss": torch.tensor(0.5)},
-                  {"lr": [0.1, 0.2], "opt": ["adam", "sgd"]}, run_name="hp")
-    w.add_embedding(ramp.view(6, 4), ["a", "b\tc", "d", "e", "f", "g"], ramp.view(6, 1, 2, 2).expand(6, 3, 2, 2), 7, "faces/x")
+    w.add_hparams(
+        {"lr": 0.1, "amp": True, "opt": "adam", "n": 3, "t": torch.tensor([2.5])},
+        {"accuracy": 0.9, "loss": torch.tensor(0.5)},
+        {"lr": [0.1, 0.2], "opt": ["adam", "sgd"]},
+        run_name="hp",
+    )
+    w.add_embedding(
+        ramp.view(6, 4), ["a", "b\tc", "d", "e", "f", "g"], ramp.view(6, 1, 2, 2).expand(6, 3, 2, 2), 7, "faces/x"
+    )
     w.add_embedding(ramp.view(6, 4)[:2], [["a", 1], ["b", 2]], metadata_header=["q", "r"])
     w.close()
 
@@ -56,6 +81,7 @@ if __name__ == "__main__":
 
     import torch
     from torch.utils.tensorboard import SummaryWriter
+
     log(torch, SummaryWriter, sys.argv[1])
     for path in pathlib.Path(sys.argv[1]).rglob("*tfevents*"):
         path.rename(path.with_name("events.out.tfevents.pytorch"))

@@ -1,4 +1,5 @@
 """Names of PyTorch's that are not covered: a program that tests for one is told so at once, whichever way it asks."""
+
 import subprocess
 import sys
 import textwrap
@@ -9,7 +10,12 @@ ABSENT = "torch.fx.experimental.proxy_tensor.make_fx"
 
 
 def run(program):
-    done = subprocess.run([sys.executable, "-m", "taper", "run", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -17,20 +23,62 @@ def run(program):
 def test_a_placeholder_has_no_protocol_but_those_of_annotations():
     from collections import abc
     import operator
+
     placeholder = _hook.Absent("torch.nothing")
-    uses = [iter, list, len, bool, reversed, next, int, float, abs, sum, sorted, dict, set, tuple, any, all, min, max, enumerate, zip,
-            lambda p: 1 in p, lambda p: [*p], lambda p: p + 1, lambda p: p < 1, lambda p: p(), lambda p: p.name, lambda p: not p, operator.index,
-            lambda p: p.__enter__, lambda p: type("C", (p,), {}) if False else operator.neg(p), lambda p: operator.setitem(p, 0, 1)]
+    uses = [
+        iter,
+        list,
+        len,
+        bool,
+        reversed,
+        next,
+        int,
+        float,
+        abs,
+        sum,
+        sorted,
+        dict,
+        set,
+        tuple,
+        any,
+        all,
+        min,
+        max,
+        enumerate,
+        zip,
+        lambda p: 1 in p,
+        lambda p: [*p],
+        lambda p: p + 1,
+        lambda p: p < 1,
+        lambda p: p(),
+        lambda p: p.name,
+        lambda p: not p,
+        operator.index,
+        lambda p: p.__enter__,
+        lambda p: type("C", (p,), {}) if False else operator.neg(p),
+        lambda p: operator.setitem(p, 0, 1),
+    ]
     for use in uses:
         try:
             use(placeholder)
         except (TypeError, AttributeError, NotImplementedError):
             continue
         raise AssertionError(f"{use} of a placeholder gave an answer")
-    for protocol in (abc.Iterable, abc.Container, abc.Sized, abc.Sequence, abc.Mapping, abc.Iterator, abc.Reversible, abc.Collection):
+    for protocol in (
+        abc.Iterable,
+        abc.Container,
+        abc.Sized,
+        abc.Sequence,
+        abc.Mapping,
+        abc.Iterator,
+        abc.Reversible,
+        abc.Collection,
+    ):
         assert not isinstance(placeholder, protocol), protocol
     assert not isinstance(1, placeholder) and not issubclass(int, placeholder)
-    assert placeholder[int] is placeholder and (placeholder | None) is placeholder and (None | placeholder) is placeholder
+    assert (
+        placeholder[int] is placeholder and (placeholder | None) is placeholder and (None | placeholder) is placeholder
+    )
     assert {placeholder: 1}[placeholder] == 1
     assert not hasattr(placeholder, "anything") and getattr(placeholder, "anything", 5) == 5
 
@@ -38,9 +86,9 @@ def test_a_placeholder_has_no_protocol_but_those_of_annotations():
 def test_an_import_that_is_tried_fails_at_once():
     assert run(f"""
         import importlib.util
-        from {ABSENT.rpartition('.')[0]} import make_fx as kept
+        from {ABSENT.rpartition(".")[0]} import make_fx as kept
         try:
-            from {ABSENT.rpartition('.')[0]} import make_fx
+            from {ABSENT.rpartition(".")[0]} import make_fx
         except ImportError:
             print("no name")
         try:
@@ -49,11 +97,11 @@ def test_an_import_that_is_tried_fails_at_once():
             print("no module", isinstance(e, ImportError))
         try:
             with open("/dev/null"):
-                from {ABSENT.rpartition('.')[0]} import make_fx
+                from {ABSENT.rpartition(".")[0]} import make_fx
         except (AttributeError, ImportError):
             print("no name in a with")
         with open("/dev/null"):
-            from {ABSENT.rpartition('.')[0]} import make_fx
+            from {ABSENT.rpartition(".")[0]} import make_fx
         print(importlib.util.find_spec("torch.backends.xeon"))
         try:
             kept()
@@ -69,5 +117,15 @@ def test_classes_are_no_modules():
                 __import__(name)
             except ModuleNotFoundError as e:
                 print(e)
-    """).splitlines() == [f"No module named '{name}'" for name in (
-        "torch.Tensor", "torch.nn.Module", "torch.nn.Linear", "torch.dtype", "torch.device", "torch.Generator", "torch.optim.Adam")]
+    """).splitlines() == [
+        f"No module named '{name}'"
+        for name in (
+            "torch.Tensor",
+            "torch.nn.Module",
+            "torch.nn.Linear",
+            "torch.dtype",
+            "torch.device",
+            "torch.Generator",
+            "torch.optim.Adam",
+        )
+    ]

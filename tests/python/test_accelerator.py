@@ -1,5 +1,6 @@
 """torch.cuda, torch.xpu and torch.accelerator on the accelerator there is: PyTorch's names, and that tensors go where they are sent. The build runs it with
 TAPER_XPU_DEVICES=cpu TAPER_XPU_TILES=2 CUDA_VISIBLE_DEVICES= in the environment: OpenCL's processors (PoCL) stand in for GPUs. By hand it takes a GPU."""
+
 import copy
 import io
 import os
@@ -32,7 +33,9 @@ on_cuda = pytest.mark.skipif(KIND != "cuda", reason="needs CUDA or HIP")
 
 def isolated(code, **environment):
     """What a program prints in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env={**os.environ, **environment}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env={**os.environ, **environment}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -62,27 +65,55 @@ def test_what_an_xpu_is():
 @on_cuda
 def test_what_a_gpu_is():
     about, mega = gpu.get_device_properties(0), 1 << 20
-    assert gpu.get_device_capability() == (about.major, about.minor) and about.multi_processor_count > 0 and about.warp_size in (32, 64)
-    assert repr(about).startswith(f"_CudaDeviceProperties(name='{about.name}', major={about.major}, minor={about.minor}")
-    assert f"total_memory={about.total_memory // mega}MB, multi_processor_count={about.multi_processor_count}, uuid=" in repr(about)
+    assert (
+        gpu.get_device_capability() == (about.major, about.minor)
+        and about.multi_processor_count > 0
+        and about.warp_size in (32, 64)
+    )
+    assert repr(about).startswith(
+        f"_CudaDeviceProperties(name='{about.name}', major={about.major}, minor={about.minor}"
+    )
+    assert (
+        f"total_memory={about.total_memory // mega}MB, multi_processor_count={about.multi_processor_count}, uuid="
+        in repr(about)
+    )
     assert (torch.version.cuda or torch.version.hip)[0].isdigit() and torch.backends.cuda.is_built() and torch.has_cuda
-    assert torch.cuda.FloatTensor([1.0, 2.0]).device == HERE and isinstance(torch.ones(1).cuda(), torch.cuda.FloatTensor)
-    assert 0 <= gpu.utilization() <= 100 and gpu.temperature() > 0 and gpu.device_memory_used() > 0 and gpu.list_gpu_processes().startswith("GPU:0")
+    assert torch.cuda.FloatTensor([1.0, 2.0]).device == HERE and isinstance(
+        torch.ones(1).cuda(), torch.cuda.FloatTensor
+    )
+    assert (
+        0 <= gpu.utilization() <= 100
+        and gpu.temperature() > 0
+        and gpu.device_memory_used() > 0
+        and gpu.list_gpu_processes().startswith("GPU:0")
+    )
     assert "Allocated memory" in gpu.memory_summary() and gpu.cudart().cudaMemGetInfo(0) == gpu.mem_get_info(0)
     interface = torch.ones(2, 3, device=KIND).T.__cuda_array_interface__
-    assert interface["shape"] == (3, 2) and interface["strides"] == (4, 12) and interface["typestr"] == "<f4" and interface["version"] == 2
+    assert (
+        interface["shape"] == (3, 2)
+        and interface["strides"] == (4, 12)
+        and interface["typestr"] == "<f4"
+        and interface["version"] == 2
+    )
 
 
 def test_the_accelerator():
     accelerator = torch.accelerator.current_accelerator()
-    assert accelerator == torch.device(KIND) and torch.accelerator.is_available() and torch.accelerator.device_count() == gpu.device_count()
+    assert (
+        accelerator == torch.device(KIND)
+        and torch.accelerator.is_available()
+        and torch.accelerator.device_count() == gpu.device_count()
+    )
     assert torch.accelerator.current_device_index() == 0 and torch.get_device_module() is gpu
     assert torch.device(0) == HERE and torch.ones(2).to(0).device == HERE
     assert torch.accelerator.current_stream().device == HERE
     torch.accelerator.synchronize(), torch.accelerator.empty_cache(), torch.accelerator.empty_host_cache()
     free, total = torch.accelerator.get_memory_info()
     assert 0 < free <= total and torch.accelerator.memory.memory_reserved() == gpu.memory_reserved()
-    assert torch.accelerator.random.get_rng_state().equal(gpu.get_rng_state()) and torch.accelerator.Graph().pool() is not None
+    assert (
+        torch.accelerator.random.get_rng_state().equal(gpu.get_rng_state())
+        and torch.accelerator.Graph().pool() is not None
+    )
 
 
 @two_devices
@@ -102,7 +133,10 @@ def test_the_current_device():
     assert seen == [0]
     across = torch.arange(4.0, device=HERE).to(NEXT)
     assert across.device.index == 1 and across.tolist() == [0, 1, 2, 3]
-    with pytest.raises(RuntimeError, match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and {NEXT}!"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and {NEXT}!",
+    ):
         torch.ones(2, device=HERE) + torch.ones(2, device=NEXT)
 
 
@@ -126,7 +160,11 @@ def test_a_default_device_without_an_index_is_the_current_one():
     with torch.device(KIND):
         with gpu.device(1):
             assert torch.zeros(1).device.index == 1
-        assert torch.zeros(1).device == HERE and torch.nn.Linear(2, 2).weight.device == HERE and torch.tensor([1.0]).device == HERE
+        assert (
+            torch.zeros(1).device == HERE
+            and torch.nn.Linear(2, 2).weight.device == HERE
+            and torch.tensor([1.0]).device == HERE
+        )
         with torch.device("cpu"):
             assert torch.zeros(1).is_cpu
         assert not torch.zeros(1).is_cpu
@@ -138,7 +176,8 @@ def test_environment_chooses_devices():
     count = "import taper; print(taper.xpu.device_count(), taper.xpu.is_available())"
     assert isolated(count, TAPER_XPU_TILES="1", ZE_AFFINITY_MASK="0") == "1 True\n"
     assert isolated(count, TAPER_XPU_TILES="1", ZE_AFFINITY_MASK="7") == "0 False\n"
-    without = isolated("""
+    without = isolated(
+        """
         import taper
         print(taper.xpu.is_available(), taper.accelerator.current_accelerator())
         try:
@@ -149,8 +188,15 @@ def test_environment_chooses_devices():
             taper.xpu.current_device()
         except AssertionError as error:
             print(error)
-    """, TAPER_XPU_DEVICES="gpu", ZE_AFFINITY_MASK="63").splitlines()
-    assert without[:3] == ["False None", "Torch", "Torch not compiled with XPU enabled: OpenCL found no device for TAPER_XPU_DEVICES=gpu"]
+    """,
+        TAPER_XPU_DEVICES="gpu",
+        ZE_AFFINITY_MASK="63",
+    ).splitlines()
+    assert without[:3] == [
+        "False None",
+        "Torch",
+        "Torch not compiled with XPU enabled: OpenCL found no device for TAPER_XPU_DEVICES=gpu",
+    ]
 
 
 def test_a_forked_child_says_what_to_do():
@@ -173,16 +219,41 @@ def test_a_forked_child_says_what_to_do():
 def test_a_tensor_goes_there_and_back():
     x = torch.arange(6.0).reshape(2, 3)
     y = x.to(KIND)
-    assert y.device == HERE and (y.is_xpu, y.is_cuda) == (KIND == "xpu", KIND == "cuda") and not y.is_cpu and y.get_device() == 0 and y.type() == f"torch.{KIND}.FloatTensor"
+    assert (
+        y.device == HERE
+        and (y.is_xpu, y.is_cuda) == (KIND == "xpu", KIND == "cuda")
+        and not y.is_cpu
+        and y.get_device() == 0
+        and y.type() == f"torch.{KIND}.FloatTensor"
+    )
     assert getattr(y, KIND)() is y and y.to(HERE) is y and y.to(y) is y and y.cpu().equal(x) and y.data_ptr() != 0
     assert repr(y) == f"tensor([[0., 1., 2.],\n        [3., 4., 5.]], device='{HERE}')"
-    assert (y * 2 + 1).cpu().equal(x * 2 + 1) and (y + torch.tensor(2.0)).cpu().equal(x + 2) and y.tolist() == x.tolist() and y[1, 2].item() == 5
-    assert y.T.to("cpu").equal(x.T) and y[:, 1:].cpu().equal(x[:, 1:]) and y.to("cpu", torch.float64).dtype == torch.float64
-    assert y.new_zeros(2).device == HERE and torch.zeros_like(y).device == HERE and torch.tensor([1], device=KIND).device == HERE
+    assert (
+        (y * 2 + 1).cpu().equal(x * 2 + 1)
+        and (y + torch.tensor(2.0)).cpu().equal(x + 2)
+        and y.tolist() == x.tolist()
+        and y[1, 2].item() == 5
+    )
+    assert (
+        y.T.to("cpu").equal(x.T)
+        and y[:, 1:].cpu().equal(x[:, 1:])
+        and y.to("cpu", torch.float64).dtype == torch.float64
+    )
+    assert (
+        y.new_zeros(2).device == HERE
+        and torch.zeros_like(y).device == HERE
+        and torch.tensor([1], device=KIND).device == HERE
+    )
     assert torch.full((2,), 3, device=HERE).cpu().tolist() == [3, 3] and torch.as_tensor(x, device=KIND).device == HERE
-    with pytest.raises(TypeError, match=f"can't convert {HERE} device type tensor to numpy. Use Tensor.cpu\\(\\) to copy the tensor to host memory first."):
+    with pytest.raises(
+        TypeError,
+        match=f"can't convert {HERE} device type tensor to numpy. Use Tensor.cpu\\(\\) to copy the tensor to host memory first.",
+    ):
         y.numpy()
-    with pytest.raises(RuntimeError, match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and cpu!"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and cpu!",
+    ):
         y + x
     with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
         torch.zeros(1, device=f"{KIND}:40")
@@ -192,7 +263,12 @@ def test_a_tensor_goes_there_and_back():
 def test_storages_copies_and_files():
     y = torch.arange(4, device=KIND)
     memory = y.untyped_storage()
-    assert memory.device == HERE and memory.cpu().device.type == "cpu" and getattr(memory.cpu(), KIND)().device == HERE and y.storage().type() == f"torch.{KIND}.LongStorage"
+    assert (
+        memory.device == HERE
+        and memory.cpu().device.type == "cpu"
+        and getattr(memory.cpu(), KIND)().device == HERE
+        and y.storage().type() == f"torch.{KIND}.LongStorage"
+    )
     for again in copy.deepcopy(y), copy.copy(y), pickle.loads(pickle.dumps(y)):
         assert again.device == HERE and again.tolist() == [0, 1, 2, 3]
     assert y.is_shared() and y.share_memory_() is y and y.device == HERE
@@ -200,7 +276,13 @@ def test_storages_copies_and_files():
     assert isinstance(parameter, torch.nn.Parameter) and parameter.device == HERE and parameter.requires_grad
     file = io.BytesIO()
     torch.save({"y": y, "part": y[1:3]}, file)
-    for map_location, place in ((None, HERE), ("cpu", "cpu"), (torch.device(KIND), HERE), ({str(HERE): "cpu"}, "cpu"), (lambda storage, location: storage, "cpu")):
+    for map_location, place in (
+        (None, HERE),
+        ("cpu", "cpu"),
+        (torch.device(KIND), HERE),
+        ({str(HERE): "cpu"}, "cpu"),
+        (lambda storage, location: storage, "cpu"),
+    ):
         file.seek(0)
         loaded = torch.load(file, map_location=map_location)
         assert loaded["y"].device == torch.device(place) and loaded["part"].tolist() == [1, 2]
@@ -209,7 +291,10 @@ def test_storages_copies_and_files():
     here.seek(0)
     assert torch.load(here, map_location=KIND).device == HERE
     here.seek(0)
-    with pytest.raises(RuntimeError, match=f"Attempting to deserialize object on {KIND.upper()} device 40 but torch.{KIND}.device_count\\(\\) is"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"Attempting to deserialize object on {KIND.upper()} device 40 but torch.{KIND}.device_count\\(\\) is",
+    ):
         torch.load(here, map_location=f"{KIND}:40")
 
 
@@ -223,7 +308,9 @@ def test_dlpack_stays_on_the_device():
     with gpu.stream(other):  # who takes it waits for who made it
         assert torch.from_dlpack(y + 1).tolist() == [1, 2, 3]
     assert torch.from_dlpack((y * 2).__dlpack__(stream=other.stream_id)).tolist() == [0, 2, 4]
-    with pytest.raises(AttributeError, match="Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor"):
+    with pytest.raises(
+        AttributeError, match="Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor"
+    ):
         y.cpu().__cuda_array_interface__
 
 
@@ -234,8 +321,15 @@ def test_pinned_memory():
     y = pinned.to(KIND, non_blocking=True)
     back = torch.empty(1000, pin_memory=True).copy_(y, non_blocking=True)
     gpu.synchronize()
-    assert back.equal(x) and back.is_pinned() and torch.tensor([1.0], pin_memory=True).is_pinned() and pinned.untyped_storage().is_pinned()
-    with pytest.raises(RuntimeError, match=f"cannot pin 'torch.{KIND}.FloatTensor' only dense CPU tensors can be pinned"):
+    assert (
+        back.equal(x)
+        and back.is_pinned()
+        and torch.tensor([1.0], pin_memory=True).is_pinned()
+        and pinned.untyped_storage().is_pinned()
+    )
+    with pytest.raises(
+        RuntimeError, match=f"cannot pin 'torch.{KIND}.FloatTensor' only dense CPU tensors can be pinned"
+    ):
         y.pin_memory()
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.zeros(2, device=KIND, pin_memory=True)
@@ -245,7 +339,11 @@ def test_a_loader_pins_its_batches():
     data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
     for workers in 0, 1:
         batches = list(torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=workers))
-        assert len(batches) == 2 and all(t.is_pinned() for batch in batches for t in batch) and batches[1][1].tolist() == [4, 5, 6, 7]
+        assert (
+            len(batches) == 2
+            and all(t.is_pinned() for batch in batches for t in batch)
+            and batches[1][1].tolist() == [4, 5, 6, 7]
+        )
     named = torch.utils.data.DataLoader([{"x": torch.ones(2), "name": "a"}] * 2, batch_size=2, pin_memory=True)
     batch = next(iter(named))
     assert batch["x"].is_pinned() and batch["name"] == ["a", "a"]
@@ -254,8 +352,15 @@ def test_a_loader_pins_its_batches():
 # ---- Streams, events, graphs ----
 def test_streams_and_events():
     default, other = gpu.current_stream(), gpu.Stream()
-    assert default == gpu.current_stream() != other and hash(default) == hash(gpu.current_stream()) and other.device == HERE
-    texts = {"xpu": "torch.xpu.Stream(device=xpu:0 sycl_queue=0x0)", "cuda": "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"}
+    assert (
+        default == gpu.current_stream() != other
+        and hash(default) == hash(gpu.current_stream())
+        and other.device == HERE
+    )
+    texts = {
+        "xpu": "torch.xpu.Stream(device=xpu:0 sycl_queue=0x0)",
+        "cuda": "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>",
+    }
     assert repr(default) == texts[KIND] and isinstance(other, torch.Stream) and torch.Stream(KIND).device == HERE
     with gpu.stream(other), gpu.stream(None):
         assert gpu.current_stream() == other
@@ -270,7 +375,9 @@ def test_streams_and_events():
     other.synchronize()
     assert other.query() and mark.query() and mark.device == HERE
     start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
-    assert repr(start) in ("torch.xpu.Event(uninitialized)", "<torch.cuda.Event uninitialized>") and isinstance(start, torch.Event)
+    assert repr(start) in ("torch.xpu.Event(uninitialized)", "<torch.cuda.Event uninitialized>") and isinstance(
+        start, torch.Event
+    )
     start.record()
     torch.ones(1000, device=KIND) * 2
     end.record()
@@ -343,9 +450,18 @@ def test_memory_is_counted():
     before = gpu.memory_allocated()
     y = torch.empty(1 << 20, device=KIND)
     assert gpu.memory_allocated() - before == 4 << 20 == gpu.memory_stats()["allocated_bytes.all.current"] - before
-    assert gpu.memory_reserved() >= gpu.memory_allocated() and torch.accelerator.memory_allocated() == gpu.memory_allocated(HERE)
+    assert (
+        gpu.memory_reserved() >= gpu.memory_allocated()
+        and torch.accelerator.memory_allocated() == gpu.memory_allocated(HERE)
+    )
     state = next(b for s in gpu.memory_snapshot() for b in s["blocks"] if b["address"] == y.data_ptr())
-    assert state == {"address": y.data_ptr(), "size": 4 << 20, "requested_size": 4 << 20, "state": "active_allocated", "frames": []}
+    assert state == {
+        "address": y.data_ptr(),
+        "size": 4 << 20,
+        "requested_size": 4 << 20,
+        "state": "active_allocated",
+        "frames": [],
+    }
     del y
     assert gpu.memory_allocated() == before and gpu.max_memory_allocated() >= before + (4 << 20)
     reserved = gpu.memory_reserved()
@@ -388,7 +504,11 @@ def test_out_of_memory_leaves_things_usable():
 # ---- Random numbers ----
 def test_each_device_has_a_generator():
     torch.manual_seed(7)
-    assert gpu.initial_seed() == 7 and gpu.get_rng_state().dtype == torch.uint8 and len(gpu.get_rng_state_all()) == gpu.device_count()
+    assert (
+        gpu.initial_seed() == 7
+        and gpu.get_rng_state().dtype == torch.uint8
+        and len(gpu.get_rng_state_all()) == gpu.device_count()
+    )
     state, host = gpu.get_rng_state(), torch.get_rng_state()
     first = torch.rand(5, device=KIND)
     assert torch.get_rng_state().equal(host) and not gpu.get_rng_state().equal(state)
@@ -414,7 +534,12 @@ def test_a_module_moves_and_trains():
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     twin = copy.deepcopy(model).to(KIND)
     parameters = list(twin.parameters())
-    assert all(p.device == HERE for p in parameters) and twin.cpu() is twin and getattr(twin, KIND)() is twin and list(twin.parameters())[0] is parameters[0]
+    assert (
+        all(p.device == HERE for p in parameters)
+        and twin.cpu() is twin
+        and getattr(twin, KIND)() is twin
+        and list(twin.parameters())[0] is parameters[0]
+    )
     x, target = torch.randn(16, 4), torch.randn(16, 1)
     losses = []
     for net, device in (model, "cpu"), (twin, KIND):
@@ -431,7 +556,12 @@ def test_a_module_moves_and_trains():
 def test_autocast_of_a_device_type_touches_its_tensors_alone():
     x, y = torch.randn(4, 4), torch.randn(4, 4, device=KIND)
     with torch.autocast(KIND):
-        assert (y @ y).dtype == (torch.bfloat16 if KIND == "xpu" else torch.float16) and (x @ x).dtype == torch.float32 and torch.is_autocast_enabled(KIND) and not torch.is_autocast_enabled("cpu")
+        assert (
+            (y @ y).dtype == (torch.bfloat16 if KIND == "xpu" else torch.float16)
+            and (x @ x).dtype == torch.float32
+            and torch.is_autocast_enabled(KIND)
+            and not torch.is_autocast_enabled("cpu")
+        )
         with torch.autocast(KIND, enabled=False):
             assert (y @ y).dtype == torch.float32
         assert torch.nn.functional.mse_loss((y @ y), y).dtype == torch.float32
@@ -449,6 +579,7 @@ def test_autocast_of_a_device_type_touches_its_tensors_alone():
         @torch.amp.custom_bwd(device_type=KIND)
         def backward(ctx, grad):
             return grad * 2
+
     leaf = y.bfloat16().requires_grad_()
     with torch.autocast(KIND):
         Double.apply(leaf).sum().backward()
@@ -456,22 +587,45 @@ def test_autocast_of_a_device_type_touches_its_tensors_alone():
 
 
 # A few of the recorded cases; CUDA's devices go through all of them.
-PICKED = ["linear mixed", "mv", "mean", "exp", "sum dim", "softmax", "layer_norm plain", "cross mixed", "dot mixed", "cat mixed", "mse_loss", "trace", "pow", "relu",
-          "avg_pool3d", "lstm_cell"]
+PICKED = [
+    "linear mixed",
+    "mv",
+    "mean",
+    "exp",
+    "sum dim",
+    "softmax",
+    "layer_norm plain",
+    "cross mixed",
+    "dot mixed",
+    "cat mixed",
+    "mse_loss",
+    "trace",
+    "pow",
+    "relu",
+    "avg_pool3d",
+    "lstm_cell",
+]
 
 
 def test_autocast_has_pytorchs_lists_for_gpus():
     import autocast_cases
+
     with open(os.path.join(os.path.dirname(__file__), "autocast_cuda.txt"), encoding="utf-8") as file:
         rows = [line.rstrip("\n") for line in file if not line.startswith("#")]
     rows = [row for row in rows if KIND == "cuda" or row.partition(":")[0] in PICKED]
     assert len(rows) >= len(PICKED) and autocast_cases.table(KIND, {row.partition(":")[0] for row in rows}) == rows
-    with torch.autocast(KIND), pytest.raises(RuntimeError, match="torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast."):
+    with (
+        torch.autocast(KIND),
+        pytest.raises(
+            RuntimeError, match="torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast."
+        ),
+    ):
         torch.nn.functional.binary_cross_entropy(torch.rand(3, device=KIND), torch.rand(3, device=KIND))
 
 
 def test_checkpointing_repeats_masks_and_regions():
     from taper.utils.checkpoint import checkpoint
+
     x = torch.randn(64, 64, device=KIND, requires_grad=True)
     for reentrant in False, True:
         seen = []
@@ -479,6 +633,7 @@ def test_checkpointing_repeats_masks_and_regions():
         def block(x):
             seen.append((x @ x).dtype)
             return torch.nn.functional.dropout(x * 2)
+
         x.grad = None
         with torch.autocast(KIND, torch.bfloat16):
             y = checkpoint(block, x, use_reentrant=reentrant)
@@ -505,11 +660,15 @@ def test_a_scaler_skips_steps_with_infinities():
 @on_xpu
 def test_intel_extension():
     from taper import intel_extension_for_pytorch as ipex
+
     model, optimizer = torch.nn.Linear(2, 2).to(KIND), None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trained, stepper = ipex.optimize(model, optimizer=optimizer, dtype=torch.bfloat16)
     assert stepper is optimizer and trained.weight.dtype == torch.float32
-    assert ipex.optimize(model.eval(), dtype=torch.bfloat16).weight.dtype == torch.bfloat16 and model.weight.dtype == torch.float32
+    assert (
+        ipex.optimize(model.eval(), dtype=torch.bfloat16).weight.dtype == torch.bfloat16
+        and model.weight.dtype == torch.float32
+    )
     assert ipex.xpu.is_available() and ipex.xpu.device_count() == gpu.device_count() and ipex.has_xpu()
     with torch.xpu.amp.autocast(enabled=True, dtype=torch.bfloat16):
         assert model(torch.ones(1, 2, device=KIND)).dtype == torch.bfloat16
@@ -517,18 +676,29 @@ def test_intel_extension():
     assert torch.get_float32_matmul_precision() == "high" and ipex.get_fp32_math_mode("xpu") == ipex.FP32MathMode.TF32
     ipex.set_fp32_math_mode("FP32", "xpu")
     assert torch.get_float32_matmul_precision() == "highest"
-    told = isolated("import taper.intel_extension_for_pytorch as i; print(i.get_fp32_math_mode('xpu').name)", IPEX_FP32_MATH_MODE="TF32")
+    told = isolated(
+        "import taper.intel_extension_for_pytorch as i; print(i.get_fp32_math_mode('xpu').name)",
+        IPEX_FP32_MATH_MODE="TF32",
+    )
     assert told == "TF32\n"
 
 
 def test_info_lists_devices_and_libraries():
     text = isolated("from taper.__main__ import main; main(['info'])")
     assert str(HERE) in next(line for line in text.splitlines() if line.startswith("devices:"))
-    assert gpu.get_device_name() in text and {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text and _C._gpu_backend(KIND) in text
+    assert (
+        gpu.get_device_name() in text
+        and {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text
+        and _C._gpu_backend(KIND) in text
+    )
 
 
 def test_profiles_hold_work_on_the_device_against_nothing():
     script = "import torch\na = torch.ones(64, 64, device='KIND')\nfor _ in range(3):\n    b = a @ a\nb.sum().item()"
-    done = subprocess.run([sys.executable, "-m", "taper", "profile", "-c", script.replace("KIND", KIND)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "profile", "-c", script.replace("KIND", KIND)], capture_output=True, text=True
+    )
     row = next(line for line in done.stdout.splitlines() if line.startswith("mm "))
-    assert row.split()[1] == "3" and row.split()[5] == row.split()[7] == "-" and row.count("%") == 1, done.stdout + done.stderr
+    assert row.split()[1] == "3" and row.split()[5] == row.split()[7] == "-" and row.count("%") == 1, (
+        done.stdout + done.stderr
+    )

@@ -1,4 +1,5 @@
 """torch.autocast, torch.amp and gradient scaling against what PyTorch does."""
+
 import os
 import pickle
 import sys
@@ -40,7 +41,9 @@ def test_an_lstm_runs_in_the_lower_precision():
     # PyTorch's CPU kernel gives this where the processor has bfloat16, and fails elsewhere.
     weights = [torch.randn(16, 3), torch.randn(16, 4), torch.randn(16), torch.randn(16)]
     with torch.autocast("cpu"):
-        out, h, c = torch.lstm(torch.randn(5, 2, 3), [torch.zeros(1, 2, 4)] * 2, weights, True, 1, 0.0, False, False, False)
+        out, h, c = torch.lstm(
+            torch.randn(5, 2, 3), [torch.zeros(1, 2, 4)] * 2, weights, True, 1, 0.0, False, False, False
+        )
     assert {out.dtype, h.dtype, c.dtype} == {torch.bfloat16}
 
 
@@ -105,7 +108,9 @@ def test_settings():
 def test_refusals_and_warnings():
     with pytest.warns(UserWarning, match="CUDA is not available or torch_xla is imported. Disabling autocast."):
         assert not torch.autocast("cuda")._enabled
-    with pytest.warns(UserWarning, match="CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."):
+    with pytest.warns(
+        UserWarning, match="CPU Autocast only supports dtypes of torch.bfloat16, torch.float16 currently."
+    ):
         assert not torch.autocast("cpu", torch.float32)._enabled
     with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
         torch.autocast(torch.device("cpu"))
@@ -161,6 +166,7 @@ def test_custom_functions_in_a_region():
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpoints_run_again_in_their_region(reentrant):
     from taper.utils.checkpoint import checkpoint
+
     seen = []
 
     def segment(x):
@@ -199,7 +205,9 @@ def test_a_scaler_scales_and_unscales():
     loss.backward()
     scaler.unscale_(optimizer)
     assert p.grad.tolist() == [2, 2, 2]
-    with pytest.raises(RuntimeError, match=r"unscale_\(\) has already been called on this optimizer since the last update\(\)."):
+    with pytest.raises(
+        RuntimeError, match=r"unscale_\(\) has already been called on this optimizer since the last update\(\)."
+    ):
         scaler.unscale_(optimizer)
     assert scaler.step(optimizer) == "stepped"
     with pytest.raises(RuntimeError, match=r"step\(\) has already been called since the last update\(\)."):
@@ -245,7 +253,13 @@ def test_a_scalers_errors():
 
 def test_a_scalers_state():
     scaler = NEW("cpu", init_scale=4.0)
-    assert scaler.state_dict() == {"scale": 4.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 0}
+    assert scaler.state_dict() == {
+        "scale": 4.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2000,
+        "_growth_tracker": 0,
+    }
     other = NEW("cpu")
     other.scale(torch.ones(()))
     other.load_state_dict(scaler.state_dict())
@@ -263,7 +277,9 @@ def test_autocast_says_what_it_was_given():
         torch.autocast(device_type="not a real device")
     with pytest.raises(TypeError, match=r"autocast\(\)\(func\) requires a callable, but got Tensor"):
         torch.autocast(device_type="cpu")(torch.ones(2))
-    assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16 and not torch.is_autocast_enabled(device_type="cpu")
+    assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16 and not torch.is_autocast_enabled(
+        device_type="cpu"
+    )
 
 
 def test_optimisers_that_unscale_by_themselves():

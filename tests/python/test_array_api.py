@@ -1,4 +1,5 @@
 """The array API standard: the namespace has the standard's names with the standard's signatures, and array-api consumers take tensors."""
+
 import inspect
 import math
 import os
@@ -61,7 +62,11 @@ def test_values():
     assert xp.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
     assert xp.clip(x, 2).tolist() == [3, 2, 2, 2]
     assert xp.arange(3, 1).shape == (0,)
-    assert xp.result_type(xp.asarray([1]), 2.5) == xp.float32 and xp.isdtype(xp.uint8, "integral") and not xp.isdtype(xp.bool, "numeric")
+    assert (
+        xp.result_type(xp.asarray([1]), 2.5) == xp.float32
+        and xp.isdtype(xp.uint8, "integral")
+        and not xp.isdtype(xp.bool, "numeric")
+    )
     assert xp.linalg.trace(xp.asarray([[1, 2], [3, 4]])).item() == 5
     assert xp.linalg.vector_norm(xp.asarray([[3.0, 4.0]])).item() == 5
     assert [a.tolist() for a in xp.nonzero(xp.asarray([0, 1, 1]))] == [[1, 2]]
@@ -95,5 +100,7 @@ np.testing.assert_allclose(s.numpy(), special.logsumexp(values, axis=1))
 
 def test_scipy_works_on_tensors():
     pytest.importorskip("scipy")
-    done = subprocess.run([sys.executable, "-c", CONSUMER], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CONSUMER], env={**os.environ, "SCIPY_ARRAY_API": "1"}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,5 @@
 """torchaudio: WAV files, spectrograms, resampling, with torchaudio's numbers. torchtext: vocabularies, tokenisers, files on disk."""
+
 import io
 import math
 import wave
@@ -28,7 +29,13 @@ def test_wav_files(tmp_path):
     raw, _ = torchaudio.load(path, normalize=False)
     assert raw.dtype == taper.int16 and taper.equal(raw.float() / 32768, back)
     about = torchaudio.info(path)
-    assert (about.sample_rate, about.num_frames, about.num_channels, about.bits_per_sample, about.encoding) == (8000, 4000, 2, 16, "PCM_S")
+    assert (about.sample_rate, about.num_frames, about.num_channels, about.bits_per_sample, about.encoding) == (
+        8000,
+        4000,
+        2,
+        16,
+        "PCM_S",
+    )
     file = io.BytesIO()
     torchaudio.save(file, SOUND, 8000, format="wav")
     exact, _ = torchaudio.load(io.BytesIO(file.getvalue()))
@@ -49,7 +56,9 @@ CASES = {
     "mfcc": lambda: T.MFCC(8000, 13, melkwargs={"n_mels": 40, "n_fft": 400, "hop_length": 160})(SOUND),
     "decibels": lambda: T.AmplitudeToDB(top_db=40.0)(T.Spectrogram()(SOUND)),
     "resampled up": lambda: T.Resample(8000, 11025)(SOUND),
-    "resampled down": lambda: F.resample(SOUND, 8000, 4000, resampling_method="sinc_interp_kaiser", lowpass_filter_width=16),
+    "resampled down": lambda: F.resample(
+        SOUND, 8000, 4000, resampling_method="sinc_interp_kaiser", lowpass_filter_width=16
+    ),
     "deltas": lambda: F.compute_deltas(T.Spectrogram(n_fft=64)(SOUND)),
     "companded": lambda: F.mu_law_encoding(SOUND, 256),
     "masked": lambda: T.TimeMasking(40)(T.FrequencyMasking(10)(T.Spectrogram(n_fft=64)(SOUND))),
@@ -73,14 +82,31 @@ def test_a_spectrogram_and_back():
 # ---- Text ----
 def test_tokens():
     tokenizer = data.utils.get_tokenizer("basic_english")
-    assert tokenizer("Don't panic, it's a TEST (really)!") == ["don", "'", "t", "panic", ",", "it", "'", "s", "a", "test", "(", "really", ")", "!"]
+    assert tokenizer("Don't panic, it's a TEST (really)!") == [
+        "don",
+        "'",
+        "t",
+        "panic",
+        ",",
+        "it",
+        "'",
+        "s",
+        "a",
+        "test",
+        "(",
+        "really",
+        ")",
+        "!",
+    ]
     assert list(data.utils.ngrams_iterator(["a", "b", "c"], 3)) == ["a", "b", "c", "a b", "b c", "a b c"]
     assert data.get_tokenizer(None)("a  b") == ["a", "b"] and data.get_tokenizer(str.split)("x y") == ["x", "y"]
 
 
 def test_a_vocabulary():
     words = vocab.build_vocab_from_iterator([["b", "a", "b"], ["c", "a", "b"]], specials=["<unk>", "<pad>"])
-    assert words.get_itos() == ["<unk>", "<pad>", "b", "a", "c"] and len(words) == 5 and "a" in words and words["a"] == 3
+    assert (
+        words.get_itos() == ["<unk>", "<pad>", "b", "a", "c"] and len(words) == 5 and "a" in words and words["a"] == 3
+    )
     with pytest.raises(RuntimeError, match="Token z not found and default index is not set"):
         words["z"]
     words.set_default_index(words["<unk>"])
@@ -89,12 +115,19 @@ def test_a_vocabulary():
     words.append_token("last")
     assert words.lookup_indices(["new", "<pad>", "last"]) == [1, 2, 6]
     assert vocab.build_vocab_from_iterator([["b", "a", "b"]], min_freq=2).get_itos() == ["b"]
-    assert vocab.build_vocab_from_iterator([["b", "a", "b"]], specials=["<s>"], max_tokens=2, special_first=False).get_itos() == ["b", "<s>"]
+    assert vocab.build_vocab_from_iterator(
+        [["b", "a", "b"]], specials=["<s>"], max_tokens=2, special_first=False
+    ).get_itos() == ["b", "<s>"]
 
 
 def test_from_text_to_tensors():
     words = vocab.build_vocab_from_iterator([["a", "b", "c"]], specials=["<pad>"])
-    steps = transforms.Sequential(transforms.VocabTransform(words), transforms.Truncate(2), transforms.AddToken(9), transforms.ToTensor(padding_value=0))
+    steps = transforms.Sequential(
+        transforms.VocabTransform(words),
+        transforms.Truncate(2),
+        transforms.AddToken(9),
+        transforms.ToTensor(padding_value=0),
+    )
     assert steps([["a", "b", "c"], ["c"]]).tolist() == [[9, 1, 2], [9, 3, 0]]
 
 

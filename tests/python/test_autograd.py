@@ -1,4 +1,5 @@
 """The tape as a PyTorch user sees it. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+
 import gc
 import importlib
 import os
@@ -76,13 +77,15 @@ def test_autograd_backward_of_several():
     x = leaf(1.0, 2.0)
     autograd.backward([x.sum(), (x * x)], [None, torch.ones(2, dtype=torch.float64)])
     assert x.grad.tolist() == [3.0, 5.0]
-    with pytest.raises(RuntimeError, match="Mismatch in shape: grad_output\\[0\\] has a shape of torch.Size\\(\\[3\\]\\)"):
+    with pytest.raises(
+        RuntimeError, match="Mismatch in shape: grad_output\\[0\\] has a shape of torch.Size\\(\\[3\\]\\)"
+    ):
         autograd.backward([x * x], [torch.ones(3, dtype=torch.float64)])
 
 
 def test_create_graph():
     x = leaf(2.0)
-    (g,) = autograd.grad((x ** 3).sum(), x, create_graph=True)
+    (g,) = autograd.grad((x**3).sum(), x, create_graph=True)
     assert g.requires_grad and g.item() == 12.0
     (h,) = autograd.grad(g.sum(), x)
     assert h.item() == 12.0 and not h.requires_grad
@@ -127,6 +130,7 @@ def test_modes_nest_and_decorate():
     @torch.set_grad_enabled(False)
     def h():
         return torch.is_grad_enabled()
+
     assert not f().requires_grad and not g().requires_grad and not h()
     assert f.__name__ == "f" and torch.is_grad_enabled()
 
@@ -156,6 +160,7 @@ def test_generators_keep_the_mode_to_themselves():
         except ValueError:
             yield "caught", torch.is_grad_enabled()
         return 7
+
     n = numbers()
     assert next(n) is False and torch.is_grad_enabled()
     assert n.send(5) == (5, False) and torch.is_grad_enabled()
@@ -179,11 +184,24 @@ def test_inference_mode():
     @torch.inference_mode()
     def f():
         return torch.is_inference_mode_enabled()
+
     assert f()
 
 
-@pytest.mark.parametrize("view", [lambda t: t.view(3), lambda t: t[:], lambda t: t.detach(), lambda t: t.reshape(3, 1), lambda t: t.flatten(),
-                                  lambda t: t.split(2)[0], lambda t: t.unbind()[0], lambda t: t.contiguous(), lambda t: t.expand(1, 3)])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t.view(3),
+        lambda t: t[:],
+        lambda t: t.detach(),
+        lambda t: t.reshape(3, 1),
+        lambda t: t.flatten(),
+        lambda t: t.split(2)[0],
+        lambda t: t.unbind()[0],
+        lambda t: t.contiguous(),
+        lambda t: t.expand(1, 3),
+    ],
+)
 def test_views_in_inference_mode_are_as_what_they_view(view):
     b, w = torch.ones(3), leaf(1.0, 1.0, 1.0)
     out = (b * w).sum()
@@ -292,6 +310,7 @@ def test_an_exception_in_a_hook_arrives_as_it_is():
 
     def hook(grad):
         raise Mine("from the hook")
+
     x = leaf(1.0)
     x.register_hook(hook)
     with pytest.raises(Mine, match="from the hook") as caught:
@@ -312,6 +331,7 @@ def test_hooks_may_compute_and_run_backward_themselves():
             (z * z).sum().backward()
         inner.append(z.grad)
         return grad * z.detach()
+
     x.register_hook(hook)
     (x * x).sum().backward()
     gc.collect()
@@ -336,7 +356,9 @@ def test_node_hooks():
     y = x * 3
     order = []
     y.grad_fn.register_prehook(lambda grads: order.append("pre") or (grads[0] * 10,))
-    handle = y.grad_fn.register_hook(lambda inputs, outputs: order.append("post") or tuple(None if g is None else g + 1 for g in inputs))
+    handle = y.grad_fn.register_hook(
+        lambda inputs, outputs: order.append("post") or tuple(None if g is None else g + 1 for g in inputs)
+    )
     y.sum().backward(retain_graph=True)
     assert order == ["pre", "post"] and x.grad.tolist() == [31.0, 31.0]
     handle.remove()
@@ -396,6 +418,7 @@ def test_saved_tensors_hooks():
 def test_an_exception_in_a_pack_hook_arrives():
     def pack(t):
         raise KeyError("pack")
+
     x = leaf(2.0)
     with pytest.raises(KeyError, match="pack"):
         with graph.saved_tensors_hooks(pack, lambda t: t):
@@ -450,6 +473,7 @@ def test_increment_version():
 def test_anomaly_mode_tells_where_the_forward_call_was():
     def the_forward_call(x):
         return x.sqrt()
+
     x = torch.tensor([-1.0], requires_grad=True)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -477,6 +501,7 @@ def test_two_threads_at_once():
                 assert x.grad[0, 0].item() == 4.0 * seed
         except BaseException as error:
             failures.append(error)
+
     threads = [threading.Thread(target=work, args=(s,)) for s in (1, 2, 3)]
     for t in threads:
         t.start()
@@ -544,26 +569,32 @@ def test_parts_of_one_tensor_give_one_gradient():
         a, b, c = h.transpose(0, 1).split([2, 3, 3])
         if hooked:
             b.register_hook(lambda g: seen.append(g.clone()) or g * 3)
-        parts = [h[:, t].sin() for t in range(8)] + [h[i] ** 2 for i in range(6)] + [h[1:5:2, ::3].exp(), h[0, 2:2], a.cos(), b.cos(), c.cos(), h]
+        parts = (
+            [h[:, t].sin() for t in range(8)]
+            + [h[i] ** 2 for i in range(6)]
+            + [h[1:5:2, ::3].exp(), h[0, 2:2], a.cos(), b.cos(), c.cos(), h]
+        )
         return sum(p.sum() for p in parts), b
 
     def plainly(x):
         h = x * 2
-        return (h.sin() + h ** 2 + h.cos() + h).sum() + h[1:5:2, ::3].exp().sum()
+        return (h.sin() + h**2 + h.cos() + h).sum() + h[1:5:2, ::3].exp().sum()
 
-    got, = torch.autograd.grad(loss(x)[0], x)
-    want, = torch.autograd.grad(plainly(x), x)
+    (got,) = torch.autograd.grad(loss(x)[0], x)
+    (want,) = torch.autograd.grad(plainly(x), x)
     assert torch.allclose(got, want, atol=1e-5)
     for n in range(2):  # a hook in the middle; a graph that is used twice
         value, _ = loss(x, hooked=True)
-        again, = torch.autograd.grad(value, x, retain_graph=True)
-        twice, = torch.autograd.grad(value, x)
+        (again,) = torch.autograd.grad(value, x, retain_graph=True)
+        (twice,) = torch.autograd.grad(value, x)
         factor = torch.zeros(6, 8, 5)
         factor[:, 2:5] = 2
         assert torch.allclose(again, want - 2 * factor * (2 * x).sin(), atol=1e-5) and torch.equal(again, twice)
     assert len(seen) == 4 and torch.allclose(seen[0], -(2 * x).transpose(0, 1)[2:5].sin(), atol=1e-6)
     second = torch.autograd.grad(torch.autograd.grad(loss(x)[0], x, create_graph=True)[0].sum(), x)[0]
-    assert torch.allclose(second, torch.autograd.grad(torch.autograd.grad(plainly(x), x, create_graph=True)[0].sum(), x)[0], atol=1e-4)
+    assert torch.allclose(
+        second, torch.autograd.grad(torch.autograd.grad(plainly(x), x, create_graph=True)[0].sum(), x)[0], atol=1e-4
+    )
     x.grad = None
     loss(x)[0].backward()
     assert torch.allclose(x.grad, want, atol=1e-5)
@@ -611,7 +642,7 @@ def test_operators_of_aten_that_only_graphs_name():
     q, k, v = (torch.randn(1, 2, n, 8) for n in (3, 6, 6))
     out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True)
     assert torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
-    assert torch.allclose(sums[..., 0], (q[:, :, 0] * k[:, :, 0]).sum(-1) / 8 ** 0.5, atol=1e-6)
+    assert torch.allclose(sums[..., 0], (q[:, :, 0] * k[:, :, 0]).sum(-1) / 8**0.5, atol=1e-6)
 
 
 # ---- Edges and what nodes keep ----
@@ -622,7 +653,9 @@ def test_edges_stand_for_tensors():
     edge = graph.get_gradient_edge(y)
     by_edge, by_tensor = autograd.grad(z.sum(), (edge, y), retain_graph=True)
     assert torch.equal(by_edge, by_tensor)
-    assert torch.equal(autograd.grad(graph.get_gradient_edge(z), x, torch.ones(2), retain_graph=True)[0], 8 * x.detach())
+    assert torch.equal(
+        autograd.grad(graph.get_gradient_edge(z), x, torch.ones(2), retain_graph=True)[0], 8 * x.detach()
+    )
     autograd.backward(graph.get_gradient_edge(z.sum()), inputs=(graph.get_gradient_edge(x),))
     assert x.grad.tolist() == [8.0, 16.0] and not y.retains_grad
     unused = graph.get_gradient_edge(leaf(1.0) * 2)
@@ -638,7 +671,9 @@ def test_nodes_show_what_they_saved():
     assert torch.equal(e.grad_fn._saved_result, e) and e.grad_fn._saved_result.grad_fn is e.grad_fn
     with pytest.raises(AttributeError):
         y.grad_fn._saved_nothing
-    assert [tuple(m.shape) for m in torch.var_mean(torch.rand(3, 4, requires_grad=True), dim=0)[0].grad_fn._input_metadata] == [(4,), (4,)]
+    assert [
+        tuple(m.shape) for m in torch.var_mean(torch.rand(3, 4, requires_grad=True), dim=0)[0].grad_fn._input_metadata
+    ] == [(4,), (4,)]
     y.grad_fn._raw_saved_self.register_hooks(lambda t: 2 * t, lambda t: t)
     assert y.grad_fn._saved_self.tolist() == [2.0, 4.0]
     with pytest.raises(RuntimeError, match="already been set"):
@@ -654,7 +689,10 @@ def test_errors_name_the_call_that_made_a_tensor():
     y = x + 1
     z = y * y
     y += 1
-    with pytest.raises(RuntimeError, match=r"\[torch.DoubleTensor \[2\]\], which is output 0 of Add, is at version 1; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"\[torch.DoubleTensor \[2\]\], which is output 0 of Add, is at version 1; expected version 0 instead",
+    ):
         z.sum().backward()
     part = (x * 1).unbind()[0]
     with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and is being modified inplace"):
@@ -669,7 +707,11 @@ def test_gradcheck_finds_what_is_wrong():
         y = x.clone()
         y.register_hook(lambda g: g + 1e-2)
         return y
-    x, c = torch.ones(2, dtype=torch.float64, requires_grad=True), torch.ones(2, dtype=torch.complex128, requires_grad=True)
+
+    x, c = (
+        torch.ones(2, dtype=torch.float64, requires_grad=True),
+        torch.ones(2, dtype=torch.complex128, requires_grad=True),
+    )
     for fast in (True, False):
         with pytest.raises(autograd.GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
             autograd.gradcheck(wrong, (x,), fast_mode=fast)
@@ -705,14 +747,18 @@ def test_refusals_in_pytorchs_words():
     inplace = torch.randn(2, 3)
     view = inplace[:]
     inplace.requires_grad = True
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"
+    ):
         view.add_(5)
     with torch.no_grad():
         seen = (inplace * 1)[0]
     result = inplace * 1
     with torch.no_grad():
         seen = result[0]
-    with pytest.raises(RuntimeError, match=r"moving both the view and the inplace either both inside the no_grad block"):
+    with pytest.raises(
+        RuntimeError, match=r"moving both the view and the inplace either both inside the no_grad block"
+    ):
         seen.add_(1)
     with pytest.raises(RuntimeError, match=r"use var_no_grad = var.detach\(\)"):
         result.requires_grad = False
@@ -730,6 +776,7 @@ def test_refusals_in_pytorchs_words():
 
 def test_a_decorated_class_is_built_without_a_tape():
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+
         @torch.no_grad()
         class Built:
             def __init__(self):
@@ -737,6 +784,7 @@ def test_a_decorated_class_is_built_without_a_tape():
 
             def ask(self):
                 return torch.is_grad_enabled()
+
     assert not Built().on and Built().ask()
 
 
@@ -747,6 +795,7 @@ def test_what_a_function_may_mark():
             out = x.clone()
             ctx.mark_dirty(out) if mark == "dirty" else ctx.mark_non_differentiable(2)
             return out
+
     with pytest.raises(RuntimeError, match="received a tensor that was not an input"):
         Wrong.apply(leaf(1.0) * 1, "dirty")
     with pytest.raises(RuntimeError, match="mark_non_differentiable only accepts variable arguments"):
@@ -765,11 +814,17 @@ def test_checkpoints_in_gradients_in_checkpoints():
 
     def curve(x):
         return x.sin().exp().sin()
+
     x = leaf(0.3, 0.7)
     wanted = autograd.grad(gradient(curve)(x).sum(), x)[0]
     for early in (True, False):
         with checkpoint.set_checkpoint_early_stop(early):
-            for function in (kept(gradient(curve)), gradient(kept(curve)), kept(gradient(kept(curve))), kept(kept(gradient(curve)))):
+            for function in (
+                kept(gradient(curve)),
+                gradient(kept(curve)),
+                kept(gradient(kept(curve))),
+                kept(kept(gradient(curve))),
+            ):
                 assert torch.allclose(autograd.grad(function(x).sum(), x)[0], wanted)
 
 
@@ -781,6 +836,7 @@ def test_checkpoints_stop_early_as_they_were_told_when_they_ran():
         y = x.sin().sin()
         calls.append(1)
         return y
+
     for early, wanted in ((True, 1), (False, 2)):
         calls.clear()
         with checkpoint.set_checkpoint_early_stop(early):
@@ -806,6 +862,8 @@ def test_a_view_can_be_taken_of_another_tensor():
     view = base.t()[1:3, ::2]
     other = base.clone()
     again = view._view_func(other)
-    assert torch.equal(again, view) and again.stride() == view.stride() and again.storage_offset() == view.storage_offset()
+    assert (
+        torch.equal(again, view) and again.stride() == view.stride() and again.storage_offset() == view.storage_offset()
+    )
     whole = view._rev_view_func_unsafe(view.detach())
     assert torch.equal(whole, base) and whole.stride() == base.stride()

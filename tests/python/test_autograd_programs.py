@@ -1,4 +1,5 @@
 """Random autograd programs: the answers that PyTorch 2.15 gave (autograd_programs.json, recorded by autograd_programs.py), and finite differences."""
+
 import json
 import os
 import pathlib
@@ -42,7 +43,9 @@ def test_recorded_programs_have_pytorchs_answers():
         for penalty, expected in zip((False, True), pair):
             if not is_right(seed, penalty, expected):
                 wrong.append((seed, penalty, expected))
-    assert not wrong, f"{len(wrong)} programs, such as `autograd_programs.py taper {wrong[0][0]} {wrong[0][0] + 1} --show`: {wrong[:5]}"
+    assert not wrong, (
+        f"{len(wrong)} programs, such as `autograd_programs.py taper {wrong[0][0]} {wrong[0][0] + 1} --show`: {wrong[:5]}"
+    )
 
 
 @pytest.mark.parametrize("penalty", [False, True])
@@ -55,5 +58,7 @@ def test_gradients_are_what_finite_differences_say(penalty):
         compared += 1
         if not close(found["gradients"], differences(taper, seed, penalty), 1e-5):
             wrong.append(seed)
-    assert not wrong, f"{len(wrong)} programs, such as `autograd_programs.py taper {wrong[0]} {wrong[0] + 1} --show`: {wrong[:20]}"
+    assert not wrong, (
+        f"{len(wrong)} programs, such as `autograd_programs.py taper {wrong[0]} {wrong[0] + 1} --show`: {wrong[:20]}"
+    )
     assert compared > NEW // 3

@@ -1,4 +1,5 @@
 """Rooms of devices that are not there, switches of libraries, and memory formats."""
+
 import os
 import pathlib
 import subprocess
@@ -12,10 +13,25 @@ import taper as torch
 F = torch.nn.functional
 
 
-@pytest.mark.parametrize("code", ["torch.zeros(1).cuda()", "torch.zeros(1).to('cuda')", "torch.zeros(1, device='cuda')", "torch.tensor([1.0], device='cuda:0')",
-                                  "torch.cuda.current_device()", "torch.cuda.set_device(0)", "torch.cuda.synchronize()", "torch.cuda.Stream()",
-                                  "torch.cuda.Event(enable_timing=True).record()", "torch.cuda.get_device_name(0)", "torch.cuda.device(0).__enter__()", "torch.cuda.memory_summary()",
-                                  "torch.cuda.random.seed()", "torch.nn.Module().register_buffer('a', torch.ones(1)) or torch.ones(1).to(torch.device('cuda'))"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.zeros(1).cuda()",
+        "torch.zeros(1).to('cuda')",
+        "torch.zeros(1, device='cuda')",
+        "torch.tensor([1.0], device='cuda:0')",
+        "torch.cuda.current_device()",
+        "torch.cuda.set_device(0)",
+        "torch.cuda.synchronize()",
+        "torch.cuda.Stream()",
+        "torch.cuda.Event(enable_timing=True).record()",
+        "torch.cuda.get_device_name(0)",
+        "torch.cuda.device(0).__enter__()",
+        "torch.cuda.memory_summary()",
+        "torch.cuda.random.seed()",
+        "torch.nn.Module().register_buffer('a', torch.ones(1)) or torch.ones(1).to(torch.device('cuda'))",
+    ],
+)
 def test_cuda_is_refused_as_without_a_driver(code):
     with pytest.raises(RuntimeError, match="Found no NVIDIA driver on your system"):
         eval(code)
@@ -28,7 +44,9 @@ def test_events_without_a_gpu_exist_and_were_reached():
         event.elapsed_time(torch.cuda.Event(enable_timing=True))
 
 
-@pytest.mark.parametrize("code", ["torch.ones(2, device='mps')", "torch.ones(2).to('mps')", "torch.nn.Linear(2, 2).to('mps')"])
+@pytest.mark.parametrize(
+    "code", ["torch.ones(2, device='mps')", "torch.ones(2).to('mps')", "torch.nn.Linear(2, 2).to('mps')"]
+)
 def test_mps_is_refused(code):
     with pytest.raises(RuntimeError, match="PyTorch is not linked with support for mps devices"):
         eval(code)
@@ -37,8 +55,15 @@ def test_mps_is_refused(code):
 def test_what_needs_no_gpu_works():
     assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and not torch.cuda.is_initialized()
     assert torch.cuda.memory_allocated() == torch.cuda.max_memory_reserved() == 0
-    assert torch.cuda.get_rng_state_all() == [] and torch.cuda.memory_stats() == {} and not torch.cuda.is_bf16_supported()
-    torch.cuda.manual_seed_all(1), torch.cuda.empty_cache(), torch.cuda.reset_peak_memory_stats(), torch.cuda.set_device(-1)
+    assert (
+        torch.cuda.get_rng_state_all() == [] and torch.cuda.memory_stats() == {} and not torch.cuda.is_bf16_supported()
+    )
+    (
+        torch.cuda.manual_seed_all(1),
+        torch.cuda.empty_cache(),
+        torch.cuda.reset_peak_memory_stats(),
+        torch.cuda.set_device(-1),
+    )
     with torch.cuda.device(None), torch.cuda.stream(None), torch.cuda.device_of(torch.ones(1)):
         pass
     with torch.cuda.nvtx.range("step {}", 3):  # marks nothing where no profiler listens
@@ -63,16 +88,26 @@ def test_switches_are_kept():
     torch.backends.cudnn.benchmark = True
     assert torch.backends.cudnn.benchmark
     with torch.backends.cudnn.flags(enabled=True, deterministic=True):
-        assert torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark and torch.backends.cudnn.enabled
+        assert (
+            torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark and torch.backends.cudnn.enabled
+        )
     assert not torch.backends.cudnn.deterministic and torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = False
     with pytest.raises(TypeError):
         torch.backends.cudnn.flags(colour=1)
     assert torch.backends.cudnn.version() is None and not torch.backends.cudnn.is_available()
-    assert not torch.backends.mps.is_available() and torch.backends.openmp.is_available() and not torch.backends.mkl.is_available()
+    assert (
+        not torch.backends.mps.is_available()
+        and torch.backends.openmp.is_available()
+        and not torch.backends.mkl.is_available()
+    )
     with torch.backends.mkldnn.flags(enabled=False):
         assert not torch.backends.mkldnn.enabled
-    with torch.backends.nnpack.flags(enabled=False), torch.backends.opt_einsum.flags(enabled=False), torch.backends.mkldnn.verbose(1):
+    with (
+        torch.backends.nnpack.flags(enabled=False),
+        torch.backends.opt_einsum.flags(enabled=False),
+        torch.backends.mkldnn.verbose(1),
+    ):
         pass
     assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
     with torch.backends.cuda.sdp_kernel(enable_flash=False):
@@ -85,6 +120,7 @@ def test_switches_are_kept():
 
 def test_attention_kernels_are_chosen():
     from taper.nn.attention import SDPBackend, sdpa_kernel
+
     x = torch.randn(1, 2, 3, 4)
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
         assert torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.mem_efficient_sdp_enabled()
@@ -118,12 +154,32 @@ def channels_last():
 def test_moves_between_formats():
     x, last = torch.randn(2, 3, 8, 8), (192, 1, 24, 3)
     y = x.to(memory_format=torch.channels_last)
-    assert y.stride() == last and y.is_contiguous(memory_format=torch.channels_last) and not y.is_contiguous() and torch.equal(x, y)
+    assert (
+        y.stride() == last
+        and y.is_contiguous(memory_format=torch.channels_last)
+        and not y.is_contiguous()
+        and torch.equal(x, y)
+    )
     assert y.contiguous(memory_format=torch.channels_last) is y and x.to(memory_format=torch.preserve_format) is x
     assert y.contiguous().stride() == x.stride() and x.clone(memory_format=torch.channels_last).stride() == last
-    assert y.clone().stride() == y.double().stride() == y.to(torch.float64).stride() == torch.empty_like(y).stride() == torch.randn_like(y).stride() == last
-    assert torch.zeros_like(y, memory_format=torch.contiguous_format).stride() == torch.empty_like(x).stride() == x.stride()
-    assert x.to(torch.float64, memory_format=torch.channels_last).stride() == torch.empty(2, 3, 8, 8, memory_format=torch.channels_last).stride() == last
+    assert (
+        y.clone().stride()
+        == y.double().stride()
+        == y.to(torch.float64).stride()
+        == torch.empty_like(y).stride()
+        == torch.randn_like(y).stride()
+        == last
+    )
+    assert (
+        torch.zeros_like(y, memory_format=torch.contiguous_format).stride()
+        == torch.empty_like(x).stride()
+        == x.stride()
+    )
+    assert (
+        x.to(torch.float64, memory_format=torch.channels_last).stride()
+        == torch.empty(2, 3, 8, 8, memory_format=torch.channels_last).stride()
+        == last
+    )
     z = torch.randn(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d)
     assert z.stride() == (192, 1, 48, 12, 3) and z.is_contiguous(memory_format=torch.channels_last_3d)
     with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
@@ -139,13 +195,34 @@ def test_to_settles_strides_where_both_formats_fit():
     assert y.to(memory_format=torch.channels_last) is y
 
 
-@pytest.mark.parametrize("step", [
-    lambda x: F.conv2d(x, torch.randn(4, 3, 3, 3), padding=1), lambda x: F.conv2d(x.contiguous(), torch.randn(4, 3, 3, 3).to(memory_format=torch.channels_last)),
-    lambda x: F.conv2d(x, torch.randn(3, 1, 3, 3), groups=3), lambda x: F.conv_transpose2d(x, torch.randn(3, 4, 3, 3)), F.relu, F.gelu, torch.sigmoid,
-    lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True), lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)), lambda x: F.max_pool2d(x, 2),
-    lambda x: F.avg_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2), lambda x: F.interpolate(x, scale_factor=2), lambda x: F.dropout(x, 0.5), lambda x: x + 1,
-    lambda x: x * torch.randn(1, 3, 1, 1), lambda x: torch.cat([x, x], 1), lambda x: x > 0, lambda x: F.pad(x, (1, 1, 1, 1)),
-    lambda x: torch.where(x > 0, x, x.contiguous()), lambda x: F.group_norm(x, 1), lambda x: x[torch.tensor([1, 0, 1])], lambda x: x[torch.tensor([True, True])]])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: F.conv2d(x, torch.randn(4, 3, 3, 3), padding=1),
+        lambda x: F.conv2d(x.contiguous(), torch.randn(4, 3, 3, 3).to(memory_format=torch.channels_last)),
+        lambda x: F.conv2d(x, torch.randn(3, 1, 3, 3), groups=3),
+        lambda x: F.conv_transpose2d(x, torch.randn(3, 4, 3, 3)),
+        F.relu,
+        F.gelu,
+        torch.sigmoid,
+        lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True),
+        lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)),
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.avg_pool2d(x, 2),
+        lambda x: F.adaptive_avg_pool2d(x, 2),
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda x: F.dropout(x, 0.5),
+        lambda x: x + 1,
+        lambda x: x * torch.randn(1, 3, 1, 1),
+        lambda x: torch.cat([x, x], 1),
+        lambda x: x > 0,
+        lambda x: F.pad(x, (1, 1, 1, 1)),
+        lambda x: torch.where(x > 0, x, x.contiguous()),
+        lambda x: F.group_norm(x, 1),
+        lambda x: x[torch.tensor([1, 0, 1])],
+        lambda x: x[torch.tensor([True, True])],
+    ],
+)
 def test_channels_last_survives(step):
     assert step(channels_last()).is_contiguous(memory_format=torch.channels_last)
 
@@ -172,7 +249,11 @@ def test_modules_move():
     module.register_buffer("counts", torch.zeros(2, 3, 4, 5, dtype=torch.int64))
     same = module.weight
     assert module.to(memory_format=torch.channels_last) is module and module.weight is same
-    assert module.weight.stride() == (27, 1, 9, 3) and module.bias.stride() == (1,) and module.counts.stride() == (60, 1, 15, 3)
+    assert (
+        module.weight.stride() == (27, 1, 9, 3)
+        and module.bias.stride() == (1,)
+        and module.counts.stride() == (60, 1, 15, 3)
+    )
 
 
 def test_libraries_of_python_packages_are_found(tmp_path):
@@ -184,5 +265,10 @@ def test_libraries_of_python_packages_are_found(tmp_path):
     place.mkdir(parents=True)
     (place / "libnccl.so.2").symlink_to(nccl.resolve())
     program = f"import sys; sys.path.append({str(tmp_path / 'site')!r}); import taper; print(taper.cuda.nccl.version())"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0", "TAPER_CUDA_PATH": str(driver)})
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "0", "TAPER_CUDA_PATH": str(driver)},
+    )
     assert told.stdout.strip() == "(2, 27, 3)", told.stdout + told.stderr

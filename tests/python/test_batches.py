@@ -1,5 +1,6 @@
 """torch.vmap by rules: for the recorded calls of every operator, a batch in one call gives what the slices give one by one, whichever of the
 tensors is the batch and wherever its dim stands; and gradients likewise."""
+
 import gzip
 import json
 import os
@@ -80,7 +81,13 @@ def by_slices(call, batch, dim):
 
 
 def outputs(result):
-    return [t for part in result for t in outputs(part)] if isinstance(result, (list, tuple)) else [result] if isinstance(result, torch.Tensor) else []
+    return (
+        [t for part in result for t in outputs(part)]
+        if isinstance(result, (list, tuple))
+        else [result]
+        if isinstance(result, torch.Tensor)
+        else []
+    )
 
 
 def test_every_recorded_call():
@@ -92,6 +99,7 @@ def test_every_recorded_call():
     def counted(call):
         counted.slow += 1
         return slices(call)
+
     _batched._Call.slices = counted
     try:
         for number, case in enumerate(cases):
@@ -111,6 +119,7 @@ def test_every_recorded_call():
 
                 def one(x):
                     return call(*replaced(args, t, x), **replaced(kwargs, t, x))
+
                 try:
                     want = outputs(by_slices(one, batch, dim))
                 except Exception:
@@ -128,10 +137,23 @@ def test_every_recorded_call():
                 if not counted.slow:
                     by_rule += 1
                     ruled.add(case["op"])
-                same = len(got) == len(want) and all(isinstance(g, torch.Tensor) and g.dtype == w.dtype and g.shape == w.shape and torch.allclose(
-                    g, w, rtol=1e-4, atol=1e-5, equal_nan=True) for g, w in zip(got, want))
+                same = len(got) == len(want) and all(
+                    isinstance(g, torch.Tensor)
+                    and g.dtype == w.dtype
+                    and g.shape == w.shape
+                    and torch.allclose(g, w, rtol=1e-4, atol=1e-5, equal_nan=True)
+                    for g, w in zip(got, want)
+                )
                 if not same:
-                    wrong.append((case["op"], case["args"], case["kwargs"], [getattr(g, "shape", g) for g in got], [w.shape for w in want]))
+                    wrong.append(
+                        (
+                            case["op"],
+                            case["args"],
+                            case["kwargs"],
+                            [getattr(g, "shape", g) for g in got],
+                            [w.shape for w in want],
+                        )
+                    )
     finally:
         _batched._Call.slices = slices
     assert not wrong, "\n".join(map(str, wrong[:20])) + f"\n{len(wrong)} of {checked}"
@@ -140,6 +162,7 @@ def test_every_recorded_call():
 
 def _run(call, batch, dim):
     from taper._functorch.vmap import _run_batch
+
     size, dims, leaves, spec = _process_batched_inputs(dim, (batch,), call)
     return _run_batch(call, leaves, dims, spec, {}, 0, size)
 
@@ -147,6 +170,7 @@ def _run(call, batch, dim):
 def assert_as_slices(function, *batches, in_dims=0):
     """One call for the batch, without falling back, and the slices one by one: the same."""
     from taper._functorch.vmap import _run_batch
+
     size, dims, leaves, spec = _process_batched_inputs(in_dims, batches, function)
     got = outputs(_run_batch(function, leaves, dims, spec, {}, 0, size))
     rows, out_spec = _run_slices(function, leaves, dims, spec, size, "different", {})
@@ -163,6 +187,7 @@ def test_gradients_of_each_sample():
 
     def loss(w, b, x, y):
         return F.cross_entropy(F.linear(x.unsqueeze(0), w, b).tanh(), y.unsqueeze(0))
+
     assert_as_slices(torch.func.grad(loss, argnums=(0, 1)), weight, bias, x, y, in_dims=(None, None, 0, 0))
     assert_as_slices(torch.func.hessian(lambda x: (x @ weight.T).exp().sum()), x)
     assert_as_slices(torch.func.jacrev(lambda x: F.linear(x, weight, bias).sin()), x)
@@ -178,7 +203,14 @@ def test_a_gradient_outside_goes_through():
 
 def test_a_model_of_models():
     """An ensemble: parameters and inputs are batches."""
-    models = [torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU() if hasattr(torch.nn, "ReLU") else torch.nn.Identity(), torch.nn.Linear(5, 2)) for _ in range(3)]
+    models = [
+        torch.nn.Sequential(
+            torch.nn.Linear(4, 5),
+            torch.nn.ReLU() if hasattr(torch.nn, "ReLU") else torch.nn.Identity(),
+            torch.nn.Linear(5, 2),
+        )
+        for _ in range(3)
+    ]
     params, buffers = torch.func.stack_module_state(models)
     x = torch.randn(3, 7, 4)
     got = vmap(lambda p, b, x: torch.func.functional_call(models[0], (p, b), (x,)))(params, buffers, x)
@@ -206,6 +238,7 @@ def test_indexing_and_writing():
         y[:, 1] = x[:, 0]
         y += x.sum()
         return y.mul_(2)
+
     assert_as_slices(writes, x)
 
 
@@ -224,6 +257,7 @@ def test_what_needs_single_tensors_runs_slice_by_slice():
         @staticmethod
         def setup_context(ctx, inputs, output):
             pass
+
     torch.testing.assert_close(vmap(Square.apply)(x), x * x)
 
 
@@ -235,4 +269,6 @@ def test_refusals():
     with pytest.raises(RuntimeError, match="self. not being vmapped over"):
         vmap(lambda x: torch.zeros(2).add_(x))(torch.randn(3, 2))
     state = torch.get_rng_state()
-    assert vmap(lambda x: F.dropout(x, training=False))(torch.ones(3, 2)).equal(torch.ones(3, 2)) and state.equal(torch.get_rng_state())
+    assert vmap(lambda x: F.dropout(x, training=False))(torch.ones(3, 2)).equal(torch.ones(3, 2)) and state.equal(
+        torch.get_rng_state()
+    )

@@ -1,4 +1,5 @@
 """torch.utils.benchmark: measurements, what they print, and the tables that compare them, as PyTorch's."""
+
 import pytest
 import taper as torch
 from taper.utils.benchmark import Compare, Measurement, TaskSpec, Timer, select_unit, trim_sigfig
@@ -14,12 +15,21 @@ def body(measurement):
 
 def test_statements_are_timed_with_their_globals_and_threads():
     before, seen = torch.get_num_threads(), []
-    timer = Timer("seen.append(torch.get_num_threads()); x + 1", "x = torch.ones(2)", globals={"seen": seen}, num_threads=2, label="L", sub_label="S")
+    timer = Timer(
+        "seen.append(torch.get_num_threads()); x + 1",
+        "x = torch.ones(2)",
+        globals={"seen": seen},
+        num_threads=2,
+        label="L",
+        sub_label="S",
+    )
     measured = timer.timeit(10)
     assert (measured.number_per_run, len(measured.raw_times), set(seen)) == (10, 1, {2})
     assert torch.get_num_threads() == before
     assert measured.median == measured.mean == measured.raw_times[0] / 10
-    assert body(measured).startswith("L: S\nsetup: x = torch.ones(2)\n") and body(measured).endswith("  1 measurement, 10 runs , 2 threads")
+    assert body(measured).startswith("L: S\nsetup: x = torch.ones(2)\n") and body(measured).endswith(
+        "  1 measurement, 10 runs , 2 threads"
+    )
 
 
 def clock(step):
@@ -28,6 +38,7 @@ def clock(step):
 
     def advance():
         now[0] += step
+
     return (lambda: now[0]), advance
 
 
@@ -40,8 +51,14 @@ def test_autorange_runs_long_enough():
 
 
 def test_a_measurement_prints_as_pytorchs():
-    wide = Measurement(10, [1e-2, 1.1e-2, 5e-2, 1e-2], TaskSpec("f(x)", "setup()", sub_label="sub", description="desc", env="E", num_threads=4))
-    assert body(wide) == """\
+    wide = Measurement(
+        10,
+        [1e-2, 1.1e-2, 5e-2, 1e-2],
+        TaskSpec("f(x)", "setup()", sub_label="sub", description="desc", env="E", num_threads=4),
+    )
+    assert (
+        body(wide)
+        == """\
 f(x): sub
 desc
 setup: setup()
@@ -50,6 +67,7 @@ setup: setup()
   4 measurements, 10 runs per measurement, 4 threads
   WARNING: Interquartile range is 102.4% of the median measurement.
            This suggests significant environmental influence."""
+    )
     assert body(Measurement(1, [2.5e-6], spec())) == "f(x)\n  2.50 us\n  1 measurement, 1 runs , 1 thread"
     assert Measurement(10000, [0.06429268500141916], spec()).significant_figures == 2
     assert select_unit(2e-5) == ("us", 1e-6) and trim_sigfig(1234.5, 2) == 1200
@@ -83,10 +101,24 @@ Times are in microseconds (us).
 
 
 def measurements():
-    times = {("add", "10", 1): 12.3, ("add", "1000", 1): 10.0, ("add", "10", 2): 9.0, ("add", "1000", 2): 13.3,
-             ("mul", "10", 1): 13.9, ("mul", "1000", 1): 11.7, ("mul", "10", 2): 14.6, ("mul", "1000", 2): 7.4}
-    return [Measurement(1, [time * 1e-6, time * 1.2e-6, time * 0.8e-6], spec(label="ops", sub_label=row, description=column, num_threads=threads))
-            for (row, column, threads), time in times.items()]
+    times = {
+        ("add", "10", 1): 12.3,
+        ("add", "1000", 1): 10.0,
+        ("add", "10", 2): 9.0,
+        ("add", "1000", 2): 13.3,
+        ("mul", "10", 1): 13.9,
+        ("mul", "1000", 1): 11.7,
+        ("mul", "10", 2): 14.6,
+        ("mul", "1000", 2): 7.4,
+    }
+    return [
+        Measurement(
+            1,
+            [time * 1e-6, time * 1.2e-6, time * 0.8e-6],
+            spec(label="ops", sub_label=row, description=column, num_threads=threads),
+        )
+        for (row, column, threads), time in times.items()
+    ]
 
 
 def test_tables_are_pytorchs(capsys):

@@ -1,4 +1,5 @@
 """torch.utils.checkpoint. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+
 import contextlib
 import importlib
 import os
@@ -22,6 +23,7 @@ def test_the_same_gradients(reentrant):
     def f(x, factor, y):
         calls.append(1)
         return (x.exp() * factor * y).sin()
+
     x, y = leaf(0.5, 1.0), leaf(2.0, 3.0)
     f(x, 2, y).sum().backward()
     expected = [x.grad.clone(), y.grad.clone()]
@@ -38,6 +40,7 @@ def test_the_same_gradients(reentrant):
 def test_random_numbers_come_again(reentrant):
     def f(x):
         return x * torch.rand(3, dtype=torch.float64)
+
     x = leaf(1.0, 2.0, 3.0)
     torch.manual_seed(3)
     out = checkpoint(f, x, use_reentrant=reentrant)
@@ -58,6 +61,7 @@ def test_several_results_and_exceptions(reentrant):
 
     def fails(x):
         raise KeyError("inside")
+
     with pytest.raises(KeyError, match="inside"):
         checkpoint(fails, x, use_reentrant=reentrant)
 
@@ -69,8 +73,11 @@ def test_keywords_and_contexts():
     def note(name):
         seen.append(name)
         yield
+
     x = leaf(1.0)
-    out = checkpoint(lambda x, *, n: (x * n).exp(), x, n=3, use_reentrant=False, context_fn=lambda: (note("forward"), note("again")))
+    out = checkpoint(
+        lambda x, *, n: (x * n).exp(), x, n=3, use_reentrant=False, context_fn=lambda: (note("forward"), note("again"))
+    )
     assert seen == ["forward"]
     out.sum().backward()
     assert seen == ["forward", "again"]
@@ -89,11 +96,11 @@ def test_parameters_that_are_not_arguments():
 
 def test_double_backward_without_reentry():
     x = leaf(2.0)
-    y = checkpoint(lambda x: (x ** 3).sin(), x, use_reentrant=False)
+    y = checkpoint(lambda x: (x**3).sin(), x, use_reentrant=False)
     (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
     (h,) = torch.autograd.grad(g.sum(), x)
     x2 = leaf(2.0)
-    (g2,) = torch.autograd.grad((x2 ** 3).sin().sum(), x2, create_graph=True)
+    (g2,) = torch.autograd.grad((x2**3).sin().sum(), x2, create_graph=True)
     (h2,) = torch.autograd.grad(g2.sum(), x2)
     assert torch.allclose(g, g2) and torch.allclose(h, h2)
 
@@ -104,6 +111,7 @@ def test_what_differs_the_second_time_is_an_error():
     def f(x):
         state["n"] += 1
         return (x.repeat(state["n"])).exp().sum()
+
     x = leaf(1.0, 2.0)
     out = checkpoint(f, x, use_reentrant=False)
     with pytest.raises(module.CheckpointError, match="different metadata"):

@@ -1,4 +1,5 @@
 """Names that packages on top of PyTorch read (docs/clients.md): what they mean here. Expected values are PyTorch's."""
+
 import subprocess
 import sys
 from collections import namedtuple
@@ -9,21 +10,29 @@ from taper.utils import _pytree as pytree
 
 
 def run(code):
-    done = subprocess.run([sys.executable, "-m", "taper", "run", "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", "-c", code], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_modules_that_no_file_holds():
-    assert run("import torch.ops, torch.classes, torch._C._functorch, torch\n"
-               "from torch.ops import aten\nfrom torch._C._nn import _parse_to\n"
-               "print(aten.clone.default, _parse_to('cpu', torch.float64), torch.torch is torch)") == \
-        "aten.clone.default (device(type='cpu'), torch.float64, False, None) True\n"
+    assert (
+        run(
+            "import torch.ops, torch.classes, torch._C._functorch, torch\n"
+            "from torch.ops import aten\nfrom torch._C._nn import _parse_to\n"
+            "print(aten.clone.default, _parse_to('cpu', torch.float64), torch.torch is torch)"
+        )
+        == "aten.clone.default (device(type='cpu'), torch.float64, False, None) True\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["torch.Tensor", "torch.float32", "torch.nn.Linear", "torch.ops.aten"])
 def test_what_is_no_module_cannot_be_imported(name):
-    assert "ModuleNotFoundError" in run(f"try:\n    import {name}\nexcept ModuleNotFoundError as e:\n    print(repr(e))")
+    assert "ModuleNotFoundError" in run(
+        f"try:\n    import {name}\nexcept ModuleNotFoundError as e:\n    print(repr(e))"
+    )
 
 
 def test_names_of_the_extension():
@@ -51,7 +60,12 @@ def test_a_checkpoint_by_its_records(tmp_path):
 
 def test_checks_raise_their_errors():
     torch._check(True)
-    for check, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_value, ValueError), (torch._check_type, TypeError)):
+    for check, error in (
+        (torch._check, RuntimeError),
+        (torch._check_index, IndexError),
+        (torch._check_value, ValueError),
+        (torch._check_type, TypeError),
+    ):
         with pytest.raises(error, match="^why$"):
             check(False, lambda: "why")
     with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):
@@ -64,21 +78,30 @@ def test_checks_raise_their_errors():
 
 def test_nodes_of_trees_can_be_read():
     point = namedtuple("point", "x y")
-    assert dict in pytree.SUPPORTED_NODES and int not in pytree.SUPPORTED_NODES and list(pytree.SUPPORTED_NODES)[0] is dict
+    assert (
+        dict in pytree.SUPPORTED_NODES and int not in pytree.SUPPORTED_NODES and list(pytree.SUPPORTED_NODES)[0] is dict
+    )
     assert pytree._get_node_type(point(1, 2)) is namedtuple and pytree._get_node_type(1) is int
     assert pytree.SUPPORTED_NODES[list].flatten_fn([1, 2]) == ([1, 2], None)
     assert pytree.SUPPORTED_NODES[namedtuple].unflatten_fn([1, 2], point) == point(1, 2)
     assert pytree._dict_flatten_with_keys({"a": 1}) == ([(pytree.MappingKey("a"), 1)], ["a"])
     spec = pytree.tree_structure({"p": point(1, (2,)), "m": torch.max(torch.ones(1, 2), 1)})
-    assert repr(spec).startswith("TreeSpec(dict, ['p', 'm'], [TreeSpec(namedtuple, <class") and "TreeSpec(max, None, [*," in repr(spec)
+    assert repr(spec).startswith(
+        "TreeSpec(dict, ['p', 'm'], [TreeSpec(namedtuple, <class"
+    ) and "TreeSpec(max, None, [*," in repr(spec)
 
 
 def test_a_registered_type_gives_its_keys():
     class Pair:
         def __init__(self, a, b):
             self.a, self.b = a, b
-    pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children),
-                                flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a), (pytree.GetAttrKey("b"), p.b)], None))
+
+    pytree.register_pytree_node(
+        Pair,
+        lambda p: ([p.a, p.b], None),
+        lambda children, _: Pair(*children),
+        flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a), (pytree.GetAttrKey("b"), p.b)], None),
+    )
     assert [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path([Pair(1, 2)])] == ["[0].a", "[0].b"]
     pytree._deregister_pytree_node(Pair)
     assert pytree.tree_leaves([1, Pair(1, 2)])[1].a == 1
@@ -102,15 +125,25 @@ def test_operators_of_aten_are_listed():
 def test_indices_of_rows():
     rows, columns = torch.tensor([0, 0, 2, 3]), torch.tensor([1, 2, 0, 1])
     crow = torch._convert_indices_from_coo_to_csr(rows, 5)
-    assert crow.tolist() == [0, 2, 2, 3, 4, 4] and torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
+    assert (
+        crow.tolist() == [0, 2, 2, 3, 4, 4]
+        and torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
+    )
     assert torch._convert_indices_from_csr_to_coo(crow, columns).tolist() == [[0, 0, 2, 3], [1, 2, 0, 1]]
-    assert torch._convert_indices_from_csr_to_coo(crow, columns, transpose=True).tolist() == [[1, 2, 0, 1], [0, 0, 2, 3]]
+    assert torch._convert_indices_from_csr_to_coo(crow, columns, transpose=True).tolist() == [
+        [1, 2, 0, 1],
+        [0, 0, 2, 3],
+    ]
 
 
 def test_printing_for_subclasses():
     from taper import _tensor_str as printing
+
     x = torch.arange(6.0).reshape(2, 3)
-    assert printing._tensor_str(x, 3) == "[[0., 1., 2.],\n    [3., 4., 5.]]" and printing._tensor_str(torch.tensor(3.5), 3) == "3.5000"
+    assert (
+        printing._tensor_str(x, 3) == "[[0., 1., 2.],\n    [3., 4., 5.]]"
+        and printing._tensor_str(torch.tensor(3.5), 3) == "3.5000"
+    )
     assert printing._str_intern(x, tensor_contents="X") == "tensor(X)" and printing.PRINT_OPTS.threshold == 1000
     assert printing._add_suffixes("tensor([1]", ["a=1", "b=2"], 4, False) == "tensor([1], a=1, b=2)"
 
@@ -127,9 +160,19 @@ def test_pipes_of_steps():
             return (2 * x for x in self.source)
 
     numbers = pipes.IterableWrapper(range(7))
-    assert list(numbers.twice().filter(lambda x: x % 4 == 0).batch(2)) == [[0, 4], [8, 12]] and len(numbers.batch(2)) == 4
+    assert (
+        list(numbers.twice().filter(lambda x: x % 4 == 0).batch(2)) == [[0, 4], [8, 12]] and len(numbers.batch(2)) == 4
+    )
     torch.manual_seed(0)
-    assert list(numbers.shuffle()) == [1, 3, 0, 2, 6, 5, 4] and list(numbers.shuffle(buffer_size=3).set_seed(5)) == [2, 1, 3, 4, 5, 0, 6]
+    assert list(numbers.shuffle()) == [1, 3, 0, 2, 6, 5, 4] and list(numbers.shuffle(buffer_size=3).set_seed(5)) == [
+        2,
+        1,
+        3,
+        4,
+        5,
+        0,
+        6,
+    ]
     assert list(numbers.groupby(lambda x: x % 3, group_size=2)) == [[0, 3], [1, 4], [2, 5], [6]]
     assert list(pipes.IterableWrapper([(1, 2), (3, 4)]).map(lambda x: x + 1, input_col=1)) == [(1, 3), (3, 5)]
     share = torch.utils.data.graph_settings.apply_sharding(numbers.sharding_filter(), 3, 1)
@@ -140,6 +183,7 @@ def test_pipes_of_steps():
 
 def test_tensors_as_weak_keys():
     from taper.utils.weak import WeakTensorKeyDictionary
+
     kept, x = WeakTensorKeyDictionary(), torch.ones(2)
     kept[x] = 1
     assert x in kept and torch.ones(2) not in kept and kept[x] == 1
@@ -148,8 +192,15 @@ def test_tensors_as_weak_keys():
 
 
 def test_small_ones():
-    assert torch.onnx.is_in_onnx_export() is False and torch.onnx.TrainingMode.EVAL == 0 and not torch.mtia.is_available()
-    assert torch.utils.data._utils.worker._generate_state(12345678901, 3) == [2973762914, 2096409635, 2530576639, 2673913251]
+    assert (
+        torch.onnx.is_in_onnx_export() is False and torch.onnx.TrainingMode.EVAL == 0 and not torch.mtia.is_available()
+    )
+    assert torch.utils.data._utils.worker._generate_state(12345678901, 3) == [
+        2973762914,
+        2096409635,
+        2530576639,
+        2673913251,
+    ]
     assert torch.futures.Future[int] is not None and torch.Future is torch.futures.Future
     assert not torch.autograd._profiler_enabled()
     with torch.autograd.profiler.profile():
@@ -159,7 +210,9 @@ def test_small_ones():
     with torch.backends.__dict__["__allow_nonbracketed_mutation"]():
         pass
     assert torch.distributions.multivariate_normal.Distribution is torch.distributions.Distribution
-    assert [len(piece) for piece in torch.ones(5).split(split_size=2)] == [2, 2, 1] and len(torch.split(torch.ones(4), split_size_or_sections=2)) == 2
+    assert [len(piece) for piece in torch.ones(5).split(split_size=2)] == [2, 2, 1] and len(
+        torch.split(torch.ones(4), split_size_or_sections=2)
+    ) == 2
     assert torch.Tensor.__div__(torch.ones(1), 2) == 0.5
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
         torch.symeig(torch.ones(2, 2))
@@ -182,7 +235,9 @@ def test_the_backward_that_runs():
     node = y.grad_fn
     y.register_hook(lambda gradient: seen.append(torch._C._current_autograd_node() is node))
     y.register_hook(lambda gradient: seen.append(torch._C._current_graph_task_id() >= 0))
-    y.register_hook(lambda gradient: torch.autograd.variable.Variable._execution_engine.queue_callback(lambda: seen.append("end")))
+    y.register_hook(
+        lambda gradient: torch.autograd.variable.Variable._execution_engine.queue_callback(lambda: seen.append("end"))
+    )
     y.sum().backward()
     assert seen == [True, True, True, "end"]
     assert torch._C._current_graph_task_id() == -1 and torch._C._current_autograd_node() is None
@@ -225,6 +280,7 @@ def test_exports_to_onnx_are_refused_as_without_its_packages():
 
 def test_associative_scan():
     from taper._higher_order_ops import associative_scan
+
     x = torch.arange(1.0, 8.0).repeat(2, 1).requires_grad_()
     assert torch.equal(associative_scan(torch.add, x, 1), x.cumsum(1))
     assert torch.equal(associative_scan(torch.mul, x, -1, reverse=True), x.flip(1).cumprod(1).flip(1))
@@ -247,15 +303,22 @@ def test_grouped_products():
     grouped = torch.nn.functional.grouped_mm
     a, b, ends = torch.randn(6, 4), torch.randn(2, 4, 3, requires_grad=True), torch.tensor([2, 5], dtype=torch.int32)
     out = grouped(a, b, offs=ends)
-    assert out.shape == (6, 3) and torch.allclose(out[2:5], a[2:5] @ b[1]) and torch.equal(torch._grouped_mm(a, b, ends), out)
+    assert (
+        out.shape == (6, 3)
+        and torch.allclose(out[2:5], a[2:5] @ b[1])
+        and torch.equal(torch._grouped_mm(a, b, ends), out)
+    )
     out.sum().backward()
     assert torch.allclose(b.grad[0], a[:2].sum(0)[:, None].expand(4, 3))
     columns = torch.randn(4, 5)
     assert torch.allclose(grouped(torch.stack([a, a]), columns, offs=ends)[:, 2:5], a @ columns[:, 2:5])
     assert torch.allclose(grouped(a.T.contiguous(), a, offs=ends)[1], a[2:5].T @ a[2:5])
-    for call, text in ((lambda: grouped(a, b), "Have to provide offsets"), (lambda: grouped(a, b, offs=ends.long()), "Offsets have to be int32"),
-                       (lambda: grouped(a.double(), b.double(), offs=ends), "Expected mat_a to be Float32"),
-                       (lambda: grouped(a[:, :3], b, offs=ends), "contraction dimension of mat_a and mat_b must match")):
+    for call, text in (
+        (lambda: grouped(a, b), "Have to provide offsets"),
+        (lambda: grouped(a, b, offs=ends.long()), "Offsets have to be int32"),
+        (lambda: grouped(a.double(), b.double(), offs=ends), "Expected mat_a to be Float32"),
+        (lambda: grouped(a[:, :3], b, offs=ends), "contraction dimension of mat_a and mat_b must match"),
+    ):
         with pytest.raises(RuntimeError, match=text):
             call()
 
@@ -270,40 +333,64 @@ def test_a_compiled_modules_other_methods():
 
     net = Net(2, 2)
     step = torch.compile(net).dynamo_ctx(net.training_step)
-    assert inspect.getfullargspec(step.__wrapped__).args == ["self", "batch", "index"] and str(inspect.signature(step)) == "(batch, index)"
+    assert (
+        inspect.getfullargspec(step.__wrapped__).args == ["self", "batch", "index"]
+        and str(inspect.signature(step)) == "(batch, index)"
+    )
     assert torch.allclose(step(torch.ones(1, 2), 2), net.training_step(torch.ones(1, 2), 2))
 
 
 def test_steps_of_vmap_can_be_replaced(monkeypatch):
     """tensordict puts steps of its own in their place, which know its containers."""
     from taper._functorch import vmap as steps
+
     created = steps._create_batched_inputs
     seen = []
-    monkeypatch.setattr(steps, "_create_batched_inputs", lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec))
-    assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [2.0] * 3 and seen == [[0, None]]
+    monkeypatch.setattr(
+        steps,
+        "_create_batched_inputs",
+        lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec),
+    )
+    assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [
+        2.0
+    ] * 3 and seen == [[0, None]]
     assert torch._functorch.config.donated_buffer is True and torch._guards.active_fake_mode() is None
 
 
 def test_nested_views_of_a_buffer():
     buffer, sizes = torch.arange(7.0), torch.tensor([[1, 3], [2, 2]])
     nested = torch._nested_view_from_buffer(buffer, sizes, torch.tensor([[3, 1], [2, 1]]), torch.tensor([0, 3]))
-    assert [part.tolist() for part in nested.unbind()] == [[[0.0, 1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]] and nested.is_nested
+    assert [part.tolist() for part in nested.unbind()] == [
+        [[0.0, 1.0, 2.0]],
+        [[3.0, 4.0], [5.0, 6.0]],
+    ] and nested.is_nested
     buffer[0] = 9
     assert nested.unbind()[0][0, 0] == 9
     from taper._subclasses.functional_tensor import FunctionalTensor
+
     assert not isinstance(buffer, FunctionalTensor) and torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
 
 
 def test_one_tensor_of_a_module_for_another():
     from taper.nn.utils._named_member_accessor import swap_tensor
+
     net = torch.nn.Linear(2, 2)
     weight = swap_tensor(net, "weight", torch.ones(2, 2))
-    assert isinstance(weight, torch.nn.Parameter) and type(net.weight) is torch.Tensor and list(net._parameters) == ["weight", "bias"]
+    assert (
+        isinstance(weight, torch.nn.Parameter)
+        and type(net.weight) is torch.Tensor
+        and list(net._parameters) == ["weight", "bias"]
+    )
     assert type(swap_tensor(net, "weight", weight)) is torch.Tensor and net.weight is weight
     missing = swap_tensor(net, "new", torch.ones(1), allow_missing=True)
     assert "new" in net.__dict__
     swap_tensor(net, "new", missing)
     assert not hasattr(net, "new")
-    for arguments, error in (((net, "none", weight), AttributeError), ((net, "a.b", weight), KeyError), (("x", "w", weight), TypeError), ((net, "bias", 3), TypeError)):
+    for arguments, error in (
+        ((net, "none", weight), AttributeError),
+        ((net, "a.b", weight), KeyError),
+        (("x", "w", weight), TypeError),
+        ((net, "bias", 3), TypeError),
+    ):
         with pytest.raises(error):
             swap_tensor(*arguments)

@@ -1,5 +1,6 @@
 """torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and what no graph can repeat runs as
 it is, with one warning that names the line."""
+
 import copy
 import random
 import sys
@@ -32,7 +33,9 @@ def pointwise(x, y):
     return torch.tanh(x * 1.5 + y) * torch.sigmoid(y) + x
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.complex64]
+)
 @pytest.mark.parametrize("n", [1, 15, 4100, 70000])
 def test_a_chain_is_one_step(dtype, n):
     f = torch.compile(pointwise)
@@ -46,6 +49,7 @@ def test_a_chain_is_one_step(dtype, n):
 def test_a_bias_along_the_last_dim(width):
     def g(x, b, c):
         return torch.relu((x + b) * c.neg()) - b
+
     f = torch.compile(g)
     for _ in range(3):
         args = torch.randn(40, 31, width), torch.randn(width), torch.randn(31, width).double()
@@ -57,15 +61,37 @@ def random_chain(draw, steps):
     made = []
     for _ in range(steps):
         a, b = draw.choice([-1, -1, -1, *range(-3, 0)]), draw.choice([-1, *range(-3, 0)])
-        made.append((draw.choice(["add", "sub", "mul", "div", "neg", "abs", "relu", "square", "sub_from", "tanh", "add", "mul"]), a, b, draw.choice([None, 0.5, -2.0, 3])))
+        made.append(
+            (
+                draw.choice(
+                    ["add", "sub", "mul", "div", "neg", "abs", "relu", "square", "sub_from", "tanh", "add", "mul"]
+                ),
+                a,
+                b,
+                draw.choice([None, 0.5, -2.0, 3]),
+            )
+        )
 
     def run(x, y, z):
         values = [x, y, z]
         for name, a, b, number in made:
             a, b = values[a], values[b] if number is None else number
-            values.append({"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "div": lambda: a / b, "sub_from": lambda: b - a, "neg": lambda: -a, "abs": lambda: a.abs(),
-                           "relu": lambda: a.relu(), "square": lambda: a ** 2, "tanh": lambda: a.tanh()}[name]())
+            values.append(
+                {
+                    "add": lambda: a + b,
+                    "sub": lambda: a - b,
+                    "mul": lambda: a * b,
+                    "div": lambda: a / b,
+                    "sub_from": lambda: b - a,
+                    "neg": lambda: -a,
+                    "abs": lambda: a.abs(),
+                    "relu": lambda: a.relu(),
+                    "square": lambda: a**2,
+                    "tanh": lambda: a.tanh(),
+                }[name]()
+            )
         return values[-1], values[-2] + values[-3]
+
     return run
 
 
@@ -73,21 +99,45 @@ def random_chain(draw, steps):
 def test_chains_of_cheap_steps(seed):
     draw = random.Random(seed)
     g = random_chain(draw, draw.randint(2, 14))
-    shapes = [((n,), (n,), ()) for n in (5, 16, 77, 1024, 5000)] + [((3, 300), (300,), (3, 1)), ((300, 7), (300, 1), (7,)), ((4, 1000), (4, 1000), (4, 1)), ((2, 3, 400), (2, 1, 400), (3, 1))]
+    shapes = [((n,), (n,), ()) for n in (5, 16, 77, 1024, 5000)] + [
+        ((3, 300), (300,), (3, 1)),
+        ((300, 7), (300, 1), (7,)),
+        ((4, 1000), (4, 1000), (4, 1)),
+        ((2, 3, 400), (2, 1, 400), (3, 1)),
+    ]
     for shape in shapes:
         f, folded = torch.compile(g), torch.compile(lambda *args: g(*args)[0].sum(-1))
         for _ in range(2):  # the first call is the capture
             args = [torch.randn(s).mul(4).round().mul(0.25) for s in shape]  # zeros of both signs among them
             for a, b in zip((*f(*args), folded(*args)), (*g(*args), g(*args)[0].sum(-1))):
-                assert same(a.nan_to_num(-7.5).view(torch.int32), b.nan_to_num(-7.5).view(torch.int32)) and same(a.isnan(), b.isnan())
+                assert same(a.nan_to_num(-7.5).view(torch.int32), b.nan_to_num(-7.5).view(torch.int32)) and same(
+                    a.isnan(), b.isnan()
+                )
 
 
-FOLDS = {"sum": lambda t, d: t.sum(d), "mean": lambda t, d: t.float().mean(d), "largest": lambda t, d: t.amax(d), "where": lambda t, d: t.argmax(d if isinstance(d, int) else None),
-         "variance": lambda t, d: t.double().var(d), "any": lambda t, d: (t > 1).any(d if isinstance(d, int) else 0)}
+FOLDS = {
+    "sum": lambda t, d: t.sum(d),
+    "mean": lambda t, d: t.float().mean(d),
+    "largest": lambda t, d: t.amax(d),
+    "where": lambda t, d: t.argmax(d if isinstance(d, int) else None),
+    "variance": lambda t, d: t.double().var(d),
+    "any": lambda t, d: (t > 1).any(d if isinstance(d, int) else 0),
+}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32])
-@pytest.mark.parametrize("shape, dims", [((70000,), [0]), ((2, 3), [0, 1]), ((300, 40), [0, 1, (0, 1)]), ((40, 3000), [0, 1]), ((7, 9, 64), [0, 1, (0, 2), (1, 2)]), ((2, 3, 16, 17), [1, 3, (0, 2, 3)]), ((0, 4), [1])])
+@pytest.mark.parametrize(
+    "shape, dims",
+    [
+        ((70000,), [0]),
+        ((2, 3), [0, 1]),
+        ((300, 40), [0, 1, (0, 1)]),
+        ((40, 3000), [0, 1]),
+        ((7, 9, 64), [0, 1, (0, 2), (1, 2)]),
+        ((2, 3, 16, 17), [1, 3, (0, 2, 3)]),
+        ((0, 4), [1]),
+    ],
+)
 def test_a_fold_takes_what_a_chain_makes(dtype, shape, dims):
     for d in dims:
         for name, fold in FOLDS.items():
@@ -96,6 +146,7 @@ def test_a_fold_takes_what_a_chain_makes(dtype, shape, dims):
 
             def g(x, b):
                 return fold(x * 2 + b, d)
+
             f = torch.compile(g)
             for _ in range(2):
                 x, b = (torch.randn(*shape) * 3).to(dtype), (torch.randn(shape[-1]) * 3).to(dtype)
@@ -108,6 +159,7 @@ def test_a_fold_of_what_is_read_again():
     def g(x, y):
         t = x * 2 + y
         return (t * t).sum(1), t, ((x - y) ** 2).mean()
+
     f = torch.compile(g)
     for _ in range(2):
         x = torch.randn(37, 600, requires_grad=True)
@@ -128,6 +180,7 @@ def test_broadcast_strided_and_mixed_operands():
     def g(x, b, h):
         y = (h * 0.5).exp() * (x.t() + b)
         return torch.where(y > 0, y, y * 0.1), (y > 0).any(), y.sum(0)
+
     f = torch.compile(g)
     for _ in range(3):
         args = torch.randn(300, 7), torch.randn(300), torch.randn(7, 300).bfloat16()
@@ -138,7 +191,9 @@ def test_broadcast_strided_and_mixed_operands():
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout(0.3))
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout(0.3)
+        )
         self.head, self.scale = nn.Linear(8 * 16, 5), 2.0
 
     def forward(self, x, y=None):
@@ -181,7 +236,10 @@ def test_training_is_the_same_bit_by_bit():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("bias, affine", [(True, True), (False, True), (False, False)])
 def test_batch_norm_in_evaluation_gives_the_same_bits(dtype, bias, affine):
-    conv, norm = nn.Conv2d(4, 6, 3, groups=2, stride=2, bias=bias, dtype=dtype), nn.BatchNorm2d(6, affine=affine, dtype=dtype)
+    conv, norm = (
+        nn.Conv2d(4, 6, 3, groups=2, stride=2, bias=bias, dtype=dtype),
+        nn.BatchNorm2d(6, affine=affine, dtype=dtype),
+    )
     model = nn.Sequential(conv, norm, nn.ReLU()).eval()
     for t in [norm.running_mean, *norm.parameters()]:
         t.data.normal_()
@@ -202,7 +260,8 @@ def test_weights_that_are_tied_and_inputs_with_gradients():
     emb = nn.Embedding(7, 4)
 
     def g(i, x):
-        return F.linear(emb(i) * x, emb.weight).logsumexp(-1).sum() + (x ** 2).sum()
+        return F.linear(emb(i) * x, emb.weight).logsumexp(-1).sum() + (x**2).sum()
+
     f = torch.compile(g)
     for _ in range(3):
         i, x = torch.randint(0, 7, (3,)), torch.randn(3, 4, requires_grad=True)
@@ -231,6 +290,7 @@ def test_results_are_never_stale():
     def now():
         assert f(x).tolist() == module(x).tolist()
         return f(x)[0].item()
+
     assert now() == 4
     module.k = 3.0
     assert now() == 5
@@ -251,12 +311,14 @@ def test_results_are_never_stale():
 
 def test_attributes_of_plain_objects():
     import types
+
     config, other = types.SimpleNamespace(k=2.0, unused=1), type("Config", (), {})()
     other.k, other.unused = 3.0, 1
 
     @torch.compile
     def f(x):
         return x * config.k + other.k
+
     x = torch.ones(2)
     assert f(x)[0] == 5 and f(x)[0] == 5
     config.k = 4.0
@@ -272,6 +334,7 @@ def test_attributes_of_plain_objects():
 
 class Runner:
     """With a method that names files and all modules there are, and is not called."""
+
     scale = 2.0
 
     def say(self, text):
@@ -307,6 +370,7 @@ def test_globals_closures_and_defaults(monkeypatch):
 
     def g(x, k=[1.0]):
         return x * y + torch.tensor([5.0, 6.0]) * z[0] * k[0]
+
     f = torch.compile(g)
     assert f(x).tolist() == f(x).tolist() == [6, 8]
     y.add_(1)
@@ -321,6 +385,7 @@ def test_other_arguments_are_captured_anew():
     @torch.compile
     def f(x, n, flag=False):
         return x.reshape(n, -1) * (2 if flag else 1)
+
     for n in (1, 2, 4):
         assert f(torch.ones(8), n).shape == (n, 8 // n)
     assert f(torch.ones(8), 2, flag=True)[0, 0] == 2
@@ -333,6 +398,7 @@ def test_results_keep_their_form():
     @torch.compile
     def f(x):
         return {"a": x + 1, "b": [x, (x * 2).view(-1), None, 3]}, x.t(), torch.max(x, 1)
+
     for x in (torch.randn(2, 3), torch.randn(2, 3)):
         r, t, m = f(x)
         assert r["b"][0] is x and same(r["b"][1], (x * 2).view(-1)) and r["b"][2:] == [None, 3]
@@ -359,8 +425,8 @@ def test_gradients_twice_and_again():
     x = torch.randn(3, requires_grad=True)
     f(x)
     y = f(x).sum()
-    a, = torch.autograd.grad(y, x, retain_graph=True)
-    b, = torch.autograd.grad(y, x)
+    (a,) = torch.autograd.grad(y, x, retain_graph=True)
+    (b,) = torch.autograd.grad(y, x)
     assert same(a, b)
     with pytest.raises(RuntimeError, match="second time"):
         torch.autograd.grad(y, x)
@@ -397,8 +463,17 @@ class Counts(nn.Module):
         return x + self.n
 
 
-@pytest.mark.parametrize("function, words", [(looks, "a value of a tensor is looked at"), (prints, r"print\(\) is called"), (appends, "type list is changed"),
-                                             (Counts(), "type dict is changed"), (lambda x: x[x > 0], "depends on values"), (lambda x: x * float(x[0]), "looked at")])
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (looks, "a value of a tensor is looked at"),
+        (prints, r"print\(\) is called"),
+        (appends, "type list is changed"),
+        (Counts(), "type dict is changed"),
+        (lambda x: x[x > 0], "depends on values"),
+        (lambda x: x * float(x[0]), "looked at"),
+    ],
+)
 def test_what_cannot_be_captured_runs_with_one_warning(function, words, capsys):
     f, x = torch.compile(function), torch.ones(2)
     plain = copy.deepcopy(function)
@@ -420,6 +495,7 @@ def test_what_programs_say_to_it(capsys):
     @torch.compile(mode="max-autotune", dynamic=True, backend="inductor")
     def f(x):
         return x + (1 if torch.compiler.is_compiling() else 2)
+
     x = torch.zeros(1)
     assert f(x) == 1 and graphs(f) == 1 and f.__name__ == "f"
     with torch.compiler.set_stance("force_eager"):
@@ -431,6 +507,7 @@ def test_what_programs_say_to_it(capsys):
     def outside(x):
         seen.append(1)
         return x * 2
+
     g = torch.compile(lambda x: outside(x) + 1)
     with pytest.warns(UserWarning, match="outside is disabled"):
         assert [g(x + 1).item() for _ in range(3)] == [3, 3, 3]
@@ -443,6 +520,7 @@ def test_what_programs_say_to_it(capsys):
 def test_sizes_that_are_given_are_no_obstacle():
     def g(i, x):
         return F.one_hot(i, 5), x.repeat_interleave(2, 0), torch.nonzero_static(x > 0, size=4)
+
     f = torch.compile(g)
     for _ in range(3):
         args = torch.randint(0, 5, (3,)), torch.randn(4, 2)
@@ -460,6 +538,7 @@ def test_methods_and_many_shapes():
         @torch.compile
         def times(self, x):
             return x * self.k
+
     a, b, x = Holder(2), Holder(3), torch.ones(2)
     for _ in range(2):
         assert a.times(x)[0] == 2 and b.times(x)[0] == 3
@@ -500,6 +579,7 @@ class Exported(nn.Module):
 
 def test_an_exported_program_needs_no_python(tmp_path):
     import io
+
     torch.manual_seed(0)
     module = Exported().eval()
     x, scale = torch.randn(2, 3, 6, 6), torch.tensor([2.0])
@@ -515,16 +595,26 @@ def test_an_exported_program_needs_no_python(tmp_path):
             torch.manual_seed(seed)
             x = torch.randn(2, 3, 6, 6)
             got, want = loaded.module()(x, scale=scale), module(x, scale=scale)
-            assert same(got["logits"], want["logits"]) and same(got["best"][0][0], want["best"][0][0]) and got["best"][1] is None
+            assert (
+                same(got["logits"], want["logits"])
+                and same(got["best"][0][0], want["best"][0][0])
+                and got["best"][1] is None
+            )
         with pytest.raises(AssertionError, match="Guard failed"):
             loaded.module()(torch.randn(3, 3, 6, 6), scale=scale)
     assert extra == {"about": "a net"}
     with pytest.raises(torch._dynamo.exc.Unsupported, match="looked at"):
-        torch.export.export(nn.Module.__new__(type("Looks", (nn.Module,), {"forward": lambda self, x: looks(x), "__init__": nn.Module.__init__})), (x,))
+        torch.export.export(
+            nn.Module.__new__(
+                type("Looks", (nn.Module,), {"forward": lambda self, x: looks(x), "__init__": nn.Module.__init__})
+            ),
+            (x,),
+        )
 
 
 def test_a_damaged_graph_is_refused(tmp_path):
     import taper._C as _C
+
     program = torch.export.export(nn.Linear(3, 2), (torch.randn(4, 3),))
     torch.export.save(program, tmp_path / "a.pt2")
     held = torch.load(tmp_path / "a.pt2")
@@ -535,6 +625,7 @@ def test_a_damaged_graph_is_refused(tmp_path):
         torch.save(other, tmp_path / "b.pt2")
         with pytest.raises(Exception, match=words):
             _C._graph_run(_C._graph_load(str(tmp_path / "b.pt2"))[0], [torch.randn(4, 3)])
+
     refused(lambda g: g.pop("format"), "no graph")
     refused(lambda g: g["steps"][0].update(op="no_such_operator"), "no_such_operator")
     refused(lambda g: g["steps"][0]["in"].__setitem__(0, 99), "value's number")
@@ -577,6 +668,7 @@ def test_assigned_data_of_an_input_runs_as_it_is():
     def doubled(x):
         x.data = x.data * 2
         return x + 1
+
     x, compiled = torch.ones(4), torch.compile(doubled)
     with pytest.warns(UserWarning, match=".data is assigned"):
         assert compiled(x).tolist() == [3] * 4
@@ -606,9 +698,18 @@ def test_a_backend_of_the_programs_own_is_handed_a_graph_for_each_kind_of_call()
     assert len(backend.graphs) == 1
     graph, inputs = backend.graphs[0]
     assert isinstance(graph, torch.fx.GraphModule) and inputs[0] is x and inputs[1] is y
-    assert [n.op for n in graph.graph.nodes] == ["placeholder", "placeholder", "call_function", "call_function", "call_function", "output"]
+    assert [n.op for n in graph.graph.nodes] == [
+        "placeholder",
+        "placeholder",
+        "call_function",
+        "call_function",
+        "call_function",
+        "output",
+    ]
     assert torch.equal(compiled(torch.ones(3), 5)["a"], torch.sin(torch.ones(3)) + 10) and len(backend.graphs) == 2
-    assert torch.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda *inputs: (torch.zeros(1),))(x).item() == 0
+    assert (
+        torch.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda *inputs: (torch.zeros(1),))(x).item() == 0
+    )
 
 
 def test_a_backends_graph_makes_tensors_anew_and_reads_modules_as_they_are():
@@ -618,9 +719,15 @@ def test_a_backends_graph_makes_tensors_anew_and_reads_modules_as_they_are():
         z = torch.zeros(2)
         z.add_(x)
         return z, torch.rand(2)
+
     compiled, x = torch.compile(f, backend=backend), torch.ones(2)
     first, second = compiled(x), compiled(x)
-    assert torch.equal(first[0], x) and torch.equal(second[0], x) and not torch.equal(first[1], second[1]) and len(backend.graphs) == 1
+    assert (
+        torch.equal(first[0], x)
+        and torch.equal(second[0], x)
+        and not torch.equal(first[1], second[1])
+        and len(backend.graphs) == 1
+    )
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1))
     twin, rows = copy.deepcopy(model), torch.randn(4, 2)
     compiled = torch.compile(model, backend=backend)
@@ -644,10 +751,12 @@ def test_a_backends_graph_never_goes_on_with_an_old_value():
     def f(x):
         kept.append(1)
         return torch.sin(x) * held["k"] + held["shift"]
+
     compiled, x = torch.compile(f, backend=backend), torch.full((2,), 0.5)
 
     def agrees():
         return torch.equal(compiled(x), torch.sin(x) * held["k"] + held["shift"])
+
     assert agrees() and agrees() and len(backend.graphs) == 1 and len(kept) == 2
     held["k"] = 3.0
     assert agrees() and len(backend.graphs) == 2
@@ -665,6 +774,7 @@ def test_a_backends_graph_never_goes_on_with_an_old_value():
 def test_what_fx_cannot_trace_runs_without_its_backend_with_one_warning():
     def f(x):
         return x + 1 if x.sum() > 0 else x - 1
+
     backend = Backend()
     compiled = torch.compile(f, backend=backend)
     with pytest.warns(UserWarning, match="without its backend.*control flow"):
@@ -680,6 +790,7 @@ def test_what_fx_cannot_trace_runs_without_its_backend_with_one_warning():
 def test_backends_by_name():
     def failing(graph, inputs):
         raise ValueError("no")
+
     torch._dynamo.register_backend(failing, name="failing")
     assert "failing" in torch._dynamo.list_backends()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="backend='failing' raised:\nValueError: no"):

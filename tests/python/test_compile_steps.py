@@ -1,5 +1,6 @@
 """torch.compile of whole training steps: zero_grad, backward, clipping and the optimiser's step are part of the graph, and give what the Python gives, bit by
 bit; what may change between steps (rates, gradients that were kept, hooks) is seen."""
+
 import copy
 import gc
 import subprocess
@@ -33,7 +34,9 @@ class Net(nn.Module):
 
 def batches(n, seed=3):
     generator = torch.Generator().manual_seed(seed)
-    return [(torch.randn(4, 2, 4, 4, generator=generator), torch.randint(0, 5, (4,), generator=generator)) for _ in range(n)]
+    return [
+        (torch.randn(4, 2, 4, 4, generator=generator), torch.randint(0, 5, (4,), generator=generator)) for _ in range(n)
+    ]
 
 
 def pair(make_step, make_optimiser, make_model=Net):
@@ -71,11 +74,17 @@ def plain_step(model, optimiser, **options):
         loss.backward()
         optimiser.step()
         return loss
+
     return step
 
 
-OPTIMISERS = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-3), "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
-              "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True), "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3), "plain": lambda p: torch.optim.SGD(p, lr=0.05)}
+OPTIMISERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-3),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-2),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-3),
+    "plain": lambda p: torch.optim.SGD(p, lr=0.05),
+}
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
@@ -100,6 +109,7 @@ def test_rates_change_without_another_graph():
         if i > 1:
             schedules[optimiser].step()
         optimiser.param_groups[0]["betas"] = (0.9 - 0.1 * i, 0.95)
+
     sides = pair(plain_step, OPTIMISERS["adam"])
     run_both(sides, between=between)
     assert sides[1][2].count == 2  # the schedule watches steps: one more when it came
@@ -114,7 +124,9 @@ def test_clipping_and_its_norm():
             optimiser.step()
             nn.utils.clip_grad_value_(model.parameters(), 0.01)
             return norm
+
         return step
+
     sides = pair(make, OPTIMISERS["sgd"])
     run_both(sides)
     assert sides[1][2].count == 1
@@ -126,12 +138,14 @@ def test_gradients_that_are_kept_from_before():
             loss = F.cross_entropy(model(x), y) / 2
             loss.backward()
             return loss
+
         return step
 
     def between(i, model, optimiser):
         if i % 3 == 2:
             optimiser.step()
             optimiser.zero_grad()
+
     sides = pair(make, OPTIMISERS["adam"])
     run_both(sides, n=8, between=between)
     assert sides[1][2].count == 1
@@ -147,7 +161,9 @@ def test_gradients_are_read_and_updates_written_by_hand():
                     p -= 0.1 * p.grad + 0.01 * p.grad.sign()
                     p.grad = None
             return loss
+
         return step
+
     sides = pair(make, OPTIMISERS["plain"])
     run_both(sides)
     assert sides[1][2].count == 1
@@ -159,6 +175,7 @@ def test_training_mode_and_frozen_parameters_are_seen():
             model.conv.weight.requires_grad_(False)
         if i == 4:
             model.eval()
+
     sides = pair(plain_step, OPTIMISERS["adam"])
     run_both(sides, n=7, between=between)
     assert sides[1][2].count == 3
@@ -183,7 +200,7 @@ def test_the_loss_has_no_second_backward():
 def test_added_parameters_and_hooks_are_seen():
     model, optimiser, step = pair(plain_step, OPTIMISERS["sgd"])[1]
     extra = nn.Parameter(torch.ones(3))
-    (x, y), = batches(1)
+    ((x, y),) = batches(1)
     step(x, y), step(x, y)
     extra.grad = torch.ones(3)
     optimiser.add_param_group({"params": [extra]})
@@ -202,6 +219,7 @@ def test_a_tensor_of_the_arguments_takes_a_gradient():
     @torch.compile(fullgraph=True)
     def f(x):
         (x * w).sin().sum().backward()
+
     for _ in range(3):
         x = torch.randn(3, requires_grad=True)
         w.grad = None
@@ -254,6 +272,7 @@ def test_what_a_graph_cannot_repeat():
             loss = inner(x, y)
             schedule.step()
             return loss
+
         return step
 
     def hooks(model, optimiser):
@@ -267,7 +286,9 @@ def test_what_a_graph_cannot_repeat():
             scaler.scale(F.cross_entropy(model(x), y)).backward()
             scaler.step(optimiser)
             scaler.update()
+
         return step
+
     refused(values, "looked at")
     refused(schedule, "schedule takes a step")
     refused(hooks, "hooks")
@@ -282,10 +303,12 @@ def test_options_that_the_step_reads_itself():
             loss.backward()
             optimiser.step()
             return loss
+
         return step
 
     def between(i, model, optimiser):
         optimiser.param_groups[0]["lr"] *= 0.5
+
     run_both(pair(make, OPTIMISERS["sgd"]), n=4, between=between)
 
 
@@ -326,7 +349,10 @@ def test_names_that_are_used_for_two_things():
     model = Net().eval()
     optimiser = OPTIMISERS["sgd"](model.parameters())
     names = {"model": model, "optimiser": optimiser, "torch": torch, "F": F}
-    exec("@torch.compile(fullgraph=True)\ndef step(x, y):\n    optimiser.zero_grad()\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimiser.step()\n    return loss\n", names)
+    exec(
+        "@torch.compile(fullgraph=True)\ndef step(x, y):\n    optimiser.zero_grad()\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimiser.step()\n    return loss\n",
+        names,
+    )
     for x, y in batches(4):
         names["step"](x, y)  # `step` is a global name as well as the optimiser's method
     assert names["step"].count == 1
@@ -334,8 +360,10 @@ def test_names_that_are_used_for_two_things():
 
 def test_a_collection_is_not_part_of_the_step():
     """What Python's collector frees while a step is captured may call functions of anybody's."""
+
     class Circle:
         pass
+
     gone, threshold = [], gc.get_threshold()
     x, y = batches(1)[0]
     try:
@@ -365,7 +393,9 @@ def test_amp_inside():
             loss.backward()
             optimiser.step()
             return loss.detach()
+
         return step
+
     sides = pair(make, OPTIMISERS["adamw"])
     run_both(sides)
     assert sides[1][2].count == 1
@@ -377,6 +407,7 @@ def test_a_backward_that_leaves_the_call():
     @torch.compile
     def f(x):
         (x * 2).sum().backward()
+
     with pytest.warns(UserWarning, match="computed before"):
         for i in range(1, 4):
             f(before * 3)
@@ -392,6 +423,7 @@ def test_what_changes_after_a_capture():
         o.zero_grad()
         (p * x).sum().backward()
         o.step()
+
     x = torch.ones(1)
     step(x), step(x)
     o.load_state_dict(o.state_dict())  # new groups
@@ -413,6 +445,7 @@ def test_what_changes_after_a_capture():
 
 def test_contents_that_cannot_be_watched():
     from collections import deque
+
     factors = deque([2.0])
     f = torch.compile(lambda x: x * factors[0])
     with pytest.warns(UserWarning, match="collections.deque, whose contents may change unseen"):
@@ -442,11 +475,24 @@ for i in range(30):
     optimiser.step()
 print([float(p.double().sum()).hex() for p in list(towers.parameters()) + list(towers.buffers())])
 """
-    printed = {subprocess.run([sys.executable, "-m", "taper", "run", "-c", code, threads], capture_output=True, text=True, check=True).stdout for threads in ("1", "2", "4")}
+    printed = {
+        subprocess.run(
+            [sys.executable, "-m", "taper", "run", "-c", code, threads], capture_output=True, text=True, check=True
+        ).stdout
+        for threads in ("1", "2", "4")
+    }
     assert len(printed) == 1 and "0x" in printed.pop()
 
 
-@pytest.mark.parametrize("bad, message", [(0, "expects a positive integer"), (-1, "expects a positive integer"), ("a", "expects an int, but got str"), (True, "expects an int, but got bool")])
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        (0, "expects a positive integer"),
+        (-1, "expects a positive integer"),
+        ("a", "expects an int, but got str"),
+        (True, "expects an int, but got bool"),
+    ],
+)
 def test_numbers_of_threads_that_are_none(bad, message):
     with pytest.raises(RuntimeError, match="set_num_interop_threads " + message):
         torch.set_num_interop_threads(bad)

@@ -1,5 +1,6 @@
 """torch.utils.data in one process: arguments, batches, orders, and loaders that go on where they stood. What orders PyTorch gives is in
 programs/data_orders.py."""
+
 import copy
 import itertools
 import os
@@ -13,9 +14,25 @@ import warnings
 import pytest
 import taper as torch
 from taper.utils.data import native
-from taper.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, Sampler,
-                              SequentialSampler, StackDataset, Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler,
-                              default_collate, get_worker_info, random_split)
+from taper.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    StackDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    get_worker_info,
+    random_split,
+)
 
 
 def lists(batches):
@@ -39,20 +56,38 @@ class Row(IterableDataset):
 
 
 # ---- Arguments that do not go together ----
-@pytest.mark.parametrize("options, message", [
-    ({"num_workers": -1}, "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."),
-    ({"timeout": -1}, "timeout option should be non-negative"),
-    ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
-    ({"num_workers": 1, "prefetch_factor": -1}, "prefetch_factor option should be non-negative"),
-    ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
-    ({"sampler": [0], "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
-    ({"batch_sampler": [[0]], "batch_size": 2}, "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"),
-    ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"),
-    ({"batch_size": 0}, "batch_size should be a positive integer value, but got batch_size=0"),
-    ({"batch_size": True}, "batch_size should be a positive integer value, but got batch_size=True"),
-    ({"multiprocessing_context": "fork"}, r"multiprocessing_context can only be used with multi-process loading \(num_workers > 0\), but got num_w"),
-    ({"num_workers": 1, "multiprocessing_context": "clone"}, "multiprocessing_context option should specify a valid start method in"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"num_workers": -1},
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.",
+        ),
+        ({"timeout": -1}, "timeout option should be non-negative"),
+        ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
+        ({"num_workers": 1, "prefetch_factor": -1}, "prefetch_factor option should be non-negative"),
+        ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
+        ({"sampler": [0], "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
+        (
+            {"batch_sampler": [[0]], "batch_size": 2},
+            "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last",
+        ),
+        (
+            {"batch_size": None, "drop_last": True},
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last",
+        ),
+        ({"batch_size": 0}, "batch_size should be a positive integer value, but got batch_size=0"),
+        ({"batch_size": True}, "batch_size should be a positive integer value, but got batch_size=True"),
+        (
+            {"multiprocessing_context": "fork"},
+            r"multiprocessing_context can only be used with multi-process loading \(num_workers > 0\), but got num_w",
+        ),
+        (
+            {"num_workers": 1, "multiprocessing_context": "clone"},
+            "multiprocessing_context option should specify a valid start method in",
+        ),
+    ],
+)
 def test_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         DataLoader([1, 2], **options)
@@ -61,7 +96,9 @@ def test_arguments(options, message):
 @pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}])
 def test_arguments_of_iterable_datasets(options):
     name = next(iter(options))
-    with pytest.raises(ValueError, match=f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}="):
+    with pytest.raises(
+        ValueError, match=f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}="
+    ):
         DataLoader(Row(3), **options)
     DataLoader(Row(3), shuffle=False)
 
@@ -82,12 +119,14 @@ def test_errors_of_samplers_and_datasets():
     with pytest.raises(TypeError, match="replacement should be a boolean value, but got replacement=3"):
         RandomSampler([1], replacement=3)
     with pytest.raises(ValueError, match=r"weights should be a 1d sequence but given weights have shape \(1, 2\)"):
-        WeightedRandomSampler([[1., 2.]], 1)
+        WeightedRandomSampler([[1.0, 2.0]], 1)
     with pytest.raises(ValueError, match="drop_last should be a boolean value, but got drop_last=1"):
         BatchSampler([1], 1, 1)
     with pytest.raises(ValueError, match=r"Invalid rank 3, rank should be in the interval \[0, 2\]"):
         DistributedSampler([1], 3, 3)
-    with pytest.raises((RuntimeError, ValueError), match="Requires distributed package|Default process group has not been initialized"):
+    with pytest.raises(
+        (RuntimeError, ValueError), match="Requires distributed package|Default process group has not been initialized"
+    ):
         DistributedSampler([1])
     with pytest.raises(AssertionError, match="Size mismatch between tensors"):
         TensorDataset(torch.ones(2), torch.ones(3))
@@ -112,7 +151,10 @@ def test_errors_of_samplers_and_datasets():
 def test_warnings():
     with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but no accelerator is found"):
         assert lists(DataLoader([1, 2], pin_memory=True)) == [[1], [2]]
-    with pytest.warns(UserWarning, match="This DataLoader will create 1000 worker processes in total. Our suggested max number of worker"):
+    with pytest.warns(
+        UserWarning,
+        match="This DataLoader will create 1000 worker processes in total. Our suggested max number of worker",
+    ):
         DataLoader([1], num_workers=1000)
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         assert [len(part) for part in random_split([1, 2], [0.99, 0.01])] == [2, 0]
@@ -128,6 +170,7 @@ def test_types_can_be_parametrised():
     class Typed(Dataset[int]):
         def __getitem__(self, i):
             return i
+
     assert Typed()[1] == 1 and "Dataset[int]" in repr(Dataset[int])
     assert isinstance(DataLoader[int], type(list[int])) and isinstance(Sampler[int], type(list[int]))
 
@@ -139,6 +182,7 @@ def test_samplers_of_ones_own():
 
         def __len__(self):
             return 3
+
     loader = DataLoader(range(10), batch_size=2, sampler=Odd())
     assert lists(loader) == [[1, 3], [5]] and len(loader) == 2
     assert lists(DataLoader(range(10), batch_size=2, sampler=iter([7, 8]))) == [[7, 8]]
@@ -168,10 +212,15 @@ def test_rows_by_odd_indices():
 
 def test_indices_of_other_kinds():
     data = TensorDataset(torch.arange(5))
-    assert lists(batch[0] for batch in DataLoader(data, batch_sampler=[torch.tensor([3, 1]), (2, 0)])) == [[3, 1], [2, 0]]
+    assert lists(batch[0] for batch in DataLoader(data, batch_sampler=[torch.tensor([3, 1]), (2, 0)])) == [
+        [3, 1],
+        [2, 0],
+    ]
     for indices in (range(4, 0, -2), torch.tensor([4, 2]), (4, 2), [4, -3]):
         for threads in (0, 1):
-            assert lists(batch[0] for batch in DataLoader(Subset(data, indices), batch_size=2, worker_threads=threads)) == [[4, 2]]
+            assert lists(
+                batch[0] for batch in DataLoader(Subset(data, indices), batch_size=2, worker_threads=threads)
+            ) == [[4, 2]]
     batches = iter(DataLoader(Subset(data, [1, 9])))
     assert lists(next(batches)) == [[1]]
     with pytest.raises(IndexError):
@@ -180,13 +229,14 @@ def test_indices_of_other_kinds():
 
 def test_rows_that_must_go_one_by_one():
     leaf = torch.ones(3, 2, requires_grad=True)
-    (batch,), = DataLoader(TensorDataset(leaf), batch_size=3)
+    ((batch,),) = DataLoader(TensorDataset(leaf), batch_size=3)
     batch.sum().backward()
     assert leaf.grad.tolist() == [[1, 1]] * 3
 
     class Doubled(TensorDataset):
         def __getitem__(self, i):
             return super().__getitem__(i)[0] * 2
+
     assert lists(DataLoader(Doubled(torch.arange(3)), batch_size=3)) == [[0, 2, 4]]
 
 
@@ -197,6 +247,7 @@ def test_many_at_once():
 
         def __len__(self):
             return 5
+
     assert lists(DataLoader(Many(), batch_size=3)) == [[0, 10, 20], [30, 40]]
     assert lists(DataLoader(Subset(Many(), [4, 2]), batch_size=3)) == [[40, 20]]
 
@@ -219,19 +270,24 @@ def test_nothing_heavy_is_imported():
 # ---- Going on where a loader stood ----
 def orders():
     """Loaders whose order comes from different places; each call makes it anew, as a restarted program does."""
+
     class FromPython(Sampler):
         def __iter__(self):
             order = list(range(20))
             random.shuffle(order)
             return iter(order)
+
     return {
         "in order": lambda: DataLoader(range(20), batch_size=3),
         "shuffled": lambda: DataLoader(range(20), batch_size=3, shuffle=True),
-        "own generator": lambda: DataLoader(range(20), batch_size=3, shuffle=True, generator=torch.Generator().manual_seed(3)),
-        "sampler's generator": lambda: DataLoader(range(20), batch_size=3, sampler=SubsetRandomSampler(
-            range(20), torch.Generator().manual_seed(3))),
+        "own generator": lambda: DataLoader(
+            range(20), batch_size=3, shuffle=True, generator=torch.Generator().manual_seed(3)
+        ),
+        "sampler's generator": lambda: DataLoader(
+            range(20), batch_size=3, sampler=SubsetRandomSampler(range(20), torch.Generator().manual_seed(3))
+        ),
         "replacement": lambda: DataLoader(range(20), batch_size=3, sampler=RandomSampler(range(20), True, 100)),
-        "weighted": lambda: DataLoader(range(20), batch_size=3, sampler=WeightedRandomSampler([1.] * 20, 30)),
+        "weighted": lambda: DataLoader(range(20), batch_size=3, sampler=WeightedRandomSampler([1.0] * 20, 30)),
         "distributed": lambda: DataLoader(range(20), batch_size=3, sampler=DistributedSampler(range(20), 2, 1)),
         "Python's": lambda: DataLoader(range(20), batch_size=3, sampler=FromPython()),
         "one by one": lambda: DataLoader(range(20), batch_size=None, shuffle=True),
@@ -258,6 +314,7 @@ def test_goes_on(name, when):
         loader = make()
         assert len(list(loader)) >= 4
         return loader
+
     loader = begin()
     expected = list(epoch(loader)), list(epoch(loader)), torch.rand(1).item()
 
@@ -288,6 +345,7 @@ def test_a_loader_between_epochs():
         if of_loader:
             return DataLoader(range(6), batch_size=2, shuffle=True, generator=generator)
         return DataLoader(range(6), batch_size=2, sampler=RandomSampler(range(6), generator=generator))
+
     for of_loader in (True, False):
         loader = make(1, of_loader)
         list(loader)
@@ -340,7 +398,10 @@ def test_samplers_and_datasets_that_tell():
 
         state_dict, load_state_dict = Telling.state_dict, Telling.load_state_dict
 
-    for make in (lambda: DataLoader(range(10), batch_size=4, sampler=Telling()), lambda: DataLoader(Stream(), batch_size=4)):
+    for make in (
+        lambda: DataLoader(range(10), batch_size=4, sampler=Telling()),
+        lambda: DataLoader(Stream(), batch_size=4),
+    ):
         loader = make()
         next(iter(loader))
         state = loader.state_dict()
@@ -363,6 +424,7 @@ def test_a_batch_that_failed_does_not_come_again(options):
 
         def __getitem__(self, i):
             return 1 // (i - 1) + i
+
     loader = DataLoader(Failing(), **options)
     batches = iter(loader)
     next(batches)
@@ -411,7 +473,9 @@ def digits():
 
 
 def same(a, b):
-    return len(a) == len(b) and all(len(x) == len(y) and all(torch.equal(u, v) for u, v in zip(x, y)) for x, y in zip(a, b))
+    return len(a) == len(b) and all(
+        len(x) == len(y) and all(torch.equal(u, v) for u, v in zip(x, y)) for x, y in zip(a, b)
+    )
 
 
 def test_files_of_digits():
@@ -420,7 +484,9 @@ def test_files_of_digits():
     assert len(data) == 2000 and image.shape == (1, 28, 28) and label.dtype == torch.int64 and label.dim() == 0
     assert torch.equal(image[0], pixels[-1].float() / 255)
     scaled = data.normalise(0.1307, [0.3081])
-    assert torch.equal(scaled[5][0], (data[5][0] - 0.1307) / 0.3081) and torch.equal(pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0])
+    assert torch.equal(scaled[5][0], (data[5][0] - 0.1307) / 0.3081) and torch.equal(
+        pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0]
+    )
     with pytest.raises(IndexError):
         data[2000]
     with pytest.raises(OSError, match="nowhere: cannot be opened"):
@@ -435,11 +501,22 @@ def test_files_of_tensors(tmp_path):
     assert torch.equal(torch.cat([a, c]), x) and torch.equal(torch.cat([b, d]), y)
 
 
-@pytest.mark.parametrize("make", [digits, lambda: TensorDataset(torch.randn(150, 3), torch.arange(150)),
-                                  lambda: Subset(TensorDataset(torch.randn(150, 3)), list(range(149, -50, -2)))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        digits,
+        lambda: TensorDataset(torch.randn(150, 3), torch.arange(150)),
+        lambda: Subset(TensorDataset(torch.randn(150, 3)), list(range(149, -50, -2))),
+    ],
+)
 def test_threads_give_the_same_batches(make):
     runs, data = [], make()
-    for options in ({"collate_fn": lambda batch: default_collate(batch)}, {}, {"worker_threads": 1}, {"worker_threads": 3, "prefetch_factor": 4}):
+    for options in (
+        {"collate_fn": lambda batch: default_collate(batch)},
+        {},
+        {"worker_threads": 1},
+        {"worker_threads": 3, "prefetch_factor": 4},
+    ):
         torch.manual_seed(8)
         loader = DataLoader(data, batch_size=16, shuffle=True, **options)
         runs.append((list(loader), list(loader), torch.rand(1)))
@@ -460,8 +537,12 @@ def test_threads_and_states():
 
 
 def test_what_threads_do_not_read():
-    for data, options in ((range(3), {}), (TensorDataset(torch.ones(3, requires_grad=True)), {}), (TensorDataset(torch.ones(3)), {"batch_size": None}),
-                          (TensorDataset(torch.ones(3)), {"collate_fn": list})):
+    for data, options in (
+        (range(3), {}),
+        (TensorDataset(torch.ones(3, requires_grad=True)), {}),
+        (TensorDataset(torch.ones(3)), {"batch_size": None}),
+        (TensorDataset(torch.ones(3)), {"collate_fn": list}),
+    ):
         with pytest.raises(ValueError, match="worker_threads needs a dataset that Taper reads in C"):
             iter(DataLoader(data, worker_threads=1, **options))
     with pytest.raises(ValueError, match="worker_threads option should be non-negative"):
@@ -473,7 +554,9 @@ def test_what_threads_do_not_read():
     assert lists(next(batches)) == [[1]]
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's malloc that gives blocks of that size back")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="it is glibc's malloc that gives blocks of that size back"
+)
 def test_memory_of_samples_is_kept():
     code = """
 import resource, taper

@@ -1,5 +1,6 @@
 """Loaders with worker processes: what comes through, what happens when a worker fails or dies, and that nothing is left behind. Orders and
 seeds are in programs/data_workers.py."""
+
 import gc
 import multiprocessing
 import os
@@ -57,18 +58,32 @@ class Named(torch.Tensor):
 
 
 def test_all_kinds_of_batches():
-    wide = torch.arange(2. * 3 * 64 * 64).reshape(2, 3, 64, 64)
+    wide = torch.arange(2.0 * 3 * 64 * 64).reshape(2, 3, 64, 64)
     sent = {
-        "small": torch.arange(3), "large": wide, "empty": torch.empty(0, 3), "number": torch.tensor(2.5), "half": wide.half(), "bool": wide > 5,
-        "channels last": wide.contiguous(memory_format=torch.channels_last), "expanded": torch.ones(1).expand(100, 100),
-        "part": wide[:, :, ::2, 3:5], "leaf": torch.ones(5, requires_grad=True), "parameter": torch.nn.Parameter(torch.ones(2, 20000)),
-        "array": np.arange(30000.).reshape(300, 100), "small array": np.arange(3), "Fortran": np.asfortranarray(np.arange(6.).reshape(2, 3)),
-        "text": ["a", b"b", None, 1j], "nested": ((wide, [wide]), {"x": Box(wide)}), "subclass": wide.as_subclass(Named),
+        "small": torch.arange(3),
+        "large": wide,
+        "empty": torch.empty(0, 3),
+        "number": torch.tensor(2.5),
+        "half": wide.half(),
+        "bool": wide > 5,
+        "channels last": wide.contiguous(memory_format=torch.channels_last),
+        "expanded": torch.ones(1).expand(100, 100),
+        "part": wide[:, :, ::2, 3:5],
+        "leaf": torch.ones(5, requires_grad=True),
+        "parameter": torch.nn.Parameter(torch.ones(2, 20000)),
+        "array": np.arange(30000.0).reshape(300, 100),
+        "small array": np.arange(3),
+        "Fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "text": ["a", b"b", None, 1j],
+        "nested": ((wide, [wide]), {"x": Box(wide)}),
+        "subclass": wide.as_subclass(Named),
     }
-    got, = DataLoader(Of(1, lambda i: sent), batch_size=None, num_workers=1, collate_fn=lambda sample: sample)
+    (got,) = DataLoader(Of(1, lambda i: sent), batch_size=None, num_workers=1, collate_fn=lambda sample: sample)
     for name, value in sent.items():
         if isinstance(value, torch.Tensor):
-            assert torch.equal(got[name], value) and got[name].dtype == value.dtype and type(got[name]) is type(value), name
+            assert (
+                torch.equal(got[name], value) and got[name].dtype == value.dtype and type(got[name]) is type(value)
+            ), name
             assert got[name].requires_grad == value.requires_grad
         elif isinstance(value, np.ndarray):
             assert (got[name] == value).all() and got[name].strides == value.strides and got[name].flags.writeable
@@ -82,7 +97,12 @@ def test_all_kinds_of_batches():
 def test_in_one_process_or_many():
     data = TensorDataset(torch.randn(100, 3, 40), torch.arange(100))
     runs = []
-    for options in ({}, {"num_workers": 1}, {"num_workers": 2, "prefetch_factor": 1}, {"num_workers": 2, "prefetch_factor": 5, "multiprocessing_context": "forkserver"}):
+    for options in (
+        {},
+        {"num_workers": 1},
+        {"num_workers": 2, "prefetch_factor": 1},
+        {"num_workers": 2, "prefetch_factor": 5, "multiprocessing_context": "forkserver"},
+    ):
         torch.manual_seed(4)
         loader = DataLoader(data, batch_size=8, shuffle=True, **options)
         runs.append(([[x.tolist(), y.tolist()] for _ in range(2) for x, y in loader], torch.rand(1).item()))
@@ -96,6 +116,7 @@ def test_worker_info():
         with pytest.raises(RuntimeError, match="Cannot assign attributes to WorkerInfo objects"):
             worker.id = 3
         return worker.id, worker.num_workers, worker.seed, worker.dataset.n, os.getpid()
+
     seen = list(DataLoader(Of(4, info), batch_size=None, num_workers=2))
     base = seen[0][2]
     assert [row[:4] for row in seen] == [[0, 2, base, 4], [1, 2, base + 1, 4]] * 2
@@ -113,6 +134,7 @@ def test_out_of_order():
         if i == 0:
             time.sleep(1.5)
         return i
+
     loader = DataLoader(Of(6, slow_first), batch_size=None, num_workers=2, in_order=False)
     seen = list(loader)
     assert sorted(seen) == list(range(6)) and seen[0] != 0
@@ -137,7 +159,9 @@ def test_workers_that_stay():
 
 def test_indices_of_any_size():
     many = list(range(200_000))
-    loader = DataLoader(Of(len(many), lambda i: "text" * 10), batch_sampler=[many] * 6, num_workers=1, collate_fn=lambda batch: batch)
+    loader = DataLoader(
+        Of(len(many), lambda i: "text" * 10), batch_sampler=[many] * 6, num_workers=1, collate_fn=lambda batch: batch
+    )
     assert [len(batch) for batch in loader] == [200_000] * 6  # neither side may wait for the other to read
 
 
@@ -151,19 +175,31 @@ class Local(Exception):
     __qualname__ = "nowhere.Local"  # another process cannot find it
 
 
-@pytest.mark.parametrize("error, raised", [(Local("no three"), RuntimeError), (ValueError("no three"), ValueError), (KeyError("no three"), KeyError), (IndexError("no three"), IndexError),
-                                           (Fussy("no three", 3), RuntimeError), (StopIteration("no three"), StopIteration)])
+@pytest.mark.parametrize(
+    "error, raised",
+    [
+        (Local("no three"), RuntimeError),
+        (ValueError("no three"), ValueError),
+        (KeyError("no three"), KeyError),
+        (IndexError("no three"), IndexError),
+        (Fussy("no three", 3), RuntimeError),
+        (StopIteration("no three"), StopIteration),
+    ],
+)
 def test_exceptions(error, raised):
     def three(i):
         if i == 3:
             raise error
         return i
+
     batches = iter(DataLoader(Of(6, three), num_workers=2, batch_size=None))
     assert [next(batches) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(raised) as caught:
         next(batches)
     text = str(caught.value)
-    assert text.startswith(f"Caught {type(error).__name__} in DataLoader worker process 1.\nOriginal Traceback (most recent call last):\n")
+    assert text.startswith(
+        f"Caught {type(error).__name__} in DataLoader worker process 1.\nOriginal Traceback (most recent call last):\n"
+    )
     assert "in three\n    raise error\n" in text and "no three" in text
     assert list(batches) == [4, 5]
 
@@ -183,11 +219,14 @@ def test_a_killed_worker():
             due.wait()
             os.kill(os.getpid(), signal.SIGKILL)
         return i
+
     batches = iter(DataLoader(Of(8, kill), num_workers=2, batch_size=None))
     assert [next(batches) for _ in range(3)] == [0, 1, 2]
     due.set()
     start = time.monotonic()
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. \(It was worker 1 of 2.\)"):
+    with pytest.raises(
+        RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. \(It was worker 1 of 2.\)"
+    ):
         next(batches)
     assert time.monotonic() - start < 5 and no_children()
 
@@ -197,6 +236,7 @@ def test_a_worker_that_is_killed_while_the_program_waits_for_another():
         if i > 1:
             time.sleep(30)
         return os.getpid()
+
     batches = iter(DataLoader(Of(8, pids), num_workers=2, batch_size=None))
     next(batches)
     os.kill(next(batches), signal.SIGUSR1)
@@ -209,7 +249,10 @@ def test_a_worker_that_is_killed_while_the_program_waits_for_another():
 def test_a_worker_that_exits():
     def leave(i):
         os._exit(7)
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid \d+\) exited unexpectedly with exit code 7. Details are lost"):
+
+    with pytest.raises(
+        RuntimeError, match=r"DataLoader worker \(pid \d+\) exited unexpectedly with exit code 7. Details are lost"
+    ):
         list(DataLoader(Of(2, leave), num_workers=1))
 
 
@@ -222,9 +265,13 @@ def test_timeout():
 
 def test_without_shared_memory():
     """Batches then come through the socket; a file that is full is no signal at the first write."""
+
     def cramped(worker_id):
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # no file, shared memory included, may be larger
-    loader = DataLoader(Of(3, lambda i: torch.full((1 << 20,), i)), num_workers=1, batch_size=None, worker_init_fn=cramped)
+
+    loader = DataLoader(
+        Of(3, lambda i: torch.full((1 << 20,), i)), num_workers=1, batch_size=None, worker_init_fn=cramped
+    )
     assert [(batch.sum().item(), batch.is_shared()) for batch in loader] == [(i << 20, False) for i in range(3)]
 
 
@@ -251,14 +298,21 @@ def test_a_loop_that_is_left():
 
 @pytest.mark.parametrize("stay", [False, True])
 def test_two_hundred_epochs(stay):
-    loader = DataLoader(Of(4, lambda i: torch.full((100, 100), i)), num_workers=2 if stay else 1, batch_size=2, persistent_workers=stay)
+    loader = DataLoader(
+        Of(4, lambda i: torch.full((100, 100), i)), num_workers=2 if stay else 1, batch_size=2, persistent_workers=stay
+    )
 
     def epochs(n):
         for i in range(n):
             for batch in loader:
                 if i % 10 == 0:
                     break
-        return descriptors(), len(multiprocessing.active_children()), sum(1 for line in open("/proc/self/maps") if "taper" in line)
+        return (
+            descriptors(),
+            len(multiprocessing.active_children()),
+            sum(1 for line in open("/proc/self/maps") if "taper" in line),
+        )
+
     assert epochs(200) == epochs(3)
 
 
@@ -284,7 +338,9 @@ for pid in DataLoader(Slow(), batch_size=None, num_workers=2):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_a_program_that_ends_takes_its_workers_along(how):
-    program = subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", LOOP], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     workers = {int(program.stdout.readline()) for _ in range(4)}
     start = time.monotonic()
     os.killpg(program.pid, how) if how == signal.SIGINT else program.send_signal(how)  # Ctrl-C reaches all of them
@@ -334,9 +390,15 @@ class Stream(Row):
 
 LOADERS = {
     "shuffled": lambda: DataLoader(Of(30, drawn), batch_size=3, shuffle=True, num_workers=2),
-    "workers that stay": lambda: DataLoader(Of(30, drawn), batch_size=3, shuffle=True, num_workers=2, prefetch_factor=3, persistent_workers=True),
-    "own generator": lambda: DataLoader(Of(30, drawn), batch_size=3, shuffle=True, num_workers=2, generator=torch.Generator().manual_seed(1)),
-    "spawned": lambda: DataLoader(Of(30, drawn), batch_size=3, shuffle=True, num_workers=1, multiprocessing_context="spawn"),
+    "workers that stay": lambda: DataLoader(
+        Of(30, drawn), batch_size=3, shuffle=True, num_workers=2, prefetch_factor=3, persistent_workers=True
+    ),
+    "own generator": lambda: DataLoader(
+        Of(30, drawn), batch_size=3, shuffle=True, num_workers=2, generator=torch.Generator().manual_seed(1)
+    ),
+    "spawned": lambda: DataLoader(
+        Of(30, drawn), batch_size=3, shuffle=True, num_workers=1, multiprocessing_context="spawn"
+    ),
     "iterable": lambda: DataLoader(Row(), batch_size=3, num_workers=2),
     "iterable, workers that stay": lambda: DataLoader(Row(), batch_size=2, num_workers=2, persistent_workers=True),
     "telling": lambda: DataLoader(Stream(), batch_size=3, num_workers=2, persistent_workers=True),
@@ -431,7 +493,13 @@ print(seen)
 
 def test_a_training_that_is_killed_and_started_again(tmp_path):
     def run(name, stop):
-        return subprocess.run([sys.executable, "-c", TRAINING, str(tmp_path / name), str(stop)], capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "-c", TRAINING, str(tmp_path / name), str(stop)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
     whole = run("whole", -1)
     assert whole.returncode == 0, whole.stderr
     for stop in (3, 8, 17, 26, 30):
@@ -442,7 +510,8 @@ def test_a_training_that_is_killed_and_started_again(tmp_path):
 
 def test_under_taper_run(tmp_path):
     """Spawned workers find PyTorch's names too."""
-    (tmp_path / "script.py").write_text(textwrap.dedent("""
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent("""
         import torch
         from torch.utils.data import DataLoader, Dataset
         class Ours(Dataset):
@@ -451,12 +520,16 @@ def test_under_taper_run(tmp_path):
         if __name__ == "__main__":
             for context in ("spawn", "forkserver"):
                 print([x.sum().item() for x in DataLoader(Ours(), num_workers=2, multiprocessing_context=context)])
-    """))
-    done = subprocess.run([sys.executable, "-m", "taper", "run", tmp_path / "script.py"], capture_output=True, text=True, timeout=60)
+    """)
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", tmp_path / "script.py"], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "[0, 40000, 80000, 120000]\n" * 2, done.stderr
 
 
 # ---- Shared memory is used again ----
+
 
 def test_memory_is_used_again_only_when_nobody_looks_at_it():
     kept_there = []
@@ -468,6 +541,7 @@ def test_memory_is_used_again_only_when_nobody_looks_at_it():
         for value, old in kept_there:
             assert (old == value).all()
         return made
+
     loader = DataLoader(Of(60, lambda i: torch.full((100, 100), i)), num_workers=2, collate_fn=keep)
     kept = {}
     for i, batch in enumerate(loader):
@@ -487,6 +561,7 @@ def test_a_forked_process_keeps_what_it_sees():
         ready.put(None)
         go.get()
         seen.put((batch == 0).all().item())
+
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
     ready.get()

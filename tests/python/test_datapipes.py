@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes: pipes, their one reading at a time, forks and shares."""
+
 import pickle
 
 import pytest
@@ -47,7 +48,10 @@ def test_forks_and_what_they_wait_for():
 
 def test_columns_and_checks():
     rows = steps.IterableWrapper([(0, 1, 2), (3, 4, 5)])
-    assert list(rows.map(int.__add__, input_col=[2, 0])) == [(1, 2), (4, 8)] and list(rows.map(ten, 1, -1)) == [(0, 1, 2, 10), (3, 4, 5, 40)]
+    assert list(rows.map(int.__add__, input_col=[2, 0])) == [(1, 2), (4, 8)] and list(rows.map(ten, 1, -1)) == [
+        (0, 1, 2, 10),
+        (3, 4, 5, 40),
+    ]
     with pytest.raises(ValueError, match="parameters"):
         rows.map(lambda a, b: a, input_col=0)
     with pytest.raises(ValueError, match="Boolean output is required"):
@@ -65,7 +69,9 @@ def test_graphs_shares_and_snapshots():
     for pipe in (first, second):
         pipe.apply_sharding(2, 1, SHARDING_PRIORITIES.DISTRIBUTED)
         pipe.apply_sharding(5, 3, SHARDING_PRIORITIES.MULTIPROCESSING)
-    assert list(second) == [7, 17, 27, 37, 47, 57, 67, 77, 87] and traverse_dps(second) == {id(second): (second, {id(first): (first, {id(source): (source, {})})})}
+    assert list(second) == [7, 17, 27, 37, 47, 57, 67, 77, 87] and traverse_dps(second) == {
+        id(second): (second, {id(first): (first, {id(source): (source, {})})})
+    }
     with pytest.raises(RuntimeError, match="Sharding twice on a single pipeline"):
         apply_sharding(source.sharding_filter().sharding_filter(), 3, 0)
     one, two = steps.IterableWrapper(range(10)).shuffle().map(ten).fork(2)
@@ -95,7 +101,11 @@ def test_files(tmp_path):
 
 
 def test_workers_share_a_pipe():
-    made = list(DataLoader(steps.IterableWrapper(range(8)).shuffle().sharding_filter(), batch_size=None, num_workers=2, shuffle=True))
+    made = list(
+        DataLoader(
+            steps.IterableWrapper(range(8)).shuffle().sharding_filter(), batch_size=None, num_workers=2, shuffle=True
+        )
+    )
     assert sorted(made) == list(range(8))
 
 

@@ -1,5 +1,6 @@
 """Data parallel training: DistributedDataParallel, SyncBatchNorm, DataParallel, Horovod's interface and ZeroRedundancyOptimizer, each against one process with
 the whole batch."""
+
 import pytest
 import taper as torch
 from ranks import run_ranks
@@ -50,7 +51,9 @@ def bits(model):
     return h.hexdigest()
 """
 
-FIGURE = BEGIN + """
+FIGURE = (
+    BEGIN
+    + """
 torch.manual_seed(r)  # rank 0's parameters count
 net = Net()
 ddp = DDP(net, bucket_cap_mb=0.0005)
@@ -62,6 +65,7 @@ assert apart(net, ref) < 1e-6, apart(net, ref)
 if r == 0:
     print(bits(net))
 """
+)
 
 
 def test_the_weights_of_one_process_and_the_same_bits_each_run(tmp_path):
@@ -72,7 +76,9 @@ def test_the_weights_of_one_process_and_the_same_bits_each_run(tmp_path):
     assert first == second and len(first) == 64
 
 
-WAYS = BEGIN + """
+WAYS = (
+    BEGIN
+    + """
 def compare(steps=6, part=False, args=(), **options):
     torch.manual_seed(r)
     net = Net()
@@ -150,13 +156,16 @@ ddp.eval()
 with torch.no_grad():
     assert torch.equal(ddp(x), ddp.module(x))
 """
+)
 
 
 def test_ways_of_reducing(tmp_path):
     run_ranks(2, WAYS, tmp_path)
 
 
-UNEVEN = BEGIN + """
+UNEVEN = (
+    BEGIN
+    + """
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
 ddp = DDP(net)
@@ -180,13 +189,16 @@ try:
 except RuntimeError as error:
     assert "exhausted" in str(error)
 """
+)
 
 
 def test_uneven_inputs(tmp_path):
     run_ranks(3, UNEVEN, tmp_path)
 
 
-DIFFERENT = BEGIN + """
+DIFFERENT = (
+    BEGIN
+    + """
 net = nn.Sequential(nn.Linear(6, 5 if r == 0 else 4), nn.Linear(3, 3))
 try:
     DDP(net)
@@ -200,13 +212,16 @@ try:
 except RuntimeError as error:
     assert "doesn't have any parameters" in str(error)
 """
+)
 
 
 def test_different_models_are_told_apart(tmp_path):
     run_ranks(2, DIFFERENT, tmp_path)
 
 
-NORM = BEGIN + """
+NORM = (
+    BEGIN
+    + """
 torch.manual_seed(0)
 plain = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 9, 3))
 net = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))
@@ -231,6 +246,7 @@ assert torch.allclose(gx, gz[cut[r]:cut[r + 1]], atol=1e-6)
 net.eval(), plain.eval()
 assert torch.allclose(net(X), plain(X), atol=1e-5)
 """
+)
 
 
 def test_batch_norm_over_all_ranks(tmp_path):
@@ -345,13 +361,20 @@ print("restarts", os.environ["TORCHELASTIC_RESTART_COUNT"])
 def test_horovod_begins_at_the_last_commit(tmp_path):
     import subprocess
     import sys
+
     (tmp_path / "train.py").write_text(ELASTIC)
-    done = subprocess.run([sys.executable, "-m", "taper", "launch", "--nproc", "2", "--max-restarts", "1", str(tmp_path / "train.py")], capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "launch", "--nproc", "2", "--max-restarts", "1", str(tmp_path / "train.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0 and done.stdout.splitlines().count("restarts 1") == 2, done.stderr
 
 
-ZERO = BEGIN + """
+ZERO = (
+    BEGIN
+    + """
 from torch.distributed.optim import ZeroRedundancyOptimizer
 torch.manual_seed(0)
 net, ref = Net(), None
@@ -384,6 +407,7 @@ train(ddp, 3, again)
 train(ref, 3, opt, part=False)
 assert apart(net, ref) < 2e-6, apart(net, ref)
 """
+)
 
 
 def test_zero_redundancy_optimizer(tmp_path):
@@ -407,6 +431,7 @@ def test_data_parallel_over_devices_of_one_process():
     class Fails(nn.Module):
         def forward(self, x):
             raise KeyError("inside")
+
     with pytest.raises(KeyError, match="inside"):
         nn.DataParallel(Fails(), device_ids=["cpu", "cpu"])(x)
     with torch.no_grad():
@@ -415,7 +440,9 @@ def test_data_parallel_over_devices_of_one_process():
 
 def test_callbacks_at_the_end_of_a_backward():
     w, said = torch.ones(3, requires_grad=True), []
-    w.register_post_accumulate_grad_hook(lambda p: torch.autograd.Variable._execution_engine.queue_callback(lambda: said.append(p.grad.sum().item())))
+    w.register_post_accumulate_grad_hook(
+        lambda p: torch.autograd.Variable._execution_engine.queue_callback(lambda: said.append(p.grad.sum().item()))
+    )
     (w * 2).sum().backward()
     assert said == [6.0]
     with pytest.raises(RuntimeError, match="during backward"):
@@ -424,6 +451,7 @@ def test_callbacks_at_the_end_of_a_backward():
     def fails(p):
         torch.autograd.graph.queue_callback(lambda: said.append("not"))
         raise KeyError("hook")
+
     v = torch.ones(3, requires_grad=True)
     v.register_post_accumulate_grad_hook(fails)
     with pytest.raises(KeyError):
@@ -432,7 +460,9 @@ def test_callbacks_at_the_end_of_a_backward():
     assert said == [6.0, 12.0]
 
 
-OVERLAP = BEGIN + """
+OVERLAP = (
+    BEGIN
+    + """
 import threading, time, queue
 
 class Slow(torch.autograd.Function):  # a backward that takes its time without using the processor
@@ -477,6 +507,7 @@ for step in range(6):
     best = max(best, done[-1])
 assert best >= 4, best  # half of the messages had arrived when the last layer's backward began
 """
+)
 
 
 def test_reductions_run_while_the_backward_does(tmp_path):
@@ -484,7 +515,9 @@ def test_reductions_run_while_the_backward_does(tmp_path):
     run_ranks(1, OVERLAP, tmp_path)
 
 
-DIFFERENTIABLE = BEGIN + """
+DIFFERENTIABLE = (
+    BEGIN
+    + """
 import torch.distributed.nn.functional as D
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, CheckpointWrapper, apply_activation_checkpointing, checkpoint_wrapper
 x = torch.full((2,), float(r + 1), requires_grad=True)
@@ -533,6 +566,7 @@ for overflow in (False, True):
     scaler.update()
     assert torch.equal(before, net.weight.full_tensor()) == overflow and scaler.get_scale() == (2. if overflow else 4.)
 """
+)
 
 
 def test_collectives_with_gradients_and_wrappers(tmp_path):
@@ -548,12 +582,34 @@ def test_the_example_saves_when_told_and_goes_on(tmp_path):
     import sys
 
     from test_scripts import EXAMPLES, digits
+
     digits(str(tmp_path), train=600, test=100)
     script = os.path.join(EXAMPLES, "python", "data_parallel.py")
 
     def start(ranks, checkpoint, *more):
-        return subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", str(ranks), script, "--data", str(tmp_path), "--checkpoint", str(tmp_path / checkpoint),
-                                 "--batch-size", "24", "--log-interval", "5", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "taper",
+                "launch",
+                "--nproc",
+                str(ranks),
+                script,
+                "--data",
+                str(tmp_path),
+                "--checkpoint",
+                str(tmp_path / checkpoint),
+                "--batch-size",
+                "24",
+                "--log-interval",
+                "5",
+                *more,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def losses(text):
         return {match[1]: float(match[2]) for match in re.finditer(r"(epoch \d+ batch \d+) loss (\S+)", text)}

@@ -1,4 +1,5 @@
 """__torch_dispatch__ on subclasses and modes: handlers see operators of aten below the tape, under PyTorch's names and arguments."""
+
 import pytest
 import taper as torch
 import taper.nn.functional as F
@@ -13,8 +14,16 @@ class Wrapped(torch.Tensor):
 
     @staticmethod
     def __new__(cls, elem, requires_grad=False):
-        made = torch.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
-                                                   layout=elem.layout, device=elem.device, requires_grad=requires_grad)
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            elem.size(),
+            strides=elem.stride(),
+            storage_offset=elem.storage_offset(),
+            dtype=elem.dtype,
+            layout=elem.layout,
+            device=elem.device,
+            requires_grad=requires_grad,
+        )
         made.elem = elem
         return made
 
@@ -24,6 +33,7 @@ class Wrapped(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         def unwrap(x):
             return x.elem if isinstance(x, Wrapped) else x
+
         LOG.append(str(func))
         out = func(*tree_map(unwrap, args), **tree_map(unwrap, kwargs or {}))
         return tree_map(lambda x: Wrapped(x) if isinstance(x, torch.Tensor) else x, out)
@@ -46,22 +56,50 @@ def test_a_product_and_its_backward():
     assert seen() == ["mul.Tensor"]
     assert type(y) is Wrapped and y.grad_fn.name() == "MulBackward0" and y.device.type == "cpu" and y.shape == (3,)
     y.sum().backward()
-    assert seen() == ["sum.default", "ones_like.default", "expand.default", "mul.Tensor", "mul.Tensor", "add.Tensor", "detach.default"]
+    assert seen() == [
+        "sum.default",
+        "ones_like.default",
+        "expand.default",
+        "mul.Tensor",
+        "mul.Tensor",
+        "add.Tensor",
+        "detach.default",
+    ]
     assert torch.equal(x.grad.elem, 2 * x.elem)
 
 
 # What PyTorch 2.15 shows a handler: forward, then the backward of the sum.
 CASES = {
     "linear": (lambda x, w, b: F.linear(x, w, b), ((2, 3), (5, 3), (5,)), "t.default addmm.default"),
-    "linear of batches": (lambda x, w, b: F.linear(x, w, b), ((2, 4, 3), (5, 3), (5,)), "view.default t.default addmm.default _unsafe_view.default"),
-    "batches of matrices": (torch.matmul, ((2, 3, 4), (2, 4, 5)), "expand.default view.default expand.default view.default bmm.default _unsafe_view.default"),
+    "linear of batches": (
+        lambda x, w, b: F.linear(x, w, b),
+        ((2, 4, 3), (5, 3), (5,)),
+        "view.default t.default addmm.default _unsafe_view.default",
+    ),
+    "batches of matrices": (
+        torch.matmul,
+        ((2, 3, 4), (2, 4, 5)),
+        "expand.default view.default expand.default view.default bmm.default _unsafe_view.default",
+    ),
     "softmax": (lambda x: F.softmax(x, -1), ((2, 3),), "_softmax.default detach.default"),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (3,), w, b), ((2, 3), (3,), (3,)), "native_layer_norm.default"),
-    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), ((4, 2), (2,), (2,)), "native_batch_norm.default"),
+    "batch_norm": (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+        ((4, 2), (2,), (2,)),
+        "native_batch_norm.default",
+    ),
     "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), ((1, 2, 4, 4), (3, 2, 3, 3), (3,)), "convolution.default"),
-    "cross_entropy": (lambda x: F.cross_entropy(x, torch.tensor([0, 2])), ((2, 3),), "_log_softmax.default detach.default nll_loss_forward.default"),
+    "cross_entropy": (
+        lambda x: F.cross_entropy(x, torch.tensor([0, 2])),
+        ((2, 3),),
+        "_log_softmax.default detach.default nll_loss_forward.default",
+    ),
     "mse_loss": (lambda x: F.mse_loss(x, torch.zeros(2, 3)), ((2, 3),), "mse_loss.default"),
-    "reshape of a turned tensor": (lambda x: x.t().reshape(6), ((2, 3),), "t.default clone.default _unsafe_view.default"),
+    "reshape of a turned tensor": (
+        lambda x: x.t().reshape(6),
+        ((2, 3),),
+        "t.default clone.default _unsafe_view.default",
+    ),
     "an index and a slice": (lambda x: x[0, 1:], ((2, 3),), "select.int slice.Tensor"),
     "to": (lambda x: x.to(torch.float64), ((2, 3),), "_to_copy.default"),
     "std": (lambda x: x.std(), ((2, 3),), "std.correction detach.default"),
@@ -113,8 +151,8 @@ def test_a_network_of_wrapped_parameters_trains():
 
 def test_second_derivatives():
     x = wrapped(3)
-    first, = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
-    second, = torch.autograd.grad(first.sum(), x)
+    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
     assert torch.allclose(second.elem, 6 * x.elem, atol=1e-5)
 
 
@@ -132,6 +170,7 @@ def test_handlers_that_answer_nothing():
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             return NotImplemented
+
     x = torch.Tensor._make_wrapper_subclass(Silent, (2,))
     with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.ops.aten.add.Tensor'"):
         x + 1
@@ -175,11 +214,21 @@ def test_overloads_know_their_schemas():
     op = torch.ops.aten.add.Tensor
     assert str(op) == "aten.add.Tensor" and op.name() == "aten::add.Tensor" and op.overloadpacket is torch.ops.aten.add
     assert str(op._schema) == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
-    assert op._schema.name == "aten::add" and op._schema.overload_name == "Tensor" and op._schema.arguments[2].kwarg_only
+    assert (
+        op._schema.name == "aten::add" and op._schema.overload_name == "Tensor" and op._schema.arguments[2].kwarg_only
+    )
     assert torch.Tag.pointwise in op.tags and torch.Tag.core in op.tags
-    assert str(torch.ops.aten.add_.Tensor._schema) == "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
+    assert (
+        str(torch.ops.aten.add_.Tensor._schema)
+        == "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
+    )
     assert torch.ops.aten.add_.Tensor._schema.is_mutable and not op._schema.is_mutable
-    assert [str(a.type) for a in torch.ops.aten.sum.dim_IntList._schema.arguments] == ["Tensor", "Optional[List[int]]", "bool", "Optional[int]"]
+    assert [str(a.type) for a in torch.ops.aten.sum.dim_IntList._schema.arguments] == [
+        "Tensor",
+        "Optional[List[int]]",
+        "bool",
+        "Optional[int]",
+    ]
     with pytest.raises(AttributeError, match="has no overload name 'nothing'"):
         torch.ops.aten.add.nothing
 
@@ -203,17 +252,38 @@ def test_what_modes_see_of_data_and_values():
         x = torch.tensor([1.0, 2.0])
         assert x.sum().item() == 3 and bool((x > 0).all())
         torch.zeros(2), torch.randn(2, 3), torch.empty(2), torch.full((2,), 1.0)
-    assert log.ops == ["lift_fresh.default", "sum.default", "_local_scalar_dense.default", "gt.Scalar", "all.default", "_local_scalar_dense.default",
-                       "zeros.default", "randn.default", "empty.memory_format", "full.default"]
+    assert log.ops == [
+        "lift_fresh.default",
+        "sum.default",
+        "_local_scalar_dense.default",
+        "gt.Scalar",
+        "all.default",
+        "_local_scalar_dense.default",
+        "zeros.default",
+        "randn.default",
+        "empty.memory_format",
+        "full.default",
+    ]
 
 
 def test_fake_tensors_have_shapes_alone():
-    from taper._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
+    from taper._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        FakeTensor,
+        FakeTensorMode,
+    )
+
     with FakeTensorMode() as mode:
         x = torch.randn(3, 4)
         net = torch.nn.Linear(4, 5)
         y = net(x).relu()
-        assert type(y) is FakeTensor and y.shape == (3, 5) and y.device.type == "cpu" and repr(x) == "FakeTensor(..., size=(3, 4))"
+        assert (
+            type(y) is FakeTensor
+            and y.shape == (3, 5)
+            and y.device.type == "cpu"
+            and repr(x) == "FakeTensor(..., size=(3, 4))"
+        )
         with pytest.raises(DataDependentOutputException):
             y.sum().item()
         with pytest.raises(DynamicOutputShapeException):
@@ -230,8 +300,15 @@ def test_swapped_tensors_keep_their_objects():
     one, two = torch.nn.Parameter(torch.ones(2)), torch.zeros(3)
     one.note = "mine"
     torch.utils.swap_tensors(one, two)
-    assert type(one) is torch.Tensor and one.shape == (3,) and type(two) is torch.nn.Parameter and two.note == "mine" and two.requires_grad
+    assert (
+        type(one) is torch.Tensor
+        and one.shape == (3,)
+        and type(two) is torch.nn.Parameter
+        and two.note == "mine"
+        and two.requires_grad
+    )
     import weakref
+
     held = weakref.ref(one)
     with pytest.raises(RuntimeError, match="Cannot swap t1 because it has weakref associated with it"):
         torch.utils.swap_tensors(one, two)
@@ -246,6 +323,7 @@ def test_a_class_may_let_a_function_run_without_being_asked_again():
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             calls.append(func.__name__)
             return torch.overrides.redispatch_function(func, types, args, kwargs)
+
     x = torch.ones(2).as_subclass(Told)
     assert type(x * 2) is torch.Tensor and calls == ["mul"]
 
@@ -258,31 +336,44 @@ def test_super_runs_the_operator_itself():
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             cls.seen.append(str(func))
             return super().__torch_dispatch__(func, types, args, kwargs)
+
     x = torch.Tensor._make_subclass(Counted, torch.ones(2))
     assert (x + 1).tolist() == [2, 2] and Counted.seen == ["aten.add.Tensor"]
 
 
 def test_the_names_of_the_dispatcher():
     C = torch._C
-    assert str(C._get_schema("aten::sin", "")) == "aten::sin(Tensor self) -> Tensor" and C._jit_resolve_packet("aten::add", torch.ones(1), 2) == "Tensor"
+    assert (
+        str(C._get_schema("aten::sin", "")) == "aten::sin(Tensor self) -> Tensor"
+        and C._jit_resolve_packet("aten::add", torch.ones(1), 2) == "Tensor"
+    )
     assert C._dispatch_has_kernel_for_dispatch_key("aten::linear", "CompositeImplicitAutograd")
     assert not C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", "CompositeImplicitAutograd")
     assert C.DispatchKeySet(C.DispatchKey.CPU).has(C.DispatchKey.CPU) and C._dispatch_isTensorSubclassLike(wrapped(1))
     x = torch.ones(2)
-    assert C._any_output_is_alias_to_input_or_output((x,), {}, x.view(2)) and not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
+    assert C._any_output_is_alias_to_input_or_output(
+        (x,), {}, x.view(2)
+    ) and not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
     parsed = C.parse_schema("foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)")
-    assert parsed.name == "foo" and parsed.is_mutable and str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"
+    assert (
+        parsed.name == "foo"
+        and parsed.is_mutable
+        and str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"
+    )
 
 
 def test_wrappers_as_parameters():
     from copy import deepcopy
+
     p = torch.nn.Parameter(wrapped(2, requires_grad=False))
     assert isinstance(p, torch.nn.Parameter) and type(p) is Wrapped and p.requires_grad
     assert torch.Tensor.__repr__(p).startswith("Parameter(Wrapped(")
     q = deepcopy(p)
     assert isinstance(q, torch.nn.Parameter) and q.elem is not p.elem and torch.equal(q.elem, p.elem)
     (p * 2).sum().backward(torch.tensor(1))  # a gradient of another dtype, and no wrapper
-    assert p.grad.tolist() == [2, 2] if type(p.grad) is torch.Tensor else torch.equal(p.grad.elem, torch.full((2,), 2.0))
+    assert (
+        p.grad.tolist() == [2, 2] if type(p.grad) is torch.Tensor else torch.equal(p.grad.elem, torch.full((2,), 2.0))
+    )
 
 
 def test_a_class_with_a_handler_gets_what_that_gives():
@@ -290,6 +381,7 @@ def test_a_class_with_a_handler_gets_what_that_gives():
         @classmethod
         def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
             return func(*(a.elem if isinstance(a, Unwrapping) else a for a in args), **(kwargs or {}))
+
     x = torch.Tensor._make_wrapper_subclass(Unwrapping, (2,))
     x.elem = torch.ones(2)
     assert type(x + 1) is torch.Tensor
@@ -299,6 +391,7 @@ def test_a_class_with_a_handler_gets_what_that_gives():
 
 def test_wrappers_are_pickled_with_what_they_hold():
     import pickle
+
     x = wrapped(2, requires_grad=False)
     y = pickle.loads(pickle.dumps(x))
     assert type(y) is Wrapped and torch.equal(y.elem, x.elem)

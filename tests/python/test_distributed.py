@@ -1,4 +1,5 @@
 """torch.distributed over the library's own TCP engine, and over libgloo: every collective on 1 to 4 ranks; stores, and ways to meet."""
+
 import os
 
 import pytest
@@ -10,7 +11,9 @@ import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 r, n = dist.get_rank(), dist.get_world_size()
 """
-REDUCTIONS = BEGIN + """
+REDUCTIONS = (
+    BEGIN
+    + """
 t = (torch.arange(6.).reshape(2, 3).t() + r)  # strided
 dist.all_reduce(t)
 assert torch.equal(t, torch.arange(6.).reshape(2, 3).t() * n + n * (n - 1) / 2)
@@ -39,7 +42,10 @@ try:
 except RuntimeError as error:
     assert "BAND" in str(error)
 """
-MOVES = BEGIN + """
+)
+MOVES = (
+    BEGIN
+    + """
 for size in (7, 300000):
     b = torch.full((size,), r)
     dist.broadcast(b, n - 1)
@@ -80,7 +86,10 @@ assert r or gathered == [i * "y" for i in range(n)]
 dist.monitored_barrier()
 dist.barrier()
 """
-MESSAGES = BEGIN + """
+)
+MESSAGES = (
+    BEGIN
+    + """
 x = torch.zeros(4)
 right, left = (r + 1) % n, (r - 1) % n
 works = [dist.isend(torch.arange(4.) + r, right), dist.irecv(x, left)]
@@ -111,7 +120,10 @@ else:
         dist.recv_object_list(things := [None, None], src=0)
         assert things == [1, "two"]
 """
-GROUPS = BEGIN + """
+)
+GROUPS = (
+    BEGIN
+    + """
 evens = dist.new_group(range(0, n, 2))
 if r % 2 == 0:
     t = torch.tensor([float(r)])
@@ -136,6 +148,7 @@ dist.barrier()
 dist.destroy_process_group()
 assert not dist.is_initialized()
 """
+)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -157,7 +170,12 @@ def test_libgloo(name, n, tmp_path):
     folder = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
     if not os.path.exists(os.path.join(folder, "libtaper-gloo.so")):
         pytest.skip("the engine for libgloo was not built: libgloo is not on this machine")
-    run_ranks(n, globals()[name] + "\nimport taper\nassert taper._C._dist_engine() in ('gloo', None)\n", tmp_path, variables={"TAPER_GLOO": "1"})
+    run_ranks(
+        n,
+        globals()[name] + "\nimport taper\nassert taper._C._dist_engine() in ('gloo', None)\n",
+        tmp_path,
+        variables={"TAPER_GLOO": "1"},
+    )
 
 
 MEET = """
@@ -191,7 +209,10 @@ def test_ways_to_meet(how, tmp_path):
 
 def test_tensors_of_other_devices(tmp_path):
     """Through the CPU's memory, and back. OpenCL on the processor stands for a GPU."""
-    texts = run_ranks(2, BEGIN.replace("gloo", "cpu:gloo,xpu:xccl") + """
+    texts = run_ranks(
+        2,
+        BEGIN.replace("gloo", "cpu:gloo,xpu:xccl")
+        + """
 if torch.xpu.is_available():
     t = torch.full((3, 4), float(r + 1), device="xpu")
     dist.all_reduce(t)
@@ -204,15 +225,26 @@ if torch.xpu.is_available():
     assert t.device.type == "xpu" and t.sum().item() == 36 and b.tolist() == [[1, 1]] * 3 and [p.tolist() for p in parts] == [[0, 0], [1, 1]]
     assert r == 0 or x.tolist() == [3, 3]
 print("xpu", torch.xpu.is_available())
-""", tmp_path, variables={"TAPER_XPU_DEVICES": "cpu"})
+""",
+        tmp_path,
+        variables={"TAPER_XPU_DEVICES": "cpu"},
+    )
     if "xpu False" in texts[0]:
         pytest.skip("OpenCL has no processor here (pocl-opencl-icd)")
 
 
 def test_names_and_errors():
     import taper.distributed as dist
-    assert dist.is_available() and dist.is_gloo_available() and not dist.is_initialized() and dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
-    with pytest.raises(ValueError, match="Default process group has not been initialized, please make sure to call init_process_group."):
+
+    assert (
+        dist.is_available()
+        and dist.is_gloo_available()
+        and not dist.is_initialized()
+        and dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
+    )
+    with pytest.raises(
+        ValueError, match="Default process group has not been initialized, please make sure to call init_process_group."
+    ):
         dist.get_rank()
     with pytest.raises(ValueError, match="environment variable RANK expected, but not set"):
         dist.init_process_group("gloo")
@@ -241,7 +273,10 @@ def test_names_and_errors():
 
 
 def test_backends_that_are_not_there(tmp_path):
-    run_ranks(1, BEGIN + """
+    run_ranks(
+        1,
+        BEGIN
+        + """
 from torch.distributed.distributed_c10d import BackendConfig
 for wrong, error in (("foo", "Unknown backend type foo"), ("cpu:foo", "Unknown c10d backend type FOO"), (3, "Backend constructor parameter must be string-ish"),
                      ("ucc", "Distributed package doesn't have UCC built in")):
@@ -263,11 +298,15 @@ for wrong in ("cpu:gloo,cpu:gloo", "cpu:gloo,foo"):
         assert f"argument is invalid: {wrong}" in str(told)
     else:
         assert False, wrong
-""", tmp_path)
+""",
+        tmp_path,
+    )
 
 
 def test_lists_of_uneven_sizes(tmp_path):
-    run_ranks(3, """
+    run_ranks(
+        3,
+        """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 r, n = dist.get_rank(), dist.get_world_size()
@@ -278,11 +317,15 @@ for op, wanted in ((dist.ReduceOp.SUM, 3 + 3 * r), (dist.ReduceOp.AVG, 1 + r), (
     out = torch.zeros(r)
     dist.reduce_scatter(out, [torch.full((i,), float(r + i)) for i in range(n)], op=op)  # rank 0's part is empty
     assert torch.equal(out, torch.full((r,), float(wanted))), (op, out)
-""", tmp_path)
+""",
+        tmp_path,
+    )
 
 
 def test_averages_of_whole_numbers_are_refused(tmp_path):
-    run_ranks(2, """
+    run_ranks(
+        2,
+        """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
 for call in (lambda t: dist.all_reduce(t, op=dist.ReduceOp.AVG), lambda t: dist.reduce(t, 0, op=dist.ReduceOp.AVG),
@@ -298,16 +341,35 @@ for call in (lambda t: dist.all_reduce(t, op=dist.ReduceOp.AVG), lambda t: dist.
 t = torch.ones(2)
 dist.all_reduce(t, op=dist.ReduceOp.AVG)  # nobody is in the middle of anything
 assert t.tolist() == [1, 1]
-""", tmp_path)
+""",
+        tmp_path,
+    )
 
 
 def test_reduce_ops_are_printed_and_compared_as_in_pytorch():
     import copy
     import pickle
+
     op = taper.distributed.ReduceOp
-    assert [str(one) for one in (op.SUM, op.AVG, op.PREMUL_SUM)] == ["RedOpType.SUM", "RedOpType.AVG", "RedOpType.PREMUL_SUM"]
-    assert repr(op.MAX) == "<RedOpType.MAX: 4>" and f"{op.MIN} {op.BOR}" == "RedOpType.MIN RedOpType.BOR" and "%s" % op.BXOR == "RedOpType.BXOR"
-    assert op.SUM == 0 and op.SUM == op(op.SUM) and op.SUM != op.AVG and op.SUM != "SUM" and {op.SUM: 1}[op.SUM] == 1 and int(op.MAX) == op.MAX.value == 4 and op.MAX.name == "MAX"
+    assert [str(one) for one in (op.SUM, op.AVG, op.PREMUL_SUM)] == [
+        "RedOpType.SUM",
+        "RedOpType.AVG",
+        "RedOpType.PREMUL_SUM",
+    ]
+    assert (
+        repr(op.MAX) == "<RedOpType.MAX: 4>"
+        and f"{op.MIN} {op.BOR}" == "RedOpType.MIN RedOpType.BOR"
+        and "%s" % op.BXOR == "RedOpType.BXOR"
+    )
+    assert (
+        op.SUM == 0
+        and op.SUM == op(op.SUM)
+        and op.SUM != op.AVG
+        and op.SUM != "SUM"
+        and {op.SUM: 1}[op.SUM] == 1
+        and int(op.MAX) == op.MAX.value == 4
+        and op.MAX.name == "MAX"
+    )
     assert isinstance(op.SUM, op) and not isinstance(op.SUM, int) and bool(op.SUM) and op.RedOpType.SUM is op.SUM
     assert pickle.loads(pickle.dumps(op.MAX)) is op.MAX and copy.deepcopy(op.MIN) is op.MIN
     for wrong in (lambda: op.SUM < op.AVG, lambda: op.SUM + 1, lambda: op("SUM")):
@@ -317,7 +379,9 @@ def test_reduce_ops_are_printed_and_compared_as_in_pytorch():
 
 def test_a_group_after_a_group(tmp_path):
     """Ranks may be ahead of rank 0, whose store they need for the next one."""
-    run_ranks(3, """
+    run_ranks(
+        3,
+        """
 import time, torch, torch.distributed as dist
 for _ in range(3):
     dist.init_process_group("gloo")
@@ -327,7 +391,9 @@ for _ in range(3):
     if dist.get_rank() == 0:
         time.sleep(0.3)
     dist.destroy_process_group()
-""", tmp_path)
+""",
+        tmp_path,
+    )
 
 
 def test_stores_of_programs_and_queues(tmp_path):
@@ -350,7 +416,11 @@ def test_stores_of_programs_and_queues(tmp_path):
     prefix.append("a", "x")
     prefix.append("a", "y")
     prefix.multi_set(["b"], ["z"])
-    assert own.values == {"p/a": b"xy", "p/b": b"z"} and prefix.multi_get(["a", "b"]) == [b"xy", b"z"] and not prefix.has_extended_api()
+    assert (
+        own.values == {"p/a": b"xy", "p/b": b"z"}
+        and prefix.multi_get(["a", "b"]) == [b"xy", b"z"]
+        and not prefix.has_extended_api()
+    )
     with pytest.raises(RuntimeError, match="Not implemented."):
         dist.PrefixStore("p", dist.Store()).append("a", "b")
     with pytest.raises(ValueError):
@@ -378,11 +448,17 @@ def test_stores_of_programs_and_queues(tmp_path):
 def test_tcp_stores_count_their_clients():
     from datetime import timedelta
     import taper.distributed as dist
+
     server = dist.TCPStore("localhost", 0, 1, True)
     assert server.num_keys() == 1 and server._s.get("init/") == b"1"
-    with pytest.raises(dist.DistStoreError, match=r"Timed out after \d+ seconds waiting for clients. 1/2 clients joined."):
+    with pytest.raises(
+        dist.DistStoreError, match=r"Timed out after \d+ seconds waiting for clients. 1/2 clients joined."
+    ):
         dist.TCPStore("localhost", 0, 2, True, timedelta(seconds=0.1))
-    with pytest.raises(dist.DistNetworkError, match=f"^The server socket has failed to listen on any local network address. port: {server.port}"):
+    with pytest.raises(
+        dist.DistNetworkError,
+        match=f"^The server socket has failed to listen on any local network address. port: {server.port}",
+    ):
         dist.TCPStore("localhost", server.port, 1, True)
     with pytest.raises(ValueError, match="world size cannot be 0"):
         dist.TCPStore("localhost", 0, 0, True)

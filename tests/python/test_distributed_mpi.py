@@ -1,4 +1,5 @@
 """The same collectives under mpirun of OpenMPI and mpiexec of MPICH, with nothing said about where to meet."""
+
 import os
 import re
 import shutil
@@ -21,9 +22,27 @@ def mpirun(mpi, n, program, folder, variables=None, timeout=120):
         pytest.skip(f"{launcher[0]} or its engine is not on this machine")
     script = folder / "program.py"
     script.write_text(program)
-    env = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
-    env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(variables or {})})
-    return subprocess.run([*launcher, "-n", str(n), sys.executable, "-m", "taper", "run", str(script)], env=env, timeout=timeout, capture_output=True, text=True)
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    }
+    env.update(
+        {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            **(variables or {}),
+        }
+    )
+    return subprocess.run(
+        [*launcher, "-n", str(n), sys.executable, "-m", "taper", "run", str(script)],
+        env=env,
+        timeout=timeout,
+        capture_output=True,
+        text=True,
+    )
 
 
 def run(mpi, n, program, folder, **options):
@@ -35,11 +54,16 @@ def run(mpi, n, program, folder, **options):
 def with_backend(program, backend):
     changed = program.replace('init_process_group("gloo")', f"init_process_group({backend!r})")
     assert changed != program
-    return changed + f"\nimport taper\nassert taper._C._dist_engine() is None or taper._C._dist_engine() in {('openmpi', 'mpich') if backend != 'gloo' else ('tcp', 'gloo')}\n"
+    return (
+        changed
+        + f"\nimport taper\nassert taper._C._dist_engine() is None or taper._C._dist_engine() in {('openmpi', 'mpich') if backend != 'gloo' else ('tcp', 'gloo')}\n"
+    )
 
 
 @pytest.mark.parametrize("mpi", LAUNCHERS)
-@pytest.mark.parametrize("name, n", [("REDUCTIONS", 2), ("REDUCTIONS", 4), ("MOVES", 3), ("MESSAGES", 3), ("GROUPS", 4)])
+@pytest.mark.parametrize(
+    "name, n", [("REDUCTIONS", 2), ("REDUCTIONS", 4), ("MOVES", 3), ("MESSAGES", 3), ("GROUPS", 4)]
+)
 def test_collectives(mpi, name, n, tmp_path):
     run(mpi, n, with_backend(globals()[name], "mpi"), tmp_path)
 
@@ -55,10 +79,15 @@ def test_without_mpi_one_rank_warns(tmp_path):
     """Ranks that mpirun started and that no MPI carries: it is said once, with the reason, unless TCP was asked for."""
     (tmp_path / "empty").mkdir()
     program = "import torch.distributed as dist\ndist.init_process_group({})\ndist.barrier()\n"
-    for variables, reason in (({"TAPER_PLUGINS": str(tmp_path / "empty")}, "the plug-in for it cannot be opened"),
-                              ({"TAPER_MPI": "/nowhere/libmpi.so"}, "because TAPER_MPI=/nowhere/libmpi.so: ")):
+    for variables, reason in (
+        ({"TAPER_PLUGINS": str(tmp_path / "empty")}, "the plug-in for it cannot be opened"),
+        ({"TAPER_MPI": "/nowhere/libmpi.so"}, "because TAPER_MPI=/nowhere/libmpi.so: "),
+    ):
         done = mpirun("openmpi", 3, program.format(""), tmp_path, variables=variables)
-        assert done.returncode == 0 and done.stderr.count("MPI started the 3 ranks of this job, but their messages go over TCP") == 1, done.stderr
+        assert (
+            done.returncode == 0
+            and done.stderr.count("MPI started the 3 ranks of this job, but their messages go over TCP") == 1
+        ), done.stderr
         assert reason in done.stderr, done.stderr
     for chosen in ("'gloo'", ""):
         done = mpirun("openmpi", 3, program.format(chosen), tmp_path, variables=variables if chosen else {})
@@ -69,7 +98,11 @@ def test_without_mpi_one_rank_warns(tmp_path):
 @pytest.mark.parametrize("backend", ["mpi", "gloo"])
 def test_a_secret_is_exchanged(mpi, backend, tmp_path):
     """Nobody warns that there is none, what listens is at loopback, and who does not know it is refused."""
-    done = mpirun(mpi, 3, LISTENING + f"""
+    done = mpirun(
+        mpi,
+        3,
+        LISTENING
+        + f"""
 import subprocess, sys, taper, torch.distributed as dist
 dist.init_process_group({backend!r})
 own = {backend == "gloo" and mpi == "openmpi"}  # MPI, which is not opened then, listens as it likes
@@ -81,20 +114,27 @@ if dist.get_rank() == 0:
                              capture_output=True, text=True, timeout=60)
     assert refused.returncode == 1 and "asks for the job's secret" in refused.stderr, refused.stderr
 dist.barrier()
-""", tmp_path)
+""",
+        tmp_path,
+    )
     assert done.returncode == 0 and "share no secret" not in done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mpi", LAUNCHERS)
 def test_eight_ranks(mpi, tmp_path):
-    out = run(mpi, 8, """
+    out = run(
+        mpi,
+        8,
+        """
 import torch, torch.distributed as dist
 dist.init_process_group("mpi")
 t = torch.full((100000,), float(dist.get_rank()))
 dist.all_reduce(t)
 assert bool((t == 28).all()) and dist.get_node_local_rank() == dist.get_rank()
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}\\n", end="", flush=True)  # one write, which no other rank cuts
-""", tmp_path)
+""",
+        tmp_path,
+    )
     assert sorted(re.findall(r"rank (\d) of 8", out)) == list("01234567")
 
 
@@ -102,12 +142,28 @@ print(f"rank {dist.get_rank()} of {dist.get_world_size()}\\n", end="", flush=Tru
 def test_faults(mpi, tmp_path):
     begin = "import os, signal, time, torch, torch.distributed as dist\ndist.init_process_group('mpi')\nr = dist.get_rank()\ndist.barrier()\n"
     told = mpirun(mpi, 2, begin + "dist.all_reduce(torch.ones(2 + r))\n", tmp_path)
-    assert told.returncode != 0 and re.search(r"rank 0 \(host \S+, pid \d+\) came to all_reduce\(SUM\) of float32 \[2\], rank 1 \(.*\) to all_reduce\(SUM\) of float32 \[3\]", told.stderr)
+    assert told.returncode != 0 and re.search(
+        r"rank 0 \(host \S+, pid \d+\) came to all_reduce\(SUM\) of float32 \[2\], rank 1 \(.*\) to all_reduce\(SUM\) of float32 \[3\]",
+        told.stderr,
+    )
     told = mpirun(mpi, 3, begin + "dist.new_group([0, 1] if r else [0, 2])\n", tmp_path)
-    assert told.returncode != 0 and re.search(r"rank 0 \(.*\) came to new_group of ranks \[0, 2\], rank 1 \(.*\) to new_group of ranks \[0, 1\]", told.stderr), told.stderr
-    told = mpirun(mpi, 2, begin + "if r == 0:\n    time.sleep(5)\ndist.all_reduce(torch.ones(2))\n", tmp_path, {"TAPER_STALL": "1"})
-    assert told.returncode == 0 and re.search(r"rank 1 \(.*\) has waited \d s in all_reduce\(SUM\) of float32 \[2\], number 2 .*program.py:7 in <module>. Not there:\n  rank 0 \(", told.stderr), told.stderr
-    told = mpirun(mpi, 3, begin + "if r == 1:\n    raise KeyError('weights')\ndist.all_reduce(torch.ones(2))\n", tmp_path)
+    assert told.returncode != 0 and re.search(
+        r"rank 0 \(.*\) came to new_group of ranks \[0, 2\], rank 1 \(.*\) to new_group of ranks \[0, 1\]", told.stderr
+    ), told.stderr
+    told = mpirun(
+        mpi,
+        2,
+        begin + "if r == 0:\n    time.sleep(5)\ndist.all_reduce(torch.ones(2))\n",
+        tmp_path,
+        {"TAPER_STALL": "1"},
+    )
+    assert told.returncode == 0 and re.search(
+        r"rank 1 \(.*\) has waited \d s in all_reduce\(SUM\) of float32 \[2\], number 2 .*program.py:7 in <module>. Not there:\n  rank 0 \(",
+        told.stderr,
+    ), told.stderr
+    told = mpirun(
+        mpi, 3, begin + "if r == 1:\n    raise KeyError('weights')\ndist.all_reduce(torch.ones(2))\n", tmp_path
+    )
     assert told.returncode != 0 and re.search(r"rank 1 \(.*\) failed: KeyError: 'weights'", told.stderr), told.stderr
 
 
@@ -123,6 +179,14 @@ def test_a_timeout_names_who_has_not_come(mpi, size, tmp_path):
 def test_another_mpi_than_the_launchers(mpi, other, tmp_path):
     if not os.path.exists(os.path.join(PLUGINS, f"libtaper-mpi-{other}.so")):
         pytest.skip(f"the engine of {other} is not on this machine")
-    done = mpirun(mpi, 2, "import torch.distributed as dist\ndist.init_process_group('mpi')\nprint('alone')\n", tmp_path, variables={"TAPER_MPI": other})
+    done = mpirun(
+        mpi,
+        2,
+        "import torch.distributed as dist\ndist.init_process_group('mpi')\nprint('alone')\n",
+        tmp_path,
+        variables={"TAPER_MPI": other},
+    )
     assert done.returncode != 0 and "alone\n" not in done.stdout, done.stdout + done.stderr
-    assert re.search(rf"the launcher says rank \d of 2, but {other}, .* knows of this process alone", done.stderr), done.stderr
+    assert re.search(rf"the launcher says rank \d of 2, but {other}, .* knows of this process alone", done.stderr), (
+        done.stderr
+    )

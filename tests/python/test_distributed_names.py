@@ -1,5 +1,6 @@
 """What scripts use of torch.distributed beside its collectives: functional collectives, communication hooks, averagers, stores' queues, replicate, the launcher's
 interface, DDP's data, and DeepSpeed's whole weights."""
+
 import subprocess
 import sys
 
@@ -22,7 +23,9 @@ def fails(kind, words, call):
         raise AssertionError(words)
 """
 
-COLLECTIVES = BEGIN + """
+COLLECTIVES = (
+    BEGIN
+    + """
 import torch.distributed._functional_collectives as fc
 from torch.distributed.device_mesh import init_device_mesh
 x = torch.arange(4.) + 10 * r
@@ -69,13 +72,16 @@ if r == 0:
     fails(dist.QueueEmptyError, "queue is empty", lambda: store.queue_pop("work", block=False))
 assert store.compare_set("k", "", "1") == b"1" and store.multi_get(["k"]) == [b"1"]
 """
+)
 
 
 def test_functional_collectives_and_queues(tmp_path):
     run_ranks(2, COLLECTIVES, tmp_path)
 
 
-TRAINING = BEGIN + """
+TRAINING = (
+    BEGIN
+    + """
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook
 from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import PostLocalSGDState, post_localSGD_hook
@@ -166,6 +172,7 @@ told = ref._get_ddp_logging_data()
 assert told["world_size"] == n and told["rank"] == r and told["module_name"] == "Sequential" and told["num_parameter_tensors"] == 4 and told["backend_name"] == "gloo"
 assert told["bucket_sizes"] == str(4 * (20 * 40 + 40 + 40 * 12 + 12)) and told["dtypes"] == "float32"
 """
+)
 
 
 def test_hooks_and_averagers(tmp_path):
@@ -248,11 +255,15 @@ if __name__ == "__main__":
 def test_launching_from_a_program(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(LAUNCH)
-    done = subprocess.run([sys.executable, "-m", "taper", "run", str(script), str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", str(script), str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "fine" in done.stdout, done.stdout + done.stderr
 
 
-ZERO = BEGIN + """
+ZERO = (
+    BEGIN
+    + """
 import sys, deepspeed
 from deepspeed.utils.zero_to_fp32 import convert_zero_checkpoint_to_fp32_state_dict, get_fp32_state_dict_from_zero_checkpoint, load_state_dict_from_zero_checkpoint
 
@@ -282,6 +293,7 @@ for stage, bits in ((1, True), (3, True), (2, False)):
         fails(ValueError, "Unable to find 'latest'", lambda: get_fp32_state_dict_from_zero_checkpoint(sys.argv[1]))
     dist.barrier()
 """
+)
 
 
 def test_whole_weights_of_a_zero_checkpoint(tmp_path):
@@ -290,12 +302,15 @@ def test_whole_weights_of_a_zero_checkpoint(tmp_path):
 
 def test_elastic_samplers():
     from taper.distributed.elastic.utils.data import CyclingIterator, ElasticDistributedSampler
+
     parts = [ElasticDistributedSampler(range(20), 2, rank, start_index=5) for rank in range(2)]
     assert [len(list(part)) for part in parts] == [8, 8] and sorted(set([*parts[0], *parts[1]])) == list(range(5, 20))
     assert list(CyclingIterator(3, lambda epoch: iter([epoch] * 2), 1)) == [1, 1, 2, 2]
 
 
-STATES = BEGIN + """
+STATES = (
+    BEGIN
+    + """
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_optimizer_state_dict, set_model_state_dict, set_optimizer_state_dict
 from torch.distributed.fsdp import fully_shard
 
@@ -357,6 +372,7 @@ assert all(torch.equal(a.full_tensor(), b.full_tensor()) for a, b in zip(model.p
 a, b = (get_optimizer_state_dict(*both, options=StateDictOptions(full_state_dict=True)) for both in ((model, optimizer), (other, second)))
 assert all(torch.equal(a["state"][name]["exp_avg"], b["state"][name]["exp_avg"]) for name in a["state"]) and a["state"]["0.bias"]["exp_avg"].abs().sum() > 0
 """
+)
 
 
 def test_states_of_sharded_models(tmp_path):

@@ -1,4 +1,5 @@
 """Docstrings: every operator's has its signature and a line; the most used ones have an example, which runs and prints what it says."""
+
 import doctest
 
 import pytest
@@ -34,4 +35,6 @@ def test_every_operator_is_described():
     for name, function in torch._C._functions.items():
         text = function.__doc__
         assert text.startswith(name + "("), name
-        assert any(doc and doc in text for operator, doc in lines.items() if operator.split(".")[0] in (name, name[:-1])), name
+        assert any(
+            doc and doc in text for operator, doc in lines.items() if operator.split(".")[0] in (name, name[:-1])
+        ), name

@@ -1,5 +1,6 @@
 """DTensor: where the results of operators lie (as PyTorch 2.15 places them), their values and gradients against the whole tensors, moving between all placements,
 and meshes of two dimensions."""
+
 from ranks import run_ranks
 
 BEGIN = """
@@ -35,7 +36,9 @@ def fails(kind, words, call):
         raise AssertionError(words)
 """
 
-OPERATORS = BEGIN + """
+OPERATORS = (
+    BEGIN
+    + """
 mesh = init_device_mesh("cpu", (n,))
 where = {"S0": S0, "S1": S1, "S2": S2, "R": R, "P": P}
 
@@ -197,13 +200,16 @@ from torch.distributed.tensor.experimental import implicit_replication
 with implicit_replication():
     close((lay(X, mesh, S0) + X).full_tensor(), X * 2, "implicit")
 """
+)
 
 
 def test_operators_on_parts(tmp_path):
     run_ranks(2, OPERATORS, tmp_path)
 
 
-MESHES = BEGIN + """
+MESHES = (
+    BEGIN
+    + """
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
 assert repr(mesh) == "DeviceMesh((dp=2, tp=2), 'cpu', stride=(2, 1))" and mesh.get_coordinate() == (r // 2, r % 2)
 assert mesh["tp"].mesh.tolist() == [r // 2 * 2, r // 2 * 2 + 1] and mesh["tp"].get_local_rank() == mesh.get_local_rank("tp") == r % 2
@@ -239,13 +245,16 @@ close(x.grad.full_tensor(), a.grad, "x")
 close(w.grad.full_tensor(), b.grad, "w")
 assert short((y @ lay(torch.randn(8, 2), mesh, R, S0)).placements) == "S0 Psum" and short((x.view(4, 2, 6) @ w).placements) == "S0 S2"
 """
+)
 
 
 def test_meshes_of_two_dimensions(tmp_path):
     run_ranks(4, MESHES, tmp_path)
 
 
-TWO_WAYS = BEGIN + """
+TWO_WAYS = (
+    BEGIN
+    + """
 import copy, sys
 import torch.distributed.checkpoint as dcp
 from torch import nn
@@ -320,13 +329,16 @@ close((p @ torch.distributed.tensor.distribute_tensor(torch.ones(6, 2), mesh, [R
 for a, b in itertools.product((S0, S1, R), repeat=2):
     assert torch.equal(p.detach().redistribute(placements=[a, b]).to_local(), distribute_tensor(p.detach().full_tensor(), mesh, [a, b]).to_local()), (a, b)
 """
+)
 
 
 def test_fully_shard_over_tensor_parallel_layers(tmp_path):
     run_ranks(4, TWO_WAYS, tmp_path, arguments=[str(tmp_path / "saved")])
 
 
-TRANSFORMER = BEGIN + """
+TRANSFORMER = (
+    BEGIN
+    + """
 import contextlib, copy
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
@@ -390,6 +402,7 @@ for plan, cut_loss in ((PLAIN, False), (SEQUENCE, False), (SEQUENCE, True)):
     for name, value in whole.state_dict().items():
         close(state[name], value, (cut_loss, name))
 """
+)
 
 
 def test_a_transformer_over_both_mesh_dimensions(tmp_path):

@@ -1,5 +1,6 @@
 """The dtypes beyond PyTorch's common twelve: dtype objects, promotion and casts against recorded answers of PyTorch (dtypes.json.gz, written by
 this file run under PyTorch), and what tensors of them can do."""
+
 import copy
 import gzip
 import io
@@ -21,8 +22,45 @@ OPAQUE = """float4_e2m1fn_x2 bits1x8 bits2x4 bits4x2 bits8 bits16 uint1 uint2 ui
 STORAGE = VALUED[12:]
 FLOAT8 = [n for n in VALUED if n.startswith("float8")]
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dtypes.json.gz")
-NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, 3.0, 0.3, -2.9, 6.1e-05, 1e-3, 2.0 ** -9, 2.0 ** -10, 2.0 ** -11, 3 * 2.0 ** -11, 15.9, 17.0, 239.9,
-           240.0, 248.0, 249.0, 300.0, 447.0, 448.0, 463.9, 464.0, 465.0, 1000.0, 57344.0, 61439.0, 61440.0, 65504.0, 65519.0, 65520.0, 70000.0, 1e6]
+NUMBERS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    1.5,
+    2.5,
+    3.0,
+    0.3,
+    -2.9,
+    6.1e-05,
+    1e-3,
+    2.0**-9,
+    2.0**-10,
+    2.0**-11,
+    3 * 2.0**-11,
+    15.9,
+    17.0,
+    239.9,
+    240.0,
+    248.0,
+    249.0,
+    300.0,
+    447.0,
+    448.0,
+    463.9,
+    464.0,
+    465.0,
+    1000.0,
+    57344.0,
+    61439.0,
+    61440.0,
+    65504.0,
+    65519.0,
+    65520.0,
+    70000.0,
+    1e6,
+]
 
 
 def said(function):
@@ -41,7 +79,10 @@ def objects():
             answers[f"{name}.{attribute}"] = said(lambda: getattr(dtype, attribute))
         for method in ("to_real", "to_complex"):
             answers[f"{name}.{method}()"] = said(getattr(dtype, method))
-        answers[f"finfo({name})"], answers[f"iinfo({name})"] = said(lambda: torch.finfo(dtype)), said(lambda: torch.iinfo(dtype))
+        answers[f"finfo({name})"], answers[f"iinfo({name})"] = (
+            said(lambda: torch.finfo(dtype)),
+            said(lambda: torch.iinfo(dtype)),
+        )
         for other in VALUED + OPAQUE:
             answers[f"promote_types({name}, {other})"] = said(lambda: torch.promote_types(dtype, getattr(torch, other)))
             answers[f"can_cast({name}, {other})"] = said(lambda: torch.can_cast(dtype, getattr(torch, other)))
@@ -55,7 +96,9 @@ def results():
         for other in VALUED:
             for a in one:
                 for b in ((2,), ()):
-                    answers[f"{name}{a} {other}{b}"] = said(lambda: torch.result_type(one[a], torch.zeros(b, dtype=getattr(torch, other))))
+                    answers[f"{name}{a} {other}{b}"] = said(
+                        lambda: torch.result_type(one[a], torch.zeros(b, dtype=getattr(torch, other)))
+                    )
         for number in (True, 1, 1.0, 1j):
             answers[f"{name} {number}"] = said(lambda: torch.result_type(one[(2,)], number))
     return answers
@@ -64,7 +107,12 @@ def results():
 def bits(t):
     """The elements' bits as integers."""
     t = torch.view_as_real(t) if t.dtype.is_complex else t
-    return t.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize]).flatten().tolist()
+    return (
+        t.contiguous()
+        .view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.dtype.itemsize])
+        .flatten()
+        .tolist()
+    )
 
 
 def sources(name):
@@ -75,13 +123,22 @@ def sources(name):
         return torch.arange(0, 65536, 257, dtype=torch.int32).to(torch.int16).view(dtype)
     if name in ("uint32", "uint64"):
         signed = torch.int32 if name == "uint32" else torch.int64
-        return torch.cat([torch.tensor([0, 1, 2, 255, 256, 70000, -1, -2, -70000], dtype=signed), torch.tensor([2 ** 31 - 1, -2 ** 31], dtype=signed)]).view(dtype)
+        return torch.cat(
+            [
+                torch.tensor([0, 1, 2, 255, 256, 70000, -1, -2, -70000], dtype=signed),
+                torch.tensor([2**31 - 1, -(2**31)], dtype=signed),
+            ]
+        ).view(dtype)
     if name in ("int32", "int64"):
-        return torch.tensor([0, 1, -1, 127, 128, 255, 256, 300, 449, 65535, 65536, 70000, -70000, 2 ** 31 - 1, -2 ** 31], dtype=dtype)
+        return torch.tensor(
+            [0, 1, -1, 127, 128, 255, 256, 300, 449, 65535, 65536, 70000, -70000, 2**31 - 1, -(2**31)], dtype=dtype
+        )
     if name == "bool":
         return torch.tensor([True, False])
     if dtype.is_complex:
-        return torch.tensor([complex(a, b) for a, b in zip(NUMBERS, reversed(NUMBERS))], dtype=torch.complex128).to(dtype)
+        return torch.tensor([complex(a, b) for a, b in zip(NUMBERS, reversed(NUMBERS))], dtype=torch.complex128).to(
+            dtype
+        )
     return torch.tensor(NUMBERS + [-x for x in NUMBERS] + [float("inf"), float("-inf"), float("nan")], dtype=dtype)
 
 
@@ -93,9 +150,11 @@ def casts():
         for other in VALUED:
             target = getattr(torch, other)
             kept = values
-            if (values.dtype.is_floating_point or values.dtype.is_complex) and not (target.is_floating_point or target.is_complex or other == "bool"):
+            if (values.dtype.is_floating_point or values.dtype.is_complex) and not (
+                target.is_floating_point or target.is_complex or other == "bool"
+            ):
                 wide = values.to(torch.complex128).real if values.dtype.is_complex else values.to(torch.float64)
-                kept = values[(wide.abs() < 2 ** 31) & (wide >= (-2 ** 31 if target.is_signed else 0))]
+                kept = values[(wide.abs() < 2**31) & (wide >= (-(2**31) if target.is_signed else 0))]
             cast = kept.to(target)
             real = torch.view_as_real(cast) if cast.dtype.is_complex else cast
             if real.dtype.is_floating_point:  # any NaN will do
@@ -109,17 +168,60 @@ def casts():
 def operators():
     """Which operators take which of the dtypes: the dtype of the result, or that there is none."""
     calls = {
-        "eq": lambda t: t == t, "ne": lambda t: t != t, "add": lambda t: t + t, "sub": lambda t: t - t, "mul": lambda t: t * t, "neg": lambda t: -t, "lt": lambda t: t < t,
-        "bitwise_and": lambda t: t & t, "bitwise_not": lambda t: ~t, "abs": torch.abs, "sin": torch.sin, "sum": torch.sum, "prod": torch.prod,
-        "cumsum": lambda t: t.cumsum(0), "mean": torch.mean, "all": torch.all, "any": torch.any, "isnan": torch.isnan, "isfinite": torch.isfinite,
-        "cat": lambda t: torch.cat([t, t]), "stack": lambda t: torch.stack([t, t]), "where": lambda t: torch.where(torch.tensor([True, False, True]), t, t),
-        "index": lambda t: t[torch.tensor([2, 0])], "mask": lambda t: t[torch.tensor([True, False, True])], "index_select": lambda t: t.index_select(0, torch.tensor([1, 1])),
-        "gather": lambda t: t.gather(0, torch.tensor([1, 1])), "scatter": lambda t: t.scatter(0, torch.tensor([1]), t[:1]), "masked_fill": lambda t: t.masked_fill(torch.tensor([True, False, True]), 1),
-        "fill_": lambda t: t.clone().fill_(1), "zero_": lambda t: t.clone().zero_(), "flip": lambda t: t.flip(0), "roll": lambda t: t.roll(1), "repeat": lambda t: t.repeat(2),
-        "clone": torch.clone, "sort": lambda t: t.sort()[0], "unique": torch.unique, "maximum": lambda t: torch.maximum(t, t), "floor": torch.floor,
-        "zeros_like": torch.zeros_like, "ones_like": torch.ones_like, "full_like": lambda t: torch.full_like(t, 1), "empty_like": torch.empty_like,
-        "item": lambda t: t[0].item(), "div": lambda t: t / t, "matmul": lambda t: t @ t, "conj": torch.conj, "nonzero": torch.nonzero, "tril": lambda t: t.view(1, 3).tril(),
-        "pad": lambda t: torch.nn.functional.pad(t, (1, 1)), "equal": lambda t: torch.equal(t, t), "pow": lambda t: t ** 2, "exp": torch.exp, "max": torch.max}
+        "eq": lambda t: t == t,
+        "ne": lambda t: t != t,
+        "add": lambda t: t + t,
+        "sub": lambda t: t - t,
+        "mul": lambda t: t * t,
+        "neg": lambda t: -t,
+        "lt": lambda t: t < t,
+        "bitwise_and": lambda t: t & t,
+        "bitwise_not": lambda t: ~t,
+        "abs": torch.abs,
+        "sin": torch.sin,
+        "sum": torch.sum,
+        "prod": torch.prod,
+        "cumsum": lambda t: t.cumsum(0),
+        "mean": torch.mean,
+        "all": torch.all,
+        "any": torch.any,
+        "isnan": torch.isnan,
+        "isfinite": torch.isfinite,
+        "cat": lambda t: torch.cat([t, t]),
+        "stack": lambda t: torch.stack([t, t]),
+        "where": lambda t: torch.where(torch.tensor([True, False, True]), t, t),
+        "index": lambda t: t[torch.tensor([2, 0])],
+        "mask": lambda t: t[torch.tensor([True, False, True])],
+        "index_select": lambda t: t.index_select(0, torch.tensor([1, 1])),
+        "gather": lambda t: t.gather(0, torch.tensor([1, 1])),
+        "scatter": lambda t: t.scatter(0, torch.tensor([1]), t[:1]),
+        "masked_fill": lambda t: t.masked_fill(torch.tensor([True, False, True]), 1),
+        "fill_": lambda t: t.clone().fill_(1),
+        "zero_": lambda t: t.clone().zero_(),
+        "flip": lambda t: t.flip(0),
+        "roll": lambda t: t.roll(1),
+        "repeat": lambda t: t.repeat(2),
+        "clone": torch.clone,
+        "sort": lambda t: t.sort()[0],
+        "unique": torch.unique,
+        "maximum": lambda t: torch.maximum(t, t),
+        "floor": torch.floor,
+        "zeros_like": torch.zeros_like,
+        "ones_like": torch.ones_like,
+        "full_like": lambda t: torch.full_like(t, 1),
+        "empty_like": torch.empty_like,
+        "item": lambda t: t[0].item(),
+        "div": lambda t: t / t,
+        "matmul": lambda t: t @ t,
+        "conj": torch.conj,
+        "nonzero": torch.nonzero,
+        "tril": lambda t: t.view(1, 3).tril(),
+        "pad": lambda t: torch.nn.functional.pad(t, (1, 1)),
+        "equal": lambda t: torch.equal(t, t),
+        "pow": lambda t: t**2,
+        "exp": torch.exp,
+        "max": torch.max,
+    }
     answers = {}
     for name in STORAGE:
         t = torch.tensor([1, 2, 2], dtype=torch.int32).to(getattr(torch, name))
@@ -134,9 +236,14 @@ def operators():
 
 if __name__ == "__main__":
     import warnings
+
     warnings.simplefilter("ignore")
     with gzip.GzipFile(RECORDED, "wb", mtime=0) as f:
-        f.write(json.dumps({"objects": objects(), "results": results(), "casts": casts(), "operators": operators()}).encode())
+        f.write(
+            json.dumps(
+                {"objects": objects(), "results": results(), "casts": casts(), "operators": operators()}
+            ).encode()
+        )
     sys.exit()
 
 
@@ -148,7 +255,11 @@ def recorded():
 
 def differences(got, want):
     assert got.keys() == want.keys()
-    return [f"{k}: {got[k]!s:.160}, PyTorch {want[k]!s:.160}" for k in want if got[k] != want[k] and "INTERNAL ASSERT" not in want[k]]
+    return [
+        f"{k}: {got[k]!s:.160}, PyTorch {want[k]!s:.160}"
+        for k in want
+        if got[k] != want[k] and "INTERNAL ASSERT" not in want[k]
+    ]
 
 
 def test_dtype_objects_and_promotion(recorded):
@@ -166,7 +277,15 @@ def test_casts(recorded):
 def test_operators(recorded):
     got, want = operators(), recorded["operators"]
     wrong = {k: (got[k], want[k]) for k in want if got[k] != want[k]}
-    more = {"fill_", "ones_like", "full_like", "pad", "equal", "index_select", "abs"}  # PyTorch has them for some dtypes of a group, Taper for all
+    more = {
+        "fill_",
+        "ones_like",
+        "full_like",
+        "pad",
+        "equal",
+        "index_select",
+        "abs",
+    }  # PyTorch has them for some dtypes of a group, Taper for all
     wrong = {k: v for k, v in wrong.items() if not (k.split()[0] in more and v[1] == "refused")}
     assert wrong.pop("maximum uint64") == ("refused", "torch.uint64")  # it computes in int64, and so has no order
     assert not wrong
@@ -176,7 +295,11 @@ def test_names():
     assert torch.chalf is torch.complex32 and torch.bit is torch.uint1
     for name in VALUED + OPAQUE:
         dtype = getattr(torch, name)
-        assert repr(dtype) == f"torch.{name}" and pickle.loads(pickle.dumps(dtype)) is dtype and copy.deepcopy(dtype) is dtype
+        assert (
+            repr(dtype) == f"torch.{name}"
+            and pickle.loads(pickle.dumps(dtype)) is dtype
+            and copy.deepcopy(dtype) is dtype
+        )
         assert isinstance(dtype, torch.dtype)
 
 
@@ -184,8 +307,17 @@ def test_names():
 def test_tensors_come_and_go(name):
     dtype = getattr(torch, name)
     t = torch.tensor([[1, 2, 4], [8, 16, 0.5]]).to(dtype)
-    for same in (t.clone(), t.t().t(), t.t().contiguous().t(), copy.deepcopy(t), pickle.loads(pickle.dumps(t)), torch.cat([t[:1], t[1:]]), torch.stack(list(t)),
-                 torch.empty_like(t).copy_(t), torch.from_dlpack(t) if name != "bcomplex32" else t):
+    for same in (
+        t.clone(),
+        t.t().t(),
+        t.t().contiguous().t(),
+        copy.deepcopy(t),
+        pickle.loads(pickle.dumps(t)),
+        torch.cat([t[:1], t[1:]]),
+        torch.stack(list(t)),
+        torch.empty_like(t).copy_(t),
+        torch.from_dlpack(t) if name != "bcomplex32" else t,
+    ):
         assert same.dtype == dtype and bits(same) == bits(t) and same.shape == t.shape
     assert t[1, 2:].tolist() == t.to(torch.float64 if not dtype.is_complex else torch.complex128)[1, 2:].tolist()
     t[0, 0] = 2
@@ -200,11 +332,15 @@ def test_tensors_come_and_go(name):
 
 
 def test_uint64_above_int64():
-    large = 2 ** 64 - 1
+    large = 2**64 - 1
     t = torch.tensor([large, 5], dtype=torch.uint64)
-    assert t.tolist() == [large, 5] and t[0].item() == large and repr(t) == f"tensor([{large},                    5], dtype=torch.uint64)"
-    assert (t == large).tolist() == [True, False] and torch.full((1,), 2 ** 63, dtype=torch.uint64).item() == 2 ** 63
-    assert t.to(torch.float64).tolist() == [2.0 ** 64, 5.0] and t.to(torch.int64).tolist() == [-1, 5]
+    assert (
+        t.tolist() == [large, 5]
+        and t[0].item() == large
+        and repr(t) == f"tensor([{large},                    5], dtype=torch.uint64)"
+    )
+    assert (t == large).tolist() == [True, False] and torch.full((1,), 2**63, dtype=torch.uint64).item() == 2**63
+    assert t.to(torch.float64).tolist() == [2.0**64, 5.0] and t.to(torch.int64).tolist() == [-1, 5]
     assert torch.zeros(1, dtype=torch.uint64).fill_(large).item() == large
     assert t.sort()[0].tolist() == [5, large]
     with pytest.raises(OverflowError):
@@ -212,7 +348,7 @@ def test_uint64_above_int64():
     with pytest.raises(RuntimeError, match="value cannot be converted to type uint16 without overflow"):
         torch.tensor(70000, dtype=torch.uint16)
     with pytest.raises(RuntimeError, match="value cannot be converted to type int64_t without overflow"):
-        torch.zeros(1, dtype=torch.int64).fill_(2 ** 63)
+        torch.zeros(1, dtype=torch.int64).fill_(2**63)
 
 
 def test_numpy():
@@ -220,7 +356,11 @@ def test_numpy():
     for name in ("uint16", "uint32", "uint64"):
         array = numpy.array([1, 2, 3], dtype=name)
         t = torch.from_numpy(array)
-        assert t.dtype == getattr(torch, name) and t.numpy().dtype == array.dtype and torch.tensor(array).tolist() == [1, 2, 3]
+        assert (
+            t.dtype == getattr(torch, name)
+            and t.numpy().dtype == array.dtype
+            and torch.tensor(array).tolist() == [1, 2, 3]
+        )
         array[0] = 7
         assert t[0].item() == 7 and torch.tensor(array[0]).dtype == t.dtype
     for name, word in (("float8_e4m3fn", "Float8_e4m3fn"), ("complex32", "ComplexHalf"), ("uint4", "UInt4")):
@@ -230,20 +370,42 @@ def test_numpy():
 
 def test_complex32():
     t = torch.tensor([1 + 2j, -0.5j], dtype=torch.complex32)
-    assert torch.view_as_real(t).dtype == torch.float16 and torch.view_as_complex(torch.view_as_real(t)).tolist() == t.tolist()
-    assert t.real.tolist() == [1.0, 0.0] and t.imag.tolist() == [2.0, -0.5] and t.view(torch.float16).tolist() == [1.0, 2.0, 0.0, -0.5]
-    assert (t * t).tolist() == [-3 + 4j, -0.25 + 0j] and (t + 1).dtype == torch.complex32 and t.abs().dtype == torch.float16
+    assert (
+        torch.view_as_real(t).dtype == torch.float16
+        and torch.view_as_complex(torch.view_as_real(t)).tolist() == t.tolist()
+    )
+    assert (
+        t.real.tolist() == [1.0, 0.0]
+        and t.imag.tolist() == [2.0, -0.5]
+        and t.view(torch.float16).tolist() == [1.0, 2.0, 0.0, -0.5]
+    )
+    assert (
+        (t * t).tolist() == [-3 + 4j, -0.25 + 0j]
+        and (t + 1).dtype == torch.complex32
+        and t.abs().dtype == torch.float16
+    )
     half = torch.ones(2, dtype=torch.float16)
     assert (half * 1j).dtype == torch.complex32 and torch.complex(half, half).dtype == torch.complex32
-    assert torch.randn(3, dtype=torch.complex32).dtype == torch.complex32 and torch.rand(3, dtype=torch.complex32).dtype == torch.complex32
+    assert (
+        torch.randn(3, dtype=torch.complex32).dtype == torch.complex32
+        and torch.rand(3, dtype=torch.complex32).dtype == torch.complex32
+    )
 
 
 def test_elements_without_values():
     t = torch.arange(6, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
-    assert t.clone()[2:].view(torch.uint8).tolist() == [2, 3, 4, 5] and torch.empty(3, dtype=torch.bits16).element_size() == 2
+    assert (
+        t.clone()[2:].view(torch.uint8).tolist() == [2, 3, 4, 5]
+        and torch.empty(3, dtype=torch.bits16).element_size() == 2
+    )
     small = torch.zeros(2, dtype=torch.uint4)
-    for call in (lambda: small.item() if small.numel() == 1 else small[0].item(), lambda: repr(small), lambda: small.to(torch.uint8), lambda: torch.zeros(2).to(torch.uint4),
-                 lambda: small + small):
+    for call in (
+        lambda: small.item() if small.numel() == 1 else small[0].item(),
+        lambda: repr(small),
+        lambda: small.to(torch.uint8),
+        lambda: torch.zeros(2).to(torch.uint4),
+        lambda: small + small,
+    ):
         with pytest.raises(NotImplementedError, match="not implemented for 'UInt4'"):
             call()
     with pytest.raises(RuntimeError, match="load_scalar: invalid type"):
@@ -258,7 +420,9 @@ def test_refusals_have_pytorchs_words():
         t + t
     with pytest.raises(NotImplementedError, match="\"arange_cpu\" not implemented for 'UInt16'"):
         torch.arange(3, dtype=torch.uint16)
-    with pytest.raises(RuntimeError, match="Promotion for Float8 Types is not supported, attempted to promote Float8_e4m3fn and Float"):
+    with pytest.raises(
+        RuntimeError, match="Promotion for Float8 Types is not supported, attempted to promote Float8_e4m3fn and Float"
+    ):
         t == torch.zeros(2)
     with pytest.raises(TypeError, match="couldn't find storage object Float8_e4m3fnStorage"):
         torch.set_default_dtype(torch.float8_e4m3fn)
@@ -277,7 +441,9 @@ def test_products_of_8_bit_numbers():
     assert torch.equal(torch._scaled_mm(x, y, half, two, out_dtype=torch.float32), plain * half * two)
     assert torch._scaled_mm(x, y, half, two).dtype == torch.float8_e4m3fn
     bias, rows, columns = torch.arange(6.0), torch.rand(4, 1), torch.rand(1, 6)
-    assert torch.equal(torch._scaled_mm(x, y, rows, columns, bias=bias, out_dtype=torch.float32), plain * rows * columns + bias)
+    assert torch.equal(
+        torch._scaled_mm(x, y, rows, columns, bias=bias, out_dtype=torch.float32), plain * rows * columns + bias
+    )
     with pytest.raises(ValueError, match="Invalid scaling configuration"):
         torch._scaled_mm(x, y, rows, two)
     functional = torch.nn.functional
@@ -287,23 +453,37 @@ def test_products_of_8_bit_numbers():
 
 def test_views_of_another_size_say_what_does_not_fit():
     whole = torch.zeros(4, 9, dtype=torch.uint8)
-    for view, words in ((whole, r"self.size\(-1\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9"),
-                        (whole[:, :8], r"self.stride\(0\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9"),
-                        (whole[:, :4].t(), r"self.stride\(-1\) must be 1 to view Byte as Float \(different element sizes\), but got 9"),
-                        (whole[0, 1:], r"self.storage_offset\(\) must be divisible by 4"), (whole[0, 0], r"self.dim\(\) cannot be 0 to view Byte as Float")):
+    for view, words in (
+        (whole, r"self.size\(-1\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9"),
+        (
+            whole[:, :8],
+            r"self.stride\(0\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9",
+        ),
+        (whole[:, :4].t(), r"self.stride\(-1\) must be 1 to view Byte as Float \(different element sizes\), but got 9"),
+        (whole[0, 1:], r"self.storage_offset\(\) must be divisible by 4"),
+        (whole[0, 0], r"self.dim\(\) cannot be 0 to view Byte as Float"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             view.view(torch.float32)
 
 
 def test_tensors_of_storages():
     t = torch.tensor([1.0, 2.0])
-    assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(t.storage()).tolist() == [1.0, 2.0]
+    assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(
+        t.storage()
+    ).tolist() == [1.0, 2.0]
     with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
         torch.tensor(t.storage(), dtype=torch.int32)
-    with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got type Float for argument 1 'storage'"):
+    with pytest.raises(
+        RuntimeError,
+        match="Expected a Storage of type Int or an UntypedStorage, but got type Float for argument 1 'storage'",
+    ):
         torch.tensor([], dtype=torch.int32).set_(t.storage())
     assert torch.tensor([], dtype=torch.int32).set_(t.untyped_storage()).numel() == 2
-    assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage" and torch.QInt8Storage.dtype is torch.qint8
+    assert (
+        torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage"
+        and torch.QInt8Storage.dtype is torch.qint8
+    )
 
 
 def test_dlpack_refuses_what_it_has_no_type_for():

@@ -1,4 +1,5 @@
 """torch.export: what a program is made of can be looked at, its files need no Python class, and sizes that may change do so from files too."""
+
 import io
 
 import pytest
@@ -25,13 +26,20 @@ class Net(nn.Module):
 class Tiny(nn.Module):
     def __init__(self, vocabulary=11, width=8):
         super().__init__()
-        self.embed, self.qkv, self.norm = nn.Embedding(vocabulary, width), nn.Linear(width, 3 * width), nn.LayerNorm(width)
+        self.embed, self.qkv, self.norm = (
+            nn.Embedding(vocabulary, width),
+            nn.Linear(width, 3 * width),
+            nn.LayerNorm(width),
+        )
 
     def forward(self, tokens):
         x = self.norm(self.embed(tokens))
         b, t, c = x.shape
         q, k, v = (a.view(b, t, 2, c // 2).transpose(1, 2) for a in self.qkv(x).chunk(3, -1))
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c) @ self.embed.weight.t()
+        return (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+            @ self.embed.weight.t()
+        )
 
 
 def through_files(program, tmp_path):
@@ -75,7 +83,9 @@ def test_two_sizes_and_attention(tmp_path):
 
 def test_automatic_dims_and_what_does_not_follow():
     double = type("Double", (nn.Module,), {"forward": lambda self, x, y: (x * 2 + y).sum(1)})()
-    module = export(double, (torch.randn(4, 3), torch.randn(4, 3)), dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.DYNAMIC}}).module()
+    module = export(
+        double, (torch.randn(4, 3), torch.randn(4, 3)), dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.DYNAMIC}}
+    ).module()
     assert torch.equal(module(torch.ones(9, 3), torch.ones(9, 3)), torch.full((9,), 9.0))
     scaled = type("Scaled", (nn.Module,), {"forward": lambda self, x: x * (1.0 / x.shape[0])})()
     with pytest.raises(exc.UserError, match="does not follow"):
@@ -87,14 +97,23 @@ def test_what_a_program_is_made_of(tmp_path):
     for p in through_files(export(net, (torch.randn(2, 3, 8, 8),)), tmp_path):
         nodes = list(p.graph.nodes)
         assert {node.op for node in nodes} == {"placeholder", "call_function", "output"} and nodes[-1].op == "output"
-        assert all(node.name and isinstance(node.args, tuple) for node in nodes) and any(node.target is torch.convolution for node in nodes)
+        assert all(node.name and isinstance(node.args, tuple) for node in nodes) and any(
+            node.target is torch.convolution for node in nodes
+        )
         assert "p_conv_weight" in str(p.graph) and "def forward(self" in p.graph_module.code and "softmax" in str(p)
         signature = p.graph_signature
-        assert signature.user_inputs == ("x",) and "head.weight" in signature.parameters and "scale" in signature.buffers and len(signature.user_outputs) == 2
+        assert (
+            signature.user_inputs == ("x",)
+            and "head.weight" in signature.parameters
+            and "scale" in signature.buffers
+            and len(signature.user_outputs) == 2
+        )
         assert signature.inputs_to_parameters["p_conv_weight"] == "conv.weight"
         assert p.run_decompositions() is p
         state = p.state_dict
-        assert list(state) == list(net.state_dict()) and all(torch.equal(state[key], value) for key, value in net.state_dict().items())
+        assert list(state) == list(net.state_dict()) and all(
+            torch.equal(state[key], value) for key, value in net.state_dict().items()
+        )
         assert [name for name, _ in p.named_parameters()] == [name for name, _ in net.named_parameters()]
         module = p.module()
         assert dict(module.named_parameters()).keys() == dict(net.named_parameters()).keys()
@@ -112,6 +131,7 @@ def test_weights_of_a_loaded_program_can_be_exchanged(tmp_path):
 def test_absent_names_say_so():
     import subprocess
     import sys
+
     code = """import torch
 for room, name in ((torch.export, "ShapesCollection"), (torch.cuda, "GreenContext"), (torch.jit, "ONNXTracedModule")):
     assert not hasattr(room, name)
@@ -170,7 +190,9 @@ class Causal(torch.nn.Module):
 
 
 def test_squares_of_sizes():
-    module = export(Causal(), (torch.randn(2, 6, 4),), dynamic_shapes={"x": {0: Dim("batch"), 1: Dim("time", max=64)}}).module()
+    module = export(
+        Causal(), (torch.randn(2, 6, 4),), dynamic_shapes={"x": {0: Dim("batch"), 1: Dim("time", max=64)}}
+    ).module()
     for shape in ((3, 9, 4), (1, 20, 4), (5, 1, 4)):
         x = torch.randn(shape)
         assert torch.allclose(module(x), Causal()(x), atol=1e-5)
@@ -178,6 +200,7 @@ def test_squares_of_sizes():
 
 def test_dynamic_programs_follow_sizes_from_files_of_files(tmp_path):
     """Loading may put steps in another order than the file's, which the rules of sizes are about."""
+
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()
@@ -185,9 +208,14 @@ def test_dynamic_programs_follow_sizes_from_files_of_files(tmp_path):
 
         def forward(self, x):
             n = x.shape[1]
-            return self.layer(x + torch.arange(n)[None, :, None] * .01, src_mask=nn.Transformer.generate_square_subsequent_mask(n))
+            return self.layer(
+                x + torch.arange(n)[None, :, None] * 0.01, src_mask=nn.Transformer.generate_square_subsequent_mask(n)
+            )
+
     model = Masked().eval()
-    program = torch.export.export(model, (torch.ones(2, 5, 16),), dynamic_shapes={"x": {1: torch.export.Dim("t", max=64)}})
+    program = torch.export.export(
+        model, (torch.ones(2, 5, 16),), dynamic_shapes={"x": {1: torch.export.Dim("t", max=64)}}
+    )
     for name in ("first.pt2", "second.pt2"):
         torch.export.save(program, tmp_path / name)
         program = torch.export.load(tmp_path / name)
@@ -248,7 +276,12 @@ def test_layouts_and_sizes_that_do_not_fit(tmp_path):
     program = export(nn.Linear(4, 2), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("n")},))
     for p in through_files(program, tmp_path):
         module = p.module()
-        for x in (torch.randn(5, 8)[:1, :4], torch.randn(4).expand(1, -1), torch.randn(3, 8)[:, ::2], torch.randn(0, 4)):
+        for x in (
+            torch.randn(5, 8)[:1, :4],
+            torch.randn(4).expand(1, -1),
+            torch.randn(3, 8)[:, ::2],
+            torch.randn(0, 4),
+        ):
             assert module(x).shape == (x.shape[0], 2)
     module = export(Clips(), (torch.randn(2, 8),), dynamic_shapes=({1: Dim("columns")},)).module()
     assert module(torch.ones(2, 11)).shape == (2, 5)

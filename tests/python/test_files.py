@@ -1,4 +1,5 @@
 """torch.save and torch.load: PyTorch's files are read, what is written reads back, in all forms."""
+
 import collections
 import copy
 import gzip
@@ -21,9 +22,21 @@ OBJECTS = objects(torch)
 def describe(o):
     """Everything about an object that loading must bring back."""
     if isinstance(o, torch.Tensor):
-        return type(o).__name__, str(o.dtype), tuple(o.shape), o.stride(), o.storage_offset(), o.requires_grad, o.tolist()
+        return (
+            type(o).__name__,
+            str(o.dtype),
+            tuple(o.shape),
+            o.stride(),
+            o.storage_offset(),
+            o.requires_grad,
+            o.tolist(),
+        )
     if isinstance(o, dict):
-        return type(o).__name__, [(describe(k), describe(v)) for k, v in o.items()], describe(o.__dict__) if getattr(o, "__dict__", None) else None
+        return (
+            type(o).__name__,
+            [(describe(k), describe(v)) for k, v in o.items()],
+            describe(o.__dict__) if getattr(o, "__dict__", None) else None,
+        )
     if isinstance(o, (list, tuple)):
         return type(o).__name__, [describe(v) for v in o]
     if isinstance(o, torch.nn.Module):
@@ -51,12 +64,16 @@ def test_what_is_saved_comes_back(name, zipped, tmp_path):
     assert os.listdir(tmp_path) == ["x.pt"]
 
 
-@pytest.mark.parametrize("name", [name for name in OBJECTS if name not in ("plain", "dtypes")])  # those hold texts whose sharing is not fixed
+@pytest.mark.parametrize(
+    "name", [name for name in OBJECTS if name not in ("plain", "dtypes")]
+)  # those hold texts whose sharing is not fixed
 def test_the_pickle_is_the_one_pytorch_writes(name):
     """Byte for byte."""
     buffer = io.BytesIO()
     torch.save(OBJECTS[name], buffer)
-    ours, theirs = (torch._C._File("x", data).pickle() for data in (buffer.getvalue(), (FIXTURES / f"{name}.pt").read_bytes()))
+    ours, theirs = (
+        torch._C._File("x", data).pickle() for data in (buffer.getvalue(), (FIXTURES / f"{name}.pt").read_bytes())
+    )
     assert ours == theirs
 
 
@@ -148,9 +165,12 @@ class Bag(list):
 def test_safe_globals(tmp_path):
     path = tmp_path / "p.pt"
     bag = Bag([1, 2])
-    torch.save({"point": Point(1, torch.ones(2).tolist()), "bag": bag, "names": collections.defaultdict(list, a=[1])}, path)
+    torch.save(
+        {"point": Point(1, torch.ones(2).tolist()), "bag": bag, "names": collections.defaultdict(list, a=[1])}, path
+    )
     assert sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path)) == sorted(
-        [f"{__name__}.Bag", f"{__name__}.Point", "builtins.list", "collections.defaultdict"])
+        [f"{__name__}.Bag", f"{__name__}.Point", "builtins.list", "collections.defaultdict"]
+    )
     with pytest.raises(pickle.UnpicklingError, match="Point"):
         torch.load(path)
     with torch.serialization.safe_globals([Point, Bag, list, collections.defaultdict]):
@@ -174,7 +194,10 @@ def test_attributes_and_subclasses(tmp_path):
         for weights_only in True, False:
             loaded = torch.load(tmp_path / "x.pt", weights_only=weights_only)
             assert [(type(t).__name__, t.note, t.requires_grad) for t in loaded] == [
-                ("Tensor", {"a": 1}, False), ("Parameter", [1, 2], True), ("Named", "n", False)]
+                ("Tensor", {"a": 1}, False),
+                ("Parameter", [1, 2], True),
+                ("Named", "n", False),
+            ]
     with pytest.raises(pickle.UnpicklingError, match="Named was not an allowed global"):
         torch.load(tmp_path / "x.pt")
 
@@ -265,12 +288,18 @@ def test_a_safe_global_is_called_with_care(tmp_path):
 
 def test_named_tensors_in_other_formats(tmp_path):
     np = pytest.importorskip("numpy")
-    tensors = {"a.b": torch.arange(6.0).reshape(2, 3).t(), "c": torch.tensor([True, False]), "d": torch.tensor(3, dtype=torch.bfloat16)}
+    tensors = {
+        "a.b": torch.arange(6.0).reshape(2, 3).t(),
+        "c": torch.tensor([True, False]),
+        "d": torch.tensor(3, dtype=torch.bfloat16),
+    }
     for name in "x.safetensors", "x.npz", "x.pt":
         torch.io.save(tensors, tmp_path / name)
         for mmap in False, True:
             loaded = torch.io.load(tmp_path / name, mmap=mmap)
-            assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+            assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {
+                k: (v.dtype, v.tolist()) for k, v in tensors.items()
+            }
     with np.load(tmp_path / "x.npz") as arrays:
         assert arrays["a.b"].tolist() == tensors["a.b"].tolist()
     np.save(tmp_path / "one.npy", np.arange(6, dtype=">i2").reshape(2, 3, order="F"))
@@ -311,8 +340,20 @@ with safe_open(theirs, framework="pt") as f:
 print("done")
 """)
     import subprocess
-    done = subprocess.run([sys.executable, "-m", "taper", "run", str(script), str(tmp_path / "t.safetensors"), str(tmp_path / "o.safetensors")],
-                          capture_output=True, text=True)
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "taper",
+            "run",
+            str(script),
+            str(tmp_path / "t.safetensors"),
+            str(tmp_path / "o.safetensors"),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "done\n", done.stderr
 
 
@@ -347,6 +388,7 @@ def test_files_one_behind_the_other():
 def test_files_without_a_byte_order_are_read_in_the_one_that_is_set(tmp_path):
     import zipfile
     from taper.serialization import LoadEndianness, set_default_load_endianness
+
     torch.save(torch.tensor([1, 2], dtype=torch.int32), tmp_path / "a.pt")
     with zipfile.ZipFile(tmp_path / "a.pt") as whole, zipfile.ZipFile(tmp_path / "b.pt", "w") as silent:
         for name in whole.namelist():
@@ -364,18 +406,23 @@ def test_files_without_a_byte_order_are_read_in_the_one_that_is_set(tmp_path):
 
 def test_skip_data_leaves_room_for_storages():
     import io
+
     x = torch.ones(2, 3)
     file = io.BytesIO()
     with torch.serialization.skip_data():
         torch.save({"x": x, "row": x[1]}, file)
     file.seek(0)
     loaded = torch.load(file)
-    assert loaded["x"].tolist() == [[0, 0, 0], [0, 0, 0]] and loaded["row"].untyped_storage() is loaded["x"].untyped_storage()
+    assert (
+        loaded["x"].tolist() == [[0, 0, 0], [0, 0, 0]]
+        and loaded["row"].untyped_storage() is loaded["x"].untyped_storage()
+    )
 
 
 def test_saving_leaves_no_reference_behind():
     import io
     import sys
+
     storage = torch.ones(3).untyped_storage()
     before = sys.getrefcount(storage)
     torch.save({"a": torch.tensor(storage, dtype=torch.float32)}, io.BytesIO())
@@ -385,10 +432,20 @@ def test_saving_leaves_no_reference_behind():
 def test_old_files_name_parts_of_storages():
     import io
     import pickle
-    parts = [pickle.dumps(0x1950A86A20F9469CFC6C, 2), pickle.dumps(1001, 2), pickle.dumps({"protocol_version": 1001, "little_endian": True}, 2)]
+
+    parts = [
+        pickle.dumps(0x1950A86A20F9469CFC6C, 2),
+        pickle.dumps(1001, 2),
+        pickle.dumps({"protocol_version": 1001, "little_endian": True}, 2),
+    ]
 
     def identity(first):  # ("storage", torch.FloatStorage, "7", "cpu", 2, ("8", first, 1))
-        return (b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0007X\x03\0\0\0cpuK\x02X\x01\0\0\x008K" + bytes([first]) + b"K\x01\x87tQ")
+        return (
+            b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0007X\x03\0\0\0cpuK\x02X\x01\0\0\x008K"
+            + bytes([first])
+            + b"K\x01\x87tQ"
+        )
+
     parts.append(b"\x80\x02" + identity(0) + identity(1) + b"\x86.")
     parts += [pickle.dumps(["7"], 2), (2).to_bytes(8, "little"), torch.tensor([3.0, 4.0]).numpy().tobytes()]
     for weights_only in True, False:
@@ -398,6 +455,7 @@ def test_old_files_name_parts_of_storages():
 
 def test_a_file_object_can_be_read_by_its_name_at_once():
     import tempfile
+
     with tempfile.NamedTemporaryFile(suffix=".pt") as file:
         torch.save(torch.ones(3), file)
         assert torch.load(file.name, mmap=True).tolist() == [1, 1, 1]
@@ -429,8 +487,13 @@ class _Marked:
 @pytest.mark.parametrize("zipped", [True, False])
 def test_conjugates_and_negatives(zipped, tmp_path):
     c, r = torch.tensor([[1 + 2j, 3 - 1j], [0.5j, 4]]), torch.tensor([1.0, -2.0])
-    marked = {"conj": _Marked(c, 2, conj=True), "mH": _Marked(c.T, 2, conj=True), "neg": _Marked(r, 2, neg=True), "both": _Marked(c, 2, conj=True, neg=True),
-              "neither": _Marked(r, 2, conj=False)}
+    marked = {
+        "conj": _Marked(c, 2, conj=True),
+        "mH": _Marked(c.T, 2, conj=True),
+        "neg": _Marked(r, 2, neg=True),
+        "both": _Marked(c, 2, conj=True, neg=True),
+        "neither": _Marked(r, 2, conj=False),
+    }
     want = {"conj": c.conj(), "mH": c.mH, "neg": -r, "both": -c.conj(), "neither": r}
     if zipped:
         wide = torch.tensor([1, 2], dtype=torch.uint16)

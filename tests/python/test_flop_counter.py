@@ -1,4 +1,5 @@
 """torch.utils.flop_counter: the counts that PyTorch 2.15 gave for the same programs."""
+
 import pytest
 import taper as torch
 from taper import nn
@@ -6,7 +7,10 @@ from taper.utils.flop_counter import FlopCounterMode
 
 
 def counts(counter):
-    return {place: {str(operator): count for operator, count in found.items()} for place, found in counter.get_flop_counts().items()}
+    return {
+        place: {str(operator): count for operator, count in found.items()}
+        for place, found in counter.get_flop_counts().items()
+    }
 
 
 class Net(nn.Module):
@@ -22,8 +26,13 @@ def test_by_module_forward_and_backward():
     with FlopCounterMode(display=False) as counter:
         Net()(torch.randn(5, 8)).sum().backward()
     assert counter.get_total_flops() == 4480
-    assert counts(counter) == {"Net": {"aten.addmm": 1920, "aten.mm": 2560}, "Net.a": {"aten.addmm": 1280, "aten.mm": 1280}, "Global": {"aten.addmm": 1920, "aten.mm": 2560},
-                               "Net.b": {"aten.addmm": 640, "aten.mm": 1280}, "Net.b.1": {"aten.addmm": 640, "aten.mm": 1280}}
+    assert counts(counter) == {
+        "Net": {"aten.addmm": 1920, "aten.mm": 2560},
+        "Net.a": {"aten.addmm": 1280, "aten.mm": 1280},
+        "Global": {"aten.addmm": 1920, "aten.mm": 2560},
+        "Net.b": {"aten.addmm": 640, "aten.mm": 1280},
+        "Net.b.1": {"aten.addmm": 640, "aten.mm": 1280},
+    }
     assert counter.get_flop_counts()["Global"][torch.ops.aten.mm] == 2560
     assert counter.get_table().splitlines()[2].split() == ["Global", "4.480K", "100.00%"]
 
@@ -37,7 +46,12 @@ def test_convolutions_and_attention():
         torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 4, 5))
         nn.functional.scaled_dot_product_attention(*[torch.ones(1, 2, 4, 8)] * 3)
         torch.ones(2, 3) @ torch.ones(3, 4)
-    assert counts(counter)["Global"] == {"aten.convolution": 11664, "aten.bmm": 240, "aten._scaled_dot_product_flash_attention_for_cpu": 1024, "aten.mm": 48}
+    assert counts(counter)["Global"] == {
+        "aten.convolution": 11664,
+        "aten.bmm": 240,
+        "aten._scaled_dot_product_flash_attention_for_cpu": 1024,
+        "aten.mm": 48,
+    }
 
 
 def test_nothing_is_left_behind(capsys):
@@ -51,6 +65,7 @@ def test_nothing_is_left_behind(capsys):
 
 def test_attention_by_shapes_and_a_needless_argument():
     from taper.utils.flop_counter import sdpa_flop_count
+
     assert sdpa_flop_count((2, 32, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64)) == 2 * 2 * 32 * 128 * 128 * 128
     with pytest.raises(AssertionError):
         sdpa_flop_count((2, 32, 128, 64), (2, 5, 128, 64), (2, 5, 128, 64))

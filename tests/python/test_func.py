@@ -1,4 +1,5 @@
 """torch.func, torch.autograd.functional, gradcheck and forward-mode AD. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+
 import collections
 import importlib
 import os
@@ -26,7 +27,7 @@ def close(a, b):
 # ---- gradients ----
 def test_grad_and_its_grad():
     x = vec(2.0)[0]
-    f = lambda x: x ** 4
+    f = lambda x: x**4
     g = func.grad(f)(x)
     assert g.item() == 32.0 and not g.requires_grad
     assert func.grad(func.grad(f))(x).item() == 48.0
@@ -57,7 +58,7 @@ def test_results_hang_on_what_the_caller_tracks():
     g.sum().backward()
     assert w.grad.tolist() == [4.0]
     x = vec(2.0, requires_grad=True)
-    func.grad(lambda x: (x ** 3).sum())(x).sum().backward()
+    func.grad(lambda x: (x**3).sum())(x).sum().backward()
     assert x.grad.tolist() == [12.0]
 
 
@@ -67,11 +68,13 @@ def test_vjp_and_jvp():
     assert out[0].tolist() == [1.0, 4.0, 9.0] and not out[0].requires_grad
     (g,) = back((torch.ones_like(x), vec(10.0)[0]))
     assert g.tolist() == [12.0, 14.0, 16.0]
-    value, tangent = func.jvp(lambda x: x ** 3, (x,), (vec(1.0, 0.0, 2.0),))
+    value, tangent = func.jvp(lambda x: x**3, (x,), (vec(1.0, 0.0, 2.0),))
     assert value.tolist() == [1.0, 8.0, 27.0] and close(tangent, vec(3.0, 0.0, 54.0)) and not tangent.requires_grad
     value, push = func.linearize(lambda x: x.sin(), x)
     assert close(push(torch.ones_like(x)), x.cos())
-    second = func.jvp(lambda y: func.jvp(lambda x: x ** 3, (y,), (torch.ones_like(y),))[1], (x,), (torch.ones_like(x),))[1]
+    second = func.jvp(lambda y: func.jvp(lambda x: x**3, (y,), (torch.ones_like(y),))[1], (x,), (torch.ones_like(x),))[
+        1
+    ]
     assert close(second, 6 * x)
     with pytest.raises(RuntimeError, match="same python structure|same structure"):
         func.jvp(lambda x: x, (x,), (x, x))
@@ -80,10 +83,12 @@ def test_vjp_and_jvp():
 def test_jacobians():
     x = vec(1.0, 2.0)
     f = lambda x: torch.stack([x[0] * x[1], x[0] ** 2, x[1].exp()])
-    expected = torch.stack([torch.stack([x[1], x[0]]), vec(2.0, 0.0), torch.stack([torch.zeros_like(x[0]), x[1].exp()])])
+    expected = torch.stack(
+        [torch.stack([x[1], x[0]]), vec(2.0, 0.0), torch.stack([torch.zeros_like(x[0]), x[1].exp()])]
+    )
     assert close(func.jacrev(f)(x), expected) and close(func.jacfwd(f)(x), expected)
     assert close(func.jacfwd(lambda x: x.prod())(x), vec(2.0, 1.0))
-    h = func.hessian(lambda x: (x ** 3).sum())(x)
+    h = func.hessian(lambda x: (x**3).sum())(x)
     assert close(h, torch.diag(6 * x)) and not h.requires_grad
     both = func.jacrev(lambda a, b: {"p": a * b}, argnums=(0, 1))(x, x + 1)
     assert close(both["p"][0], torch.diag(x + 1)) and close(both["p"][1], torch.diag(x))
@@ -117,8 +122,14 @@ def test_vmap_of_grad():
 
 def test_vmap_refuses():
     x = torch.ones(3, 2)
-    for bad in (lambda: func.vmap(torch.mul)(x, torch.ones(4, 2)), lambda: func.vmap(torch.sum, in_dims=5)(x), lambda: func.vmap(lambda x: 3)(x),
-                lambda: func.vmap(torch.sum, in_dims=(0, 0))(x), lambda: func.vmap(lambda: 1)(), lambda: func.vmap(torch.mul, in_dims=None)(x, x)):
+    for bad in (
+        lambda: func.vmap(torch.mul)(x, torch.ones(4, 2)),
+        lambda: func.vmap(torch.sum, in_dims=5)(x),
+        lambda: func.vmap(lambda x: 3)(x),
+        lambda: func.vmap(torch.sum, in_dims=(0, 0))(x),
+        lambda: func.vmap(lambda: 1)(),
+        lambda: func.vmap(torch.mul, in_dims=None)(x, x),
+    ):
         with pytest.raises(ValueError):
             bad()
     with pytest.raises(RuntimeError, match="randomness"):
@@ -135,14 +146,14 @@ def test_vmap_randomness():
 # ---- torch.autograd.functional ----
 def test_functional():
     x, v = vec(1.0, 2.0), vec(1.0, -1.0)
-    f = lambda x: x ** 3
+    f = lambda x: x**3
     assert close(functional.jacobian(f, x), torch.diag(3 * x * x))
-    assert close(functional.hessian(lambda x: (x ** 3).sum(), x), torch.diag(6 * x))
+    assert close(functional.hessian(lambda x: (x**3).sum(), x), torch.diag(6 * x))
     value, product = functional.vjp(f, x, v)
-    assert close(value, x ** 3) and close(product, 3 * x * x * v)
+    assert close(value, x**3) and close(product, 3 * x * x * v)
     assert close(functional.jvp(f, x, v)[1], 3 * x * x * v)
-    assert close(functional.hvp(lambda x: (x ** 3).sum(), x, v)[1], 6 * x * v)
-    assert close(functional.vhp(lambda x: (x ** 3).sum(), x, v)[1], 6 * x * v)
+    assert close(functional.hvp(lambda x: (x**3).sum(), x, v)[1], 6 * x * v)
+    assert close(functional.vhp(lambda x: (x**3).sum(), x, v)[1], 6 * x * v)
     pair = functional.jacobian(lambda a, b: (a * b, a.sum()), (x, v))
     assert close(pair[0][1], torch.diag(x)) and pair[1][1].tolist() == [0.0, 0.0]
     w = x.clone().requires_grad_()
@@ -181,7 +192,7 @@ def test_gradcheck():
 
 def test_gradcheck_of_complex_functions():
     z = torch.randn(3, dtype=torch.complex128, requires_grad=True)
-    assert autograd.gradcheck(lambda z: z * z.conj() + z ** 2, (z,))
+    assert autograd.gradcheck(lambda z: z * z.conj() + z**2, (z,))
     assert autograd.gradcheck(lambda z: z.abs(), (z,))
 
 
@@ -190,8 +201,8 @@ def test_dual_numbers():
     x, t = vec(1.0, 2.0), vec(1.0, 10.0)
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, t)
-        out = forward_ad.unpack_dual(dual ** 3)
-        assert close(out.primal, x ** 3) and close(out.tangent, 3 * x * x * t)
+        out = forward_ad.unpack_dual(dual**3)
+        assert close(out.primal, x**3) and close(out.tangent, 3 * x * x * t)
         assert forward_ad.unpack_dual(x * 2).tangent is None
     with pytest.raises(RuntimeError, match="enter_dual_level|no level exists"):
         forward_ad.make_dual(x, t)
@@ -211,22 +222,31 @@ def test_trees():
 
 
 # ---- Refusals, in PyTorch's words ----
-@pytest.mark.parametrize("call, message", [
-    (lambda x: func.jvp(torch.sin, x, x), "Expected primals to be a tuple"),
-    (lambda x: func.jvp(torch.sin, (), ()), "Expected primals to contain at least one Tensor"),
-    (lambda x: func.jvp(lambda x: None, (x,), (x,)), r"jvp\(f, primals, tangents\): Expected f to be a function that has non-empty output"),
-    (lambda x: func.jvp(lambda x: torch.ones(2), (x,), (x,), strict=True), "independent of the inputs"),
-    (lambda x: func.vjp(lambda x: 1.0, x), "to return only tensors, got unsupported type <class 'float'>"),
-    (lambda x: func.vjp(lambda x: x, x, has_aux=True), r"vjp\(f, \*primals\): output of function f should be a tuple"),
-    (lambda x: func.grad(lambda x: (x.sum(), 1.0), has_aux=True)(x), "Expected tensors, got unsupported type"),
-    (lambda x: func.jacrev(torch.sin, argnums=())(x), "argnums must be non-empty"),
-    (lambda x: func.jacfwd(torch.sin, argnums=0.0)(x), r"argnums must be int or Tuple\[int, ...\]"),
-    (lambda x: func.jacrev(torch.sin)(x.to(torch.complex64)), "jacrev: Expected all inputs to be real"),
-    (lambda x: func.grad(lambda x: x.requires_grad_().sum())(x), r"attempting to call Tensor.requires_grad_\(\)"),
-    (lambda x: func.grad(lambda x: x.retain_grad())(x), r"attempting to call Tensor.retain_grad\(\)"),
-    (lambda x: torch.vmap(lambda x: x.requires_grad_())(x), r"attempting to call Tensor.requires_grad_\(\)"),
-    (lambda x: func.grad(lambda x: functional.jacobian(torch.sin, x).sum())(x), r"torch.autograd.functional"),
-])
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: func.jvp(torch.sin, x, x), "Expected primals to be a tuple"),
+        (lambda x: func.jvp(torch.sin, (), ()), "Expected primals to contain at least one Tensor"),
+        (
+            lambda x: func.jvp(lambda x: None, (x,), (x,)),
+            r"jvp\(f, primals, tangents\): Expected f to be a function that has non-empty output",
+        ),
+        (lambda x: func.jvp(lambda x: torch.ones(2), (x,), (x,), strict=True), "independent of the inputs"),
+        (lambda x: func.vjp(lambda x: 1.0, x), "to return only tensors, got unsupported type <class 'float'>"),
+        (
+            lambda x: func.vjp(lambda x: x, x, has_aux=True),
+            r"vjp\(f, \*primals\): output of function f should be a tuple",
+        ),
+        (lambda x: func.grad(lambda x: (x.sum(), 1.0), has_aux=True)(x), "Expected tensors, got unsupported type"),
+        (lambda x: func.jacrev(torch.sin, argnums=())(x), "argnums must be non-empty"),
+        (lambda x: func.jacfwd(torch.sin, argnums=0.0)(x), r"argnums must be int or Tuple\[int, ...\]"),
+        (lambda x: func.jacrev(torch.sin)(x.to(torch.complex64)), "jacrev: Expected all inputs to be real"),
+        (lambda x: func.grad(lambda x: x.requires_grad_().sum())(x), r"attempting to call Tensor.requires_grad_\(\)"),
+        (lambda x: func.grad(lambda x: x.retain_grad())(x), r"attempting to call Tensor.retain_grad\(\)"),
+        (lambda x: torch.vmap(lambda x: x.requires_grad_())(x), r"attempting to call Tensor.requires_grad_\(\)"),
+        (lambda x: func.grad(lambda x: functional.jacobian(torch.sin, x).sum())(x), r"torch.autograd.functional"),
+    ],
+)
 def test_refusals_of_transforms(call, message):
     with pytest.raises(RuntimeError, match=message):
         call(torch.rand(3))
@@ -249,6 +269,7 @@ def test_vmap_with_randomness_runs_as_a_batch_where_nothing_is_drawn():
     def square(x):
         calls.append(1)
         return x * x
+
     x = torch.rand(5)
     assert torch.equal(torch.vmap(square, randomness="different")(x), x * x) and len(calls) == 1
     drawn = torch.vmap(lambda x: x + torch.rand(()), randomness="different")(torch.zeros(5))
@@ -311,6 +332,7 @@ def test_a_functions_own_jvp_is_used_and_checked():
         def jvp(ctx, tangent, how):
             (x,) = ctx.saved_tensors
             return tangent * (20 if ctx.how == "loud" else 2) + 0 * x
+
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(vec(1.0), vec(1.0))
         assert forward_ad.unpack_dual(Scaled.apply(dual, "loud")).tangent.tolist() == [20.0]
@@ -323,6 +345,7 @@ def test_a_functions_own_jvp_is_used_and_checked():
         @staticmethod
         def forward(ctx, x):
             return x * 2
+
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match="must implement the jvp function"):
         NoRule.apply(forward_ad.make_dual(vec(1.0), vec(1.0)))
 
@@ -341,8 +364,17 @@ def test_gradients_inside_of_a_level_have_tangents():
         assert close(forward_ad.unpack_dual(by_y).tangent, 2 * x * v)
 
 
-@pytest.mark.parametrize("draw", [torch.bernoulli, torch.poisson, lambda t: torch.normal(t, 1.0), lambda t: torch.normal(0.0, t),
-                                  lambda t: torch.binomial(t, t), lambda t: t.clone().bernoulli_(t)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.bernoulli,
+        torch.poisson,
+        lambda t: torch.normal(t, 1.0),
+        lambda t: torch.normal(0.0, t),
+        lambda t: torch.binomial(t, t),
+        lambda t: t.clone().bernoulli_(t),
+    ],
+)
 def test_slices_draw_from_distributions_of_their_own(draw):
     x = torch.rand(4, 3)
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
@@ -357,7 +389,9 @@ def test_writing_random_numbers_into_a_batch_is_a_random_operation():
         torch.vmap(lambda t: t.clone().uniform_())(torch.rand(4, 3))
 
 
-@pytest.mark.parametrize("draw", [lambda x: x + torch.rand(1), lambda x: torch.rand(1) + torch.randn_like(x), lambda x: torch.bernoulli(x)])
+@pytest.mark.parametrize(
+    "draw", [lambda x: x + torch.rand(1), lambda x: torch.rand(1) + torch.randn_like(x), lambda x: torch.bernoulli(x)]
+)
 def test_a_refused_draw_leaves_the_generator_as_it_was(draw):
     before = torch.get_rng_state()
     with pytest.raises(RuntimeError, match="randomness error mode"):

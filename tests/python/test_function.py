@@ -1,4 +1,5 @@
 """torch.autograd.Function. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+
 import gc
 import importlib
 import os
@@ -22,12 +23,12 @@ class Cube(Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)
-        return x ** 3
+        return x**3
 
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        return 3 * x ** 2 * grad
+        return 3 * x**2 * grad
 
 
 def test_forward_and_backward():
@@ -68,6 +69,7 @@ def test_other_arguments_attributes_and_needs():
         def backward(ctx, grad):
             assert ctx.needs == (True, False, False, False) and ctx.options == {"a": [1]}
             return grad * ctx.factor, None, None, None
+
     x = leaf(1.0, 2.0)
     Scale.apply(x, 5, torch.ones(2, dtype=torch.float64), {"a": [1]}).sum().backward()
     assert x.grad.tolist() == [5.0, 5.0]
@@ -83,6 +85,7 @@ def test_arguments_by_keyword():
         @staticmethod
         def backward(ctx, grad):
             return grad * ctx.factor, None
+
     x = leaf(1.0)
     Scale.apply(x, factor=5).sum().backward()
     assert x.grad.item() == 5.0
@@ -92,7 +95,7 @@ def test_setup_context():
     class Power(Function):
         @staticmethod
         def forward(x, n=2):
-            return x ** n
+            return x**n
 
         @staticmethod
         def setup_context(ctx, inputs, output):
@@ -105,11 +108,12 @@ def test_setup_context():
 
         @staticmethod
         def vmap(info, in_dims, x, n):
-            return x ** n, in_dims[0]
+            return x**n, in_dims[0]
 
         @staticmethod
         def jvp(ctx, x, n):
             return x
+
     x = leaf(3.0)
     Power.apply(x, 3).sum().backward()
     assert x.grad.item() == 27.0
@@ -129,6 +133,7 @@ def test_several_results_and_missing_gradients():
             assert text is None
             ctx.seen.append((a.tolist(), b.tolist()))
             return 2 * a + 3 * b
+
     Two._backward_cls.seen = []
     x = leaf(1.0)
     a, text, b = Two.apply(x)
@@ -148,6 +153,7 @@ def test_gradients_need_not_be_materialized():
         def backward(ctx, a, b):
             assert a is None
             return 3 * b
+
     x = leaf(1.0)
     Two.apply(x)[1].sum().backward()
     assert x.grad.item() == 3.0
@@ -166,6 +172,7 @@ def test_results_that_are_not_differentiable():
         def backward(ctx, g, unused):
             x, indices = ctx.saved_tensors
             return torch.zeros_like(x).index_add(0, indices, g)
+
     x = leaf(3.0, 1.0, 2.0)
     values, indices = Sorted.apply(x)
     assert not indices.requires_grad and values.requires_grad
@@ -184,6 +191,7 @@ def test_in_place_functions():
         @staticmethod
         def backward(ctx, grad):
             return grad * 2
+
     x = leaf(1.0, 2.0)
     y = x * 1
     version = y._version
@@ -204,6 +212,7 @@ def test_inputs_as_results():
         @staticmethod
         def backward(ctx, grad):
             return grad * 7
+
     x = leaf(1.0)
     y = Same.apply(x)
     assert y is not x and y.grad_fn is not None and x.is_leaf
@@ -220,6 +229,7 @@ def test_nested_results_come_as_they_are():
         @staticmethod
         def backward(ctx, grad):
             return None
+
     out = Nested.apply(leaf(1.0))
     assert isinstance(out, list) and out[1] == {"a": 1} and not out[0].requires_grad
 
@@ -233,14 +243,20 @@ def broken(grads):
         @staticmethod
         def backward(ctx, grad):
             return grads(grad)
+
     return Broken
 
 
 def test_wrong_gradients():
     x, y = leaf(1.0), leaf(2.0)
-    with pytest.raises(RuntimeError, match=r"function BrokenBackward returned an incorrect number of gradients \(expected 3, got 1\)"):
+    with pytest.raises(
+        RuntimeError, match=r"function BrokenBackward returned an incorrect number of gradients \(expected 3, got 1\)"
+    ):
         broken(lambda g: g).apply(x, y, 3).sum().backward()
-    with pytest.raises(RuntimeError, match="returned a gradient different than None at position 3, but the corresponding forward input was not a Variable"):
+    with pytest.raises(
+        RuntimeError,
+        match="returned a gradient different than None at position 3, but the corresponding forward input was not a Variable",
+    ):
         broken(lambda g: (g, g, g)).apply(x, y, 3).sum().backward()
     with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
         broken(lambda g: (torch.ones(4, dtype=torch.float64), None, None)).apply(leaf(1.0, 2.0), y, 3).sum().backward()
@@ -254,6 +270,7 @@ def test_exceptions_arrive_as_they_are():
 
     def the_place(g):
         raise Mine("in backward")
+
     x, y = leaf(1.0), leaf(2.0)
     with pytest.raises(Mine, match="in backward") as caught:
         broken(the_place).apply(x, y, 3).sum().backward()
@@ -263,6 +280,7 @@ def test_exceptions_arrive_as_they_are():
         @staticmethod
         def forward(ctx, x):
             raise Mine("in forward")
+
     with pytest.raises(Mine, match="in forward"):
         Bad.apply(x)
     assert torch.is_grad_enabled()
@@ -276,6 +294,7 @@ def test_missing_methods():
         @staticmethod
         def forward(ctx, x):
             return x * 2
+
     with pytest.raises(NotImplementedError, match="forward"):
         Empty.apply(leaf(1.0))
     with pytest.raises(NotImplementedError, match="backward or vjp"):
@@ -294,6 +313,7 @@ def test_vjp_is_another_name_for_backward():
         @staticmethod
         def vjp(ctx, grad):
             return grad * 2
+
     x = leaf(1.0)
     Twice.apply(x).sum().backward()
     assert x.grad.item() == 2.0
@@ -310,6 +330,7 @@ def test_once_differentiable():
         @once_differentiable
         def backward(ctx, grad):
             return 2 * ctx.saved_tensors[0] * grad
+
     x = leaf(3.0)
     (g,) = torch.autograd.grad((Square.apply(x) ** 2).sum(), x, create_graph=True)
     assert g.item() == 108.0
@@ -323,7 +344,8 @@ def test_ctx_is_the_node():
         def forward(ctx, x):
             ctx.note = "here"
             ctx.save_for_backward(x)
-            return x ** 3
+            return x**3
+
     x = leaf(2.0)
     y = Noted.apply(x)
     fn = y.grad_fn
@@ -358,15 +380,18 @@ def test_saving_results_and_none():
             y, nothing = ctx.saved_tensors
             assert nothing is None
             return grad * y
+
     x = leaf(1.0)
     Exp.apply(x).sum().backward()
     assert torch.allclose(x.grad, x.detach().exp())
     with pytest.raises(TypeError, match="save_for_backward can only save variables"):
+
         class Bad(Function):
             @staticmethod
             def forward(ctx, x):
                 ctx.save_for_backward(3)
                 return x * 2
+
         Bad.apply(x)
 
 
@@ -384,6 +409,7 @@ def test_functions_run_inside_functions():
                 y = Cube.apply(x).sum()
             y.backward()
             return x.grad * grad
+
     x = leaf(2.0)
     Outer.apply(x).sum().backward()
     assert x.grad.item() == 12.0
@@ -392,6 +418,7 @@ def test_functions_run_inside_functions():
 def test_a_call_is_freed_with_its_graph():
     class Marker:
         pass
+
     alive = []
 
     class Marked(Cube):
@@ -400,7 +427,8 @@ def test_a_call_is_freed_with_its_graph():
             ctx.marker = Marker()
             alive.append(weakref.ref(ctx.marker))
             ctx.save_for_backward(x)
-            return x ** 3
+            return x**3
+
     x = leaf(1.0)
     y = Marked.apply(x)
     y.sum().backward()
@@ -412,16 +440,18 @@ def test_a_call_is_freed_with_its_graph():
 def test_a_cycle_through_ctx_is_collected():
     class Marker:
         pass
+
     alive = []
 
     class Cyclic(Cube):
         @staticmethod
         def forward(ctx, x):
-            y = x ** 3
+            y = x**3
             ctx.save_for_backward(x)
             ctx.y, ctx.marker = y, Marker()
             alive.append(weakref.ref(ctx.marker))
             return y
+
     y = Cyclic.apply(leaf(1.0))
     gc.collect()
     assert alive[0]() is not None and y.grad_fn.y is y
@@ -449,6 +479,7 @@ def test_boxed_gradients_come_as_a_list():
             first, second = grads
             grads.clear()
             return first * 2 + second * 3
+
     x = torch.ones(2, requires_grad=True)
     a, b = Twice.apply(x)
     (a.sum() + b.sum()).backward()
@@ -469,6 +500,7 @@ def test_an_input_returned_as_it_is_may_not_be_saved_in_setup_context():
         @staticmethod
         def backward(ctx, grad):
             return grad
+
     with pytest.raises(RuntimeError, match="An input that has been returned as-is"):
         Same.apply(torch.ones(2, requires_grad=True) * 1)
 
@@ -487,6 +519,7 @@ def test_vmap_uses_a_functions_own_rule():
         def vmap(info, in_dims, x):
             assert info.batch_size == 3 and in_dims == (0,)
             return x * 2, 0
+
     x = torch.arange(6.0).reshape(3, 2)
     assert torch.equal(torch.vmap(Double.apply)(x), x * 2)
 
@@ -494,6 +527,7 @@ def test_vmap_uses_a_functions_own_rule():
         @staticmethod
         def forward(ctx, x):
             return x
+
     for transform in (torch.vmap, torch.func.grad, torch.func.jacrev):
         with pytest.raises(RuntimeError, match="must override the setup_context staticmethod"):
             transform(Bare.apply)(torch.ones(()) if transform is torch.func.grad else x)

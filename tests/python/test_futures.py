@@ -1,4 +1,5 @@
 """torch.futures: what happens to errors. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+
 import importlib
 import os
 import pickle

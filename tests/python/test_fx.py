@@ -1,4 +1,5 @@
 """torch.fx: graphs of modules run and print as PyTorch's do. tests/python/programs/fx_*.py compare whole texts."""
+
 import taper as torch
 from taper import fx, nn
 from taper.nn import functional as F
@@ -27,7 +28,12 @@ def test_a_traced_module_computes_the_same():
     assert not traced.training and type(traced).__name__ == "Net"
     traced(x).sum().backward()
     assert net.head.weight.grad is not None
-    assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == ["features.0", "features.1", "features.2", "head"]
+    assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == [
+        "features.0",
+        "features.1",
+        "features.2",
+        "head",
+    ]
 
 
 def test_operands_in_a_list_are_recorded_one_by_one():
@@ -47,7 +53,9 @@ def test_calls_are_as_they_were_after_a_trace():
 def test_a_table_of_the_nodes(capsys):
     """The layout is that of the package tabulate, which PyTorch prints with."""
     fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).graph.print_tabular()
-    assert capsys.readouterr().out == """\
+    assert (
+        capsys.readouterr().out
+        == """\
 opcode       name     target    args        kwargs
 -----------  -------  --------  ----------  --------
 placeholder  input_1  input     ()          {}
@@ -55,6 +63,7 @@ call_module  _0       0         (input_1,)  {}
 call_module  _1       1         (_0,)       {}
 output       output   output    (_1,)       {}
 """
+    )
 
 
 def test_functions_in_python_are_functions_to_programs():
@@ -65,6 +74,7 @@ def test_functions_in_python_are_functions_to_programs():
 
     class Layer:
         act = F.relu
+
     assert pickle.loads(pickle.dumps(F.relu)) is F.relu and copy.deepcopy(F.relu) is F.relu
     assert inspect.isfunction(F.relu) and str(inspect.signature(F.relu)) == "(input, inplace=False)"
     assert F.relu.__name__ == "relu" and Layer().act.__func__ is F.relu
@@ -75,15 +85,23 @@ def test_stand_ins_are_asked_for_by_every_function():
         @classmethod
         def __torch_function__(cls, function, types, args=(), kwargs=None):
             return function.__name__
+
     stand, t = Stand(), torch.ones(2)
-    assert [f(stand) for f in (F.relu, F.softmax, F.dropout, torch.relu, torch.numel, torch.is_complex)] == "relu softmax dropout relu numel is_complex".split()
-    assert [F.adaptive_avg_pool2d(stand, 1), F.max_pool2d(stand, 2), torch.split(stand, 1), torch.einsum("i,i", t, stand)] == [
-        "adaptive_avg_pool2d", "max_pool2d", "split", "einsum"]
+    assert [
+        f(stand) for f in (F.relu, F.softmax, F.dropout, torch.relu, torch.numel, torch.is_complex)
+    ] == "relu softmax dropout relu numel is_complex".split()
+    assert [
+        F.adaptive_avg_pool2d(stand, 1),
+        F.max_pool2d(stand, 2),
+        torch.split(stand, 1),
+        torch.einsum("i,i", t, stand),
+    ] == ["adaptive_avg_pool2d", "max_pool2d", "split", "einsum"]
     assert (t @ stand, t + stand, t[stand], torch.cat([t, stand])) == ("matmul", "add", "__getitem__", "cat")
 
 
 def test_proxies_of_unknown_things_refuse():
     import pytest
+
     graph = fx.Graph()
     proxy = fx.Proxy(graph.placeholder("x"))
     with pytest.raises(fx.proxy.TraceError, match="control flow"):
@@ -108,5 +126,6 @@ def test_asserts_can_be_recorded():
     module = fx.GraphModule(nn.Module(), graph)
     assert module(torch.ones(2)).tolist() == [2.0, 2.0]
     import pytest
+
     with pytest.raises(AssertionError, match="two"):
         module(torch.ones(3))

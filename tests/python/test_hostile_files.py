@@ -1,4 +1,5 @@
 """Files that lie, loop or would run something: every loader refuses them, at once, and nothing is executed."""
+
 import io
 import os
 import pathlib
@@ -15,8 +16,16 @@ from taper import nn
 from taper.torchvision.datasets import cifar, mnist
 
 MALICIOUS = pathlib.Path(__file__).parent.parent / "malicious"
-REFUSED = (pickle.UnpicklingError, RuntimeError, ValueError, NotImplementedError, TypeError, EOFError, AttributeError,
-           OSError)
+REFUSED = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    ValueError,
+    NotImplementedError,
+    TypeError,
+    EOFError,
+    AttributeError,
+    OSError,
+)
 
 
 def short(text):
@@ -43,6 +52,7 @@ def pickle_in(file):
 
 def read_index(path):
     from taper.distributed.checkpoint import FileSystemReader
+
     folder = pathlib.Path(path).parent / "checkpoint"
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(path) as file:
@@ -79,6 +89,7 @@ def programs(marker):
 
     def functional(name):
         return stack_name("torch.nn.functional", name)
+
     builtins = call(functional("_warn.__globals__.get"), short("__builtins__"))
     code = short(f"open('{marker}', 'w')")
     yield call(call(functional("_warn.__globals__.__class__.get"), builtins, short("eval")), code)
@@ -161,13 +172,19 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
-NESTINGS = {"list": lambda v: [v], "tuple": lambda v: (v,), "wide tuple": lambda v: (1, 2, 3, v), "dict": lambda v: {"a": v},
-            "items": lambda v: [1, v, 2]}
+NESTINGS = {
+    "list": lambda v: [v],
+    "tuple": lambda v: (v,),
+    "wide tuple": lambda v: (1, 2, 3, v),
+    "dict": lambda v: {"a": v},
+    "items": lambda v: [1, v, 2],
+}
 
 
 @pytest.mark.parametrize("wrap", NESTINGS.values(), ids=NESTINGS)
 def test_the_depth_of_files_has_a_limit_of_its_own(wrap, deep_recursion):
     """What torch.save writes torch.load reads, and what it would not read is not written."""
+
     def nested(levels):
         value = 1
         for _ in range(levels):
@@ -232,6 +249,7 @@ class Configured(nn.Module):
 def test_names_in_an_exported_file_are_no_code(tmp_path):
     """A graph's nodes become the source of a function: names in a file must not become more."""
     import json
+
     marker = tmp_path / "ran"
     program = torch.export.export(nn.Linear(2, 2), (torch.ones(1, 2),))
     torch.export.save(program, tmp_path / "good.pt2")
@@ -259,9 +277,10 @@ def test_names_in_an_exported_file_are_no_code(tmp_path):
 def test_an_index_stays_in_its_folder(tmp_path):
     import taper.distributed.checkpoint as dcp
     from taper.distributed.checkpoint.filesystem import _StorageInfo
+
     dcp.save({"x": torch.ones(2)}, checkpoint_id=tmp_path / "c", no_dist=True)
     reader = dcp.FileSystemReader(tmp_path / "c")
-    info, = reader.read_metadata().storage_data.values()
+    (info,) = reader.read_metadata().storage_data.values()
     for path in ("../c/" + info.relative_path, str(tmp_path / "c" / info.relative_path)):
         with pytest.raises(RuntimeError, match="outside of it"):
             reader.read_item(_StorageInfo(path, info.offset, info.length))
@@ -293,8 +312,9 @@ except (RuntimeError, ValueError, OSError) as error:
 """
 
 
-@pytest.mark.parametrize("what, file", [("idx", "idx_huge_dims"), ("mnist", "idx_huge_dims"),
-                                        ("events", "events_huge_record")])
+@pytest.mark.parametrize(
+    "what, file", [("idx", "idx_huge_dims"), ("mnist", "idx_huge_dims"), ("events", "events_huge_record")]
+)
 def test_lengths_are_believed_when_their_bytes_have_come(what, file):
     """25 bytes that claim eleven billion, an event that claims more: with half a gigabyte left, an error says why."""
     command = [sys.executable, "-c", LIMITED, what, str(MALICIOUS / file)]

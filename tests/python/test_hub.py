@@ -1,4 +1,5 @@
 """torch.hub from folders, weights from the cache folder, and neighbours in torch.utils."""
+
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ def make_repository(folder, dependencies=()):
     folder.mkdir(parents=True)
     (folder / "parts.py").write_text("SCALE = 3\n")
     (folder / "hubconf.py").write_text(f"""
-dependencies = ["torch", {', '.join(map(repr, dependencies))}]
+dependencies = ["torch", {", ".join(map(repr, dependencies))}]
 from parts import SCALE
 
 def scaled(x, by=1):

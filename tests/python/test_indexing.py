@@ -1,4 +1,5 @@
 """x[...] and x[...] = y against NumPy on generated keys, and what PyTorch does beyond NumPy."""
+
 import numpy as np
 import pytest
 import taper as torch
@@ -18,7 +19,10 @@ def random_key(shape):
             key = int(rng.integers(-n, n))
             dim += 1
         elif kind == 1:
-            key = slice(*(None if rng.random() < 0.3 else int(rng.integers(-n - 1, n + 2)) for _ in range(2)), None if rng.random() < 0.5 else int(rng.integers(1, 3)))
+            key = slice(
+                *(None if rng.random() < 0.3 else int(rng.integers(-n - 1, n + 2)) for _ in range(2)),
+                None if rng.random() < 0.5 else int(rng.integers(1, 3)),
+            )
             dim += 1
         elif kind == 2:
             key = None
@@ -42,7 +46,7 @@ def random_key(shape):
             continue
         elif kind == 5 and advanced:
             k = int(rng.integers(1, len(shape) - dim + 1))
-            mask = rng.random(shape[dim:dim + k]) < 0.5
+            mask = rng.random(shape[dim : dim + k]) < 0.5
             if mask.sum() != common[-1] and len(common) and any(isinstance(t, np.ndarray) for t in theirs):
                 continue
             common = (int(mask.sum()),)
@@ -93,11 +97,18 @@ def test_writing_like_numpy():
         target = outcome(lambda: a[theirs])
         if isinstance(target, type):
             continue
-        value = rng.integers(1, 100, target.shape[int(rng.integers(0, target.ndim + 1)):]) if rng.random() < 0.7 else int(rng.integers(1, 100))
+        value = (
+            rng.integers(1, 100, target.shape[int(rng.integers(0, target.ndim + 1)) :])
+            if rng.random() < 0.7
+            else int(rng.integers(1, 100))
+        )
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = int(value)
         b = torch.from_numpy(a.copy())
-        if isinstance(value, np.ndarray) and len({int(i) for i in np.arange(a.size).reshape(shape)[theirs].reshape(-1)}) < target.size:
+        if (
+            isinstance(value, np.ndarray)
+            and len({int(i) for i in np.arange(a.size).reshape(shape)[theirs].reshape(-1)}) < target.size
+        ):
             continue  # one place is written twice: the order is nobody's promise
         a[theirs] = value
         b[ours] = torch.from_numpy(value) if isinstance(value, np.ndarray) else value
@@ -109,22 +120,58 @@ def test_writing_like_numpy():
 x = torch.arange(24.0).view(2, 3, 4)
 
 
-@pytest.mark.parametrize("key, shape", [
-    (0, (3, 4)), (-1, (3, 4)), (slice(1, None), (1, 3, 4)), ((slice(None), 2), (2, 4)), ((0, Ellipsis, 1), (3,)), (None, (1, 2, 3, 4)), (Ellipsis, (2, 3, 4)), ((), (2, 3, 4)),
-    (True, (1, 2, 3, 4)), (False, (0, 2, 3, 4)), (torch.tensor(1), (3, 4)), (torch.tensor(True), (1, 2, 3, 4)), ([0, 1], (2, 3, 4)), ([], (0, 3, 4)), ((0, (0, 2)), (2, 4)),
-    ((0, slice(None), torch.tensor([1, 2])), (3, 2)), ((torch.tensor([0, 1]), True), (2, 3, 4)), (np.int64(1), (3, 4)), (np.array([0, 1]), (2, 3, 4)), (np.array(1), (3, 4)),
-    (range(2), (2, 3, 4)), ((slice(torch.tensor(0), torch.tensor(1)),), (1, 3, 4)), (torch.tensor([1, 0], dtype=torch.int32), (2, 3, 4)), ((Ellipsis, Ellipsis), (2, 3, 4))])
+@pytest.mark.parametrize(
+    "key, shape",
+    [
+        (0, (3, 4)),
+        (-1, (3, 4)),
+        (slice(1, None), (1, 3, 4)),
+        ((slice(None), 2), (2, 4)),
+        ((0, Ellipsis, 1), (3,)),
+        (None, (1, 2, 3, 4)),
+        (Ellipsis, (2, 3, 4)),
+        ((), (2, 3, 4)),
+        (True, (1, 2, 3, 4)),
+        (False, (0, 2, 3, 4)),
+        (torch.tensor(1), (3, 4)),
+        (torch.tensor(True), (1, 2, 3, 4)),
+        ([0, 1], (2, 3, 4)),
+        ([], (0, 3, 4)),
+        ((0, (0, 2)), (2, 4)),
+        ((0, slice(None), torch.tensor([1, 2])), (3, 2)),
+        ((torch.tensor([0, 1]), True), (2, 3, 4)),
+        (np.int64(1), (3, 4)),
+        (np.array([0, 1]), (2, 3, 4)),
+        (np.array(1), (3, 4)),
+        (range(2), (2, 3, 4)),
+        ((slice(torch.tensor(0), torch.tensor(1)),), (1, 3, 4)),
+        (torch.tensor([1, 0], dtype=torch.int32), (2, 3, 4)),
+        ((Ellipsis, Ellipsis), (2, 3, 4)),
+    ],
+)
 def test_keys_of_every_kind(key, shape):
     assert x[key].shape == shape
 
 
-@pytest.mark.parametrize("key, error, message", [
-    (5, IndexError, "index 5 is out of bounds for dimension 0 with size 2"), ((0, 5), IndexError, "index 5 is out of bounds for dimension 1 with size 3"),
-    ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"), (slice(None, None, -1), ValueError, "step must be greater than zero"),
-    (1.0, IndexError, "only integers, slices"), ("a", TypeError, "invalid data type 'str'"), (slice("a"), TypeError, "slice indices"), ({}, IndexError, "got dict"),
-    (torch.tensor([1.0]), IndexError, "must be long, int, byte or bool"), (torch.tensor([5]), IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
-    (torch.tensor([True] * 3), IndexError, r"shape of the mask \[3\] at index 0 does not match"), (2**70, ValueError, "Overflow"), ((None,) * 100, IndexError, "too many"),
-    ((torch.tensor([0, 1]), torch.tensor([0, 1, 2])), IndexError, "could not be broadcast together")])
+@pytest.mark.parametrize(
+    "key, error, message",
+    [
+        (5, IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((0, 5), IndexError, "index 5 is out of bounds for dimension 1 with size 3"),
+        ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"),
+        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        (1.0, IndexError, "only integers, slices"),
+        ("a", TypeError, "invalid data type 'str'"),
+        (slice("a"), TypeError, "slice indices"),
+        ({}, IndexError, "got dict"),
+        (torch.tensor([1.0]), IndexError, "must be long, int, byte or bool"),
+        (torch.tensor([5]), IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        (torch.tensor([True] * 3), IndexError, r"shape of the mask \[3\] at index 0 does not match"),
+        (2**70, ValueError, "Overflow"),
+        ((None,) * 100, IndexError, "too many"),
+        ((torch.tensor([0, 1]), torch.tensor([0, 1, 2])), IndexError, "could not be broadcast together"),
+    ],
+)
 def test_bad_keys(key, error, message):
     with pytest.raises(error, match=message):
         x[key]
@@ -163,7 +210,18 @@ def test_assigning_values():
     assert integers.tolist() == [1, 1, 2]
 
 
-@pytest.mark.parametrize("value, error", [([1, 2, 3], TypeError), (np.ones(3), TypeError), ("a", TypeError), (None, TypeError), (1j, RuntimeError), (torch.ones(4), RuntimeError), (torch.ones(2, 3), RuntimeError)])
+@pytest.mark.parametrize(
+    "value, error",
+    [
+        ([1, 2, 3], TypeError),
+        (np.ones(3), TypeError),
+        ("a", TypeError),
+        (None, TypeError),
+        (1j, RuntimeError),
+        (torch.ones(4), RuntimeError),
+        (torch.ones(2, 3), RuntimeError),
+    ],
+)
 def test_values_that_cannot_be_assigned(value, error):
     t = torch.zeros(2, 3)
     with pytest.raises(error):

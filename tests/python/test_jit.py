@@ -1,4 +1,5 @@
 """torch.jit and the wrappers of torch.compile: files bring modules back, wrappers look like PyTorch's. What they run is test_compile.py's affair."""
+
 import copy
 import io
 import pickle
@@ -52,10 +53,17 @@ KEYS = ["weight", "seen"]
 def test_a_scripted_module_is_the_module():
     net = Net()
     scripted = torch.jit.script(net)
-    assert isinstance(scripted, torch.jit.ScriptModule) and isinstance(scripted, nn.Module) and not isinstance(scripted, Net)
+    assert (
+        isinstance(scripted, torch.jit.ScriptModule)
+        and isinstance(scripted, nn.Module)
+        and not isinstance(scripted, Net)
+    )
     assert scripted(X).tolist() == [[4, 4]] and scripted.twice(X).tolist() == [[8, 8]]
     assert list(scripted.state_dict()) == KEYS and scripted.weight is net.weight and scripted.original_name == "Net"
-    assert repr(scripted) == "RecursiveScriptModule(\n  original_name=Net\n  (inner): RecursiveScriptModule(original_name=Inner)\n)"
+    assert (
+        repr(scripted)
+        == "RecursiveScriptModule(\n  original_name=Net\n  (inner): RecursiveScriptModule(original_name=Inner)\n)"
+    )
     scripted.eval()
     assert not net.training and not scripted.training and not net.inner.training
     assert scripted.double().weight.dtype == net.weight.dtype == torch.float64
@@ -85,32 +93,43 @@ def test_scripts_can_be_differentiated_twice():
             return self.linear(x).tanh() ** 2
 
     def cube(x: torch.Tensor):
-        return x ** 3
+        return x**3
 
     for call in (torch.jit.script(cube), torch.jit.script(Net()), torch.jit.trace(cube, torch.ones(3, 2))):
         for _ in range(3):  # the first calls run as Python in any case
             x = torch.full((3, 2), 2.0, requires_grad=True)
-            first, = torch.autograd.grad(call(x).sum(), x, create_graph=True)
-            second, = torch.autograd.grad(first.sum(), x)
+            (first,) = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), x)
         assert second.abs().sum() > 0
         with torch.no_grad():
             assert not call(x).requires_grad
 
 
 def test_the_operators_of_a_call_as_a_graph():
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(64, 2)).eval()
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(64, 2)
+    ).eval()
     states = []
-    net[3].register_forward_pre_hook(lambda module, inputs: states.append(torch._C._get_tracing_state()) or states[-1].push_scope("head"))
+    net[3].register_forward_pre_hook(
+        lambda module, inputs: states.append(torch._C._get_tracing_state()) or states[-1].push_scope("head")
+    )
     net[3].register_forward_hook(lambda module, inputs, out: states[-1].pop_scope())
     graph, out = torch.jit._get_trace_graph(net, (torch.ones(2, 3, 4, 4),))
     calls = [node for node in graph.nodes() if node.kind().startswith("aten::")]
-    assert [node.kind() for node in calls] == ["aten::_convolution", "aten::batch_norm", "aten::flatten", "aten::linear"]
+    assert [node.kind() for node in calls] == [
+        "aten::_convolution",
+        "aten::batch_norm",
+        "aten::flatten",
+        "aten::linear",
+    ]
     assert [node.scopeName() for node in calls] == ["", "", "", "head"] and torch._C._get_tracing_state() is None
     sizes = [[value.type().sizes() for value in node.inputs() if value.isCompleteTensor()] for node in calls]
     assert sizes[0] == [[2, 3, 4, 4], [4, 3, 3, 3], [4]] and sizes[3] == [[2, 64], [2, 64], [2]]
     assert list(calls[0].inputs())[6].toIValue() is False and calls[0].output().type().scalarType() == "Float"
     assert list(calls[1].inputs())[1] is list(graph.inputs())[3]  # the weights, as aten orders them
-    assert len(list(graph.inputs())) == 1 + len(net.state_dict()) and list(graph.outputs())[0].type().sizes() == list(out.shape)
+    assert len(list(graph.inputs())) == 1 + len(net.state_dict()) and list(graph.outputs())[0].type().sizes() == list(
+        out.shape
+    )
     assert "aten::linear" in str(graph)
 
 
@@ -186,7 +205,9 @@ def test_forks_and_scripts_from_text():
 def test_a_compiled_module_wraps_the_module():
     net = Net()
     compiled = torch.compile(net, mode="reduce-overhead", fullgraph=True, dynamic=False)
-    assert compiled._orig_mod is net and isinstance(compiled, nn.Module) and type(compiled).__name__ == "OptimizedModule"
+    assert (
+        compiled._orig_mod is net and isinstance(compiled, nn.Module) and type(compiled).__name__ == "OptimizedModule"
+    )
     assert compiled(X).tolist() == [[4, 4]] and compiled.weight is net.weight and compiled.twice(X).tolist() == [[8, 8]]
     assert list(compiled.state_dict()) == ["_orig_mod." + key for key in KEYS]
     assert [name for name, _ in compiled.named_parameters()] == ["_orig_mod.weight"]
@@ -213,7 +234,12 @@ def test_compiled_functions_and_their_names():
     def g(x):
         return x * 3
 
-    assert f(torch.ones(1)).tolist() == [2] and g(torch.ones(1)).tolist() == [3] and f.__name__ == "f" and f.__doc__ == "Doubles."
+    assert (
+        f(torch.ones(1)).tolist() == [2]
+        and g(torch.ones(1)).tolist() == [3]
+        and f.__name__ == "f"
+        and f.__doc__ == "Doubles."
+    )
     with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
         torch.compile(f, mode="fast")
     with pytest.raises(RuntimeError, match="Invalid backend: 'nothing'"):
@@ -231,7 +257,11 @@ def test_what_programs_say_to_the_compiler():
     assert torch._dynamo.config.suppress_errors
     torch._inductor.config.coordinate_descent_tuning = True
     torch._inductor.config.triton.unique_kernel_names = True
-    assert not torch.compiler.is_compiling() and not torch._dynamo.is_compiling() and "inductor" in torch.compiler.list_backends()
+    assert (
+        not torch.compiler.is_compiling()
+        and not torch._dynamo.is_compiling()
+        and "inductor" in torch.compiler.list_backends()
+    )
 
     @torch.compiler.disable
     def f(x):
@@ -250,12 +280,14 @@ def test_what_programs_say_to_the_compiler():
 class Calls:
     def __reduce__(self):
         import os
+
         return os.putenv, ("TAPER_CALLED", "1")
 
 
 def test_a_file_calls_nothing(tmp_path):
     import pickle
     import zipfile
+
     torch.jit.save(torch.jit.script(nn.Linear(2, 2)), tmp_path / "good.pt")
     with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "bad.pt", "w") as bad:
         for name in good.namelist():
@@ -287,6 +319,7 @@ def elsewhere(tmp_path, monkeypatch):
     """A module of the program's, and a function that forgets it."""
     import importlib
     import sys
+
     (tmp_path / "elsewhere.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("elsewhere"), lambda: sys.modules.pop("elsewhere")
@@ -298,9 +331,15 @@ def test_a_traced_module_needs_no_class(tmp_path, elsewhere):
     net, path = there.Net().eval(), tmp_path / "net.pt"
     state, random = {key: value.clone() for key, value in net.state_dict().items()}, torch.get_rng_state()
     torch.jit.save(torch.jit.trace(net, x), path, _extra_files={"about": "a net"})
-    assert torch.equal(torch.get_rng_state(), random) and all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random) and all(
+        torch.equal(value, state[key]) for key, value in net.state_dict().items()
+    )
     back = torch.jit.load(path)
-    assert type(back).__name__ == "TopLevelTracedModule" and torch.equal(back(x), net(x)) and type(back._original) is there.Net
+    assert (
+        type(back).__name__ == "TopLevelTracedModule"
+        and torch.equal(back(x), net(x))
+        and type(back._original) is there.Net
+    )
     forget()
     extra = {"about": ""}
     back = torch.jit.load(path, _extra_files=extra)
@@ -334,6 +373,7 @@ def test_a_traced_function_needs_no_module(tmp_path, elsewhere):
 def test_the_graph_of_a_trace_runs_at_any_batch(tmp_path):
     """As a C program runs it: without what the file says of the module."""
     import taper._C as _C
+
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5), nn.Softmax(-1)).eval()
     for example in (1, 2, 6):
@@ -341,7 +381,7 @@ def test_the_graph_of_a_trace_runs_at_any_batch(tmp_path):
         graph, _ = _C._graph_load(str(tmp_path / "net.pt"))
         for n in (1, 2, 5, 6, 1, 33):
             x = torch.randn(n, 1, 8, 8)
-            y, = _C._graph_run(graph, [x])
+            (y,) = _C._graph_run(graph, [x])
             assert torch.allclose(y, net(x), atol=1e-6)
         with pytest.raises(RuntimeError, match="expected float32 of shape"):
             _C._graph_run(graph, [torch.randn(2, 1, 9, 8)])
@@ -354,7 +394,9 @@ class Branching(nn.Module):
 
 def test_what_is_no_graph_is_saved_by_name(tmp_path):
     traced = torch.jit.trace(Branching(), torch.ones(2))
-    with pytest.warns(torch.jit.TracerWarning, match=r"test_jit.py:\d+: a value of a tensor is looked at; the file holds the module"):
+    with pytest.warns(
+        torch.jit.TracerWarning, match=r"test_jit.py:\d+: a value of a tensor is looked at; the file holds the module"
+    ):
         traced.save(tmp_path / "branching.pt")
     assert torch.jit.load(tmp_path / "branching.pt")(-torch.ones(2)).tolist() == [1, 1]
 
@@ -379,6 +421,7 @@ def decorated(x):
 
 def test_methods_defined_by_text_and_names_of_the_caller():
     import io
+
     twice = torch.jit.script(lambda x: x * 2)
 
     class Holder(torch.jit.ScriptModule):
@@ -405,10 +448,16 @@ def test_methods_defined_by_text_and_names_of_the_caller():
 
 def test_file_check():
     from taper.testing import FileCheck
+
     text = "a b\nc d\ne a"
     FileCheck().check("a").check_same("b").check_next("c").check_not("x").check("e").run(text)
     FileCheck().check_count("a", 2, exactly=True).run(text)
     FileCheck().check_dag("c").check_dag("a b").check_regex("e .").run(text)
-    for wrong in (FileCheck().check("d").check("c"), FileCheck().check_not("d"), FileCheck().check_count("a", 1, exactly=True), FileCheck().check("a").check_same("c")):
+    for wrong in (
+        FileCheck().check("d").check("c"),
+        FileCheck().check_not("d"),
+        FileCheck().check_count("a", 1, exactly=True),
+        FileCheck().check("a").check_same("c"),
+    ):
         with pytest.raises(RuntimeError, match="Expected to"):
             wrong.run(text)

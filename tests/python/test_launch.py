@@ -1,4 +1,5 @@
 """`taper launch`: torchrun's options and variables, logs, restarts, binding to processors, and a rank that fails takes the others with it."""
+
 import json
 import os
 import re
@@ -14,8 +15,13 @@ from ranks import free_port
 
 
 def launch(*arguments, command="launch", env=None, timeout=120):
-    done = subprocess.run([sys.executable, "-m", "taper", *command.split(), *map(str, arguments)], capture_output=True, text=True,
-                          env={**os.environ, **(env or {})}, timeout=timeout)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", *command.split(), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(env or {})},
+        timeout=timeout,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -25,6 +31,7 @@ def script(tmp_path):
         path = tmp_path / name
         path.write_text(textwrap.dedent(text))
         return path
+
     return write
 
 
@@ -43,13 +50,33 @@ def ranks(out):
 
 @pytest.mark.parametrize("command", ["launch", "torchrun", "run -m torch.distributed.run"])
 def test_variables_and_arguments(script, command):
-    status, out, err = launch("--nproc-per-node=3", "--max_restarts", 2, "--role", "trainer", "--rdzv_id", "job7", script(SHOW), "--epochs", "3", command=command)
+    status, out, err = launch(
+        "--nproc-per-node=3",
+        "--max_restarts",
+        2,
+        "--role",
+        "trainer",
+        "--rdzv_id",
+        "job7",
+        script(SHOW),
+        "--epochs",
+        "3",
+        command=command,
+    )
     assert status == 0, err
     seen = ranks(out)
     assert [one["RANK"] for one in seen] == [one["LOCAL_RANK"] for one in seen] == ["0", "1", "2"]
     for one in seen:
-        assert one["WORLD_SIZE"] == one["LOCAL_WORLD_SIZE"] == one["ROLE_WORLD_SIZE"] == "3" and one["GROUP_RANK"] == "0" and one["GROUP_WORLD_SIZE"] == "1"
-        assert one["TORCHELASTIC_RESTART_COUNT"] == "0" and one["TORCHELASTIC_MAX_RESTARTS"] == "2" and one["TORCHELASTIC_RUN_ID"] == "job7"
+        assert (
+            one["WORLD_SIZE"] == one["LOCAL_WORLD_SIZE"] == one["ROLE_WORLD_SIZE"] == "3"
+            and one["GROUP_RANK"] == "0"
+            and one["GROUP_WORLD_SIZE"] == "1"
+        )
+        assert (
+            one["TORCHELASTIC_RESTART_COUNT"] == "0"
+            and one["TORCHELASTIC_MAX_RESTARTS"] == "2"
+            and one["TORCHELASTIC_RUN_ID"] == "job7"
+        )
         assert one["argv"] == ["--epochs", "3"] and one["ROLE_NAME"] == "trainer" and one["MASTER_ADDR"] == "127.0.0.1"
     assert len({one["MASTER_PORT"] for one in seen}) == 1 and int(seen[0]["MASTER_PORT"]) > 0
 
@@ -62,24 +89,47 @@ SPEAK = """
 
 
 # As torchrun 2.15: what is asked for as --tee is shown, marked, whatever --redirects says of it.
-@pytest.mark.parametrize("options, out, err, logs", [
-    ("-t 3 -r 1:3", ["[default0]:out 0", "[default1]:out 1"], ["[default0]:err 0", "[default1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
-    ("-t 3 -r 3 --local-ranks-filter 1", ["[default1]:out 1"], ["[default1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
-    ("-r 1 -t 2 --role w", [], ["[w0]:err 0", "[w1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
-    ("-t 0:1,1:2", ["[default0]:out 0", "out 1"], ["[default1]:err 1", "err 0"], ["0/stdout", "1/stderr"]),
-    ("-r 0:1,1:2", ["out 1"], ["err 0"], ["0/stdout", "1/stderr"])])
+@pytest.mark.parametrize(
+    "options, out, err, logs",
+    [
+        (
+            "-t 3 -r 1:3",
+            ["[default0]:out 0", "[default1]:out 1"],
+            ["[default0]:err 0", "[default1]:err 1"],
+            ["0/stderr", "0/stdout", "1/stderr", "1/stdout"],
+        ),
+        (
+            "-t 3 -r 3 --local-ranks-filter 1",
+            ["[default1]:out 1"],
+            ["[default1]:err 1"],
+            ["0/stderr", "0/stdout", "1/stderr", "1/stdout"],
+        ),
+        ("-r 1 -t 2 --role w", [], ["[w0]:err 0", "[w1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
+        ("-t 0:1,1:2", ["[default0]:out 0", "out 1"], ["[default1]:err 1", "err 0"], ["0/stdout", "1/stderr"]),
+        ("-r 0:1,1:2", ["out 1"], ["err 0"], ["0/stdout", "1/stderr"]),
+    ],
+)
 def test_tee_and_redirects(options, out, err, logs, script, tmp_path):
     status, said, told = launch("--nproc", 2, *options.split(), "--log-dir", tmp_path / "logs", script(SPEAK))
     assert status == 0 and sorted(said.splitlines()) == out and sorted(told.splitlines()) == err
-    found = {str(path.relative_to(path.parents[1])).removesuffix(".log"): path.read_text() for path in (tmp_path / "logs").glob("*/attempt_0/*/*.log") if path.stat().st_size}
+    found = {
+        str(path.relative_to(path.parents[1])).removesuffix(".log"): path.read_text()
+        for path in (tmp_path / "logs").glob("*/attempt_0/*/*.log")
+        if path.stat().st_size
+    }
     assert sorted(found) == logs and all(text == f"{name[-3:]} {name[0]}\n" for name, text in found.items())
 
 
 def test_the_old_launcher_passes_the_local_rank(script):
     path = script(SHOW)
-    assert [one["argv"] for one in ranks(launch("--nproc_per_node=2", path, "a", command="run -m torch.distributed.launch")[1])] == [
-        ["--local-rank=0", "a"], ["--local-rank=1", "a"]]
-    assert [one["argv"] for one in ranks(launch("--use-env", path, "--use-env", command="run -m torch.distributed.launch")[1])] == [["--use-env"]]
+    assert [
+        one["argv"]
+        for one in ranks(launch("--nproc_per_node=2", path, "a", command="run -m torch.distributed.launch")[1])
+    ] == [["--local-rank=0", "a"], ["--local-rank=1", "a"]]
+    assert [
+        one["argv"]
+        for one in ranks(launch("--use-env", path, "--use-env", command="run -m torch.distributed.launch")[1])
+    ] == [["--use-env"]]
 
 
 def test_a_node_of_several_by_number_and_by_the_schedulers_variables(script):
@@ -95,27 +145,50 @@ def test_threads_and_processors_come_from_the_mask(script):
     path, free = script(SHOW), {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
     def seen(*arguments):
-        done = subprocess.run([sys.executable, "-m", "taper", "launch", *arguments, str(path)], capture_output=True, text=True, env=free, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-m", "taper", "launch", *arguments, str(path)],
+            capture_output=True,
+            text=True,
+            env=free,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         return [(one["OMP_NUM_THREADS"], one["cpus"]) for one in ranks(done.stdout)]
 
     assert seen("--nproc", "1") == [(str(len(processors)), processors)]
     assert seen("--nproc", "2") == [(str(max(1, len(processors) // 2)), processors)] * 2
     first, last = processors[0], processors[-1]
-    assert seen("--nproc", "2", "--cpu-bind", f"list:{first}:{last}") == [("1", [first]), ("1", [last])] if first != last else True
+    assert (
+        seen("--nproc", "2", "--cpu-bind", f"list:{first}:{last}") == [("1", [first]), ("1", [last])]
+        if first != last
+        else True
+    )
     assert seen("--nproc", "1", "--cpu-bind", f"mask:{1 << last:#x}") == [("1", [last])]
     half = len(processors) // 2
     if half:
-        assert [cpus for _, cpus in seen("--nproc", "2", "--cpu-bind", "cores")] == [processors[:half], processors[half:]]
+        assert [cpus for _, cpus in seen("--nproc", "2", "--cpu-bind", "cores")] == [
+            processors[:half],
+            processors[half:],
+        ]
     assert launch("--cpu-bind", "list:9999", path)[0] == 1
-    code, out, err = launch("--nproc", 2, "--cpu-bind", f"verbose,list:{first}:{last}", path)  # as Slurm and PALS have it
-    assert code == 0 and f"local rank 0: processors {first}\n" in err + out and f"local rank 1: processors {last}\n" in err + out, err
-    assert [one["cpus"] for one in ranks(out)] == [[first], [last]] and "local rank" not in "".join(launch("--cpu-bind", f"quiet,list:{first}", path)[1:])
+    code, out, err = launch(
+        "--nproc", 2, "--cpu-bind", f"verbose,list:{first}:{last}", path
+    )  # as Slurm and PALS have it
+    assert (
+        code == 0
+        and f"local rank 0: processors {first}\n" in err + out
+        and f"local rank 1: processors {last}\n" in err + out
+    ), err
+    assert [one["cpus"] for one in ranks(out)] == [[first], [last]] and "local rank" not in "".join(
+        launch("--cpu-bind", f"quiet,list:{first}", path)[1:]
+    )
 
 
 def test_taper_info_shows_the_rank_and_its_processors():
     last = max(os.sched_getaffinity(0))
-    _, out, err = launch("--nproc", 2, "--cpu-bind", f"list:{last}", "--no-python", sys.executable, "-m", "taper", "info")
+    _, out, err = launch(
+        "--nproc", 2, "--cpu-bind", f"list:{last}", "--no-python", sys.executable, "-m", "taper", "info"
+    )
     assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"by torchrun, processors {last}\n" in out, err
 
 
@@ -178,7 +251,11 @@ def test_a_killed_rank_is_named_with_its_signal(script, tmp_path):
         time.sleep(100)
     """)
     status, _, err = launch("--nproc", 2, "--shutdown-timeout", 0.5, path, tmp_path)
-    assert status == 128 + 9 and "was killed by signal 9 (SIGKILL)" in err and time.monotonic() - float((tmp_path / "failed").read_text()) < 10
+    assert (
+        status == 128 + 9
+        and "was killed by signal 9 (SIGKILL)" in err
+        and time.monotonic() - float((tmp_path / "failed").read_text()) < 10
+    )
 
 
 def test_restarts(script, tmp_path):
@@ -203,10 +280,21 @@ def test_streams_go_where_they_are_asked_to(script, tmp_path):
         print("out", os.environ["RANK"]); print("err", os.environ["RANK"], file=sys.stderr); print("no newline", end="")
     """)
     status, out, err = launch("--nproc", 2, "--log-dir", tmp_path / "a", "-r", "0:3", "-t", "1:1", path)
-    assert status == 0 and sorted(out.splitlines()) == ["[default1]:no newline", "[default1]:out 1"] and err == "err 1\n"
-    kept = {str(log.relative_to(tmp_path / "a")).split("/", 1)[1]: log.read_text() for log in (tmp_path / "a").glob("*/*/*/*.log")}
-    assert kept == {"attempt_0/0/stdout.log": "out 0\nno newline", "attempt_0/0/stderr.log": "err 0\n", "attempt_0/1/stdout.log": "out 1\nno newline"}
-    status, out, err = launch("--nproc", 2, "--local-ranks-filter", "1", "-t", "3", "--log-line-prefix-template", "<${rank}> ", path)
+    assert (
+        status == 0 and sorted(out.splitlines()) == ["[default1]:no newline", "[default1]:out 1"] and err == "err 1\n"
+    )
+    kept = {
+        str(log.relative_to(tmp_path / "a")).split("/", 1)[1]: log.read_text()
+        for log in (tmp_path / "a").glob("*/*/*/*.log")
+    }
+    assert kept == {
+        "attempt_0/0/stdout.log": "out 0\nno newline",
+        "attempt_0/0/stderr.log": "err 0\n",
+        "attempt_0/1/stdout.log": "out 1\nno newline",
+    }
+    status, out, err = launch(
+        "--nproc", 2, "--local-ranks-filter", "1", "-t", "3", "--log-line-prefix-template", "<${rank}> ", path
+    )
     assert sorted(out.splitlines()) == ["<1> no newline", "<1> out 1"] and err == "<1> err 1\n"
 
 
@@ -222,7 +310,11 @@ def test_a_signal_reaches_the_ranks_and_they_may_finish(script, tmp_path):
             time.sleep(0.01)
         (mark / f"saved{os.environ['RANK']}").write_text(" ".join(got))
     """)
-    process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     until = time.monotonic() + 60
     while not all((tmp_path / f"ready{rank}").exists() for rank in (0, 1)) and time.monotonic() < until:
         time.sleep(0.02)
@@ -242,7 +334,9 @@ def test_live_lines_on_a_terminal(script):
             time.sleep(0.2)
     """)
     ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path)], stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path)], stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     seen = b""
     while True:
@@ -256,7 +350,12 @@ def test_live_lines_on_a_terminal(script):
     os.close(ours)
     assert process.wait(30) == 0
     text = seen.decode()
-    assert all(f"rank {rank} step 4" in text for rank in (0, 1)) and text.count("running") >= 2 and "\x1b[2A\x1b[J" in text and " MB " in text
+    assert (
+        all(f"rank {rank} step 4" in text for rank in (0, 1))
+        and text.count("running") >= 2
+        and "\x1b[2A\x1b[J" in text
+        and " MB " in text
+    )
 
 
 def test_record_leaves_the_reason(tmp_path, script):
@@ -274,15 +373,41 @@ def test_record_leaves_the_reason(tmp_path, script):
 def nodes(count, script, *arguments, static):
     """Launchers of several nodes, all on this machine."""
     port = free_port()
-    where = ["--master-addr", "127.0.0.1", "--master-port", port] if static else ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "j"]
-    started = [subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", *(["--node-rank", str(i)] if static else []), *map(str, where), *map(str, arguments),
-                                 str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(count)]
+    where = (
+        ["--master-addr", "127.0.0.1", "--master-port", port]
+        if static
+        else ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "j"]
+    )
+    started = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "taper",
+                "launch",
+                "--nproc",
+                "2",
+                *(["--node-rank", str(i)] if static else []),
+                *map(str, where),
+                *map(str, arguments),
+                str(script),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(count)
+    ]
     try:
         ended = [process.communicate(timeout=60) for process in started]
     finally:
         for process in started:
             process.kill()
-    return [process.returncode for process in started], "".join(out for out, _ in ended), "".join(err for _, err in ended)
+    return (
+        [process.returncode for process in started],
+        "".join(out for out, _ in ended),
+        "".join(err for _, err in ended),
+    )
 
 
 MEET = """
@@ -302,12 +427,16 @@ def test_nodes_meet_and_start_again_together(script, static):
     statuses, out, err = nodes(2, script(MEET.replace("FAILS", "False")), "--nnodes", "2", static=static)
     assert statuses == [0, 0], err
     assert sorted(out.splitlines()) == [f"rank {rank} node {rank // 2} sum 4.0 of 2" for rank in range(4)]
-    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "True")), "--nnodes", "2", "--max-restarts", "1", static=static)
+    statuses, out, err = nodes(
+        2, script(MEET.replace("FAILS", "True")), "--nnodes", "2", "--max-restarts", "1", static=static
+    )
     assert statuses == [0, 0] and len(out.splitlines()) == 4 and err.count("all ranks are started again") == 2, err
 
 
 def test_fewer_nodes_than_could_be(script):
-    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "False")), "--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1", static=False)
+    statuses, out, err = nodes(
+        2, script(MEET.replace("FAILS", "False")), "--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1", static=False
+    )
     assert statuses == [0, 0] and sorted(out.splitlines())[0] == "rank 0 node 0 sum 4.0 of 2", err
 
 
@@ -326,10 +455,20 @@ def test_the_culprit_is_named_though_others_fail_of_it_first(script):
     assert status == 1 and "taper launch: rank 1 " in err and "ValueError: the reason; all ranks are ended" in err, err
 
 
-@pytest.mark.parametrize("how, wanted", [
-    ("os._exit(5)", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 5; all"),
-    ("sys.exit(0)", r"taper launch: rank 1 \(pid \d+ on \S+\) left before the others, with status 0; rank [02] .* ended with status 7"),
-    ("time.sleep(0.2); dist.destroy_process_group(); fail()", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 1: ValueError: the reason")])
+@pytest.mark.parametrize(
+    "how, wanted",
+    [
+        ("os._exit(5)", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 5; all"),
+        (
+            "sys.exit(0)",
+            r"taper launch: rank 1 \(pid \d+ on \S+\) left before the others, with status 0; rank [02] .* ended with status 7",
+        ),
+        (
+            "time.sleep(0.2); dist.destroy_process_group(); fail()",
+            r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 1: ValueError: the reason",
+        ),
+    ],
+)
 def test_who_left_first_is_named_first(script, how, wanted):
     """All fail within moments of each other, and rank 0's number is the lowest."""
     path = script(f"""
@@ -374,6 +513,7 @@ def test_ranks_end_with_a_launcher_that_was_killed(script, tmp_path):
                 return file.read().rpartition(")")[2].split()[0] != "Z"
         except (ProcessLookupError, FileNotFoundError):
             return False
+
     while any(alive(int(pid.read_text())) for pid in pids):
         assert time.monotonic() < until
         time.sleep(0.02)

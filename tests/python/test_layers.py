@@ -1,4 +1,5 @@
 """Layers of tables/layers: the C and the Python side give the same bits from the same seed, and constructors are what the table says."""
+
 import importlib.util
 import inspect
 import os
@@ -68,7 +69,9 @@ def from_c(tmp_path_factory):
     if not program.exists():
         pytest.skip("the C tests are not built")
     file = tmp_path_factory.mktemp("layers") / "c.npz"
-    run = subprocess.run([program], env={**os.environ, "TAPER_LAYER_RESULTS": str(file)}, capture_output=True, text=True)
+    run = subprocess.run(
+        [program], env={**os.environ, "TAPER_LAYER_RESULTS": str(file)}, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     arrays = {}
     for key, value in np.load(file).items():
@@ -77,7 +80,9 @@ def from_c(tmp_path_factory):
     return arrays
 
 
-@pytest.mark.parametrize("layer,number,text,evaluate,in_c,make,inputs", TABLE.SAMPLES, ids=[f"{s[0]}-{s[1]}" for s in TABLE.SAMPLES])
+@pytest.mark.parametrize(
+    "layer,number,text,evaluate,in_c,make,inputs", TABLE.SAMPLES, ids=[f"{s[0]}-{s[1]}" for s in TABLE.SAMPLES]
+)
 def test_c_and_python_agree(from_c, layer, number, text, evaluate, in_c, make, inputs):
     ours = results(make, inputs, evaluate, text)
     if not in_c:
@@ -93,7 +98,15 @@ def test_c_and_python_agree(from_c, layer, number, text, evaluate, in_c, make, i
 def written(default):
     """A default as the table writes it; a function by its name."""
     default = getattr(default, "__name__", default)
-    return "None" if default is None else str(default).lower() if isinstance(default, bool) else f'"{default}"' if isinstance(default, str) else str(default)
+    return (
+        "None"
+        if default is None
+        else str(default).lower()
+        if isinstance(default, bool)
+        else f'"{default}"'
+        if isinstance(default, str)
+        else str(default)
+    )
 
 
 @pytest.mark.parametrize("layer", [name for name in TABLE.CONSTRUCTORS if hasattr(nn, name)])
@@ -114,16 +127,29 @@ def test_constructor_is_the_tables(layer):
     assert [f if f == "*" else f[0] for f in found] == names
     for e, f in zip(expected, found):
         if e != "*" and e[1] is not None and e[1] not in ("[]",):
-            assert f[1] == eval(e[1], {"true": True, "false": False, "inf": float("inf")}) or written(f[1]) == e[1], f"{layer}({e[0]})"
+            assert f[1] == eval(e[1], {"true": True, "false": False, "inf": float("inf")}) or written(f[1]) == e[1], (
+                f"{layer}({e[0]})"
+            )
 
 
 # ---- What programs lean on beyond a call ----
-@pytest.mark.parametrize("layer,base", [
-    (lambda: nn.Conv2d(1, 1, 1), "conv._ConvNd"), (lambda: nn.ConvTranspose1d(1, 1, 1), "conv._ConvTransposeNd"), (lambda: nn.BatchNorm1d(1), "batchnorm._BatchNorm"),
-    (lambda: nn.InstanceNorm3d(1), "batchnorm._NormBase"), (lambda: nn.Dropout2d(), "dropout._DropoutNd"), (lambda: nn.NLLLoss(), "loss._WeightedLoss"),
-    (lambda: nn.MSELoss(), "loss._Loss"), (lambda: nn.MaxPool2d(2), "pooling._MaxPoolNd"), (lambda: nn.AvgPool1d(2), "pooling._AvgPoolNd"),
-    (lambda: nn.AdaptiveAvgPool2d(1), "pooling._AdaptiveAvgPoolNd"), (lambda: nn.LSTM(1, 1), "rnn.RNNBase"), (lambda: nn.ZeroPad2d(1), "padding._ConstantPadNd"),
-])
+@pytest.mark.parametrize(
+    "layer,base",
+    [
+        (lambda: nn.Conv2d(1, 1, 1), "conv._ConvNd"),
+        (lambda: nn.ConvTranspose1d(1, 1, 1), "conv._ConvTransposeNd"),
+        (lambda: nn.BatchNorm1d(1), "batchnorm._BatchNorm"),
+        (lambda: nn.InstanceNorm3d(1), "batchnorm._NormBase"),
+        (lambda: nn.Dropout2d(), "dropout._DropoutNd"),
+        (lambda: nn.NLLLoss(), "loss._WeightedLoss"),
+        (lambda: nn.MSELoss(), "loss._Loss"),
+        (lambda: nn.MaxPool2d(2), "pooling._MaxPoolNd"),
+        (lambda: nn.AvgPool1d(2), "pooling._AvgPoolNd"),
+        (lambda: nn.AdaptiveAvgPool2d(1), "pooling._AdaptiveAvgPoolNd"),
+        (lambda: nn.LSTM(1, 1), "rnn.RNNBase"),
+        (lambda: nn.ZeroPad2d(1), "padding._ConstantPadNd"),
+    ],
+)
 def test_bases(layer, base):
     file, name = base.split(".")
     made = layer()
@@ -139,41 +165,84 @@ def test_layers_can_be_subclassed():
     class AnyNorm(nn.modules.batchnorm._BatchNorm):
         def _check_input_dim(self, input):
             pass
+
     assert Standardised(2, 3, 3)(torch.ones(1, 2, 4, 4)).shape == (1, 3, 2, 2)
     assert AnyNorm(3)(torch.randn(2, 3)).shape == (2, 3) and repr(AnyNorm(3)).startswith("AnyNorm(3, eps=1e-05")
 
 
-@pytest.mark.parametrize("make,error,words", [
-    (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels must be divisible by groups"),
-    (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), ValueError, "padding='same' is not supported for strided convolutions"),
-    (lambda: nn.Conv2d(4, 4, 3, padding_mode="x"), ValueError, "padding_mode must be one of"),
-    (lambda: nn.ConvTranspose2d(4, 4, 3, padding_mode="reflect"), ValueError, 'Only "zeros" padding mode is supported for ConvTranspose2d'),
-    (lambda: nn.Dropout(1.5), ValueError, "dropout probability has to be between 0 and 1, but got 1.5"),
-    (lambda: nn.GroupNorm(2, 3), ValueError, r"num_channels \(3\) must be divisible by num_groups \(2\)"),
-    (lambda: nn.Hardtanh(2, 1), AssertionError, r"max_val \(1\) must be greater than min_val \(2\)"),
-    (lambda: nn.BatchNorm2d(3)(torch.ones(2, 3)), ValueError, r"expected 4D input \(got 2D input\)"),
-    (lambda: nn.InstanceNorm2d(3, affine=True)(torch.ones(2, 4, 3, 3)), ValueError, r"expected input's size at dim=1 to match num_features \(3\), but got: 4."),
-    (lambda: nn.Softmax2d()(torch.ones(2)), ValueError, "Softmax2d: expected input to be 3D or 4D, got 1D instead"),
-    (lambda: nn.FractionalMaxPool2d(2), ValueError, "requires specifying either an output size, or a pooling ratio"),
-    (lambda: nn.MultiMarginLoss(p=3), ValueError, "only p == 1 and p == 2 supported"),
-    (lambda: nn.TripletMarginLoss(margin=-1), ValueError, "TripletMarginLoss: expected margin to be greater than 0, got -1 instead"),
-    (lambda: nn.ConvTranspose2d(2, 2, 2)(torch.ones(1, 2, 3, 3), output_size=[9, 9]), ValueError, r"requested an output size of \[9, 9\], but valid sizes range from"),
-    (lambda: nn.Linear(2), TypeError, "missing 1 required positional argument: 'out_features'"),
-    (lambda: nn.ReLU(3, 4), TypeError, "positional arguments"),
-])
+@pytest.mark.parametrize(
+    "make,error,words",
+    [
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels must be divisible by groups"),
+        (
+            lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2),
+            ValueError,
+            "padding='same' is not supported for strided convolutions",
+        ),
+        (lambda: nn.Conv2d(4, 4, 3, padding_mode="x"), ValueError, "padding_mode must be one of"),
+        (
+            lambda: nn.ConvTranspose2d(4, 4, 3, padding_mode="reflect"),
+            ValueError,
+            'Only "zeros" padding mode is supported for ConvTranspose2d',
+        ),
+        (lambda: nn.Dropout(1.5), ValueError, "dropout probability has to be between 0 and 1, but got 1.5"),
+        (lambda: nn.GroupNorm(2, 3), ValueError, r"num_channels \(3\) must be divisible by num_groups \(2\)"),
+        (lambda: nn.Hardtanh(2, 1), AssertionError, r"max_val \(1\) must be greater than min_val \(2\)"),
+        (lambda: nn.BatchNorm2d(3)(torch.ones(2, 3)), ValueError, r"expected 4D input \(got 2D input\)"),
+        (
+            lambda: nn.InstanceNorm2d(3, affine=True)(torch.ones(2, 4, 3, 3)),
+            ValueError,
+            r"expected input's size at dim=1 to match num_features \(3\), but got: 4.",
+        ),
+        (lambda: nn.Softmax2d()(torch.ones(2)), ValueError, "Softmax2d: expected input to be 3D or 4D, got 1D instead"),
+        (
+            lambda: nn.FractionalMaxPool2d(2),
+            ValueError,
+            "requires specifying either an output size, or a pooling ratio",
+        ),
+        (lambda: nn.MultiMarginLoss(p=3), ValueError, "only p == 1 and p == 2 supported"),
+        (
+            lambda: nn.TripletMarginLoss(margin=-1),
+            ValueError,
+            "TripletMarginLoss: expected margin to be greater than 0, got -1 instead",
+        ),
+        (
+            lambda: nn.ConvTranspose2d(2, 2, 2)(torch.ones(1, 2, 3, 3), output_size=[9, 9]),
+            ValueError,
+            r"requested an output size of \[9, 9\], but valid sizes range from",
+        ),
+        (lambda: nn.Linear(2), TypeError, "missing 1 required positional argument: 'out_features'"),
+        (lambda: nn.ReLU(3, 4), TypeError, "positional arguments"),
+    ],
+)
 def test_mistakes(make, error, words):
     with pytest.raises(error, match=words):
         make()
 
 
 @pytest.mark.filterwarnings("ignore:Lazy modules")
-@pytest.mark.parametrize("make,shape,text", [
-    (lambda: nn.LazyLinear(3), (2, 4), "Linear(in_features=4, out_features=3, bias=True)"),
-    (lambda: nn.LazyConv2d(4, 3, padding=1), (1, 2, 5, 5), "Conv2d(2, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"),
-    (lambda: nn.LazyConvTranspose1d(4, 3), (1, 2, 5), "ConvTranspose1d(2, 4, kernel_size=(3,), stride=(1,))"),
-    (lambda: nn.LazyBatchNorm1d(), (3, 4), "BatchNorm1d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"),
-    (lambda: nn.LazyInstanceNorm2d(), (3, 4, 2, 2), "InstanceNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"),
-])
+@pytest.mark.parametrize(
+    "make,shape,text",
+    [
+        (lambda: nn.LazyLinear(3), (2, 4), "Linear(in_features=4, out_features=3, bias=True)"),
+        (
+            lambda: nn.LazyConv2d(4, 3, padding=1),
+            (1, 2, 5, 5),
+            "Conv2d(2, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))",
+        ),
+        (lambda: nn.LazyConvTranspose1d(4, 3), (1, 2, 5), "ConvTranspose1d(2, 4, kernel_size=(3,), stride=(1,))"),
+        (
+            lambda: nn.LazyBatchNorm1d(),
+            (3, 4),
+            "BatchNorm1d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)",
+        ),
+        (
+            lambda: nn.LazyInstanceNorm2d(),
+            (3, 4, 2, 2),
+            "InstanceNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)",
+        ),
+    ],
+)
 def test_lazy_layers_become_ordinary(make, shape, text):
     torch.manual_seed(0)
     layer = make()
@@ -181,7 +250,11 @@ def test_lazy_layers_become_ordinary(make, shape, text):
     out = layer(torch.ones(shape))
     assert repr(layer) == text and type(layer).__name__ == text.split("(")[0]
     torch.manual_seed(0)
-    same = eval("nn." + text.replace("kernel_size=(3, 3), ", "3, ").replace("kernel_size=(3,), ", "3, ")) if "Norm" not in text else None
+    same = (
+        eval("nn." + text.replace("kernel_size=(3, 3), ", "3, ").replace("kernel_size=(3,), ", "3, "))
+        if "Norm" not in text
+        else None
+    )
     if same is not None:
         assert out.equal(same(torch.ones(shape)))
 
@@ -229,12 +302,19 @@ def test_adaptive_log_softmax():
     assert torch.allclose(full.exp().sum(1), torch.ones(6), atol=1e-5)
     assert torch.allclose(out, full.gather(1, target[:, None])[:, 0], atol=1e-5) and torch.allclose(loss, -out.mean())
     assert layer.predict(x).equal(full.argmax(1))
-    assert list(layer.state_dict()) == ["head.weight", "tail.0.0.weight", "tail.0.1.weight", "tail.1.0.weight", "tail.1.1.weight"]
+    assert list(layer.state_dict()) == [
+        "head.weight",
+        "tail.0.0.weight",
+        "tail.0.1.weight",
+        "tail.1.0.weight",
+        "tail.1.1.weight",
+    ]
 
 
 def test_layers_load_with_the_first_that_is_asked_for():
     program = "import sys, taper.nn as nn; before = set(sys.modules); nn.ReLU; print(len(set(sys.modules) - before), 'taper.nn.modules.conv' in sys.modules, 'Conv2d' in dir(nn))"
     import sys
+
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()
     assert int(out[0]) < 8 and out[1:] == ["False", "True"]
 
@@ -244,34 +324,60 @@ def test_every_layer_of_pytorch_is_there():
         FeatureAlphaDropout Fold FractionalMaxPool3d GaussianNLLLoss Identity LazyConvTranspose3d LazyInstanceNorm1d LinearCrossEntropyLoss MaxUnpool3d ModuleDict MultiheadAttention
         NLLLoss2d PairwiseDistance ParameterDict PixelUnshuffle RMSNorm RNNCellBase Softmax2d SyncBatchNorm TransformerDecoder TripletMarginWithDistanceLoss Unflatten Unfold
         UpsamplingBilinear2d ZeroPad3d""".split()
-    layers = [name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)]
+    layers = [
+        name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)
+    ]
     assert set(names) <= set(layers) and len(layers) == 163
 
 
 def test_what_scripts_import():
     names = {}
-    exec("from taper.nn import *\nfrom taper.nn.modules import *\nfrom taper.nn.modules.utils import _pair, _triple, _ntuple\nfrom taper.nn.common_types import _size_2_t\n"
-         "from taper.nn.modules.conv import _ConvNd, Conv2d as Same\nfrom taper.nn.modules.loss import _Loss\nimport taper.nn.modules.batchnorm as bn", names)
-    assert names["Conv2d"] is nn.Conv2d is names["Same"] and names["_pair"](3) == (3, 3) and names["_pair"]([1, 2]) == (1, 2)
-    assert names["bn"].BatchNorm2d is nn.BatchNorm2d and "functional" in names and str(names["_size_2_t"]) == "typing.Union[int, tuple[int, int]]"
+    exec(
+        "from taper.nn import *\nfrom taper.nn.modules import *\nfrom taper.nn.modules.utils import _pair, _triple, _ntuple\nfrom taper.nn.common_types import _size_2_t\n"
+        "from taper.nn.modules.conv import _ConvNd, Conv2d as Same\nfrom taper.nn.modules.loss import _Loss\nimport taper.nn.modules.batchnorm as bn",
+        names,
+    )
+    assert (
+        names["Conv2d"] is nn.Conv2d is names["Same"]
+        and names["_pair"](3) == (3, 3)
+        and names["_pair"]([1, 2]) == (1, 2)
+    )
+    assert (
+        names["bn"].BatchNorm2d is nn.BatchNorm2d
+        and "functional" in names
+        and str(names["_size_2_t"]) == "typing.Union[int, tuple[int, int]]"
+    )
     assert nn.modules.conv.Conv2d is nn.Conv2d
     with pytest.raises(AttributeError, match="no_such_layer"):
         nn.no_such_layer
 
 
 def _last(*shape, dtype=torch.float32):
-    return torch.ones(shape, dtype=dtype).to(memory_format=torch.channels_last if len(shape) == 4 else torch.channels_last_3d)
+    return torch.ones(shape, dtype=dtype).to(
+        memory_format=torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    )
 
 
 F = torch.nn.functional
 
 
-@pytest.mark.parametrize("layer", [
-    lambda x: F.interpolate(x, 5), lambda x: F.interpolate(x, (5, 4), mode="bilinear"), lambda x: F.pad(x, (1, 1, 1, 1)), lambda x: F.max_pool2d(x, 2),
-    lambda x: F.max_pool2d(x, 2, return_indices=True)[1], lambda x: F.pixel_unshuffle(x, 2), lambda x: F.pixel_shuffle(x, 2), lambda x: F.channel_shuffle(x, 2),
-    lambda x: F.conv2d(x, torch.ones(8, 4, 3, 3)), lambda x: F.conv2d(x.contiguous().double(), _last(8, 4, 3, 3).double()), lambda x: F.group_norm(x, 2),
-    lambda x: F.interpolate(x.to(torch.uint8), 5, mode="bilinear"),
-])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: F.interpolate(x, 5),
+        lambda x: F.interpolate(x, (5, 4), mode="bilinear"),
+        lambda x: F.pad(x, (1, 1, 1, 1)),
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.max_pool2d(x, 2, return_indices=True)[1],
+        lambda x: F.pixel_unshuffle(x, 2),
+        lambda x: F.pixel_shuffle(x, 2),
+        lambda x: F.channel_shuffle(x, 2),
+        lambda x: F.conv2d(x, torch.ones(8, 4, 3, 3)),
+        lambda x: F.conv2d(x.contiguous().double(), _last(8, 4, 3, 3).double()),
+        lambda x: F.group_norm(x, 2),
+        lambda x: F.interpolate(x.to(torch.uint8), 5, mode="bilinear"),
+    ],
+)
 @pytest.mark.parametrize("part", [lambda x: x, lambda x: x[:, :, ::2, 2:]], ids=["whole", "part"])
 def test_results_stay_channels_last(layer, part):
     assert layer(part(_last(2, 4, 8, 8))).is_contiguous(memory_format=torch.channels_last)
@@ -288,7 +394,9 @@ def test_lanczos():
     """Values of PyTorch's."""
     x = torch.arange(64.0, dtype=torch.float64).view(1, 1, 8, 8) ** 2 / 100
     y = F.interpolate(x, (3, 4), mode="lanczos", antialias=True)
-    assert torch.allclose(y[0, 0, 1], torch.tensor([8.12712, 9.270496, 10.594324, 11.899514], dtype=torch.float64), atol=1e-5)
+    assert torch.allclose(
+        y[0, 0, 1], torch.tensor([8.12712, 9.270496, 10.594324, 11.899514], dtype=torch.float64), atol=1e-5
+    )
     assert F.interpolate(x.to(torch.uint8), (3, 4), mode="lanczos", antialias=True).dtype is torch.uint8
 
 
@@ -308,7 +416,16 @@ def test_attention_as_one_call_is_the_layer():
 def test_bytes_are_whole_after_every_axis():
     """Values of PyTorch's: each axis is rounded before the next one."""
     x = torch.tensor([[10, 20, 90], [200, 7, 33], [5, 250, 61]], dtype=torch.uint8).view(1, 1, 3, 3)
-    assert F.interpolate(x, (2, 4), mode="bilinear", align_corners=False).view(-1).tolist() == [58, 32, 39, 76, 54, 138, 139, 54]
+    assert F.interpolate(x, (2, 4), mode="bilinear", align_corners=False).view(-1).tolist() == [
+        58,
+        32,
+        39,
+        76,
+        54,
+        138,
+        139,
+        54,
+    ]
 
 
 def test_the_two_words_for_padding():

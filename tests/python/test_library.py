@@ -1,4 +1,5 @@
 """torch.ops and torch.library: operators by name, and those that a program adds."""
+
 import uuid
 
 import pytest
@@ -17,14 +18,23 @@ def test_custom_operator_with_its_own_derivative(place):
         """Three times."""
         return torch.tensor([v * times for v in x.tolist()])
 
-    x = torch.tensor([1., 2.], requires_grad=True)
-    with pytest.raises(RuntimeError, match=f"Trying to backward through {place}::triple.default but no autograd formula was registered"):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(
+        RuntimeError, match=f"Trying to backward through {place}::triple.default but no autograd formula was registered"
+    ):
         triple(x).sum().backward()
-    triple.register_autograd(lambda ctx, grad: (grad * ctx.times, None), setup_context=lambda ctx, inputs, output: setattr(ctx, "times", inputs[1]))
+    triple.register_autograd(
+        lambda ctx, grad: (grad * ctx.times, None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "times", inputs[1]),
+    )
     triple(x, 4).sum().backward()
     assert x.grad.tolist() == [4, 4] and triple.__doc__ == "Three times."
     same = getattr(torch.ops, place).triple
-    assert same(x).tolist() == same.default(x).tolist() == [3, 6] and str(same.default) == f"{place}.triple.default" and same.default.name() == f"{place}::triple"
+    assert (
+        same(x).tolist() == same.default(x).tolist() == [3, 6]
+        and str(same.default) == f"{place}.triple.default"
+        and same.default.name() == f"{place}::triple"
+    )
     x.grad = None
     same(x, times=5).sum().backward()
     assert x.grad.tolist() == [5, 5]
@@ -32,6 +42,7 @@ def test_custom_operator_with_its_own_derivative(place):
     @triple.register_kernel("cpu")
     def _(x, times=3):
         return torch.zeros(1)
+
     assert triple(torch.ones(2)).tolist() == [0]
 
 
@@ -39,6 +50,7 @@ def test_what_an_operator_changes_in_place(place):
     @torch.library.custom_op(f"{place}::axpy", mutates_args=("y",))
     def axpy(a: float, x: Tensor, y: Tensor) -> None:
         y.add_(x, alpha=a)
+
     y = torch.ones(2)
     assert axpy(2.0, torch.ones(2), y) is None and y.tolist() == [3, 3]
 
@@ -46,7 +58,9 @@ def test_what_an_operator_changes_in_place(place):
 def test_libraries(place):
     library = torch.library.Library(place, "DEF")
     library.define("twice(Tensor x) -> Tensor")
-    with pytest.raises(NotImplementedError, match=f"Could not run '{place}::twice' with arguments from the 'CPU' backend"):
+    with pytest.raises(
+        NotImplementedError, match=f"Could not run '{place}::twice' with arguments from the 'CPU' backend"
+    ):
         getattr(torch.ops, place).twice(torch.ones(1))
     library.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
     x = torch.ones(1, requires_grad=True)
@@ -57,6 +71,7 @@ def test_libraries(place):
     @torch.library.impl(f"{place}::half", "cpu")
     def half(x):
         return x / 2
+
     assert getattr(torch.ops, place).half(torch.ones(1)).item() == 0.5
     with pytest.raises(AttributeError, match=f"'_OpNamespace' '{place}' object has no attribute 'third'"):
         getattr(torch.ops, place).third
@@ -65,9 +80,15 @@ def test_libraries(place):
 def test_schemas():
     def f(x: Tensor, n: int, scale: float = 1.0, *, mask: Tensor) -> Tensor:
         return x
-    assert torch.library.infer_schema(f, mutates_args={"x"}) == "(Tensor(a0!) x, SymInt n, float scale=1.0, *, Tensor mask) -> Tensor"
+
+    assert (
+        torch.library.infer_schema(f, mutates_args={"x"})
+        == "(Tensor(a0!) x, SymInt n, float scale=1.0, *, Tensor mask) -> Tensor"
+    )
+
     def plain(x: Tensor) -> Tensor:
         return x
+
     with pytest.raises(ValueError, match="namespace::name"):
         torch.library.custom_op("plain", plain, mutates_args=())
     with pytest.raises(ValueError, match="Parameter x must have a type annotation"):
@@ -76,11 +97,26 @@ def test_schemas():
 
 def test_aten():
     aten = torch.ops.aten
-    assert aten.add.Tensor(torch.ones(1), torch.ones(1), alpha=2).item() == 3 and aten.mm.default(torch.eye(2), torch.ones(2, 2)).sum().item() == 4
-    assert aten.sum.dim_IntList(torch.ones(2, 2), [1]).tolist() == [2, 2] and aten._softmax(torch.zeros(1, 2), 1, False).tolist() == [[.5, .5]]
-    assert aten.linalg_vector_norm(torch.tensor([3., 4.])).item() == 5 and aten.relu(torch.tensor([-1.])).item() == 0 and aten.clone.default(torch.ones(1)).item() == 1
-    assert aten.t.default(torch.ones(2, 3)).shape == (3, 2) and aten.add_.Tensor(torch.ones(1), 1).item() == 2 and aten.gelu(torch.zeros(1)).item() == 0
-    assert aten.mm.default is aten.mm.default and repr(aten.mm.default) == "<OpOverload(op='aten.mm', overload='default')>"
+    assert (
+        aten.add.Tensor(torch.ones(1), torch.ones(1), alpha=2).item() == 3
+        and aten.mm.default(torch.eye(2), torch.ones(2, 2)).sum().item() == 4
+    )
+    assert aten.sum.dim_IntList(torch.ones(2, 2), [1]).tolist() == [2, 2] and aten._softmax(
+        torch.zeros(1, 2), 1, False
+    ).tolist() == [[0.5, 0.5]]
+    assert (
+        aten.linalg_vector_norm(torch.tensor([3.0, 4.0])).item() == 5
+        and aten.relu(torch.tensor([-1.0])).item() == 0
+        and aten.clone.default(torch.ones(1)).item() == 1
+    )
+    assert (
+        aten.t.default(torch.ones(2, 3)).shape == (3, 2)
+        and aten.add_.Tensor(torch.ones(1), 1).item() == 2
+        and aten.gelu(torch.zeros(1)).item() == 0
+    )
+    assert (
+        aten.mm.default is aten.mm.default and repr(aten.mm.default) == "<OpOverload(op='aten.mm', overload='default')>"
+    )
     with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nothere'"):
         aten.nothere
 
@@ -98,6 +134,7 @@ def test_handlers_see_custom_operators(place):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             self.seen.append(str(func))
             return func(*args, **(kwargs or {}))
+
     x = torch.ones(2, requires_grad=True)
     with Mode():
         y = twice(x)
@@ -108,6 +145,7 @@ def test_handlers_see_custom_operators(place):
     @torch.library.register_torch_dispatch(f"{place}::twice", Mode)
     def _(mode, func, types, args, kwargs):
         return args[0] * 10
+
     with Mode():
         assert twice(torch.ones(1)).item() == 10
 
@@ -123,7 +161,10 @@ def test_overloads_and_lists_of_tensors(place):
 
     def setup(ctx, inputs, output):
         ctx.shapes, ctx.scale = [x.shape for x in inputs[0]], inputs[1]
-    total.register_autograd(lambda ctx, grad: ([grad.expand(s) * ctx.scale for s in ctx.shapes], None), setup_context=setup)
+
+    total.register_autograd(
+        lambda ctx, grad: ([grad.expand(s) * ctx.scale for s in ctx.shapes], None), setup_context=setup
+    )
     xs = [torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)]
     packet = getattr(torch.ops, place).total
     packet(xs, 2.0).backward()
@@ -136,12 +177,14 @@ def test_what_custom_operators_promise(place):
     @torch.library.custom_op(f"{place}::same", mutates_args=())
     def same(x: Tensor) -> Tensor:
         return x
+
     with pytest.raises(RuntimeError, match="may not alias"):
         same(torch.ones(2))
 
     @torch.library.custom_op(f"{place}::fill", mutates_args={"x"})
     def fill(x: Tensor) -> None:
         x.numpy()[:] = 3
+
     x = torch.zeros(2)
     before = x._version
     fill(x)
@@ -163,12 +206,14 @@ def test_opcheck_finds_what_a_schema_does_not_say(place):
     def bad(x: Tensor) -> Tensor:
         x.add_(1)
         return x.clone()
+
     with pytest.raises(Exception, match="is not defined as mutable but was mutated"):
         torch.library.opcheck(bad, (torch.ones(2),), test_utils="test_schema")
 
     @torch.library.custom_op(f"{place}::good", mutates_args=())
     def good(x: Tensor) -> Tensor:
         return x.clone()
+
     good.register_fake(lambda x: torch.empty_like(x))
     assert set(torch.library.opcheck(good, (torch.ones(2),)).values()) == {"SUCCESS"}
 
@@ -182,7 +227,7 @@ def test_the_older_declarations(place):
 
     @_custom_ops.impl(f"{place}::cube", device_types="cpu")
     def _(x):
-        return x ** 3
+        return x**3
 
     @_custom_ops.impl_save_for_backward(f"{place}::cube")
     def _(inputs, output):
@@ -191,6 +236,7 @@ def test_the_older_declarations(place):
     @_custom_ops.impl_backward(f"{place}::cube")
     def _(ctx, saved, grad):
         return {"x": grad * saved["power"] * saved["x"] ** 2}
+
     x = torch.tensor([2.0], requires_grad=True)
     getattr(torch.ops, place).cube(x).backward()
     assert x.grad.item() == 12
@@ -199,9 +245,11 @@ def test_the_older_declarations(place):
     with pytest.raises(ValueError, match="reserved namespace"):
         _custom_ops.custom_op("aten::bad", "(Tensor x) -> Tensor")
     with pytest.raises(ValueError, match="to have name"):
+
         @_custom_ops.custom_op(f"{place}::name")
         def other(x: Tensor) -> Tensor:
             raise NotImplementedError
+
     assert str(torch._library.utils.lookup_op(f"{place}::cube")) == f"{place}.cube.default"
 
 
@@ -210,19 +258,33 @@ def test_calls_are_held_to_the_schema():
         lib.define("m(Tensor x, int n=2, *, Tensor? o=None, SymInt[2] size=[1, 2], str s='a') -> Tensor")
         lib.impl("m", lambda x, n=2, *, o=None, size=(1, 2), s="a": x * n, "CompositeExplicitAutograd")
         m, x = torch.ops.held.m, torch.ones(2)
-        assert m(x, True).tolist() == [1, 1] and m(x, torch.tensor(3)).tolist() == [3, 3] and m.default(x, o=x, size=[3, 4], s="b").tolist() == [2, 2]
-        for args, kwargs, text in (((3,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'"),
-                                   ((x, 1.5), {}, "Expected a value of type 'int' for argument 'n' but instead found type 'float'"),
-                                   ((x,), {"q": 1}, "Unknown keyword argument 'q' for operator 'held::m'"),
-                                   ((), {}, "is missing value for argument 'x'"),
-                                   ((x, 1, x), {}, r"takes 2 positional argument\(s\) but 3 was/were given"),
-                                   ((x,), {"o": 3}, r"Expected a value of type 'Optional\[Tensor\]' for argument 'o'"),
-                                   ((x,), {"size": [1, "a"]}, r"Expected a value of type 'List\[int\]' for argument 'size' but instead found type 'list'"),
-                                   ((x,), {"s": 3}, "Expected a value of type 'str' for argument 's'")):
+        assert (
+            m(x, True).tolist() == [1, 1]
+            and m(x, torch.tensor(3)).tolist() == [3, 3]
+            and m.default(x, o=x, size=[3, 4], s="b").tolist() == [2, 2]
+        )
+        for args, kwargs, text in (
+            ((3,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'"),
+            ((x, 1.5), {}, "Expected a value of type 'int' for argument 'n' but instead found type 'float'"),
+            ((x,), {"q": 1}, "Unknown keyword argument 'q' for operator 'held::m'"),
+            ((), {}, "is missing value for argument 'x'"),
+            ((x, 1, x), {}, r"takes 2 positional argument\(s\) but 3 was/were given"),
+            ((x,), {"o": 3}, r"Expected a value of type 'Optional\[Tensor\]' for argument 'o'"),
+            (
+                (x,),
+                {"size": [1, "a"]},
+                r"Expected a value of type 'List\[int\]' for argument 'size' but instead found type 'list'",
+            ),
+            ((x,), {"s": 3}, "Expected a value of type 'str' for argument 's'"),
+        ):
             for call in (m, m.default):
                 with pytest.raises(RuntimeError, match=text):
                     call(*args, **kwargs)
-        for schema, text in (("bad(Tensr x) -> Tensor", "unknown type specifier"), ("bad(Tensor x) -> Tensr", "unknown type specifier"),
-                             ("bad(Tensor) -> Tensor", "expected ident"), ("bad(Tensor x, int n=a) -> Tensor", "invalid numeric default value")):
+        for schema, text in (
+            ("bad(Tensr x) -> Tensor", "unknown type specifier"),
+            ("bad(Tensor x) -> Tensr", "unknown type specifier"),
+            ("bad(Tensor) -> Tensor", "expected ident"),
+            ("bad(Tensor x, int n=a) -> Tensor", "invalid numeric default value"),
+        ):
             with pytest.raises(RuntimeError, match=text):
                 lib.define(schema)

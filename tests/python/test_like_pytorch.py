@@ -1,4 +1,5 @@
 """Small things that once differed from PyTorch in silence; values and texts as PyTorch 2.15 gave them."""
+
 import copy
 import inspect
 import io
@@ -31,16 +32,16 @@ def test_equal_to_an_array():
 def test_transforms_record_whatever_the_mode(mode):
     with mode():
         x, weight = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 2.0, 2.0])
-        square = lambda v: (v ** 2).sum()
+        square = lambda v: (v**2).sum()
         assert torch.func.grad(square)(x).tolist() == [2, 4, 6]
         assert torch.func.grad(lambda v: (v * weight).sum())(x).tolist() == [2, 2, 2]
-        value, back = torch.func.vjp(lambda v: v ** 2, x)
+        value, back = torch.func.vjp(lambda v: v**2, x)
         assert value.tolist() == [1, 4, 9] and back(torch.ones(3))[0].tolist() == [2, 4, 6]
-        assert torch.func.jvp(lambda v: v ** 2, (x,), (torch.ones(3),))[1].tolist() == [2, 4, 6]
-        assert torch.func.jacrev(lambda v: v ** 2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
-        assert torch.func.jacfwd(lambda v: v ** 2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
+        assert torch.func.jvp(lambda v: v**2, (x,), (torch.ones(3),))[1].tolist() == [2, 4, 6]
+        assert torch.func.jacrev(lambda v: v**2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
+        assert torch.func.jacfwd(lambda v: v**2)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
         assert torch.func.hessian(square)(x).tolist() == [[2, 0, 0], [0, 2, 0], [0, 0, 2]]
-        assert torch.func.vmap(torch.func.grad(lambda v: v ** 2))(x).tolist() == [2, 4, 6]
+        assert torch.func.vmap(torch.func.grad(lambda v: v**2))(x).tolist() == [2, 4, 6]
         assert torch.is_inference_mode_enabled() == (mode is torch.inference_mode)
         assert torch.is_grad_enabled() == (mode is torch.enable_grad)
 
@@ -56,7 +57,9 @@ def test_all_and_any_over_no_dims():
 
 def test_complex_functions_far_out():
     got = torch.atan(torch.tensor([1e30 + 1e30j, 1e20j, -1e20 + 0j], dtype=torch.complex64))
-    assert torch.allclose(got, torch.tensor([1.57079637 + 5e-31j, 1.57079637 + 1e-20j, -1.57079637 + 0j]), rtol=1e-5, atol=0)
+    assert torch.allclose(
+        got, torch.tensor([1.57079637 + 5e-31j, 1.57079637 + 1e-20j, -1.57079637 + 0j]), rtol=1e-5, atol=0
+    )
     got = torch.atanh(torch.tensor([complex(1e200, 1e200)]))
     assert torch.allclose(got.imag, torch.tensor([1.57079637])) and got.real.item() >= 0
     got = torch.logcumsumexp(torch.tensor([complex(INF, 1), 1 + 1j]), 0)
@@ -70,12 +73,17 @@ def test_gradient_with_a_complex_spacing():
 
 
 def test_gradient_of_least_squares_residuals():
-    a = (torch.linspace(0.1, 1.3, 12, dtype=torch.float64).sin().reshape(4, 3) + torch.eye(4, 3, dtype=torch.float64)).requires_grad_()
+    a = (
+        torch.linspace(0.1, 1.3, 12, dtype=torch.float64).sin().reshape(4, 3) + torch.eye(4, 3, dtype=torch.float64)
+    ).requires_grad_()
     b = torch.linspace(2, 5, 12, dtype=torch.float64).cos().reshape(4, 3)
     residuals = torch.linalg.lstsq(a, b, driver="gels").residuals
     got = torch.autograd.grad(residuals.sum(), a)[0][0]
     assert torch.allclose(got, torch.tensor([-0.4556, -0.6981, 0.0480], dtype=torch.float64), atol=1e-4)
-    assert torch.autograd.gradcheck(lambda a, b: torch.linalg.lstsq(a, b, driver="gels")[:2], (a.detach().requires_grad_(), b.clone().requires_grad_()))
+    assert torch.autograd.gradcheck(
+        lambda a, b: torch.linalg.lstsq(a, b, driver="gels")[:2],
+        (a.detach().requires_grad_(), b.clone().requires_grad_()),
+    )
 
 
 def test_norms_that_have_no_value_over_no_elements():
@@ -98,7 +106,11 @@ def test_numbers_among_truth_values():
 
 def test_searching_for_a_number():
     x = torch.arange(5.0)
-    assert torch.searchsorted(x, 2.5).item() == 3 and torch.searchsorted(x, 2, right=True).item() == 3 and torch.searchsorted(x, 2).item() == 2
+    assert (
+        torch.searchsorted(x, 2.5).item() == 3
+        and torch.searchsorted(x, 2, right=True).item() == 3
+        and torch.searchsorted(x, 2).item() == 2
+    )
     assert torch.bucketize(2.5, x).item() == 3 and torch.bucketize(2, torch.arange(5)).item() == 2
     assert tuple(torch.searchsorted(x, 2.5).shape) == ()
 
@@ -108,10 +120,20 @@ def test_deterministic_memory():
     torch.use_deterministic_algorithms(True)
     try:
         assert torch.empty(3).isnan().all() and torch.empty(2, dtype=torch.complex64).isnan().all()
-        assert torch.empty(2, dtype=torch.int8).tolist() == [127, 127] and torch.empty(2, dtype=torch.uint8).tolist() == [255, 255]
-        assert torch.empty(2, dtype=torch.bool).tolist() == [True, True] and torch.empty(1, dtype=torch.int64).item() == 2 ** 63 - 1
+        assert torch.empty(2, dtype=torch.int8).tolist() == [127, 127] and torch.empty(
+            2, dtype=torch.uint8
+        ).tolist() == [255, 255]
+        assert (
+            torch.empty(2, dtype=torch.bool).tolist() == [True, True]
+            and torch.empty(1, dtype=torch.int64).item() == 2**63 - 1
+        )
         like = torch.ones(2, 3).t()
-        for made in (torch.empty_like(like), like.new_empty(2), torch.empty_strided((2, 2), (1, 2)), like.new_empty_strided((2,), (1,))):
+        for made in (
+            torch.empty_like(like),
+            like.new_empty(2),
+            torch.empty_strided((2, 2), (1, 2)),
+            like.new_empty_strided((2,), (1,)),
+        ):
             assert made.isnan().all()
         grown = torch.ones(2).resize_(4)
         assert grown[:2].tolist() == [1, 1] and grown[2:].isnan().all()
@@ -130,8 +152,17 @@ def test_the_warn_only_flag_is_kept():
 
 
 # ---- Views that one call made ----
-@pytest.mark.parametrize("pieces", [lambda x: x.unbind(0), lambda x: x.split(1), lambda x: x.chunk(2), lambda x: x.split([1, 3]), lambda x: list(x),
-                                    lambda x: [x.unbind(0)[0].view_as(x[0])]])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        lambda x: x.unbind(0),
+        lambda x: x.split(1),
+        lambda x: x.chunk(2),
+        lambda x: x.split([1, 3]),
+        lambda x: list(x),
+        lambda x: [x.unbind(0)[0].view_as(x[0])],
+    ],
+)
 def test_in_place_on_one_of_several_views(pieces):
     x = torch.ones(4, requires_grad=True).clone()
     with pytest.raises(RuntimeError, match="This view is the output of a function that returns multiple views"):
@@ -148,7 +179,9 @@ def test_in_place_on_one_of_several_views(pieces):
 def test_in_place_on_a_piece_of_tensor_split():
     x = torch.ones(4, requires_grad=True).clone()
     x.tensor_split(2)[0].mul_(2)
-    assert x.tolist() == [2, 2, 1, 1] and str(torch.ones(2, requires_grad=True).clone().unbind(0)[1]).endswith("grad_fn=<UnbindBackward0>)")
+    assert x.tolist() == [2, 2, 1, 1] and str(torch.ones(2, requires_grad=True).clone().unbind(0)[1]).endswith(
+        "grad_fn=<UnbindBackward0>)"
+    )
 
 
 # ---- Checkpoints ----
@@ -157,7 +190,10 @@ def test_a_checkpoint_looks_at_versions():
     x = a * 1.0
     y = checkpoint(lambda q: q.sin(), x, use_reentrant=False)
     x.add_(2.0)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[1\]\] is at version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation: \[torch.FloatTensor \[1\]\] is at version 1; expected version 0",
+    ):
         y.sum().backward()
 
 
@@ -181,13 +217,16 @@ def test_a_checkpoint_looks_at_its_closure():
 def test_multi_grad_hooks_under_threads():
     a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     count, failures = [], []
-    handle = torch.autograd.graph.register_multi_grad_hook((a, b), lambda grads: count.append([g is not None for g in grads]))
+    handle = torch.autograd.graph.register_multi_grad_hook(
+        (a, b), lambda grads: count.append([g is not None for g in grads])
+    )
 
     def work():
         try:
             (a * b).sum().backward()
         except Exception as error:
             failures.append(error)
+
     threads = [threading.Thread(target=work) for _ in range(5)]
     for t in threads:
         t.start()
@@ -221,8 +260,13 @@ def test_the_new_of_a_mixin_is_called():
 
         def forward(self, x):
             return self.layer(x)
+
     model = Model(3, deep=True)
-    assert model._given == ((3,), {"deep": True}) and model(torch.ones(2, 3)).shape == (2, 1) and model(torch.ones(2, 3)).shape == (2, 1)
+    assert (
+        model._given == ((3,), {"deep": True})
+        and model(torch.ones(2, 3)).shape == (2, 1)
+        and model(torch.ones(2, 3)).shape == (2, 1)
+    )
     again = copy.deepcopy(model)
     assert again._given == model._given and torch.equal(again(torch.ones(2, 3)), model(torch.ones(2, 3)))
 
@@ -232,11 +276,14 @@ def test_signatures_and_generics():
     assert list(inspect.signature(nn.Linear).parameters)[:2] == ["in_features", "out_features"]
     assert torch.futures.Future[int] is not None
     x = torch.arange(5.0)
-    assert [p.tolist() for p in x.split(split_size=2)] == [[0, 1], [2, 3], [4]] and [len(p) for p in x.split(split_size=[1, 4])] == [1, 4]
+    assert [p.tolist() for p in x.split(split_size=2)] == [[0, 1], [2, 3], [4]] and [
+        len(p) for p in x.split(split_size=[1, 4])
+    ] == [1, 4]
 
 
 def test_fx_notes_the_operands_of_einsum():
     import taper.fx
+
     for f in (lambda a, b: torch.einsum("ij,jk", (a, b)), lambda a, b: torch.einsum("ij,jk", a, b)):
         traced = taper.fx.symbolic_trace(f)
         node = [n for n in traced.graph.nodes if n.op == "call_function"][0]
@@ -261,6 +308,7 @@ def test_variance_of_a_subclass_with_other_samples():
     class Normal(torch.distributions.MultivariateNormal):
         def _extended_shape(self, sample_shape=torch.Size()):
             return torch.Size((7, 7))
+
     assert tuple(Normal(torch.zeros(2), torch.eye(2)).variance.shape) == (2,)
 
 
@@ -280,11 +328,20 @@ def test_sparse_tensors_keep_their_dtype_in_place():
 # ---- Conjugates ----
 def test_a_conjugate_is_not_written():
     c = torch.tensor([1 + 2j])
-    for write in (lambda: c.conj().imag.add_(1), lambda: c.conj().mul_(2), lambda: c.view(1, 1).mH.zero_(), lambda: torch.adjoint(c.view(1, 1)).add_(1)):
+    for write in (
+        lambda: c.conj().imag.add_(1),
+        lambda: c.conj().mul_(2),
+        lambda: c.view(1, 1).mH.zero_(),
+        lambda: torch.adjoint(c.view(1, 1)).add_(1),
+    ):
         with pytest.raises(NotImplementedError, match="clone"):
             write()
     assert c.tolist() == [1 + 2j] and c.conj().is_conj() and not c.is_conj() and torch.is_conj(c.conj())
-    assert c.conj().resolve_conj().mul_(2).tolist() == [2 - 4j] and c.conj().clone().mul_(2).tolist() == [2 - 4j] and c.resolve_conj() is c
+    assert (
+        c.conj().resolve_conj().mul_(2).tolist() == [2 - 4j]
+        and c.conj().clone().mul_(2).tolist() == [2 - 4j]
+        and c.resolve_conj() is c
+    )
     x = torch.tensor([1 + 2j], requires_grad=True)
     (x.conj() * 1j).real.sum().backward()
     x.grad.zero_()
@@ -296,8 +353,16 @@ def test_a_conjugate_is_not_written():
 # ---- Strides ----
 def test_strides_of_new_dims():
     x = torch.arange(6.0).view(2, 3)
-    assert x.expand(1, 2, 3).stride() == (6, 3, 1) and x.expand(1, 1, 2, 3).stride() == (6, 6, 3, 1) and x.expand(4, 1, 2, 3).stride() == (0, 6, 3, 1)
-    assert x.t().expand(1, 3, 2).stride() == (3, 1, 3) and x[:1].expand(5, 3).stride() == (0, 1) and torch.tensor(1.0).expand(3, 1).stride() == (0, 0)
+    assert (
+        x.expand(1, 2, 3).stride() == (6, 3, 1)
+        and x.expand(1, 1, 2, 3).stride() == (6, 6, 3, 1)
+        and x.expand(4, 1, 2, 3).stride() == (0, 6, 3, 1)
+    )
+    assert (
+        x.t().expand(1, 3, 2).stride() == (3, 1, 3)
+        and x[:1].expand(5, 3).stride() == (0, 1)
+        and torch.tensor(1.0).expand(3, 1).stride() == (0, 0)
+    )
 
 
 def test_joined_slices_keep_channels_last():
@@ -306,7 +371,9 @@ def test_joined_slices_keep_channels_last():
     assert joined.stride() == (16, 1, 8, 2) and joined.sum().item() == 368
     assert torch.cat((y[:, :, :2], torch.ones(2, 2, 2, 2)), 2).stride() == (16, 8, 2, 1)
     z = torch.arange(48.0).reshape(1, 2, 3, 2, 4).contiguous(memory_format=torch.channels_last_3d)
-    assert torch.cat((z, z), 1).stride() == (96, 1, 32, 16, 4) and torch.equal(torch.cat((z, z), 1), torch.cat((z.contiguous(), z.contiguous()), 1))
+    assert torch.cat((z, z), 1).stride() == (96, 1, 32, 16, 4) and torch.equal(
+        torch.cat((z, z), 1), torch.cat((z.contiguous(), z.contiguous()), 1)
+    )
 
 
 def test_the_conjugate_of_real_numbers_is_the_tensor():
@@ -320,7 +387,9 @@ def test_lists_of_tensors_are_lists():
         with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
             function(torch.ones(2))
     assert [tuple(t.shape) for t in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")] == [(2, 3), (2, 3)]
-    assert torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).shape == (2, 3) and torch.cartesian_prod(torch.ones(2), torch.ones(2)).shape == (4, 2)
+    assert torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).shape == (2, 3) and torch.cartesian_prod(
+        torch.ones(2), torch.ones(2)
+    ).shape == (4, 2)
 
 
 def test_nonzero_into_a_tensor():

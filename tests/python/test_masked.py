@@ -1,4 +1,5 @@
 """torch.masked: PyTorch's answers for functions of what a mask leaves, and for tensors that carry one."""
+
 import math
 
 import pytest
@@ -10,9 +11,20 @@ X = torch.tensor([[1.5, -0.5, 2.0], [4.0, 3.0, -1.0]])
 MASK = torch.tensor([[True, False, True], [False, False, False]])
 
 
-@pytest.mark.parametrize("name, wanted", [
-    ("sum", [3.5, 0.0]), ("prod", [3.0, 1.0]), ("amax", [2.0, -math.inf]), ("amin", [1.5, math.inf]), ("argmax", [2.0, 0.0]), ("mean", [1.75, math.nan]),
-    ("median", [1.5, math.nan]), ("var", [0.125, math.nan]), ("logsumexp", [2.4740769, -math.inf])])
+@pytest.mark.parametrize(
+    "name, wanted",
+    [
+        ("sum", [3.5, 0.0]),
+        ("prod", [3.0, 1.0]),
+        ("amax", [2.0, -math.inf]),
+        ("amin", [1.5, math.inf]),
+        ("argmax", [2.0, 0.0]),
+        ("mean", [1.75, math.nan]),
+        ("median", [1.5, math.nan]),
+        ("var", [0.125, math.nan]),
+        ("logsumexp", [2.4740769, -math.inf]),
+    ],
+)
 def test_reductions(name, wanted):
     got = getattr(masked, name)(X, 1, mask=MASK)
     assert torch.allclose(got, torch.tensor(wanted), equal_nan=True), got
@@ -34,7 +46,9 @@ def test_tensors_with_a_mask():
     a = masked.masked_tensor(X, MASK, requires_grad=True)
     assert repr(a.sum()) == "MaskedTensor(  3.5000, True)" and a.sum(1).get_mask().tolist() == [True, False]
     assert repr(a * 2).split() == "MaskedTensor( [ [ 3.0000, --, 4.0000], [ --, --, --] ] )".split()
-    assert a.reshape(3, 2).get_mask().tolist() == [[True, False], [True, False], [False, False]] and a.to_tensor(-1.0)[1].tolist() == [-1, -1, -1]
+    assert a.reshape(3, 2).get_mask().tolist() == [[True, False], [True, False], [False, False]] and a.to_tensor(-1.0)[
+        1
+    ].tolist() == [-1, -1, -1]
     (a.square().sum()).backward()
     assert a.grad.get_data().tolist() == [[3, 0, 4], [0, 0, 0]] and torch.equal(a.grad.get_mask(), MASK)
     with pytest.raises(ValueError, match="masks must match"):
@@ -43,7 +57,9 @@ def test_tensors_with_a_mask():
         masked.masked_tensor(X, X)
     y = X.clone().requires_grad_()
     masked.as_masked_tensor(y, MASK).mean().backward()
-    assert y.grad.tolist() == [[0.5, 0, 0.5], [0, 0, 0]] and masked.is_masked_tensor(a) and not masked.is_masked_tensor(y)
+    assert (
+        y.grad.tolist() == [[0.5, 0, 0.5], [0, 0, 0]] and masked.is_masked_tensor(a) and not masked.is_masked_tensor(y)
+    )
 
 
 def test_reductions_of_numbers_integers_and_complex_values():
@@ -51,16 +67,26 @@ def test_reductions_of_numbers_integers_and_complex_values():
     assert masked.logsumexp(torch.arange(3)).dtype == torch.int64
     assert abs(masked.logsumexp(torch.zeros(4)).item() - 1.3863) < 1e-3
     x = torch.tensor([[2 + 1j, 3, 4], [1, 2 - 1j, 0]])
-    assert masked.var(x, dim=1).dtype == torch.complex64 and torch.allclose(masked.var(x, dim=1), torch.full((2,), 4 / 3 + 0j))
+    assert masked.var(x, dim=1).dtype == torch.complex64 and torch.allclose(
+        masked.var(x, dim=1), torch.full((2,), 4 / 3 + 0j)
+    )
 
 
 def test_sparse_inputs():
     mask = torch.tensor([[True, False, True], [True, True, False]])
     sparse = torch.tensor([[1.5, 0.0, 2.0], [0.0, 3.0, 0.0]]).to_sparse()
     assert masked.sum(sparse, 0).to_dense().tolist() == [1.5, 3, 2] and masked.sum(sparse).layout is torch.sparse_coo
-    assert masked.amax(sparse, 1, mask=mask.to_sparse()).to_dense().tolist() == [2, 3] and masked.prod(sparse, 1, mask=mask).to_dense().tolist() == [3, 0]
-    assert masked.mean(sparse.to_sparse_csr(), 1, keepdim=True, mask=mask.to_sparse_csr()).to_dense().tolist() == [[1.75], [1.5]]
-    for call, text in ((lambda: masked.amax(sparse, 0), "expects explicit mask for torch.sparse_coo"), (lambda: masked.softmax(sparse, 0), "expects strided tensor")):
+    assert masked.amax(sparse, 1, mask=mask.to_sparse()).to_dense().tolist() == [2, 3] and masked.prod(
+        sparse, 1, mask=mask
+    ).to_dense().tolist() == [3, 0]
+    assert masked.mean(sparse.to_sparse_csr(), 1, keepdim=True, mask=mask.to_sparse_csr()).to_dense().tolist() == [
+        [1.75],
+        [1.5],
+    ]
+    for call, text in (
+        (lambda: masked.amax(sparse, 0), "expects explicit mask for torch.sparse_coo"),
+        (lambda: masked.softmax(sparse, 0), "expects strided tensor"),
+    ):
         with pytest.raises(ValueError, match=text):
             call()
 
@@ -70,10 +96,17 @@ def test_sparse_inputs():
 def test_sparse_tensors_with_a_mask(layout):
     mask = MASK.to_sparse(layout=getattr(torch, layout))
     a = masked.masked_tensor(X.sparse_mask(mask), mask, requires_grad=True)
-    assert a.layout is getattr(torch, layout) and a.shape == (2, 3) and torch.exp(a).get_data().values().tolist() == torch.exp(X[MASK]).tolist()
+    assert (
+        a.layout is getattr(torch, layout)
+        and a.shape == (2, 3)
+        and torch.exp(a).get_data().values().tolist() == torch.exp(X[MASK]).tolist()
+    )
     (a * a).to_dense().sum().backward()
     assert a.grad.layout is a.layout and a.grad.to_dense().to_tensor(0.0).tolist() == [[3, 0, 4], [0, 0, 0]]
-    assert masked.masked_tensor(X, MASK).to_sparse().to_dense().to_tensor(0.0).tolist() == [[1.5, 0, 2], [0, 0, 0]] and a.argmax().get_data() == 2
+    assert (
+        masked.masked_tensor(X, MASK).to_sparse().to_dense().to_tensor(0.0).tolist() == [[1.5, 0, 2], [0, 0, 0]]
+        and a.argmax().get_data() == 2
+    )
     with pytest.raises(TypeError, match="must have the same layout"):
         masked.masked_tensor(X, mask)
     with pytest.raises(TypeError, match="torch._ops.aten.max.default"):
@@ -84,9 +117,16 @@ def test_sparse_tensors_with_a_mask(layout):
 def test_operators_by_element_and_what_moves():
     from taper.masked.maskedtensor.binary import NATIVE_BINARY_FNS
     from taper.masked.maskedtensor.unary import NATIVE_UNARY_FNS
+
     assert len(NATIVE_UNARY_FNS) == 62 and len(NATIVE_BINARY_FNS) == 36
     a = masked.masked_tensor(X, MASK)
-    assert torch.equal(torch.ops.aten.atan2(a, X).get_data(), torch.atan2(X, X)) and a.neg_() is a and torch.equal(a.get_data(), -X)
+    assert (
+        torch.equal(torch.ops.aten.atan2(a, X).get_data(), torch.atan2(X, X))
+        and a.neg_() is a
+        and torch.equal(a.get_data(), -X)
+    )
     chosen = torch.where(MASK, a, masked.masked_tensor(X, ~MASK))
     assert chosen.get_mask().all() and chosen.get_data().tolist() == torch.where(MASK, -X, X).tolist()
-    assert torch.nn.functional.unfold(masked.masked_tensor(X.view(1, 1, 2, 3), MASK.view(1, 1, 2, 3)), (1, 3)).get_mask().tolist() == [[[True, False], [False, False], [True, False]]]
+    assert torch.nn.functional.unfold(
+        masked.masked_tensor(X.view(1, 1, 2, 3), MASK.view(1, 1, 2, 3)), (1, 3)
+    ).get_mask().tolist() == [[[True, False], [False, False], [True, False]]]

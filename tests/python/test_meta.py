@@ -1,4 +1,5 @@
 """The meta device: shapes, dtypes and strides without elements."""
+
 import copy
 import io
 import pickle
@@ -25,7 +26,14 @@ def saved(value, **options):
 # ---- Tensors ----
 def test_device_has_no_index():
     x = meta(3, 4)
-    assert x.device == META and x.device.index is None and str(x.device) == "meta" and x.is_meta and not x.is_cpu and x.get_device() == -1
+    assert (
+        x.device == META
+        and x.device.index is None
+        and str(x.device) == "meta"
+        and x.is_meta
+        and not x.is_cpu
+        and x.get_device() == -1
+    )
     assert torch.empty(2, device="meta:0").device == torch.empty(2, device=torch.device("meta", 3)).device == META
     assert torch.device("meta", 0) != META and x.type() == "torch.meta.FloatTensor"
 
@@ -41,33 +49,53 @@ def test_text():
 def test_memory_is_counted_and_not_there():
     x = meta(3, 4)
     assert (x.data_ptr(), x.nbytes, x.untyped_storage().nbytes(), x.untyped_storage().data_ptr()) == (0, 48, 48, 0)
-    assert meta(1 << 40).untyped_storage().nbytes() == 1 << 42 and x[1].storage_offset() == 4 and x.t().stride() == (1, 4)
+    assert (
+        meta(1 << 40).untyped_storage().nbytes() == 1 << 42 and x[1].storage_offset() == 4 and x.t().stride() == (1, 4)
+    )
 
 
-@pytest.mark.parametrize("look, error, text", [
-    (lambda x: x[0, 0].item(), RuntimeError, "Tensor.item() cannot be called on meta tensors"),
-    (lambda x: bool(x[0, 0] > 0), RuntimeError, "Tensor.item() cannot be called on meta tensors"),
-    (lambda x: x.tolist(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
-    (lambda x: x.cpu(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
-    (lambda x: torch.zeros(3, 4).copy_(x), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
-    (lambda x: x.numpy(), TypeError, "can't convert meta device type tensor to numpy"),
-    (lambda x: x + torch.ones(3, 4), RuntimeError, "Tensor on device cpu is not on the expected device meta!"),
-    (lambda x: torch.ones(3, 4) + x, RuntimeError, "Tensor on device meta is not on the expected device cpu!"),
-    (lambda x: torch.nn.functional.prelu(x, torch.ones(1)), RuntimeError, "Tensor on device cpu is not on the expected device meta!"),
-    (lambda x: x.share_memory_(), RuntimeError, "only available on CPU"),
-    (lambda x: torch.utils.dlpack.to_dlpack(x), BufferError, "Cannot pack tensors on meta"),
-    (lambda x: nn.Linear(2, 2, device="meta").to("cpu"), NotImplementedError, "Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to()"),
-])
+@pytest.mark.parametrize(
+    "look, error, text",
+    [
+        (lambda x: x[0, 0].item(), RuntimeError, "Tensor.item() cannot be called on meta tensors"),
+        (lambda x: bool(x[0, 0] > 0), RuntimeError, "Tensor.item() cannot be called on meta tensors"),
+        (lambda x: x.tolist(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: x.cpu(), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: torch.zeros(3, 4).copy_(x), NotImplementedError, "Cannot copy out of meta tensor; no data!"),
+        (lambda x: x.numpy(), TypeError, "can't convert meta device type tensor to numpy"),
+        (lambda x: x + torch.ones(3, 4), RuntimeError, "Tensor on device cpu is not on the expected device meta!"),
+        (lambda x: torch.ones(3, 4) + x, RuntimeError, "Tensor on device meta is not on the expected device cpu!"),
+        (
+            lambda x: torch.nn.functional.prelu(x, torch.ones(1)),
+            RuntimeError,
+            "Tensor on device cpu is not on the expected device meta!",
+        ),
+        (lambda x: x.share_memory_(), RuntimeError, "only available on CPU"),
+        (lambda x: torch.utils.dlpack.to_dlpack(x), BufferError, "Cannot pack tensors on meta"),
+        (
+            lambda x: nn.Linear(2, 2, device="meta").to("cpu"),
+            NotImplementedError,
+            "Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to()",
+        ),
+    ],
+)
 def test_what_needs_values_says_so(look, error, text):
     with pytest.raises(error) as raised:
         look(meta(3, 4))
     assert text in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["nonzero", "unique", "unique_consecutive", "argwhere", "where", "masked_select", "index", "bincount"])
+@pytest.mark.parametrize(
+    "name", ["nonzero", "unique", "unique_consecutive", "argwhere", "where", "masked_select", "index", "bincount"]
+)
 def test_shapes_that_depend_on_values(name):
     x = meta(3, 4)
-    calls = {"masked_select": lambda: x.masked_select(x > 0), "index": lambda: x[x > 0], "where": lambda: torch.where(x > 0), "bincount": lambda: torch.bincount(meta(3, dtype=torch.int64))}
+    calls = {
+        "masked_select": lambda: x.masked_select(x > 0),
+        "index": lambda: x[x > 0],
+        "where": lambda: torch.where(x > 0),
+        "bincount": lambda: torch.bincount(meta(3, dtype=torch.int64)),
+    }
     with pytest.raises(NotImplementedError, match="with Meta tensors"):
         calls.get(name, lambda: getattr(torch, name)(x))()
 
@@ -86,17 +114,37 @@ def test_writing_is_nothing():
 def test_makers():
     for make in (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn):
         assert make(2, 3, device="meta").device == META
-    assert torch.full((2,), 3.0, device=META).is_meta and torch.arange(1 << 40, device=META).shape == (1 << 40,) and torch.linspace(0, 1, 5, device=META).is_meta
-    assert torch.tensor([1, 2], device="meta").dtype == torch.int64 and torch.empty_like(torch.ones(2, 3), device="meta").shape == (2, 3) and torch.eye(3, device=META).is_meta
-    assert torch.ones(2).to("meta").is_meta and torch.ones(2).to(device=META, dtype=torch.half).dtype == torch.half and meta(2).new_zeros(3).is_meta
+    assert (
+        torch.full((2,), 3.0, device=META).is_meta
+        and torch.arange(1 << 40, device=META).shape == (1 << 40,)
+        and torch.linspace(0, 1, 5, device=META).is_meta
+    )
+    assert (
+        torch.tensor([1, 2], device="meta").dtype == torch.int64
+        and torch.empty_like(torch.ones(2, 3), device="meta").shape == (2, 3)
+        and torch.eye(3, device=META).is_meta
+    )
+    assert (
+        torch.ones(2).to("meta").is_meta
+        and torch.ones(2).to(device=META, dtype=torch.half).dtype == torch.half
+        and meta(2).new_zeros(3).is_meta
+    )
     with META:
-        assert torch.zeros(2).is_meta and torch.randperm(5).is_meta and torch.tril_indices(1 << 18, 1 << 18).shape[0] == 2
+        assert (
+            torch.zeros(2).is_meta and torch.randperm(5).is_meta and torch.tril_indices(1 << 18, 1 << 18).shape[0] == 2
+        )
 
 
 def test_no_numbers_are_drawn():
     generator, before = torch.Generator(), torch.get_rng_state()
     first = generator.get_state()
-    nn.Linear(10, 10, device="meta"), torch.randn(5, device="meta"), F.dropout(meta(5)), meta(5).uniform_(generator=generator), torch.rand(5, device=META, generator=generator)
+    (
+        nn.Linear(10, 10, device="meta"),
+        torch.randn(5, device="meta"),
+        F.dropout(meta(5)),
+        meta(5).uniform_(generator=generator),
+        torch.rand(5, device=META, generator=generator),
+    )
     nn.init.trunc_normal_(meta(5, 5)), nn.init.orthogonal_(meta(5, 5)), torch.multinomial(meta(5), 2)
     assert torch.equal(torch.get_rng_state(), before) and torch.equal(generator.get_state(), first)
 
@@ -104,8 +152,20 @@ def test_no_numbers_are_drawn():
 # ---- Copies and files ----
 def test_copies_and_files():
     x = meta(6, 4)[::2].t().requires_grad_()
-    for again in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), saved(x), saved(x, weights_only=False), saved(x, map_location="cpu")):
-        assert again.is_meta and again.shape == x.shape and again.stride() == x.stride() and again.requires_grad and again.dtype == x.dtype
+    for again in (
+        copy.deepcopy(x),
+        pickle.loads(pickle.dumps(x)),
+        saved(x),
+        saved(x, weights_only=False),
+        saved(x, map_location="cpu"),
+    ):
+        assert (
+            again.is_meta
+            and again.shape == x.shape
+            and again.stride() == x.stride()
+            and again.requires_grad
+            and again.dtype == x.dtype
+        )
     net = nn.Linear(3, 2, device="meta")
     again = saved(net, weights_only=False)
     assert isinstance(again.weight, nn.Parameter) and again.weight.is_meta and copy.deepcopy(net).weight.is_meta
@@ -135,7 +195,12 @@ class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads, self.norm1, self.norm2 = heads, nn.LayerNorm(width), nn.RMSNorm(width)
-        self.qkv, self.out, self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.qkv, self.out, self.up, self.down = (
+            nn.Linear(width, 3 * width),
+            nn.Linear(width, width),
+            nn.Linear(width, 4 * width),
+            nn.Linear(4 * width, width),
+        )
 
     def forward(self, x):
         b, t, c = x.shape
@@ -146,7 +211,11 @@ class Block(nn.Module):
 
 def test_training_step_of_what_no_machine_holds():
     with META:
-        words, blocks, head = nn.Embedding(1 << 18, 16384), nn.Sequential(*(Block(16384, 128) for _ in range(3))), nn.Linear(16384, 1 << 18, bias=False)
+        words, blocks, head = (
+            nn.Embedding(1 << 18, 16384),
+            nn.Sequential(*(Block(16384, 128) for _ in range(3))),
+            nn.Linear(16384, 1 << 18, bias=False),
+        )
         net = nn.Sequential(words, blocks, head).to(torch.bfloat16)
         ids = torch.randint(0, 1 << 18, (64, 8192))
     assert sum(p.numel() * p.element_size() for p in net.parameters()) > 30 << 30
@@ -155,16 +224,38 @@ def test_training_step_of_what_no_machine_holds():
     loss.backward()
     nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     optimizer.step()
-    assert loss.is_meta and loss.shape == () and all(p.grad.shape == p.shape and p.grad.dtype == torch.bfloat16 for p in net.parameters())
+    assert (
+        loss.is_meta
+        and loss.shape == ()
+        and all(p.grad.shape == p.shape and p.grad.dtype == torch.bfloat16 for p in net.parameters())
+    )
     assert net(torch.ones(2, 3, dtype=torch.int64)).shape == (2, 3, 1 << 18)  # ids from the CPU may come along
 
 
 LAYERS = {
-    "conv": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.ConvTranspose2d(8, 4, 2, 2), nn.GroupNorm(2, 4), nn.Flatten()), (2, 3, 16, 16)),
+    "conv": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.ConvTranspose2d(8, 4, 2, 2),
+            nn.GroupNorm(2, 4),
+            nn.Flatten(),
+        ),
+        (2, 3, 16, 16),
+    ),
     "lstm": (lambda: nn.LSTM(4, 6, 2, bidirectional=True, batch_first=True), (2, 5, 4)),
     "gru": (lambda: nn.GRU(4, 6), (5, 2, 4)),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (2, 5, 8)),
-    "upsample": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.Upsample(scale_factor=2, mode="bilinear"), nn.InstanceNorm2d(4, affine=True, track_running_stats=True)), (2, 3, 5, 5)),
+    "upsample": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, 1),
+            nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+        ),
+        (2, 3, 5, 5),
+    ),
 }
 
 
@@ -183,27 +274,39 @@ def test_as_on_the_cpu(name):
         assert a.grad.shape == b.grad.shape and a.grad.is_meta
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop", "Muon"])
+@pytest.mark.parametrize(
+    "name",
+    ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop", "Muon"],
+)
 def test_optimizers(name):
     weight = nn.Parameter(meta(1 << 20, 1 << 12))
     weight.grad = meta(1 << 20, 1 << 12)
     optimizer = getattr(torch.optim, name)([weight], lr=0.1)
     optimizer.step()
     for key, value in optimizer.state_dict()["state"].get(0, {}).items():
-        assert key == "step" or not isinstance(value, torch.Tensor) or value.ndim == 0 or (value.is_meta and value.shape == weight.shape)
+        assert (
+            key == "step"
+            or not isinstance(value, torch.Tensor)
+            or value.ndim == 0
+            or (value.is_meta and value.shape == weight.shape)
+        )
 
 
 def test_sharded_parameters_are_assigned():
     from taper import distributed as dist
     from taper.distributed.fsdp import fully_shard
     from taper.distributed.tensor import distribute_tensor
+
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
         with META:
             net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
         fully_shard(net[0]), fully_shard(net)
-        parts = {k: distribute_tensor(plain.state_dict()[k], v.device_mesh, v.placements) for k, v in net.state_dict().items()}
+        parts = {
+            k: distribute_tensor(plain.state_dict()[k], v.device_mesh, v.placements)
+            for k, v in net.state_dict().items()
+        }
         net.load_state_dict(parts, assign=True)
         x = torch.randn(3, 8)
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -220,6 +323,7 @@ def test_sharded_parameters_are_assigned():
 def test_sharded_parameters_get_memory_last():
     from taper import distributed as dist
     from taper.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         with META:
@@ -239,5 +343,13 @@ def test_sharded_parameters_get_memory_last():
 
 
 def test_matrices():
-    assert torch.linalg.svd(meta(2, 512, 300))[1].shape == (2, 300) and torch.linalg.inv(meta(700, 700)).is_meta and torch.linalg.eigh(meta(9, 9))[0].shape == (9,)
-    assert torch.linalg.cholesky(meta(300, 300)).shape == (300, 300) and torch.linalg.det(meta(4, 5, 5)).shape == (4,) and torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)
+    assert (
+        torch.linalg.svd(meta(2, 512, 300))[1].shape == (2, 300)
+        and torch.linalg.inv(meta(700, 700)).is_meta
+        and torch.linalg.eigh(meta(9, 9))[0].shape == (9,)
+    )
+    assert (
+        torch.linalg.cholesky(meta(300, 300)).shape == (300, 300)
+        and torch.linalg.det(meta(4, 5, 5)).shape == (4,)
+        and torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)
+    )

@@ -1,4 +1,5 @@
 """nn.Module: where attributes go, what a module knows about itself, hooks, state."""
+
 import copy
 import pickle
 
@@ -43,9 +44,11 @@ def test_an_attribute_moves_between_kinds():
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
         net.missing
     with pytest.raises(AttributeError, match="before Module.__init__"):
+
         class Early(nn.Module):
             def __init__(self):
                 self.layer = nn.Linear(1, 1)
+
         Early()
 
 
@@ -61,7 +64,9 @@ def test_hooks_run_in_order_and_may_replace():
     layer.register_forward_hook(lambda module, args, output: output + 1)
     removed = layer.register_forward_hook(lambda module, args, output: seen.append("never"))
     removed.remove()
-    layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input[0].shape, grad_output[0].shape)))
+    layer.register_full_backward_hook(
+        lambda module, grad_input, grad_output: seen.append((grad_input[0].shape, grad_output[0].shape))
+    )
     x = torch.ones(3, 2, requires_grad=True)
     y = layer(x)
     assert torch.equal(y, F.linear(x, layer.weight, layer.bias) + 1)
@@ -72,6 +77,7 @@ def test_hooks_run_in_order_and_may_replace():
 
 def test_hooks_of_all_modules():
     from taper.nn.modules.module import register_module_forward_hook
+
     seen = []
     handle = register_module_forward_hook(lambda module, args, output: seen.append(type(module).__name__))
     Net()(torch.ones(1, 3))
@@ -89,7 +95,9 @@ def test_loading_state():
     state["first.weight"] = torch.zeros(1, 2)
     state["other"] = state.pop("scale")
     before = b.first.weight.clone()
-    with pytest.raises(RuntimeError, match=r"(?s)Missing key.*scale.*Unexpected key.*other.*size mismatch for first.weight"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)Missing key.*scale.*Unexpected key.*other.*size mismatch for first.weight"
+    ):
         b.load_state_dict(state)
     assert torch.equal(b.first.weight, before)
     assert b.load_state_dict({}, strict=False).missing_keys
@@ -115,6 +123,7 @@ def test_seeded_layers_give_pytorchs_numbers():
 
 def test_recurrent_layers_take_packed_sequences():
     from taper.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
     layer = nn.LSTM(3, 4, bidirectional=True)
     sequences = [torch.randn(n, 3) for n in (2, 4, 1)]
     output, (h, _) = layer(pack_sequence(sequences, enforce_sorted=False))
@@ -122,17 +131,22 @@ def test_recurrent_layers_take_packed_sequences():
     assert lengths.tolist() == [2, 4, 1]
     for i, sequence in enumerate(sequences):
         alone, (h_alone, _) = layer(sequence)
-        assert torch.allclose(padded[:len(sequence), i], alone, atol=1e-6) and torch.allclose(h[:, i], h_alone, atol=1e-6)
+        assert torch.allclose(padded[: len(sequence), i], alone, atol=1e-6) and torch.allclose(
+            h[:, i], h_alone, atol=1e-6
+        )
 
 
 def test_printing():
-    assert repr(Net()) == """Net(
+    assert (
+        repr(Net())
+        == """Net(
   (first): Linear(in_features=3, out_features=4, bias=True)
   (rest): Sequential(
     (0): Identity()
     (1): Linear(in_features=4, out_features=2, bias=False)
   )
 )"""
+    )
 
 
 class LazyScale(LazyModuleMixin, nn.Module):
@@ -157,7 +171,11 @@ class LazyScale(LazyModuleMixin, nn.Module):
 def test_a_lazy_module_takes_its_shapes_from_the_first_input():
     layer, other = LazyScale(), LazyScale()
     scale = layer.scale
-    assert repr(scale) == "<UninitializedParameter>" and nn.parameter.is_lazy(layer.double().scale) and layer.scale.dtype == torch.float64
+    assert (
+        repr(scale) == "<UninitializedParameter>"
+        and nn.parameter.is_lazy(layer.double().scale)
+        and layer.scale.dtype == torch.float64
+    )
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
         scale.shape
     with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
@@ -172,11 +190,20 @@ def test_every_kind_of_forward_hook():
     layer, seen = Net(), []
     see = lambda name: lambda module, *rest: seen.append((name, *[type(value).__name__ for value in rest]))
     register = torch.nn.modules.module
-    handles = [layer.register_forward_pre_hook(see("pre")), layer.register_forward_pre_hook(see("first"), prepend=True, with_kwargs=True),
-               layer.register_forward_hook(see("post")), layer.register_forward_hook(see("always"), prepend=True, with_kwargs=True, always_call=True),
-               register.register_module_forward_pre_hook(lambda module, args: seen.append("all pre") if module is layer else None),
-               register.register_module_forward_hook(lambda module, args, kwargs, output: seen.append(("all", output is None)) if module is layer else None,
-                                                     with_kwargs=True, always_call=True)]
+    handles = [
+        layer.register_forward_pre_hook(see("pre")),
+        layer.register_forward_pre_hook(see("first"), prepend=True, with_kwargs=True),
+        layer.register_forward_hook(see("post")),
+        layer.register_forward_hook(see("always"), prepend=True, with_kwargs=True, always_call=True),
+        register.register_module_forward_pre_hook(
+            lambda module, args: seen.append("all pre") if module is layer else None
+        ),
+        register.register_module_forward_hook(
+            lambda module, args, kwargs, output: seen.append(("all", output is None)) if module is layer else None,
+            with_kwargs=True,
+            always_call=True,
+        ),
+    ]
     layer(x=torch.ones(1, 3))
     before = ["all pre", ("first", "tuple", "dict"), ("pre", "tuple")]
     assert seen == before + [("all", False), ("always", "tuple", "dict", "Tensor"), ("post", "tuple", "Tensor")]
@@ -188,9 +215,14 @@ def test_every_kind_of_forward_hook():
         handle.remove()
     with layer.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 0,), {}), with_kwargs=True):
         assert torch.equal(layer(torch.ones(1, 3)), layer.forward(torch.zeros(1, 3)))
-    with layer.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True), pytest.raises(RuntimeError, match="must return None or a tuple"):
+    with (
+        layer.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True),
+        pytest.raises(RuntimeError, match="must return None or a tuple"),
+    ):
         layer(torch.ones(1, 3))
-    assert not layer._forward_hooks and not layer._forward_hooks_always_called and not layer._forward_pre_hooks_with_kwargs
+    assert (
+        not layer._forward_hooks and not layer._forward_hooks_always_called and not layer._forward_pre_hooks_with_kwargs
+    )
 
 
 class Pair(nn.Module):
@@ -201,7 +233,9 @@ class Pair(nn.Module):
 def test_every_kind_of_backward_hook():
     pair, seen = Pair(), []
     a = torch.ones(2, requires_grad=True)
-    pair.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((len(grad_input), grad_input[0].tolist(), grad_output[1])))
+    pair.register_full_backward_hook(
+        lambda module, grad_input, grad_output: seen.append((len(grad_input), grad_input[0].tolist(), grad_output[1]))
+    )
     pair.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10, None))
     pair(a, 3)[0].sum().backward()
     assert seen == [(2, [20.0, 20.0], None)] and a.grad.tolist() == [20, 20]
@@ -230,9 +264,13 @@ def test_every_kind_of_backward_hook():
 
 def test_hooks_of_registration():
     register, seen = torch.nn.modules.module, []
-    handles = [register.register_module_parameter_registration_hook(lambda module, name, value: seen.append(("parameter", name))),
-               register.register_module_buffer_registration_hook(lambda module, name, value: seen.append(("buffer", name))),
-               register.register_module_module_registration_hook(lambda module, name, value: seen.append(("module", name)))]
+    handles = [
+        register.register_module_parameter_registration_hook(
+            lambda module, name, value: seen.append(("parameter", name))
+        ),
+        register.register_module_buffer_registration_hook(lambda module, name, value: seen.append(("buffer", name))),
+        register.register_module_module_registration_hook(lambda module, name, value: seen.append(("module", name))),
+    ]
     net = nn.Module()
     net.w, net.child, net.b = nn.Parameter(torch.ones(1)), nn.Identity(), nn.Buffer(torch.ones(1), persistent=False)
     net.b = torch.zeros(1)
@@ -249,9 +287,12 @@ def test_hooks_of_registration():
 def test_what_may_take_a_names_place():
     net = Net()
     net.w = nn.Parameter(torch.ones(1))
-    for name, value, words in [("w", torch.ones(1), r"'torch.FloatTensor' as parameter 'w' \(torch.nn.Parameter or None expected\)"),
-                               ("w", nn.Identity(), "as parameter 'w'"), ("first", 3, r"'int' as child module 'first' \(torch.nn.Module or None expected\)"),
-                               ("scale", "x", r"'str' as buffer 'scale' \(torch.nn.Buffer, torch.Tensor or None expected\)")]:
+    for name, value, words in [
+        ("w", torch.ones(1), r"'torch.FloatTensor' as parameter 'w' \(torch.nn.Parameter or None expected\)"),
+        ("w", nn.Identity(), "as parameter 'w'"),
+        ("first", 3, r"'int' as child module 'first' \(torch.nn.Module or None expected\)"),
+        ("scale", "x", r"'str' as buffer 'scale' \(torch.nn.Buffer, torch.Tensor or None expected\)"),
+    ]:
         with pytest.raises(TypeError, match=words):
             setattr(net, name, value)
     net.first = nn.Parameter(torch.ones(1))
@@ -295,7 +336,10 @@ def test_moving_keeps_gradients_the_same_objects():
     net(torch.ones(1, 3)).sum().backward()
     gradient = net.first.weight.grad
     assert net.double().first.weight.grad is gradient and gradient.dtype == torch.float64
-    assert net.to("cpu", torch.float32, True).first.weight.dtype == torch.float32 and net.to(torch.ones(1, dtype=torch.bfloat16)).scale.dtype == torch.bfloat16
+    assert (
+        net.to("cpu", torch.float32, True).first.weight.dtype == torch.float32
+        and net.to(torch.ones(1, dtype=torch.bfloat16)).scale.dtype == torch.bfloat16
+    )
     with pytest.raises(TypeError, match="only accepts floating point or complex"):
         net.to(torch.int32)
     with pytest.raises(TypeError, match="invalid combination of arguments"):
@@ -319,7 +363,11 @@ def test_copies_keep_hooks_and_handles_can_be_pickled():
 
 def test_parameters_in_dicts_and_lists():
     held = nn.ParameterDict({"b": torch.ones(1), "a": torch.zeros(1)})
-    assert list(held) == ["a", "b"] and isinstance(held["a"], nn.Parameter) and list(held | {"c": torch.ones(1)}) == ["a", "b", "c"]
+    assert (
+        list(held) == ["a", "b"]
+        and isinstance(held["a"], nn.Parameter)
+        and list(held | {"c": torch.ones(1)}) == ["a", "b", "c"]
+    )
     assert list(({"z": 1} | held)) == ["z", "a", "b"]
     with pytest.raises(ValueError, match="ParameterDict update sequence element #0 has length 1; 2 is required"):
         held.update([("x",)])
@@ -337,6 +385,7 @@ def test_data_parallel_on_one_device_is_the_module():
 def test_a_module_that_nobody_holds_is_collected():
     import gc
     import weakref
+
     net = Net()
     net.itself = net
     seen = weakref.ref(net)
@@ -390,7 +439,9 @@ def test_a_meta_module_gets_new_parameters():
     with torch.device("meta"):
         layer = nn.Linear(2, 2)
     before = layer.weight
-    assert layer.to_empty(device="cpu").weight is not before and before.is_meta and isinstance(layer.weight, nn.Parameter)
+    assert (
+        layer.to_empty(device="cpu").weight is not before and before.is_meta and isinstance(layer.weight, nn.Parameter)
+    )
 
 
 def _add(module, state, *rest):
@@ -409,6 +460,7 @@ def test_a_module_whose_register_buffer_knows_no_persistence():
     class Old(nn.Module):
         def register_buffer(self, name, value):
             super().register_buffer(name, value)
+
     module = Old()
     module.table = nn.Buffer(torch.ones(2))
     assert dict(module.named_buffers()).keys() == {"table"}
@@ -419,6 +471,7 @@ def test_a_module_whose_register_buffer_knows_no_persistence():
 def test_lazy_values_and_states():
     class Lazy(LazyModuleMixin, nn.Module):
         pass
+
     first, second = Lazy(), Lazy()
     first.table, second.table = nn.parameter.UninitializedBuffer(), nn.Buffer(torch.ones(2))
     with pytest.raises(RuntimeError, match="share memory on an uninitialized"):
@@ -459,7 +512,12 @@ def test_tensors_behind_parameters_are_exchanged_on_conversion():
         before, address = layer.weight, layer.weight._cdata
         layer(torch.ones(1, 2)).sum().backward()
         layer.double()
-        assert layer.weight is before and before.dtype is torch.float64 and before._cdata != address and before.grad.dtype is torch.float64
+        assert (
+            layer.weight is before
+            and before.dtype is torch.float64
+            and before._cdata != address
+            and before.grad.dtype is torch.float64
+        )
         layer.load_state_dict({name: value * 0 for name, value in layer.state_dict().items()})
         assert layer.weight is before and not before.any()
         made = layer(torch.ones(1, 2, dtype=torch.float64))

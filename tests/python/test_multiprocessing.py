@@ -1,4 +1,5 @@
 """torch.multiprocessing: tensors that processes share, however they get there, and functions run by many processes."""
+
 import gc
 import os
 import pickle
@@ -46,7 +47,7 @@ def square(x):
 
 
 def test_pools():
-    inputs = [torch.ones(2), torch.full((2,), 3.)]
+    inputs = [torch.ones(2), torch.full((2,), 3.0)]
     with mp.Pool(2) as pool:
         assert [y.tolist() for y in pool.map(square, inputs)] == [[4, 4], [16, 16]]
     assert [x.tolist() for x in inputs] == [[2, 2], [4, 4]]
@@ -59,7 +60,7 @@ def through(value):
 
 
 def test_what_arrives():
-    base = torch.arange(12.).reshape(3, 4)
+    base = torch.arange(12.0).reshape(3, 4)
     whole, part, turned = through([base, base[1:, ::2], base.T])
     part[0, 0] = 99
     assert whole[1, 0] == 99 and turned[0, 1] == 99 and base[1, 0] == 99 and turned.stride() == (1, 4)
@@ -83,13 +84,21 @@ def test_what_is_refused():
 
 
 def test_shared_parameters():
-    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)) if hasattr(nn, "BatchNorm1d") else nn.Sequential(nn.Linear(4, 3))
+    model = (
+        nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+        if hasattr(nn, "BatchNorm1d")
+        else nn.Sequential(nn.Linear(4, 3))
+    )
     before = {name: value.clone() for name, value in model.state_dict().items()}
     parameters = list(model.parameters())
     model(torch.randn(5, 4)).sum().backward()
     assert model.share_memory() is model
     assert all(p.is_shared() and q is p for p, q in zip(model.parameters(), parameters))
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items() if "running" not in name and "tracked" not in name)
+    assert all(
+        torch.equal(value, before[name])
+        for name, value in model.state_dict().items()
+        if "running" not in name and "tracked" not in name
+    )
     model(torch.randn(5, 4)).sum().backward()
 
 
@@ -171,6 +180,7 @@ if __name__ == "__main__":
 def test_files_go_with_their_process():
     def run(*arguments):
         return subprocess.run([sys.executable, "-c", FILES, *arguments], capture_output=True, text=True, timeout=60)
+
     done = run()
     there, values, path, other = done.stdout.split(" ", 1)[0], "[2.0, 2.0, 2.0, 2.0, 2.0]", *done.stdout.split()[-2:]
     assert there == "True" and values in done.stdout, done.stderr
@@ -182,12 +192,21 @@ def test_files_go_with_their_process():
 
 
 def test_a_sender_that_is_gone():
-    pickled = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+    pickled = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            textwrap.dedent("""
         import sys, taper, taper.multiprocessing
         from multiprocessing.reduction import ForkingPickler
         sys.stdout.buffer.write(bytes(ForkingPickler.dumps(taper.ones(3))))
-    """)], capture_output=True).stdout
-    with pytest.raises(RuntimeError, match="process .* has sent is gone: the process must live until the tensor is received"):
+    """),
+        ],
+        capture_output=True,
+    ).stdout
+    with pytest.raises(
+        RuntimeError, match="process .* has sent is gone: the process must live until the tensor is received"
+    ):
         pickle.loads(pickled)
 
 
@@ -215,10 +234,18 @@ def test_spawn():
         pass
 
 
-@pytest.mark.parametrize("what, kind, message", [
-    ("raise", mp.ProcessRaisedException, r"(?s)-- Process 1 terminated with the following error:\nTraceback.*in fail\n.*ValueError: no luck"),
-    ("exit", mp.ProcessExitedException, "process 1 terminated with exit code 3"),
-    ("kill", mp.ProcessExitedException, "process 1 terminated with signal SIGTERM")])
+@pytest.mark.parametrize(
+    "what, kind, message",
+    [
+        (
+            "raise",
+            mp.ProcessRaisedException,
+            r"(?s)-- Process 1 terminated with the following error:\nTraceback.*in fail\n.*ValueError: no luck",
+        ),
+        ("exit", mp.ProcessExitedException, "process 1 terminated with exit code 3"),
+        ("kill", mp.ProcessExitedException, "process 1 terminated with signal SIGTERM"),
+    ],
+)
 def test_a_process_that_fails_ends_the_others(what, kind, message):
     start = time.monotonic()
     with pytest.raises(kind, match=message) as caught:
@@ -230,7 +257,8 @@ def test_a_process_that_fails_ends_the_others(what, kind, message):
 
 
 def test_under_taper_run(tmp_path):
-    (tmp_path / "script.py").write_text(textwrap.dedent("""
+    (tmp_path / "script.py").write_text(
+        textwrap.dedent("""
         import torch
         import torch.multiprocessing as mp
         def work(rank, x):
@@ -241,6 +269,9 @@ def test_under_taper_run(tmp_path):
             x.share_memory_()
             mp.spawn(work, args=(x,), nprocs=2)
             print(x, mp.get_start_method())
-    """))
-    done = subprocess.run([sys.executable, "-m", "taper", "run", tmp_path / "script.py"], capture_output=True, text=True, timeout=60)
+    """)
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "run", tmp_path / "script.py"], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "tensor([6., 7.]) spawn\n", done.stderr

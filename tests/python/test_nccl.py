@@ -1,5 +1,6 @@
 """torch.distributed on GPUs by NCCL: every collective, messages, groups, DDP and FSDP, and what happens when something goes wrong. OpenCL on the processor
 stands for the GPU, and tests/fake_nccl.c for NCCL."""
+
 import os
 import pathlib
 
@@ -21,7 +22,12 @@ VARIABLES = {"TAPER_XPU_DEVICES": "cpu", "TAPER_NCCL_LIBRARY": str(LIBRARY)}
 # Each rank claims a machine of its own: NCCL has no two ranks on one GPU.
 APART = "import os, ctypes\nif 'SHARED' not in os.environ: os.environ['NCCL_HOSTID'] = os.environ['RANK']\n"
 COUNT = "\ndef by_nccl(): return ctypes.CDLL(os.environ['TAPER_NCCL_LIBRARY']).fake_nccl_operations()\n"
-BEGIN = APART + test_distributed.BEGIN.replace('"gloo"', '"cpu:gloo,xpu:xccl"') + COUNT + 'torch.set_default_device("xpu")\n'
+BEGIN = (
+    APART
+    + test_distributed.BEGIN.replace('"gloo"', '"cpu:gloo,xpu:xccl"')
+    + COUNT
+    + 'torch.set_default_device("xpu")\n'
+)
 
 
 def on_gpu(program):
@@ -38,7 +44,9 @@ def test_collectives(name, n, tmp_path):
     run(n, on_gpu(getattr(test_distributed, name)) + "assert by_nccl() > 4, by_nccl()\n", tmp_path)
 
 
-MORE = BEGIN + """
+MORE = (
+    BEGIN
+    + """
 x, y = torch.zeros(4), torch.zeros(200000, dtype=torch.int64)
 right, left = (r + 1) % n, (r - 1) % n
 works = [dist.isend(torch.arange(4.) + r, right), dist.irecv(x, left)]  # each to the right first: nobody holds up anybody
@@ -81,6 +89,7 @@ torch.xpu.current_stream().wait_stream(side)
 assert bool((z == n * (n + 1) / 2 + 1).all())
 assert dist.is_xccl_available() and dist.get_backend_config() == "cpu:gloo,xpu:xccl" and len(dist.group.WORLD._device_types) == 2
 """
+)
 
 
 def test_messages_and_what_else_there_is(tmp_path):
@@ -89,7 +98,9 @@ def test_messages_and_what_else_there_is(tmp_path):
 
 def test_backends_by_name(tmp_path):
     """None is NCCL for GPUs; gloo is the host's for all; and ranks that share a GPU go by the host, since NCCL refuses."""
-    program = BEGIN.replace('"cpu:gloo,xpu:xccl"', "eval(os.environ['BACKEND'])") + """
+    program = (
+        BEGIN.replace('"cpu:gloo,xpu:xccl"', "eval(os.environ['BACKEND'])")
+        + """
 for k in range(2):
     t = torch.full((3, 2), float(r + 1))
     dist.all_reduce(t.t())
@@ -98,21 +109,36 @@ for k in range(2):
     assert t.sum().item() == 18 and (r == 0 or x.tolist() == [3, 3])
 print("operations", by_nccl(), dist.get_backend_config())
 """
-    for backend, shared, wanted in (("None", None, "operations 4 cpu:gloo,xpu:xccl"), ("'gloo'", None, "operations 0"), ("None", "1", "operations 0"), ("'xccl'", None, "operations 4")):
+    )
+    for backend, shared, wanted in (
+        ("None", None, "operations 4 cpu:gloo,xpu:xccl"),
+        ("'gloo'", None, "operations 0"),
+        ("None", "1", "operations 0"),
+        ("'xccl'", None, "operations 4"),
+    ):
         for text in run(2, program, tmp_path, BACKEND=backend, **({"SHARED": shared} if shared else {})):
             assert wanted in text, (backend, text)
 
 
 def test_data_parallel(tmp_path):
-    program = APART + test_ddp.FIGURE.replace('"gloo"', "None").replace("dist.init", 'torch.set_default_device("xpu")\ndist.init') + COUNT + "assert by_nccl() > 40, by_nccl()\n"
+    program = (
+        APART
+        + test_ddp.FIGURE.replace('"gloo"', "None").replace("dist.init", 'torch.set_default_device("xpu")\ndist.init')
+        + COUNT
+        + "assert by_nccl() > 40, by_nccl()\n"
+    )
     run(2, program.replace("50, ", "20, "), tmp_path)
 
 
-SHARDED = APART + """
+SHARDED = (
+    APART
+    + """
 import copy, torch, torch.nn as nn, torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-""" + COUNT + """
+"""
+    + COUNT
+    + """
 dist.init_process_group()
 r, n = dist.get_rank(), dist.get_world_size()
 torch.set_default_device("xpu")
@@ -134,6 +160,7 @@ for name, wanted in ref.state_dict().items():
     assert torch.allclose(net.state_dict()[name].full_tensor(), wanted, atol=1e-5), name
     assert torch.allclose(zero.state_dict()[name], wanted, atol=1e-5), name
 """
+)
 
 
 def test_sharded(tmp_path):
@@ -141,22 +168,39 @@ def test_sharded(tmp_path):
 
 
 # ---- Faults ----
-STEPS = BEGIN + """
+STEPS = (
+    BEGIN
+    + """
 import sys, time
 def step(): dist.all_reduce(torch.ones(3, 4))
 for _ in range(3): step()
 """
+)
 
 
 def faulty(n, fault, folder, **variables):
-    return Ranks(n, STEPS + fault + "\nprint('went on')\n", folder, variables={**VARIABLES, "TAPER_STALL": "1.5", "TAPER_GRACE": "2", **variables})
+    return Ranks(
+        n,
+        STEPS + fault + "\nprint('went on')\n",
+        folder,
+        variables={**VARIABLES, "TAPER_STALL": "1.5", "TAPER_GRACE": "2", **variables},
+    )
 
 
-@pytest.mark.parametrize("call, wanted", [
-    ("dist.all_reduce(torch.ones(3, 4 + r))", "ranks disagree about number 4 of group 'default': rank 0 (host"),
-    ("dist.all_reduce(torch.ones(3)) if r else dist.broadcast(torch.ones(3), 0)", "broadcast of float32 [3] on xpu, root 0, rank 1 (host"),
-    ("dist.all_reduce(torch.ones(3, device='cpu' if r else 'xpu'))", "came to all_reduce(SUM) of float32 [3] on xpu, rank 1 (host"),
-])
+@pytest.mark.parametrize(
+    "call, wanted",
+    [
+        ("dist.all_reduce(torch.ones(3, 4 + r))", "ranks disagree about number 4 of group 'default': rank 0 (host"),
+        (
+            "dist.all_reduce(torch.ones(3)) if r else dist.broadcast(torch.ones(3), 0)",
+            "broadcast of float32 [3] on xpu, root 0, rank 1 (host",
+        ),
+        (
+            "dist.all_reduce(torch.ones(3, device='cpu' if r else 'xpu'))",
+            "came to all_reduce(SUM) of float32 [3] on xpu, rank 1 (host",
+        ),
+    ],
+)
 def test_ranks_that_disagree(call, wanted, tmp_path):
     statuses, texts = faulty(2, call, tmp_path).wait(30)
     assert statuses == [1, 1] and all(wanted in text and "went on" not in text for text in texts), (statuses, texts)
@@ -168,7 +212,11 @@ def test_a_stall_names_who_has_not_come(tmp_path):
         ranks.wait_for_text("has waited", ranks=[0, 2])
         for r in (0, 2):
             text = ranks.texts()[r]
-            assert "in all_reduce(SUM) of float32 [3, 4] on xpu, number 4 of group 'default', at " in text and "  rank 1 (host" in text and "  rank 2 (host" not in text, text
+            assert (
+                "in all_reduce(SUM) of float32 [3, 4] on xpu, number 4 of group 'default', at " in text
+                and "  rank 1 (host" in text
+                and "  rank 2 (host" not in text
+            ), text
     finally:
         for process in ranks.processes:
             process.kill()
@@ -179,11 +227,22 @@ def test_a_death_takes_all_down(tmp_path):
     ranks = faulty(3, "if r == 1:\n    os.kill(os.getpid(), 9)\nstep()", tmp_path)
     statuses, texts = ranks.wait(30)
     for r in (0, 2):
-        assert statuses[r] == 1 and f"rank 1 (host " in texts[r] and f"pid {ranks.processes[1].pid}) died" in texts[r], (statuses, texts)
+        assert (
+            statuses[r] == 1 and f"rank 1 (host " in texts[r] and f"pid {ranks.processes[1].pid}) died" in texts[r]
+        ), (statuses, texts)
 
 
-@pytest.mark.parametrize("variable, wanted", [("FAKE_NCCL_FAIL", "ncclAllReduce failed: unhandled system error; last error: a failure that was asked for"),
-                                              ("FAKE_NCCL_BREAK", "a collective of NCCL's failed: unhandled system error")])
+@pytest.mark.parametrize(
+    "variable, wanted",
+    [
+        ("FAKE_NCCL_FAIL", "ncclAllReduce failed: unhandled system error; last error: a failure that was asked for"),
+        ("FAKE_NCCL_BREAK", "a collective of NCCL's failed: unhandled system error"),
+    ],
+)
 def test_errors_of_nccl(variable, wanted, tmp_path):
-    statuses, texts = faulty(2, f"if r == 1:\n    os.environ['{variable}'] = '4'\nstep()\nwhile True:\n    step()\n    time.sleep(0.01)", tmp_path).wait(30)
+    statuses, texts = faulty(
+        2,
+        f"if r == 1:\n    os.environ['{variable}'] = '4'\nstep()\nwhile True:\n    step()\n    time.sleep(0.01)",
+        tmp_path,
+    ).wait(30)
     assert statuses == [1, 1] and all(wanted in text for text in texts), (statuses, texts)

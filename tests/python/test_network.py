@@ -1,4 +1,5 @@
 """Strangers on the network: processes that reach a job's ports and do not know its secret. The C side, with clients that misbehave, is tests/network_test.c."""
+
 import os
 import pickle
 import socket
@@ -70,7 +71,9 @@ class Touch:
         return os.mkdir, (self.path,)
 
 
-RPC = LISTENING + """
+RPC = (
+    LISTENING
+    + """
 import sys, time, torch, torch.distributed.rpc as rpc
 from torch.distributed.rpc import api
 rank = int(os.environ["RANK"])
@@ -87,6 +90,7 @@ while not os.path.exists(sys.argv[1] + "/tried"):
 assert rpc.rpc_sync(f"w{1 - rank}", torch.add, args=(torch.ones(2), 1)).tolist() == [2.0, 2.0]
 rpc.shutdown()
 """
+)
 
 
 def test_a_stranger_runs_nothing_through_rpc(tmp_path):
@@ -102,8 +106,13 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     _say(port, b"\0" * 32 + struct.pack("!I", 1), call)  # as if there were no door
     assert len(_say(port, _hello(4))) == 80  # the challenge, and nothing else
     assert len(_say(port, _hello(4), b"\0" * 32 + struct.pack("!I", 1), call)) <= 80
-    assert len(_say(port, _hello(4, 1), b"\0" * 32, b"\0" * 32 + struct.pack("!I", 1), call)) <= 80  # a proof that is none
-    for message in (struct.pack("=IIIIQ", 0x54505354, 2, 0, 6, 0) + b"rpc0/0", struct.pack("=IIIIQ", 0x54505354, 1, 0, 6, len(code)) + b"rpc0/1" + code):
+    assert (
+        len(_say(port, _hello(4, 1), b"\0" * 32, b"\0" * 32 + struct.pack("!I", 1), call)) <= 80
+    )  # a proof that is none
+    for message in (
+        struct.pack("=IIIIQ", 0x54505354, 2, 0, 6, 0) + b"rpc0/0",
+        struct.pack("=IIIIQ", 0x54505354, 1, 0, 6, len(code)) + b"rpc0/1" + code,
+    ):
         assert _say(store_port, message) == b""
         assert len(_say(store_port, _hello(1), message)) <= 80
         assert len(_say(store_port, _hello(1, 1), b"\0" * 32, message)) <= 80
@@ -111,10 +120,14 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     statuses, texts = ranks.wait()
     assert statuses == [0, 0], texts
     assert not os.path.exists(marker)
-    assert sum(text.count("refused a connection from 127.0.0.1, which has no job secret") for text in texts) == 1, texts  # said once
+    assert sum(text.count("refused a connection from 127.0.0.1, which has no job secret") for text in texts) == 1, (
+        texts
+    )  # said once
 
 
-JOB = LISTENING + """
+JOB = (
+    LISTENING
+    + """
 import sys, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method=sys.argv[1] if len(sys.argv) > 1 else None, rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
 assert set(listening()) <= {"127.0.0.1", "::1"}, listening()
@@ -125,22 +138,45 @@ dist.barrier()
 dist.destroy_process_group()
 print("well")
 """
+)
 
 
 def test_a_stranger_cannot_join(tmp_path):
     """It comes as rank 1 before rank 1 does, without the secret and with another one; what it gets is an error that says why, and the job goes on."""
     port = str(free_port())
     ranks = Ranks(2, JOB, tmp_path, variables={"TAPER_JOB_SECRET": SECRET, "MASTER_PORT": port}, absent=(1,))
-    for secret, cause in ((None, "asks for the job's secret, and this process has none"), ("another " + SECRET, "has another job secret than this process")):
+    for secret, cause in (
+        (None, "asks for the job's secret, and this process has none"),
+        ("another " + SECRET, "has another job secret than this process"),
+    ):
         variables = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": "1", "WORLD_SIZE": "2"}
         variables.pop("TAPER_JOB_SECRET", None)
-        done = subprocess.run([sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")], env=variables | ({"TAPER_JOB_SECRET": secret} if secret else {}), capture_output=True,
-                              text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")],
+            env=variables | ({"TAPER_JOB_SECRET": secret} if secret else {}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode != 0 and "DistNetworkError" in done.stderr and cause in done.stderr, done.stderr
     with pytest.raises(RuntimeError, match="asks for the job's secret"):
-        dist.TCPStore("127.0.0.1", int(port), is_master=False, timeout=dist.constants.default_pg_timeout, wait_for_workers=False)
-    true_one = subprocess.run([sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": "1", "WORLD_SIZE": "2", "TAPER_JOB_SECRET": SECRET})
+        dist.TCPStore(
+            "127.0.0.1", int(port), is_master=False, timeout=dist.constants.default_pg_timeout, wait_for_workers=False
+        )
+    true_one = subprocess.run(
+        [sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            **os.environ,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "RANK": "1",
+            "WORLD_SIZE": "2",
+            "TAPER_JOB_SECRET": SECRET,
+        },
+    )
     assert true_one.returncode == 0 and "well" in true_one.stdout, true_one.stderr
     assert ranks.wait()[1][0].rstrip().endswith("well"), ranks.texts()
 
@@ -161,20 +197,33 @@ def test_ranks_that_meet_by_a_file_keep_a_secret_beside_it(tmp_path):
 def test_the_launcher_makes_a_secret(tmp_path):
     """One for all attempts; no warning, nothing of it on a command line, and 256 bits of it."""
     script = tmp_path / "script.py"
-    script.write_text(JOB + """
+    script.write_text(
+        JOB
+        + """
 secret = os.environ["TAPER_JOB_SECRET"]
 assert len(bytes.fromhex(secret)) == 32
 with open(sys.argv[1] + f"/{os.environ['RANK']}.{os.environ['TORCHELASTIC_RESTART_COUNT']}", "w") as file:
     file.write(secret)
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     os._exit(3)
-""".replace("sys.argv[1]", repr(str(tmp_path))))
-    done = subprocess.run([sys.executable, "-m", "taper", "launch", "--nproc", "2", "--max-restarts", "1", str(script)], capture_output=True, text=True, timeout=120)
+""".replace("sys.argv[1]", repr(str(tmp_path)))
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", "launch", "--nproc", "2", "--max-restarts", "1", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0 and WARNING not in done.stderr, done.stderr
     said = {(tmp_path / name).read_text() for name in ("0.0", "1.0", "0.1", "1.1") if (tmp_path / name).exists()}
     assert (tmp_path / "0.1").exists() and len(said) == 1
-    given = subprocess.run([sys.executable, "-m", "taper", "launch", "--no-python", "sh", "-c", "echo $TAPER_JOB_SECRET"], capture_output=True, text=True, timeout=60,
-                           env={**os.environ, "TAPER_JOB_SECRET": SECRET})
+    given = subprocess.run(
+        [sys.executable, "-m", "taper", "launch", "--no-python", "sh", "-c", "echo $TAPER_JOB_SECRET"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TAPER_JOB_SECRET": SECRET},
+    )
     assert given.stdout == SECRET + "\n"
 
 

@@ -1,4 +1,5 @@
 """torch.nn.utils: clipping, parameters as a vector. The numbers are PyTorch's."""
+
 import math
 import warnings
 
@@ -15,7 +16,9 @@ def with_gradients(*values):
     return parameters
 
 
-@pytest.mark.parametrize("order, norm", [(2, math.sqrt(30)), (1, 10.0), ("inf", 4.0), (3, 100 ** (1 / 3)), (0.5, 37.7762)])
+@pytest.mark.parametrize(
+    "order, norm", [(2, math.sqrt(30)), (1, 10.0), ("inf", 4.0), (3, 100 ** (1 / 3)), (0.5, 37.7762)]
+)
 def test_clipping_by_norm(order, norm):
     parameters = with_gradients([1.0, -2.0], [3.0, -4.0]) + [nn.Parameter(torch.zeros(1))]
     total = utils.clip_grad_norm_(parameters, 1.0, order)
@@ -76,7 +79,11 @@ def test_parameters_as_a_vector():
     vector = utils.parameters_to_vector(layer.parameters())
     assert vector.shape == (8,) and vector.requires_grad and torch.equal(vector[:6].view(2, 3), layer.weight)
     utils.vector_to_parameters(torch.arange(8.0), layer.parameters())
-    assert torch.equal(layer.weight, torch.arange(6.0).view(2, 3)) and layer.bias.tolist() == [6, 7] and layer.bias.requires_grad
+    assert (
+        torch.equal(layer.weight, torch.arange(6.0).view(2, 3))
+        and layer.bias.tolist() == [6, 7]
+        and layer.bias.requires_grad
+    )
     with pytest.raises(TypeError, match="expected torch.Tensor, but got: list"):
         utils.vector_to_parameters([1.0], layer.parameters())
 
@@ -110,7 +117,10 @@ def test_spectral_norm_by_hooks():
     assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
     assert layer.state_dict()._metadata[""] == {"version": 1, "spectral_norm": {"weight.version": 1}}
     layer(torch.ones(1, 4)).sum().backward()
-    assert torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4) and layer.weight_orig.grad is not None
+    assert (
+        torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4)
+        and layer.weight_orig.grad is not None
+    )
     other = utils.spectral_norm(nn.Linear(4, 3))
     other.load_state_dict(layer.state_dict())
     assert torch.equal(other.eval()(torch.ones(1, 4)), layer.eval()(torch.ones(1, 4)))
@@ -123,11 +133,18 @@ def test_spectral_norm_by_hooks():
 
 def test_folding_batch_norm():
     layer = seeded_linear(3, 2).eval()
-    mean, var, scale, shift = torch.tensor([0.1, 0.2]), torch.tensor([1.0, 4.0]), torch.tensor([2.0, 3.0]), torch.tensor([0.5, -0.5])
+    mean, var, scale, shift = (
+        torch.tensor([0.1, 0.2]),
+        torch.tensor([1.0, 4.0]),
+        torch.tensor([2.0, 3.0]),
+        torch.tensor([0.5, -0.5]),
+    )
     x = torch.randn(5, 3)
     expected = nn.functional.batch_norm(layer(x), mean, var, scale, shift)
     weight, bias = utils.fuse_linear_bn_weights(layer.weight, layer.bias, mean, var, 1e-5, scale, shift)
-    assert isinstance(weight, nn.Parameter) and torch.allclose(nn.functional.linear(x, weight, bias), expected, atol=1e-6)
+    assert isinstance(weight, nn.Parameter) and torch.allclose(
+        nn.functional.linear(x, weight, bias), expected, atol=1e-6
+    )
     kernel, image = torch.randn(2, 3, 3, 3), torch.randn(1, 3, 5, 5)
     expected = nn.functional.batch_norm(nn.functional.conv2d(image, kernel), mean, var, scale, shift)
     weight, bias = utils.fuse_conv_bn_weights(kernel, None, mean, var, 1e-5, scale, shift)
@@ -146,11 +163,18 @@ def test_skipping_initialisation_leaves_the_random_stream_alone():
 def test_the_old_functional_call():
     layer = nn.Linear(1, 1)
     with pytest.warns(FutureWarning, match="torch.func.functional_call"):
-        assert utils.stateless.functional_call(layer, {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, torch.ones(1, 1)).item() == 2
+        assert (
+            utils.stateless.functional_call(
+                layer, {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, torch.ones(1, 1)
+            ).item()
+            == 2
+        )
 
 
 def test_packed_sequences_convert():
     packed = utils.rnn.pack_sequence([torch.ones(2), torch.ones(1)])
-    assert packed.long().data.dtype == torch.int64 and packed.byte().data.dtype == torch.uint8 and not packed.is_pinned()
+    assert (
+        packed.long().data.dtype == torch.int64 and packed.byte().data.dtype == torch.uint8 and not packed.is_pinned()
+    )
     with pytest.raises(RuntimeError, match="received an empty list of sequences"):
         utils.rnn.pad_sequence([])

@@ -1,4 +1,5 @@
 """Tensors in oneDNN's layout, and what PyTorch calls its convolutions."""
+
 import pytest
 
 import taper as torch
@@ -12,8 +13,12 @@ def test_a_tensor_in_onednns_layout():
     assert y.is_mkldnn and y.layout is torch._mkldnn and "layout=torch._mkldnn" in repr(y) and not x.is_mkldnn
     assert torch.equal(torch.relu(y).to_dense(), x.relu()) and torch.relu(y).is_mkldnn
     assert x.to_mkldnn(torch.bfloat16).to_dense(torch.float32).dtype is torch.float32
-    for call, words in ((lambda: y.data_ptr(), "doesn't have storage"), (lambda: y.view(6), "Change to use reshape"), (lambda: y.copy_(x), "copy_mkldnn_"),
-                        (lambda: x.double().to_mkldnn(), "dense_to_mkldnn expects")):
+    for call, words in (
+        (lambda: y.data_ptr(), "doesn't have storage"),
+        (lambda: y.view(6), "Change to use reshape"),
+        (lambda: y.copy_(x), "copy_mkldnn_"),
+        (lambda: x.double().to_mkldnn(), "dense_to_mkldnn expects"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             call()
 
@@ -28,7 +33,11 @@ def test_a_module_for_inference():
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).eval()
     x = torch.randn(1, 3, 5, 5)
     fast = mkldnn.to_mkldnn(net)
-    assert fast(x.to_mkldnn()).is_mkldnn and torch.allclose(fast(x.to_mkldnn()).to_dense(), net(x)) and torch.allclose(fast(x), net(x))
+    assert (
+        fast(x.to_mkldnn()).is_mkldnn
+        and torch.allclose(fast(x.to_mkldnn()).to_dense(), net(x))
+        and torch.allclose(fast(x), net(x))
+    )
 
 
 def test_names_of_convolutions():
@@ -36,8 +45,12 @@ def test_names_of_convolutions():
 
     def name(x, w, stride=(1, 1), dilation=(1, 1), transposed=False, groups=1):
         return _select_conv_backend(x, w, None, stride, (0, 0), dilation, transposed, (0, 0), groups)
+
     x, w = torch.ones(2, 3, 8, 8), torch.ones(4, 3, 3, 3)
     assert name(x, w) is _ConvBackend.Mkldnn and name(x.double(), w) is _ConvBackend.Slow2d
-    assert name(x.double(), w, dilation=(2, 2)) is _ConvBackend.SlowDilated2d and name(torch.ones(0, 3, 8, 8), w) is _ConvBackend.Empty
+    assert (
+        name(x.double(), w, dilation=(2, 2)) is _ConvBackend.SlowDilated2d
+        and name(torch.ones(0, 3, 8, 8), w) is _ConvBackend.Empty
+    )
     with torch.backends.mkldnn.flags(enabled=False):
         assert name(x, w) is _ConvBackend.Slow2d

@@ -1,4 +1,5 @@
 """torch.optim: every optimiser against recorded trajectories of PyTorch, the Optimizer base as users derive from it, state dicts."""
+
 import copy
 import gzip
 import inspect
@@ -19,13 +20,43 @@ with gzip.open(trajectories.RECORDED) as file:
 ALL = [(name, i) for name, cases in RECORDED.items() for i in range(len(cases))]
 TABLE = [name for name in RECORDED]
 LBFGS_FIGURES = [  # options; loss, x, evaluations and iterations after one step and after two
-    ({}, [(122.2, [94.2831255657, -36.763390798], 20, 20), (8088606154.994384, [-0.142551014838, 0.020418795201], 40, 40)]),
-    ({"lr": 0.1}, [(122.2, [-0.963467774888, 0.915179762721], 20, 20), (16.219827420309, [-0.385697612313, 0.140623712204], 40, 40)]),
-    ({"line_search_fn": "strong_wolfe"}, [(122.2, [0.246284872987, 0.043295235525], 23, 20), (0.616217244056, [1.00784980939, 1.0161851261], 47, 40)]),
-    ({"line_search_fn": "strong_wolfe", "max_iter": 5, "history_size": 3}, [(122.2, [-0.965919195875, 0.936798484337], 6, 5), (15.691017344835, [-0.731958994475, 0.530811151176], 12, 10)]),
-    ({"max_iter": 4, "history_size": 2, "lr": 0.01}, [(122.2, [-1.1898208638, 1.00466120033], 4, 4), (118.388949652023, [-1.18446296796, 1.00997018613], 8, 8)]),
-    ({"maximize": True, "line_search_fn": "strong_wolfe"}, [(-122.2, [0.246284872987, 0.043295235525], 23, 20), (-0.616217244056, [1.00784980939, 1.0161851261], 47, 40)]),
-    ({"lr": 0.5, "max_eval": 7, "line_search_fn": "strong_wolfe"}, [(122.2, [-0.999108721752, 0.977346953196], 7, 5), (13.313102029086, [-0.64478059421, 0.397053810496], 14, 11)]),
+    (
+        {},
+        [
+            (122.2, [94.2831255657, -36.763390798], 20, 20),
+            (8088606154.994384, [-0.142551014838, 0.020418795201], 40, 40),
+        ],
+    ),
+    (
+        {"lr": 0.1},
+        [
+            (122.2, [-0.963467774888, 0.915179762721], 20, 20),
+            (16.219827420309, [-0.385697612313, 0.140623712204], 40, 40),
+        ],
+    ),
+    (
+        {"line_search_fn": "strong_wolfe"},
+        [(122.2, [0.246284872987, 0.043295235525], 23, 20), (0.616217244056, [1.00784980939, 1.0161851261], 47, 40)],
+    ),
+    (
+        {"line_search_fn": "strong_wolfe", "max_iter": 5, "history_size": 3},
+        [
+            (122.2, [-0.965919195875, 0.936798484337], 6, 5),
+            (15.691017344835, [-0.731958994475, 0.530811151176], 12, 10),
+        ],
+    ),
+    (
+        {"max_iter": 4, "history_size": 2, "lr": 0.01},
+        [(122.2, [-1.1898208638, 1.00466120033], 4, 4), (118.388949652023, [-1.18446296796, 1.00997018613], 8, 8)],
+    ),
+    (
+        {"maximize": True, "line_search_fn": "strong_wolfe"},
+        [(-122.2, [0.246284872987, 0.043295235525], 23, 20), (-0.616217244056, [1.00784980939, 1.0161851261], 47, 40)],
+    ),
+    (
+        {"lr": 0.5, "max_eval": 7, "line_search_fn": "strong_wolfe"},
+        [(122.2, [-0.999108721752, 0.977346953196], 7, 5), (13.313102029086, [-0.64478059421, 0.397053810496], 14, 11)],
+    ),
 ]
 LIMIT = {"Muon": 2e-2}  # it rounds to bfloat16 on the way
 
@@ -117,7 +148,11 @@ def test_complex_parameters_are_pairs_of_reals(name):
 @pytest.mark.parametrize("name", [n for n in TABLE if n not in ("Adafactor", "Muon")])
 def test_a_large_parameter_is_its_elements(name, dtype):
     g = torch.Generator().manual_seed(1)
-    draw = lambda n: torch.randn(n, generator=g, dtype=torch.complex64).to(dtype) if dtype.is_complex else torch.randn(n, generator=g).to(dtype)  # noqa: E731
+    draw = lambda n: (
+        torch.randn(n, generator=g, dtype=torch.complex64).to(dtype)
+        if dtype.is_complex
+        else torch.randn(n, generator=g).to(dtype)
+    )  # noqa: E731
     whole, sizes = draw(50001).requires_grad_(), [7, 10000, 1, 12000, 13000, 14000, 993]
     parts = [p.clone().requires_grad_() for p in whole.detach().split(sizes)]
     optimisers = [getattr(torch.optim, name)([p]) for p in (whole, *parts)]
@@ -143,6 +178,7 @@ def test_the_bits_do_not_depend_on_threads(name):
                 p.grad = torch.randn(p.shape, generator=g)
             optimiser.step()
         return [p.detach().numpy().tobytes() for p in params]
+
     before = torch.get_num_threads()
     try:
         wanted = bits(1)
@@ -156,21 +192,39 @@ def leaf(*shape):
     return torch.ones(*shape).requires_grad_()
 
 
-@pytest.mark.parametrize("name,options,message", [
-    ("Adam", dict(lr=-1), "Invalid learning rate: -1"), ("Adam", dict(lr=torch.tensor(-1.0)), "Invalid learning rate: -1.0"),
-    ("Adam", dict(lr=torch.ones(2)), "Tensor lr must be 1-element"), ("AdamW", dict(betas=(1.0, 0.9)), "Invalid beta parameter at index 0: 1.0"),
-    ("NAdam", dict(betas=(0.9, -0.5)), "Invalid beta parameter at index 1: -0.5"), ("RAdam", dict(eps=-1), "Invalid epsilon value: -1"),
-    ("Adamax", dict(weight_decay=-0.5), "Invalid weight_decay value: -0.5"), ("NAdam", dict(momentum_decay=-1), "Invalid momentum_decay value: -1"),
-    ("Adadelta", dict(rho=1.1), "Invalid rho value: 1.1"), ("Adagrad", dict(lr_decay=-1), "Invalid lr_decay value: -1"),
-    ("Adagrad", dict(initial_accumulator_value=-1), "Invalid initial_accumulator_value value: -1"), ("RMSprop", dict(alpha=-1), "Invalid alpha value: -1"),
-    ("RMSprop", dict(momentum=-1), "Invalid momentum value: -1"), ("Rprop", dict(etas=(1.1, 1.2)), "Invalid eta values: 1.1, 1.2"),
-    ("ASGD", dict(lambd=-1), "Invalid lambd value: -1"), ("SGD", dict(momentum=-1), "Invalid momentum value: -1"),
-    ("SGD", dict(nesterov=True), "Nesterov momentum requires a momentum and zero dampening"),
-    ("Adafactor", dict(lr=-1), "Learning rate should be >= 0 but is: -1"), ("Adafactor", dict(eps=(-1, 1)), "epsilon1 should be >= 0 but is: -1"),
-    ("Adafactor", dict(d=0.5), "Clipping threshold d should be >= 1 but is: 0.5"), ("Adafactor", dict(beta2_decay=0.1), "beta2_decay should be <= 0 but is: 0.1"),
-    ("Muon", dict(adjust_lr_fn="x"), "Adjust learning rate function x is not supported"), ("Muon", dict(momentum=-1), "momentum should be >= 0 but is: -1"),
-    ("Adam", dict(lr=torch.tensor(0.1), foreach=True), "lr as a Tensor is not supported for capturable=False and foreach=True"),
-])
+@pytest.mark.parametrize(
+    "name,options,message",
+    [
+        ("Adam", dict(lr=-1), "Invalid learning rate: -1"),
+        ("Adam", dict(lr=torch.tensor(-1.0)), "Invalid learning rate: -1.0"),
+        ("Adam", dict(lr=torch.ones(2)), "Tensor lr must be 1-element"),
+        ("AdamW", dict(betas=(1.0, 0.9)), "Invalid beta parameter at index 0: 1.0"),
+        ("NAdam", dict(betas=(0.9, -0.5)), "Invalid beta parameter at index 1: -0.5"),
+        ("RAdam", dict(eps=-1), "Invalid epsilon value: -1"),
+        ("Adamax", dict(weight_decay=-0.5), "Invalid weight_decay value: -0.5"),
+        ("NAdam", dict(momentum_decay=-1), "Invalid momentum_decay value: -1"),
+        ("Adadelta", dict(rho=1.1), "Invalid rho value: 1.1"),
+        ("Adagrad", dict(lr_decay=-1), "Invalid lr_decay value: -1"),
+        ("Adagrad", dict(initial_accumulator_value=-1), "Invalid initial_accumulator_value value: -1"),
+        ("RMSprop", dict(alpha=-1), "Invalid alpha value: -1"),
+        ("RMSprop", dict(momentum=-1), "Invalid momentum value: -1"),
+        ("Rprop", dict(etas=(1.1, 1.2)), "Invalid eta values: 1.1, 1.2"),
+        ("ASGD", dict(lambd=-1), "Invalid lambd value: -1"),
+        ("SGD", dict(momentum=-1), "Invalid momentum value: -1"),
+        ("SGD", dict(nesterov=True), "Nesterov momentum requires a momentum and zero dampening"),
+        ("Adafactor", dict(lr=-1), "Learning rate should be >= 0 but is: -1"),
+        ("Adafactor", dict(eps=(-1, 1)), "epsilon1 should be >= 0 but is: -1"),
+        ("Adafactor", dict(d=0.5), "Clipping threshold d should be >= 1 but is: 0.5"),
+        ("Adafactor", dict(beta2_decay=0.1), "beta2_decay should be <= 0 but is: 0.1"),
+        ("Muon", dict(adjust_lr_fn="x"), "Adjust learning rate function x is not supported"),
+        ("Muon", dict(momentum=-1), "momentum should be >= 0 but is: -1"),
+        (
+            "Adam",
+            dict(lr=torch.tensor(0.1), foreach=True),
+            "lr as a Tensor is not supported for capturable=False and foreach=True",
+        ),
+    ],
+)
 def test_options_are_checked(name, options, message):
     with pytest.raises(ValueError) as error:
         getattr(torch.optim, name)([leaf(2, 2)], **options)
@@ -179,12 +233,21 @@ def test_options_are_checked(name, options, message):
 
 def test_signatures():
     adam = inspect.signature(torch.optim.Adam.__init__)
-    assert str(adam) == ("(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, amsgrad=False, *, foreach=None, maximize=False, capturable=False, "
-                         "differentiable=False, fused=None, decoupled_weight_decay=False)")
+    assert str(adam) == (
+        "(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, amsgrad=False, *, foreach=None, maximize=False, capturable=False, "
+        "differentiable=False, fused=None, decoupled_weight_decay=False)"
+    )
     assert "decoupled_weight_decay" not in inspect.signature(torch.optim.AdamW.__init__).parameters
-    assert torch.optim.AdamW([leaf(2)]).defaults["decoupled_weight_decay"] is True and issubclass(torch.optim.AdamW, torch.optim.Adam)
+    assert torch.optim.AdamW([leaf(2)]).defaults["decoupled_weight_decay"] is True and issubclass(
+        torch.optim.AdamW, torch.optim.Adam
+    )
     torch.optim.SGD([leaf(2)], 0.1, 0.9, 0, 1e-4, True)
-    for accepted in (dict(foreach=True), dict(fused=True), dict(foreach=False, capturable=True), dict(differentiable=True)):
+    for accepted in (
+        dict(foreach=True),
+        dict(fused=True),
+        dict(foreach=False, capturable=True),
+        dict(differentiable=True),
+    ):
         torch.optim.Adam([leaf(2)], **accepted)
     with pytest.raises(RuntimeError, match="cannot be `True` together"):
         torch.optim.SGD([leaf(2)], fused=True, foreach=True)
@@ -192,22 +255,42 @@ def test_signatures():
 
 def test_repr():
     optimiser = torch.optim.SGD([{"params": [leaf(2)]}, {"params": [leaf(3)], "lr": 2}], lr=torch.tensor(0.5))
-    assert repr(optimiser) == ("SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n    foreach: None\n    fused: None\n    lr: 0.5\n    maximize: False\n"
-                               "    momentum: 0\n    nesterov: False\n    weight_decay: 0\n\nParameter Group 1\n    dampening: 0\n    differentiable: False\n    foreach: None\n"
-                               "    fused: None\n    lr: 2\n    maximize: False\n    momentum: 0\n    nesterov: False\n    weight_decay: 0\n)")
+    assert repr(optimiser) == (
+        "SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n    foreach: None\n    fused: None\n    lr: 0.5\n    maximize: False\n"
+        "    momentum: 0\n    nesterov: False\n    weight_decay: 0\n\nParameter Group 1\n    dampening: 0\n    differentiable: False\n    foreach: None\n"
+        "    fused: None\n    lr: 2\n    maximize: False\n    momentum: 0\n    nesterov: False\n    weight_decay: 0\n)"
+    )
 
 
-@pytest.mark.parametrize("params,error,message", [
-    (lambda: leaf(2), TypeError, "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch.FloatTensor"),
-    (lambda: [], ValueError, "optimizer got an empty parameter list"),
-    (lambda: [leaf(2) * 2], ValueError, "can't optimize a non-leaf Tensor"),
-    (lambda: [1], TypeError, "optimizer can only optimize Tensors, but one of the params is int"),
-    (lambda: [{"params": {leaf(2)}}], TypeError, "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
-                                                 "between runs. Please use a list instead."),
-    (lambda: [("a", leaf(2)), leaf(2)], ValueError, "all optimizer params should be with/without names. Some param names are missing"),
-    (lambda: [{"params": [("a", leaf(2))]}, {"params": [leaf(2)]}], ValueError,
-     "all optimizer param groups should be with/without names. cannot add param group without names to the optimizer"),
-])
+@pytest.mark.parametrize(
+    "params,error,message",
+    [
+        (
+            lambda: leaf(2),
+            TypeError,
+            "params argument given to the optimizer should be an iterable of Tensors or dicts, but got torch.FloatTensor",
+        ),
+        (lambda: [], ValueError, "optimizer got an empty parameter list"),
+        (lambda: [leaf(2) * 2], ValueError, "can't optimize a non-leaf Tensor"),
+        (lambda: [1], TypeError, "optimizer can only optimize Tensors, but one of the params is int"),
+        (
+            lambda: [{"params": {leaf(2)}}],
+            TypeError,
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+            "between runs. Please use a list instead.",
+        ),
+        (
+            lambda: [("a", leaf(2)), leaf(2)],
+            ValueError,
+            "all optimizer params should be with/without names. Some param names are missing",
+        ),
+        (
+            lambda: [{"params": [("a", leaf(2))]}, {"params": [leaf(2)]}],
+            ValueError,
+            "all optimizer param groups should be with/without names. cannot add param group without names to the optimizer",
+        ),
+    ],
+)
 def test_bad_parameters(params, error, message):
     with pytest.raises(error) as raised:
         torch.optim.SGD(params())
@@ -218,7 +301,11 @@ def test_groups():
     a, b, c = leaf(2), leaf(3), leaf(1)
     groups = [{"params": [a]}, {"params": b, "lr": 3}]
     optimiser = torch.optim.SGD(groups, lr=0.5)
-    assert optimiser.param_groups[0] is groups[0] and optimiser.param_groups[1]["params"] == [b] and optimiser.param_groups[1]["lr"] == 3
+    assert (
+        optimiser.param_groups[0] is groups[0]
+        and optimiser.param_groups[1]["params"] == [b]
+        and optimiser.param_groups[1]["lr"] == 3
+    )
     optimiser.add_param_group({"params": (p for p in [c]), "momentum": 0.5})
     assert optimiser.param_groups[2]["momentum"] == 0.5 and optimiser.param_groups[2]["lr"] == 0.5
     with pytest.raises(ValueError, match="some parameters appear in more than one parameter group"):
@@ -270,6 +357,7 @@ def test_closure_and_gradients():
         loss = (p * p).sum()
         loss.backward()
         return loss
+
     with torch.no_grad():
         loss = optimiser.step(closure)
     assert loss.item() == 3 and torch.allclose(p, torch.full((3,), 0.8))
@@ -293,13 +381,16 @@ def test_a_step_counts_as_a_write():
 
 def test_hooks_around_a_step():
     from taper.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
     p, calls = leaf(1), []
     p.grad = torch.ones(1)
     optimiser = torch.optim.SGD([p], lr=1)
-    handles = [register_optimizer_step_pre_hook(lambda o, args, kwargs: calls.append("all before")),
-               register_optimizer_step_post_hook(lambda o, args, kwargs: calls.append("all after")),
-               optimiser.register_step_pre_hook(lambda o, args, kwargs: calls.append(("before", len(args), o is optimiser))),
-               optimiser.register_step_post_hook(lambda o, args, kwargs: calls.append(("after", p.item())))]
+    handles = [
+        register_optimizer_step_pre_hook(lambda o, args, kwargs: calls.append("all before")),
+        register_optimizer_step_post_hook(lambda o, args, kwargs: calls.append("all after")),
+        optimiser.register_step_pre_hook(lambda o, args, kwargs: calls.append(("before", len(args), o is optimiser))),
+        optimiser.register_step_post_hook(lambda o, args, kwargs: calls.append(("after", p.item()))),
+    ]
     optimiser.step()
     assert calls == ["all before", ("before", 1, True), ("after", 0.0), "all after"]
     for handle in handles:
@@ -333,7 +424,9 @@ class Signs(torch.optim.Optimizer):
 
 def test_a_users_own_optimiser():
     p = leaf(2)
-    with pytest.raises(ValueError, match="parameter group didn't specify a value of required optimization parameter lr"):
+    with pytest.raises(
+        ValueError, match="parameter group didn't specify a value of required optimization parameter lr"
+    ):
         Signs([p])
     optimiser, calls = Signs([p], lr=0.25), []
     optimiser.register_step_post_hook(lambda *a: calls.append(1))
@@ -362,6 +455,7 @@ def minimise(options, steps, optimiser=None):
         loss = sign * ((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2 + quartic)
         loss.backward()
         return loss
+
     for _ in range(steps):
         loss = optimiser.step(closure)
     return x, z, loss, optimiser.state[x], closure
@@ -379,7 +473,18 @@ def test_lbfgs_goes_pytorchs_way(options, figures):
 def test_lbfgs_finds_the_minimum_and_keeps_its_state():
     x, z, _, state, closure = minimise({"line_search_fn": "strong_wolfe"}, 8)
     near(x.tolist(), [1, 1], 1e-5)
-    assert list(state) == ["func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"]
+    assert list(state) == [
+        "func_evals",
+        "n_iter",
+        "d",
+        "t",
+        "old_dirs",
+        "old_stps",
+        "ro",
+        "H_diag",
+        "prev_flat_grad",
+        "prev_loss",
+    ]
     optimiser = torch.optim.LBFGS([x, z], max_iter=2)
     optimiser.step(closure)
     saved = copy.deepcopy([x.detach(), z.detach(), optimiser.state_dict()])
@@ -411,9 +516,10 @@ def test_lbfgs_errors():
         calls.append(1)
         if len(calls) == 3:
             raise KeyError("third")
-        loss = (p ** 4).sum()
+        loss = (p**4).sum()
         loss.backward()
         return loss
+
     with pytest.raises(KeyError, match="third"):
         optimiser.step(closure)
     assert p.tolist() == before and "d" not in optimiser.state[p]
@@ -425,9 +531,20 @@ def test_a_run_continues_from_its_state_dict(name):
     dtype = torch.float32
     params, optimiser = trajectories.problem(torch, name, {}, dtype)
     trajectories.run(torch, params, optimiser, dtype, 5)
-    saved = pickle.loads(pickle.dumps([[p.detach().numpy() for p in params], {
-        "param_groups": optimiser.state_dict()["param_groups"],
-        "state": {k: {n: v.numpy().copy() for n, v in s.items()} for k, s in optimiser.state_dict()["state"].items()}}]))
+    saved = pickle.loads(
+        pickle.dumps(
+            [
+                [p.detach().numpy() for p in params],
+                {
+                    "param_groups": optimiser.state_dict()["param_groups"],
+                    "state": {
+                        k: {n: v.numpy().copy() for n, v in s.items()}
+                        for k, s in optimiser.state_dict()["state"].items()
+                    },
+                },
+            ]
+        )
+    )
     trajectories.run(torch, params, optimiser, dtype, 5, 5)
     resumed = [torch.from_numpy(p.copy()).requires_grad_() for p in saved[0]]
     state = {k: {n: torch.from_numpy(v) for n, v in s.items()} for k, s in saved[1]["state"].items()}
@@ -452,7 +569,10 @@ def test_pytorchs_state_continues_here(name):
     state = {}
     for key, entries in recorded["state"].items():
         shapes = {n: tuple(s.shape) for n, s in optimiser.state_dict()["state"][int(key)].items()}
-        state[int(key)] = {n: torch.tensor(v, dtype=torch.float32 if not shapes[n] else torch.float64).reshape(shapes[n]) for n, v in entries.items()}
+        state[int(key)] = {
+            n: torch.tensor(v, dtype=torch.float32 if not shapes[n] else torch.float64).reshape(shapes[n])
+            for n, v in entries.items()
+        }
     other.load_state_dict({"state": state, "param_groups": recorded["groups"]})
     trajectories.run(torch, theirs, other, torch.float64, 3, 12)
     for p, q in zip(params, theirs):
@@ -502,7 +622,9 @@ def test_copies():
     optimiser.step()
     twin = copy.deepcopy(optimiser)
     (q,) = twin.param_groups[0]["params"]
-    assert q is not p and torch.equal(q, p) and twin.state[q]["exp_avg"].tolist() == optimiser.state[p]["exp_avg"].tolist()
+    assert (
+        q is not p and torch.equal(q, p) and twin.state[q]["exp_avg"].tolist() == optimiser.state[p]["exp_avg"].tolist()
+    )
     q.grad = torch.ones(2)
     twin.step()
     optimiser.step()
@@ -522,20 +644,50 @@ def test_broken_state_is_refused_and_nothing_changes():
 
 
 def test_every_optimiser_of_pytorch_is_there():
-    assert {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD"} <= set(dir(torch.optim))
+    assert {
+        "ASGD",
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "Muon",
+        "NAdam",
+        "Optimizer",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "SGD",
+    } <= set(dir(torch.optim))
     from taper.optim.adam import Adam
+
     assert Adam is torch.optim.Adam
 
 
-STARTS = {"SGD": {"momentum": 0.9}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adamax": {}, "NAdam": {}, "RAdam": {}, "Adagrad": {}, "Adadelta": {},
-          "RMSprop": {"centered": True, "momentum": 0.9}, "ASGD": {}, "Rprop": {}}
+STARTS = {
+    "SGD": {"momentum": 0.9},
+    "Adam": {"amsgrad": True},
+    "AdamW": {},
+    "Adamax": {},
+    "NAdam": {},
+    "RAdam": {},
+    "Adagrad": {},
+    "Adadelta": {},
+    "RMSprop": {"centered": True, "momentum": 0.9},
+    "ASGD": {},
+    "Rprop": {},
+}
 
 
 @pytest.mark.parametrize("name", STARTS)
 def test_a_step_that_autograd_records(name):
     """Two steps with differentiable=True have the values of plain ones, and their results can be differentiated by the gradients."""
     start = torch.linspace(0.5, 1.5, 4, dtype=torch.float64)
-    grads = [torch.tensor([-1.0, -0.4, 0.7, 2.0], dtype=torch.float64), torch.tensor([0.9, -0.5, 0.3, 1.0], dtype=torch.float64)]
+    grads = [
+        torch.tensor([-1.0, -0.4, 0.7, 2.0], dtype=torch.float64),
+        torch.tensor([0.9, -0.5, 0.3, 1.0], dtype=torch.float64),
+    ]
 
     def run(*grads):
         p = start.clone().requires_grad_().clone()
@@ -544,6 +696,7 @@ def test_a_step_that_autograd_records(name):
             p.grad = grad
             optimizer.step()
         return p
+
     plain = torch.nn.Parameter(start.clone())
     optimizer = getattr(torch.optim, name)([plain], lr=0.1, **STARTS[name])
     for grad in grads:

@@ -1,4 +1,5 @@
 """out=: in which dtype a call computes, which shape the tensor keeps, and what is said when it is resized."""
+
 import warnings
 
 import pytest
@@ -44,7 +45,10 @@ def test_creation_takes_the_dtype_of_out():
 
 
 def test_resizing_is_told():
-    with pytest.warns(UserWarning, match=r"An output with one or more elements was resized since it had shape \[2\], which does not match the required output shape \[3\]"):
+    with pytest.warns(
+        UserWarning,
+        match=r"An output with one or more elements was resized since it had shape \[2\], which does not match the required output shape \[3\]",
+    ):
         out = torch.add(torch.ones(3), 1, out=torch.empty(2))
     assert out.tolist() == [2, 2, 2]
     with warnings.catch_warnings():

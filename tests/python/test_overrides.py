@@ -1,4 +1,5 @@
 """__torch_function__: which function a call is said to be of, and in which order its operands come."""
+
 import pytest
 
 import taper as torch
@@ -13,12 +14,24 @@ class Logged(torch.Tensor):
         return super().__torch_function__(func, types, args, kwargs or {})
 
 
-@pytest.mark.parametrize("expression, name, kinds", [
-    ("x + 1", "add", ["Logged", "int"]), ("1 + x", "add", ["Logged", "int"]), ("x - 1", "sub", ["Logged", "int"]), ("1 - x", "__rsub__", ["Logged", "int"]),
-    ("x / 2", "div", ["Logged", "int"]), ("x % 2", "remainder", ["Logged", "int"]), ("x ** 2", "pow", ["Logged", "int"]), ("2 ** x", "__rpow__", ["Logged", "int"]),
-    ("x @ x", "matmul", ["Logged", "Logged"]), ("x < x", "lt", ["Logged", "Logged"]), ("x == x", "__eq__", ["Logged", "Logged"]),
-    ("torch.ones(2, 2) + x", "add", ["Tensor", "Logged"]), ("x[0]", "__getitem__", ["Logged", "int"]),
-])
+@pytest.mark.parametrize(
+    "expression, name, kinds",
+    [
+        ("x + 1", "add", ["Logged", "int"]),
+        ("1 + x", "add", ["Logged", "int"]),
+        ("x - 1", "sub", ["Logged", "int"]),
+        ("1 - x", "__rsub__", ["Logged", "int"]),
+        ("x / 2", "div", ["Logged", "int"]),
+        ("x % 2", "remainder", ["Logged", "int"]),
+        ("x ** 2", "pow", ["Logged", "int"]),
+        ("2 ** x", "__rpow__", ["Logged", "int"]),
+        ("x @ x", "matmul", ["Logged", "Logged"]),
+        ("x < x", "lt", ["Logged", "Logged"]),
+        ("x == x", "__eq__", ["Logged", "Logged"]),
+        ("torch.ones(2, 2) + x", "add", ["Tensor", "Logged"]),
+        ("x[0]", "__getitem__", ["Logged", "int"]),
+    ],
+)
 def test_operators_are_named_as_pytorch_names_them(expression, name, kinds):
     x = torch.full((2, 2), 3.0).as_subclass(Logged)
     Logged.calls.clear()
@@ -67,6 +80,7 @@ def test_modes_inside_modes_and_what_they_change():
             if func is torch.zeros:
                 kwargs["dtype"] = torch.float64
             return func(*args, **kwargs)
+
     with Noting() as outer, Wide():
         assert torch.zeros(2).dtype == torch.float64
     assert outer.seen == ["zeros"] and torch.zeros(2).dtype == torch.float32
@@ -80,6 +94,7 @@ def test_a_mode_that_fails_or_declines_is_left_whole():
             if self.answer is NotImplemented:
                 return NotImplemented
             raise ValueError("no")
+
     with Failing() as mode:
         for _ in range(2):
             with pytest.raises(ValueError, match="no"):
@@ -92,6 +107,7 @@ def test_a_mode_that_fails_or_declines_is_left_whole():
 
 def test_modes_belong_to_their_thread():
     import threading
+
     with Noting() as mode:
         thread = threading.Thread(target=lambda: torch.ones(2).sum())
         thread.start()
@@ -117,8 +133,16 @@ def test_detach_asks_and_keeps_the_type():
 
 
 def test_which_functions_may_be_overridden():
-    seen, ignored, testing = torch.overrides.get_overridable_functions(), torch.overrides.get_ignored_functions(), torch.overrides.get_testing_overrides()
-    assert torch.add in seen[torch] and torch.nn.functional.linear in seen[torch.nn.functional] and torch.Tensor.add in seen[torch.Tensor]
+    seen, ignored, testing = (
+        torch.overrides.get_overridable_functions(),
+        torch.overrides.get_ignored_functions(),
+        torch.overrides.get_testing_overrides(),
+    )
+    assert (
+        torch.add in seen[torch]
+        and torch.nn.functional.linear in seen[torch.nn.functional]
+        and torch.Tensor.add in seen[torch.Tensor]
+    )
     assert torch.zeros in ignored and torch.tensor in ignored and torch.add not in ignored
     assert testing[torch.add](1, 2) == -1 and torch.zeros not in testing
     assert torch.DisableTorchFunctionSubclass is torch._C.DisableTorchFunctionSubclass

@@ -1,4 +1,5 @@
 """Job scripts under packaging/: each runs here, with stand-ins for srun, mpiexec and aprun that start ranks with the variables that the real ones set."""
+
 import json
 import os
 import re
@@ -62,17 +63,49 @@ def machine(tmp_path):
         file.chmod(0o755)
     (tmp_path / "hosts").write_text("localhost\n")
     (tmp_path / "train.py").write_text(PROGRAM)
-    free = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PBS", "PALS", "PMI", "OMPI")) and not name.endswith("_VISIBLE_DEVICES") and name not in ("RANK", "WORLD_SIZE")}
-    return {**free, "PATH": f"{bin}:{os.environ['PATH']}", "STAND_IN_LOG": str(tmp_path / "calls"), "USER": "someone", "TAPER_PACKAGING": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
-            "SLURM_JOB_ID": "4711", "SLURM_TMPDIR": str(tmp_path), "SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "localhost", "PBS_NODEFILE": str(tmp_path / "hosts"),
-            "PBS_JOBID": "4711.server", "PBS_O_WORKDIR": str(tmp_path), "COBALT_JOBID": "4711", "COBALT_JOBSIZE": "1", "COBALT_WORKDIR": str(tmp_path),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    free = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM", "PBS", "PALS", "PMI", "OMPI"))
+        and not name.endswith("_VISIBLE_DEVICES")
+        and name not in ("RANK", "WORLD_SIZE")
+    }
+    return {
+        **free,
+        "PATH": f"{bin}:{os.environ['PATH']}",
+        "STAND_IN_LOG": str(tmp_path / "calls"),
+        "USER": "someone",
+        "TAPER_PACKAGING": str(HERE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SLURM_JOB_ID": "4711",
+        "SLURM_TMPDIR": str(tmp_path),
+        "SLURM_NNODES": "1",
+        "SLURM_JOB_NODELIST": "localhost",
+        "PBS_NODEFILE": str(tmp_path / "hosts"),
+        "PBS_JOBID": "4711.server",
+        "PBS_O_WORKDIR": str(tmp_path),
+        "COBALT_JOBID": "4711",
+        "COBALT_JOBSIZE": "1",
+        "COBALT_WORKDIR": str(tmp_path),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def submit(script, machine, tmp_path, *arguments, **variables):
-    done = subprocess.run(["bash", str(HERE / script), *arguments], env={**machine, **variables}, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        ["bash", str(HERE / script), *arguments],
+        env={**machine, **variables},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
-    return sorted(done.stdout.split("\n"))[1:], [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    return sorted(done.stdout.split("\n"))[1:], [
+        json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()
+    ]
 
 
 def ranks(lines, count):
@@ -81,16 +114,34 @@ def ranks(lines, count):
     return [line.rpartition(" ")[2] for line in lines]
 
 
-@pytest.mark.parametrize("script", [script for script in SCRIPTS if "module load" in script.read_text()], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script", [script for script in SCRIPTS if "module load" in script.read_text()], ids=lambda path: path.stem
+)
 def test_a_missing_module_is_told(script, machine, tmp_path):
     """By name and aloud; without the program nothing is started."""
-    (tmp_path / "modules").write_text("module() { echo \"Lmod: the module $2 is unknown\" >&2; return 1; }\n")
-    variables = dict(BASH_ENV=str(tmp_path / "modules"), SCRIPT="train.py", SLURM_NTASKS="1", SLURM_NTASKS_PER_NODE="1", SLURM_CPUS_PER_TASK="1")
+    (tmp_path / "modules").write_text('module() { echo "Lmod: the module $2 is unknown" >&2; return 1; }\n')
+    variables = dict(
+        BASH_ENV=str(tmp_path / "modules"),
+        SCRIPT="train.py",
+        SLURM_NTASKS="1",
+        SLURM_NTASKS_PER_NODE="1",
+        SLURM_CPUS_PER_TASK="1",
+    )
 
     def tried():
-        done = subprocess.run(["bash", str(script), "train.py"], env={**machine, **variables}, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-        assert re.search(r"^WARNING: module load .*taper failed", done.stderr, re.M) and "is unknown" in done.stderr, done.stderr
+        done = subprocess.run(
+            ["bash", str(script), "train.py"],
+            env={**machine, **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert re.search(r"^WARNING: module load .*taper failed", done.stderr, re.M) and "is unknown" in done.stderr, (
+            done.stderr
+        )
         return done
+
     (tmp_path / "bin" / "taper").write_text("#!/bin/sh\nexit 0\n")  # the ranks have their own tests
     assert tried().returncode == 0
     (tmp_path / "bin" / "taper").unlink()
@@ -100,7 +151,15 @@ def test_a_missing_module_is_told(script, machine, tmp_path):
 
 
 def test_narval(machine, tmp_path):
-    lines, calls = submit("slurm/narval.sh", machine, tmp_path, "train.py", SLURM_NTASKS="4", SLURM_CPUS_PER_TASK="12", SLURM_NTASKS_PER_NODE="4")
+    lines, calls = submit(
+        "slurm/narval.sh",
+        machine,
+        tmp_path,
+        "train.py",
+        SLURM_NTASKS="4",
+        SLURM_CPUS_PER_TASK="12",
+        SLURM_NTASKS_PER_NODE="4",
+    )
     assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"--cpus-per-task": "12", "--cpu-bind": "cores"}
 
 
@@ -108,39 +167,72 @@ def test_lumi(machine, tmp_path):
     lines, calls = submit("slurm/lumi-g.sh", machine, tmp_path, "train.py", SLURM_NTASKS="3", SLURM_NTASKS_PER_NODE="8")
     assert ranks(lines, 3) == ["0", "1", "2"]
     masks = [int(mask, 16) for mask in calls[-1][1]["--cpu-bind"].removeprefix("mask_cpu:").split(",")]
-    assert len(masks) == 8 and all(bin(mask).count("1") == 7 for mask in masks) and sum(masks) == 0xfefefefefefefefe  # apart, and without each eighth core
-    lines, calls = submit("slurm/lumi-c.sh", machine, tmp_path, "train.py", SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="16", SLURM_NTASKS_PER_NODE="8")
+    assert (
+        len(masks) == 8 and all(bin(mask).count("1") == 7 for mask in masks) and sum(masks) == 0xFEFEFEFEFEFEFEFE
+    )  # apart, and without each eighth core
+    lines, calls = submit(
+        "slurm/lumi-c.sh",
+        machine,
+        tmp_path,
+        "train.py",
+        SLURM_NTASKS="2",
+        SLURM_CPUS_PER_TASK="16",
+        SLURM_NTASKS_PER_NODE="8",
+    )
     assert ranks(lines, 2) == ["-", "-"]
 
 
 def test_polaris(machine, tmp_path):
     lines, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py")
-    assert ranks(lines, 4) == ["3", "2", "1", "0"] and calls[-1][1] == {"-n": "4", "--ppn": "4", "--depth": "8", "--cpu-bind": "depth"}
+    assert ranks(lines, 4) == ["3", "2", "1", "0"] and calls[-1][1] == {
+        "-n": "4",
+        "--ppn": "4",
+        "--depth": "8",
+        "--cpu-bind": "depth",
+    }
     _, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py", CPU_BIND="verbose,list:0,8,16,24")
     assert calls[-1][1]["--cpu-bind"] == "verbose,list:0,8,16,24"
 
 
 def test_aurora(machine, tmp_path):
-    (tmp_path / "train.py").write_text("import os; print(f\"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\\n\", end='')")
+    (tmp_path / "train.py").write_text(
+        "import os; print(f\"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\\n\", end='')"
+    )
     lines, calls = submit("pbs/aurora.sh", machine, tmp_path, SCRIPT="train.py")
-    assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(line.split()[1] == line.split()[-1] for line in lines)
-    cores = [core for part in calls[-1][1]["--cpu-bind"].removeprefix("verbose,list:").split(":") for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)]
+    assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(
+        line.split()[1] == line.split()[-1] for line in lines
+    )
+    cores = [
+        core
+        for part in calls[-1][1]["--cpu-bind"].removeprefix("verbose,list:").split(":")
+        for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)
+    ]
     assert len(cores) == len(set(cores)) == 96 and not {0, 52} & set(cores)
 
 
 def test_theta(machine, tmp_path):
     lines, calls = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
-    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"-n": "4", "-N": "4", "-d": "32", "-j": "2", "-cc": "depth"}
+    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {
+        "-n": "4",
+        "-N": "4",
+        "-d": "32",
+        "-j": "2",
+        "-cc": "depth",
+    }
 
 
 def test_theta_sets_what_its_page_asks_for(machine, tmp_path):
-    (tmp_path / "train.py").write_text("import os; print(f\"{os.environ['OMP_NUM_THREADS']} {os.environ['KMP_BLOCKTIME']}\\n\", end='', flush=True)")
+    (tmp_path / "train.py").write_text(
+        "import os; print(f\"{os.environ['OMP_NUM_THREADS']} {os.environ['KMP_BLOCKTIME']}\\n\", end='', flush=True)"
+    )
     lines, _ = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
     assert lines == ["32 0"] * 4
 
 
 def test_a_launcher_per_node(machine, tmp_path):
-    lines, _ = submit("slurm/launch-per-node.sh", machine, tmp_path, "train.py", SLURM_NTASKS_PER_NODE="1", RANKS_PER_NODE="2")
+    lines, _ = submit(
+        "slurm/launch-per-node.sh", machine, tmp_path, "train.py", SLURM_NTASKS_PER_NODE="1", RANKS_PER_NODE="2"
+    )
     assert ranks(lines, 2) == ["-", "-"] and len(list(tmp_path.glob("logs-4711/*/attempt_0/*/stdout.log"))) == 2
 
 
@@ -155,17 +247,46 @@ def test_scripts_are_ready_to_submit(script):
     assert all(line.startswith("#") for line in lines[:last])  # a scheduler stops reading at the first command
 
 
-@pytest.mark.parametrize("name", ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID", "PMIX_LOCAL_RANK", "SLURM_LOCALID"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "PALS_LOCAL_RANKID",
+        "PMI_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+        "PMIX_LOCAL_RANK",
+        "SLURM_LOCALID",
+    ],
+)
 def test_one_gpu_per_rank(name, machine):
     def seen(rank, vendor="nvidia", **more):
         free = {key: value for key, value in machine.items() if "LOCAL" not in key}
-        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES], capture_output=True, text=True,
-                              env={**free, **({name: str(rank)} if rank is not None else {}), "TAPER_GPU_VENDOR": vendor, "TAPER_GPUS": "4", **more})
+        done = subprocess.run(
+            [str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES],
+            capture_output=True,
+            text=True,
+            env={
+                **free,
+                **({name: str(rank)} if rank is not None else {}),
+                "TAPER_GPU_VENDOR": vendor,
+                "TAPER_GPUS": "4",
+                **more,
+            },
+        )
         return done.stdout.strip() if done.returncode == 0 else done.returncode
+
     assert [seen(rank) for rank in (0, 3, 5)] == ["0///", "3///", "1///"]
     assert seen(1, "amd") == "/1//" and seen(1, "intel") == "///1" and seen(1, "other") == 2
-    assert seen(1, "amd", CUDA_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="0,1") == "/1//"  # HIP would choose again among the one that is left
-    assert seen(5, TAPER_RANKS_PER_GPU="2") == "2///" and seen(0, TAPER_GPU_ORDER="reversed") == "3///" and seen(2, TAPER_GPUS="0") == "///" and seen(None) == 2
+    assert (
+        seen(1, "amd", CUDA_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="0,1") == "/1//"
+    )  # HIP would choose again among the one that is left
+    assert (
+        seen(5, TAPER_RANKS_PER_GPU="2") == "2///"
+        and seen(0, TAPER_GPU_ORDER="reversed") == "3///"
+        and seen(2, TAPER_GPUS="0") == "///"
+        and seen(None) == 2
+    )
 
 
 SHOW_DEVICES = "echo $CUDA_VISIBLE_DEVICES/$ROCR_VISIBLE_DEVICES/$HIP_VISIBLE_DEVICES/$ZE_AFFINITY_MASK"
@@ -173,10 +294,21 @@ SHOW_DEVICES = "echo $CUDA_VISIBLE_DEVICES/$ROCR_VISIBLE_DEVICES/$HIP_VISIBLE_DE
 
 def test_one_gpu_per_rank_tells_vendors_apart(machine, tmp_path):
     """By what the kernel shows of them; a node without GPUs is left alone."""
+
     def seen():
         free = {key: value for key, value in machine.items() if "LOCAL" not in key}
-        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES], capture_output=True, text=True, check=True,
-                              env={**free, "PMI_LOCAL_RANK": "3", "TAPER_PROC": str(tmp_path / "proc"), "TAPER_SYS": str(tmp_path / "sys")})
+        done = subprocess.run(
+            [str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={
+                **free,
+                "PMI_LOCAL_RANK": "3",
+                "TAPER_PROC": str(tmp_path / "proc"),
+                "TAPER_SYS": str(tmp_path / "sys"),
+            },
+        )
         return done.stdout.strip()
 
     def shown(*files):
@@ -186,21 +318,36 @@ def test_one_gpu_per_rank_tells_vendors_apart(machine, tmp_path):
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text)
         return seen()
+
     assert shown() == "///"
     assert shown(*((f"proc/driver/nvidia/gpus/{i}", "") for i in range(2))) == "1///"
-    assert shown(*((f"sys/class/kfd/kfd/topology/nodes/{i}/gpu_id", f"{'0' if i == 0 else 4711}\n") for i in range(5))) == "/3//"
+    assert (
+        shown(*((f"sys/class/kfd/kfd/topology/nodes/{i}/gpu_id", f"{'0' if i == 0 else 4711}\n") for i in range(5)))
+        == "/3//"
+    )
     assert shown(*((f"sys/class/drm/card{i}/device/vendor", "0x8086\n") for i in range(6))) == "///3"
 
 
 def test_recipes_name_this_version():
     import taper.version
+
     version = taper.version.taper
     assert (HERE / f"modulefiles/taper/{version}.lua").exists() and (HERE / f"modulefiles/taper/{version}").exists()
-    recipes = [HERE / "spack/packages/taper/package.py", HERE / "conda/meta.yaml", *(HERE / "easybuild").glob(f"Taper-{version}-*.eb")]
+    recipes = [
+        HERE / "spack/packages/taper/package.py",
+        HERE / "conda/meta.yaml",
+        *(HERE / "easybuild").glob(f"Taper-{version}-*.eb"),
+    ]
     assert len(recipes) >= 4
     for path in recipes:
-        assert f"taper_ml-{version}.tar.gz" in path.read_text() or "taper_ml-%(version)s" in path.read_text() or "taper_ml-{{ version }}" in path.read_text(), path
-        assert version in path.read_text() and "0" * 64 in path.read_text(), path  # `make dist` puts the archive's checksum there
+        assert (
+            f"taper_ml-{version}.tar.gz" in path.read_text()
+            or "taper_ml-%(version)s" in path.read_text()
+            or "taper_ml-{{ version }}" in path.read_text()
+        ), path
+        assert version in path.read_text() and "0" * 64 in path.read_text(), (
+            path
+        )  # `make dist` puts the archive's checksum there
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "easybuild").glob("*.eb")), ids=lambda path: path.stem)
@@ -210,14 +357,20 @@ def test_easybuild_recipes(path):
     exec(compile(path.read_text(), str(path), "exec"), said)
     assert path.stem == f"{said['name']}-{said['version']}-{said['toolchain']['name']}-{said['toolchain']['version']}"
     needs = dict(said["builddependencies"] + said["dependencies"])
-    assert tuple(map(int, needs["scikit-build-core"].split(".")[:2])) >= (0, 10) and tuple(map(int, needs["CMake"].split(".")[:2])) >= (3, 22)
+    assert tuple(map(int, needs["scikit-build-core"].split(".")[:2])) >= (0, 10) and tuple(
+        map(int, needs["CMake"].split(".")[:2])
+    ) >= (3, 22)
     assert "-DTAPER_BLAS=FlexiBLAS" in said["configopts"] and "PYTHONPATH" in said["modextrapaths"]
 
 
 def test_module_files_set_the_same():
     lua, tcl = ((HERE / "modulefiles/taper" / name).read_text() for name in ("0.1.0.lua", "0.1.0"))
     names = set(re.findall(r'(?:prepend_path|setenv)\("(\w+)"', lua))
-    assert names == set(re.findall(r"(?:prepend-path|setenv) (\w+)", tcl)) >= {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "TAPER_PACKAGING"}
+    assert (
+        names
+        == set(re.findall(r"(?:prepend-path|setenv) (\w+)", tcl))
+        >= {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "TAPER_PACKAGING"}
+    )
 
 
 def test_containers_call_scripts_that_are_there():
@@ -225,7 +378,9 @@ def test_containers_call_scripts_that_are_there():
     assert {path.stem for path in definitions} == {"taper", "nvidia", "rocm", "intel"}
     for path in definitions:
         called = re.findall(r"packaging/(apptainer/\w+)", re.sub(r"(?m)^#.*", "", path.read_text()))
-        assert sorted(called) == ["apptainer/build", "apptainer/runtime"] and all(os.access(HERE / name, os.X_OK) for name in called), path
+        assert sorted(called) == ["apptainer/build", "apptainer/runtime"] and all(
+            os.access(HERE / name, os.X_OK) for name in called
+        ), path
 
 
 def test_the_archive_holds_all_files(tmp_path):
@@ -239,7 +394,10 @@ def test_the_archive_holds_all_files(tmp_path):
     def ignored(folder):
         subprocess.run(["git", "init", "-q", str(folder)], check=True)
         (folder / ".gitignore").write_text("\n".join(excluded) + "\n")
-        return subprocess.run(["git", "check-ignore", "--no-index", "--stdin"], cwd=folder, input=files, capture_output=True, text=True).stdout.split()
+        return subprocess.run(
+            ["git", "check-ignore", "--no-index", "--stdin"], cwd=folder, input=files, capture_output=True, text=True
+        ).stdout.split()
+
     assert all(name.startswith(".ci/") for name in ignored(tmp_path))
 
 
@@ -251,6 +409,10 @@ def test_variables_of_job_scripts_are_documented():
     for script in SCRIPTS:
         text = re.sub(r"(?m)^\s*#.*", "", script.read_text())
         lines = re.findall(r"(?m)^\s*export (.*)", text) + re.findall(r"-e (\S+)", text)
-        names = {name for line in lines for name in re.findall(r"(?:^|\s)([A-Z][A-Z_0-9]+)(?==)", line)} - {"LD_LIBRARY_PATH"}
+        names = {name for line in lines for name in re.findall(r"(?:^|\s)([A-Z][A-Z_0-9]+)(?==)", line)} - {
+            "LD_LIBRARY_PATH"
+        }
         for name in names:
-            assert name.startswith("TAPER_") or name in known or name.startswith(tuple(families)), f"{script.name}: {name}"
+            assert name.startswith("TAPER_") or name in known or name.startswith(tuple(families)), (
+                f"{script.name}: {name}"
+            )

@@ -1,4 +1,5 @@
 """torch.nn.utils.parametrize and parametrizations: tensors that are functions of others."""
+
 import copy
 import pickle
 
@@ -32,8 +33,15 @@ class Product(nn.Module):
 def test_a_parametrised_weight():
     layer = nn.Linear(3, 3)
     assert parametrize.register_parametrization(layer, "weight", Symmetric()) is layer
-    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original"] and type(layer).__name__ == "ParametrizedLinear"
-    assert parametrize.is_parametrized(layer) and parametrize.is_parametrized(layer, "weight") and not parametrize.is_parametrized(layer, "bias")
+    assert (
+        list(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+        and type(layer).__name__ == "ParametrizedLinear"
+    )
+    assert (
+        parametrize.is_parametrized(layer)
+        and parametrize.is_parametrized(layer, "weight")
+        and not parametrize.is_parametrized(layer, "bias")
+    )
     assert parametrize.type_before_parametrizations(layer) is nn.Linear and isinstance(layer, nn.Linear)
     assert torch.equal(layer.weight, layer.weight.T)
     layer(torch.ones(1, 3)).sum().backward()
@@ -45,7 +53,11 @@ def test_a_parametrised_weight():
     with pytest.raises(RuntimeError, match="parametrization Exponential does not implement right_inverse"):
         layer.weight = torch.eye(3)
     parametrize.remove_parametrizations(layer, "weight")
-    assert type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter) and torch.equal(layer.weight, torch.eye(3).exp())
+    assert (
+        type(layer) is nn.Linear
+        and isinstance(layer.weight, nn.Parameter)
+        and torch.equal(layer.weight, torch.eye(3).exp())
+    )
 
 
 def test_leaving_what_it_was_computed_from():
@@ -59,7 +71,11 @@ def test_leaving_what_it_was_computed_from():
 def test_several_originals():
     layer = nn.Linear(3, 3)
     parametrize.register_parametrization(layer, "weight", Product())
-    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original0", "parametrizations.weight.original1"]
+    assert list(layer.state_dict()) == [
+        "bias",
+        "parametrizations.weight.original0",
+        "parametrizations.weight.original1",
+    ]
     layer.weight = torch.ones(3, 3)
     assert torch.equal(layer.weight, torch.ones(3, 3))
     with pytest.raises(ValueError, match="Cannot leave unparametrized"):
@@ -81,22 +97,34 @@ def test_copies_and_refused_pickles():
     layer = nn.Linear(2, 2)
     parametrize.register_parametrization(layer, "weight", Symmetric())
     other = copy.deepcopy(layer)
-    assert torch.equal(other.weight, layer.weight) and other.parametrizations.weight.original is not layer.parametrizations.weight.original
+    assert (
+        torch.equal(other.weight, layer.weight)
+        and other.parametrizations.weight.original is not layer.parametrizations.weight.original
+    )
     with pytest.raises(RuntimeError, match="only supported through state_dict"):
         pickle.dumps(layer)
 
 
-@pytest.mark.parametrize("function, words", [(lambda x: x[:1], "may not change the shape"), (lambda x: x.double(), "may not change the dtype"),
-                                             (lambda x: 3, "must return a tensor. Got int")])
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (lambda x: x[:1], "may not change the shape"),
+        (lambda x: x.double(), "may not change the dtype"),
+        (lambda x: 3, "must return a tensor. Got int"),
+    ],
+)
 def test_what_is_refused(function, words):
     class Wrong(nn.Module):
         def forward(self, x):
             return function(x)
+
     layer = nn.Linear(2, 2)
     with pytest.raises(ValueError, match=words):
         parametrize.register_parametrization(layer, "weight", Wrong())
     assert type(layer) is nn.Linear and "weight" in layer._parameters
-    with pytest.raises(ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'zz'"):
+    with pytest.raises(
+        ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'zz'"
+    ):
         parametrize.register_parametrization(layer, "zz", Wrong())
 
 
@@ -110,7 +138,12 @@ def test_weight_norm_takes_states_of_the_old_form():
 
 def test_spectral_norm():
     layer = parametrizations.spectral_norm(nn.Linear(4, 3), n_power_iterations=20)
-    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original", "parametrizations.weight.0._u", "parametrizations.weight.0._v"]
+    assert list(layer.state_dict()) == [
+        "bias",
+        "parametrizations.weight.original",
+        "parametrizations.weight.0._u",
+        "parametrizations.weight.0._v",
+    ]
     assert torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4)
     layer.eval()
     assert torch.equal(layer.weight, layer.weight)

@@ -1,4 +1,5 @@
 """What PyTorch answered, recorded (tests/parity): what was right stays right. tests/parity/report.py lists the rest in docs/parity.md."""
+
 import pathlib
 import subprocess
 import sys
@@ -10,7 +11,9 @@ KINDS = [kind for kind in ("module", "optim", "schedule") if (PARITY / f"right_{
 
 
 def check(program, *args):
-    return subprocess.run([sys.executable, PARITY / program, "--module", "taper", "--quiet", *args], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, PARITY / program, "--module", "taper", "--quiet", *args], capture_output=True, text=True
+    )
 
 
 def test_operators_that_were_right_still_are():

@@ -1,4 +1,5 @@
 """Kernels of their own beside what they mean, written with plain operators."""
+
 import pytest
 
 import taper as torch
@@ -12,7 +13,11 @@ def test_grid_sample_in_floats(padding, align):
     torch.manual_seed(0)
     for shape, out in (((2, 3, 7, 9), (5, 131)), ((1, 1, 1, 1), (4, 4)), ((3, 2, 16, 1), (2, 2))):
         x, grid = torch.randn(*shape), torch.rand(shape[0], *out, 2) * 3 - 1.5
-        grid[0, 0, 0], grid[0, 0, 1], grid[0, 1, 1] = torch.tensor([1.0, -1.0]), torch.tensor([1e30, 0.0]), torch.tensor([0.0, -1e30])
+        grid[0, 0, 0], grid[0, 0, 1], grid[0, 1, 1] = (
+            torch.tensor([1.0, -1.0]),
+            torch.tensor([1e30, 0.0]),
+            torch.tensor([0.0, -1e30]),
+        )
         got = F.grid_sample(x, grid, padding_mode=padding, align_corners=align)
         want = F.grid_sample(x.double(), grid.double(), padding_mode=padding, align_corners=align)
         assert torch.allclose(got.double(), want, atol=1e-5)
@@ -41,8 +46,8 @@ def test_bags_of_rows(dtype, mode):
             tolerance = 0.1 if dtype == torch.bfloat16 else 1e-5
             assert torch.allclose(got, torch.stack(bags), atol=tolerance)
             weight = torch.randn_like(got)
-            a, = torch.autograd.grad((got * weight).sum(), table)
-            b, = torch.autograd.grad((torch.stack(bags) * weight).sum(), table)
+            (a,) = torch.autograd.grad((got * weight).sum(), table)
+            (b,) = torch.autograd.grad((torch.stack(bags) * weight).sum(), table)
             assert torch.allclose(a, b, atol=tolerance)
     with pytest.raises(RuntimeError, match="idx < num_embeddings"):
         F.embedding_bag(torch.tensor([1, 30]), table, torch.tensor([0]))
@@ -70,7 +75,9 @@ def test_distances_of_pairs(p):
         got, want = torch.pdist(x, p), torch.cdist(x, x, p)[i, j]
         assert torch.allclose(got, want)
         weight = torch.randn_like(got)
-        assert torch.allclose(torch.autograd.grad((got * weight).sum(), x)[0], torch.autograd.grad((want * weight).sum(), x)[0])
+        assert torch.allclose(
+            torch.autograd.grad((got * weight).sum(), x)[0], torch.autograd.grad((want * weight).sum(), x)[0]
+        )
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.pdist(torch.randn(3, 2), -1.0)
 
@@ -80,10 +87,14 @@ def test_causal_attention(queries, keys):
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, n, 8, dtype=torch.float64, requires_grad=True) for n in (queries, keys, keys))
     got = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    scores = (q @ k.transpose(1, 2) / 8 ** 0.5).masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), float("-inf"))
+    scores = (q @ k.transpose(1, 2) / 8**0.5).masked_fill(
+        torch.ones(queries, keys, dtype=torch.bool).triu(1), float("-inf")
+    )
     want, weight = scores.softmax(-1) @ v, torch.randn(2, queries, 8, dtype=torch.float64)
     assert torch.allclose(got, want)
-    for a, b in zip(torch.autograd.grad((got * weight).sum(), (q, k, v)), torch.autograd.grad((want * weight).sum(), (q, k, v))):
+    for a, b in zip(
+        torch.autograd.grad((got * weight).sum(), (q, k, v)), torch.autograd.grad((want * weight).sum(), (q, k, v))
+    ):
         assert torch.allclose(a, b)
 
 
@@ -108,9 +119,13 @@ def test_the_kth_smallest(dtype):
         values, places = x.sort(dim=1, stable=True)
         for k in {1, (n + 1) // 2, n}:
             got = x.kthvalue(k, dim=1)
-            assert torch.equal(got.indices, places[:, k - 1]) and torch.equal(got.values.nan_to_num(9), values[:, k - 1].nan_to_num(9))
+            assert torch.equal(got.indices, places[:, k - 1]) and torch.equal(
+                got.values.nan_to_num(9), values[:, k - 1].nan_to_num(9)
+            )
         median = x[[0, 2]].median(dim=1)
-        assert torch.equal(median.values, values[[0, 2], (n - 1) // 2]) and torch.equal(x[0].median(), values[0, (n - 1) // 2])
+        assert torch.equal(median.values, values[[0, 2], (n - 1) // 2]) and torch.equal(
+            x[0].median(), values[0, (n - 1) // 2]
+        )
         if dtype.is_floating_point and n > 2:
             assert x.median(dim=1).indices[1] == n // 2 and x[1].median().isnan()
             assert x[1].nanmedian() == values[1, (n - 2) // 2]
@@ -122,10 +137,13 @@ def test_places_that_are_no_numbers(dtype, align):
     """A grid's NaN or infinity gives NaN where its weights do, and the border where padding brings it inside."""
     nan, inf = float("nan"), float("inf")
     image = torch.arange(1.0, 17).to(dtype).reshape(1, 1, 4, 4)
-    grid = torch.tensor([[nan, 0], [0, nan], [inf, 0], [-inf, 0], [3, nan], [1e10, 0]], dtype=dtype).reshape(1, 1, -1, 2)
+    grid = torch.tensor([[nan, 0], [0, nan], [inf, 0], [-inf, 0], [3, nan], [1e10, 0]], dtype=dtype).reshape(
+        1, 1, -1, 2
+    )
 
     def at(mode, padding):
         return F.grid_sample(image, grid, mode, padding, align).flatten()
+
     assert at("bilinear", "zeros").isnan().tolist() == [True] * 5 + [False]
     assert at("bilinear", "border").tolist() == [7, 2.5, 10, 7, 4, 10]
     assert at("bilinear", "reflection")[:5].tolist() == [7, 2.5, 7, 7, 1]
@@ -140,8 +158,19 @@ def test_places_that_are_no_numbers(dtype, align):
 @pytest.mark.parametrize("dtype, most", [(torch.float16, 65504.0), (torch.bfloat16, 3.3895313892515355e38)])
 def test_next_numbers_of_narrow_dtypes(dtype, most):
     inf, eps, least = float("inf"), torch.finfo(dtype).eps, 2.0 ** (-24 if dtype == torch.float16 else -133)
-    cases = [(0, 1, least), (0, -1, -least), (least, 0, 0), (1, 2, 1 + eps), (1, 0, 1 - eps / 2), (-1, -2, -1 - eps), (100, 200, 100 + 64 * eps), (inf, 0, most), (-inf, 0, -most),
-             (most, inf, inf), (2, 2, 2)]
+    cases = [
+        (0, 1, least),
+        (0, -1, -least),
+        (least, 0, 0),
+        (1, 2, 1 + eps),
+        (1, 0, 1 - eps / 2),
+        (-1, -2, -1 - eps),
+        (100, 200, 100 + 64 * eps),
+        (inf, 0, most),
+        (-inf, 0, -most),
+        (most, inf, inf),
+        (2, 2, 2),
+    ]
     x, y, result = (torch.tensor(column, dtype=dtype) for column in zip(*cases))
     assert torch.nextafter(x, y).tolist() == result.tolist()
     assert torch.nextafter(x, torch.full_like(x, float("nan"))).isnan().all()
@@ -158,7 +187,9 @@ def test_gradients_at_the_ends():
     assert gradient(F.mish, 8.0, dtype=torch.float16) == [1.0]
     assert gradient(torch.sinc, 0.0, 1e-30, -1e-30) == [0.0] * 3
     near = [-1e-15, -1e-17, -1e-20]
-    assert torch.digamma(torch.tensor(near, dtype=torch.float64)).tolist() == pytest.approx([1e15, 1e17, 1e20], rel=1e-14)
+    assert torch.digamma(torch.tensor(near, dtype=torch.float64)).tolist() == pytest.approx(
+        [1e15, 1e17, 1e20], rel=1e-14
+    )
     assert gradient(torch.lgamma, *near, dtype=torch.float64) == pytest.approx([1e15, 1e17, 1e20], rel=1e-14)
 
 
@@ -166,6 +197,15 @@ def test_gradients_at_the_ends():
 def test_clamped_zeros_keep_their_signs(dtype):
     zeros = torch.tensor([-0.0, 0.0] * 20, dtype=dtype)
     low, high = torch.zeros((), dtype=dtype), torch.full((40,), -0.0, dtype=dtype)
-    for held in (zeros.clamp(0, 2), zeros.clamp(-2, -0.0), zeros.clamp(min=0), zeros.clamp(max=-0.0), zeros.clamp(low, low), zeros.clamp(min=low), zeros.clamp(max=high),
-                 F.hardtanh(zeros, 0, 2), F.relu6(zeros)):
+    for held in (
+        zeros.clamp(0, 2),
+        zeros.clamp(-2, -0.0),
+        zeros.clamp(min=0),
+        zeros.clamp(max=-0.0),
+        zeros.clamp(low, low),
+        zeros.clamp(min=low),
+        zeros.clamp(max=high),
+        F.hardtanh(zeros, 0, 2),
+        F.relu6(zeros),
+    ):
         assert held.signbit().tolist() == zeros.signbit().tolist()

@@ -1,4 +1,5 @@
 """Print options, names of subclasses and what follows the elements. tests/print_test.c holds the texts themselves."""
+
 import pytest
 
 import taper as torch
@@ -17,7 +18,13 @@ def test_options():
     assert repr(x) == "tensor([1.23, 0.00])"
     torch.set_printoptions(sci_mode=True)
     assert repr(x) == "tensor([1.23e+00, 2.00e-03])"
-    assert torch.get_printoptions() == {"precision": 2, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": True}
+    assert torch.get_printoptions() == {
+        "precision": 2,
+        "threshold": 1000,
+        "edgeitems": 3,
+        "linewidth": 80,
+        "sci_mode": True,
+    }
     torch.set_printoptions(profile="full")
     assert "..." not in repr(torch.arange(2000)) and torch.get_printoptions()["sci_mode"] is None
 
@@ -50,24 +57,50 @@ def test_suffixes():
 def test_subclasses_print_under_their_names():
     class Column(torch.Tensor):
         pass
+
     assert repr(Column([[1], [2]])) == "Column([[1.],\n        [2.]])"
     assert repr(torch.nn.Parameter(torch.ones(2))) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
-    assert Column([1]).__repr__(tensor_contents="one") == "Column(one)" and torch.ones(2).__repr__() == "tensor([1., 1.])"
+    assert (
+        Column([1]).__repr__(tensor_contents="one") == "Column(one)" and torch.ones(2).__repr__() == "tensor([1., 1.])"
+    )
 
 
 def test_named_results_print_a_line_each():
-    assert repr(torch.max(torch.tensor([[1, 2], [4, 3]]), 0)) == "torch.return_types.max(\nvalues=tensor([4, 3]),\nindices=tensor([1, 1]))"
+    assert (
+        repr(torch.max(torch.tensor([[1, 2], [4, 3]]), 0))
+        == "torch.return_types.max(\nvalues=tensor([4, 3]),\nindices=tensor([1, 1]))"
+    )
 
 
-@pytest.mark.parametrize("expression, name", [
-    ("x * 2", "MulBackward0"), ("x ** 2", "PowBackward0"), ("x.sum()", "SumBackward0"), ("x.sum(0)", "SumBackward1"), ("x.mean()", "MeanBackward0"),
-    ("x.mean(1)", "MeanBackward1"), ("x.max()", "MaxBackward1"), ("x.max(0)[0]", "MaxBackward0"), ("x.squeeze(0)", "SqueezeBackward1"),
-    ("x.log1p()", "Log1PBackward0"), ("x.norm()", "LinalgVectorNormBackward0"), ("x.double()", "ToCopyBackward0"), ("x.clamp(0, 1)", "ClampBackward1"),
-    ("torch.stack([x, x])", "StackBackward0"), ("x.repeat(2, 1)", "RepeatBackward0"), ("F.linear(x, w)", "MmBackward0"), ("F.linear(x, w, w[:, 0])", "AddmmBackward0"),
-    ("F.cross_entropy(x, torch.tensor([0, 2]))", "NllLossBackward0"), ("F.mse_loss(x, x * 2)", "MseLossBackward0"), ("F.gelu(x)", "GeluBackward0"),
-    ("F.binary_cross_entropy_with_logits(x, x.detach())", "BinaryCrossEntropyWithLogitsBackward0"), ("F.embedding(torch.tensor([0]), w)", "EmbeddingBackward0"),
-    ("x.exp().copy_(x)", "CopyBackwards"), ("F.celu(x)", "CeluBackward0"),
-])
+@pytest.mark.parametrize(
+    "expression, name",
+    [
+        ("x * 2", "MulBackward0"),
+        ("x ** 2", "PowBackward0"),
+        ("x.sum()", "SumBackward0"),
+        ("x.sum(0)", "SumBackward1"),
+        ("x.mean()", "MeanBackward0"),
+        ("x.mean(1)", "MeanBackward1"),
+        ("x.max()", "MaxBackward1"),
+        ("x.max(0)[0]", "MaxBackward0"),
+        ("x.squeeze(0)", "SqueezeBackward1"),
+        ("x.log1p()", "Log1PBackward0"),
+        ("x.norm()", "LinalgVectorNormBackward0"),
+        ("x.double()", "ToCopyBackward0"),
+        ("x.clamp(0, 1)", "ClampBackward1"),
+        ("torch.stack([x, x])", "StackBackward0"),
+        ("x.repeat(2, 1)", "RepeatBackward0"),
+        ("F.linear(x, w)", "MmBackward0"),
+        ("F.linear(x, w, w[:, 0])", "AddmmBackward0"),
+        ("F.cross_entropy(x, torch.tensor([0, 2]))", "NllLossBackward0"),
+        ("F.mse_loss(x, x * 2)", "MseLossBackward0"),
+        ("F.gelu(x)", "GeluBackward0"),
+        ("F.binary_cross_entropy_with_logits(x, x.detach())", "BinaryCrossEntropyWithLogitsBackward0"),
+        ("F.embedding(torch.tensor([0]), w)", "EmbeddingBackward0"),
+        ("x.exp().copy_(x)", "CopyBackwards"),
+        ("F.celu(x)", "CeluBackward0"),
+    ],
+)
 def test_nodes_go_by_pytorchs_names(expression, name):
     F = torch.nn.functional
     x, w = torch.ones(2, 3, requires_grad=True), torch.ones(4, 3, requires_grad=True)

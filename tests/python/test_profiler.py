@@ -1,4 +1,5 @@
 """torch.profiler and torch.autograd.profiler: events, averages, the table, traces, schedules."""
+
 import gzip
 import json
 import os
@@ -6,7 +7,14 @@ import os
 import pytest
 
 import taper as torch
-from taper.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from taper.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    tensorboard_trace_handler,
+)
 
 F = torch.nn.functional
 
@@ -36,7 +44,10 @@ def test_events_nest_and_link(profiled):
     assert linear.cpu_parent is model and linear in model.cpu_children
     assert model.is_user_annotation and not linear.is_user_annotation
     assert model.cpu_time_total >= linear.cpu_time_total > 0
-    assert abs(model.self_cpu_time_total - (model.cpu_time_total - sum(c.cpu_time_total for c in model.cpu_children))) < 1e-6
+    assert (
+        abs(model.self_cpu_time_total - (model.cpu_time_total - sum(c.cpu_time_total for c in model.cpu_children)))
+        < 1e-6
+    )
     node = named(profiled, "AddmmBackward0")
     assert node.cpu_parent.name == "autograd::engine::evaluate_function: AddmmBackward0"
     assert node.sequence_nr == linear.sequence_nr >= 0 and node.fwd_thread == 1
@@ -61,7 +72,9 @@ def test_the_table_is_pytorchs(profiled):
     text = profiled.key_averages().table(sort_by="cpu_time_total", row_limit=3)
     lines = text.splitlines()
     assert lines[0] == lines[2] == lines[6] and set(lines[0]) == {"-", " "}
-    assert lines[1].split("  ") and lines[1].strip().startswith("Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg       CPU Mem  Self CPU Mem    # of Calls")
+    assert lines[1].split("  ") and lines[1].strip().startswith(
+        "Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg       CPU Mem  Self CPU Mem    # of Calls"
+    )
     assert len({len(line) for line in lines[:7]}) == 1
     assert lines[3].strip().startswith("model")
     assert lines[7].startswith("Self CPU time total: ") and text.endswith("\n")
@@ -108,7 +121,10 @@ def test_schedules(tmp_path):
     with pytest.raises(AssertionError, match="Invalid profiler schedule arguments"):
         schedule(wait=0, warmup=1, active=0)
     seen = []
-    with profile(schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=lambda p: seen.append((p.step_num, [e.name for e in p.events()]))) as prof:
+    with profile(
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=2),
+        on_trace_ready=lambda p: seen.append((p.step_num, [e.name for e in p.events()])),
+    ) as prof:
         for _ in range(10):
             torch.ones(3) + 1
             prof.step()
@@ -192,4 +208,7 @@ def test_loaders_and_optimisers_are_ranges():
             (p.sum() * x.sum()).backward()
             optimizer.step()
     assert {event.name for event in prof.events() if event.is_user_annotation} == {
-        "Optimizer.step#SGD.step", "Optimizer.zero_grad#SGD.zero_grad", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"}
+        "Optimizer.step#SGD.step",
+        "Optimizer.zero_grad#SGD.zero_grad",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    }

@@ -1,4 +1,5 @@
 """torch.nn.utils.prune: parameters with elements masked out."""
+
 import pytest
 import taper as torch
 from taper import nn
@@ -16,13 +17,19 @@ def test_the_smallest_elements():
     layer = layer_of([1.0, -4.0], [3.0, 2.0])
     assert prune.l1_unstructured(layer, "weight", 0.5) is layer and prune.is_pruned(layer)
     assert layer.weight_mask.tolist() == [[0, 1], [1, 0]] and layer.weight.tolist() == [[0, -4], [3, 0]]
-    assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_mask"] and [name for name, _ in layer.named_parameters()] == ["bias", "weight_orig"]
+    assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_mask"] and [
+        name for name, _ in layer.named_parameters()
+    ] == ["bias", "weight_orig"]
     layer(torch.ones(1, 2)).sum().backward()
     assert layer.weight_orig.grad.tolist() == [[0, 1], [1, 0]]
     prune.l1_unstructured(layer, "weight", 1)  # of what is left
     assert layer.weight_mask.tolist() == [[0, 1], [0, 0]] and len(layer._forward_pre_hooks) == 1
     prune.remove(layer, "weight")
-    assert isinstance(layer.weight, nn.Parameter) and layer.weight.tolist() == [[0, -4], [0, 0]] and not prune.is_pruned(layer)
+    assert (
+        isinstance(layer.weight, nn.Parameter)
+        and layer.weight.tolist() == [[0, -4], [0, 0]]
+        and not prune.is_pruned(layer)
+    )
     with pytest.raises(ValueError, match="has to be pruned before pruning can be removed"):
         prune.remove(layer, "weight")
 
@@ -52,8 +59,15 @@ def test_several_parameters_as_one():
         prune.global_unstructured([(net[0], "weight")], prune.LnStructured, amount=1, n=2)
 
 
-@pytest.mark.parametrize("amount, error, words", [(-1, ValueError, "non-negative integer"), (1.5, ValueError, "range"), ("x", TypeError, "Must be int or float"),
-                                                  (99, ValueError, "amount=99 should be smaller than the number of parameters to prune=4")])
+@pytest.mark.parametrize(
+    "amount, error, words",
+    [
+        (-1, ValueError, "non-negative integer"),
+        (1.5, ValueError, "range"),
+        ("x", TypeError, "Must be int or float"),
+        (99, ValueError, "amount=99 should be smaller than the number of parameters to prune=4"),
+    ],
+)
 def test_amounts_that_are_refused(amount, error, words):
     layer = nn.Linear(2, 2)
     with pytest.raises(error, match=words):
@@ -73,6 +87,7 @@ def test_given_scores_masks_and_own_methods():
             mask = default_mask.clone()
             mask.view(-1)[::2] = 0
             return mask
+
     EverySecond.apply(layer, "bias")
     assert layer.bias_mask.tolist() == [0, 1]
     assert prune.L1Unstructured(amount=2).prune(torch.tensor([1.0, -3.0, 2.0])).tolist() == [0, -3, 0]

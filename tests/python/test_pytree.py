@@ -1,4 +1,5 @@
 """torch.utils._pytree: where leaves stand, and how trees print; selective checkpoints."""
+
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +14,23 @@ Pair = namedtuple("Pair", "left right")
 
 def test_paths():
     tree = {"a": 1, "b": [2, Pair(3, (4,))]}
-    assert pytree.tree_map_with_path(lambda path, leaf: pytree.keystr(path), tree) == {"a": "['a']", "b": ["['b'][0]", Pair("['b'][1].left", ("['b'][1].right[0]",))]}
+    assert pytree.tree_map_with_path(lambda path, leaf: pytree.keystr(path), tree) == {
+        "a": "['a']",
+        "b": ["['b'][0]", Pair("['b'][1].left", ("['b'][1].right[0]",))],
+    }
     found, spec = pytree.tree_flatten_with_path(tree)
-    assert [leaf for _, leaf in found] == [1, 2, 3, 4] and all(pytree.key_get(tree, path) == leaf for path, leaf in found)
+    assert [leaf for _, leaf in found] == [1, 2, 3, 4] and all(
+        pytree.key_get(tree, path) == leaf for path, leaf in found
+    )
     assert found[1][0] == (pytree.MappingKey("b"), pytree.SequenceKey(0)) and spec == pytree.tree_structure(tree)
     assert pytree.tree_map_with_path(lambda path, a, b: a + b, [1, 2], [10, 20]) == [11, 22]
 
 
 def test_text():
-    assert repr(pytree.tree_structure({"a": 1, "b": [2, 3]})) == "TreeSpec(dict, ['a', 'b'], [*,\n  TreeSpec(list, None, [*,\n    *])])"
+    assert (
+        repr(pytree.tree_structure({"a": 1, "b": [2, 3]}))
+        == "TreeSpec(dict, ['a', 'b'], [*,\n  TreeSpec(list, None, [*,\n    *])])"
+    )
 
 
 def test_dataclasses():
@@ -29,8 +38,11 @@ def test_dataclasses():
     class Batch:
         x: int
         y: int
+
     pytree.register_dataclass(Batch)
-    assert pytree.tree_map(lambda v: v * 2, Batch(1, 2)) == Batch(2, 4) and [pytree.keystr(p) for p, _ in pytree.tree_leaves_with_path(Batch(1, 2))] == [".x", ".y"]
+    assert pytree.tree_map(lambda v: v * 2, Batch(1, 2)) == Batch(2, 4) and [
+        pytree.keystr(p) for p, _ in pytree.tree_leaves_with_path(Batch(1, 2))
+    ] == [".x", ".y"]
 
 
 def test_selective_checkpoints_give_the_same_gradients():

@@ -1,4 +1,5 @@
 """torch.quasirandom and torch.lobpcg: PyTorch's recorded points; eigenpairs that are eigenpairs."""
+
 import pytest
 
 import taper as torch
@@ -17,10 +18,17 @@ def test_points_of_sobols_sequence():
 def test_scrambled_points_follow_the_seed():
     engine = SobolEngine(2, scramble=True, seed=5)
     points = engine.draw(4)
-    assert torch.allclose(points, torch.tensor([[0.4803, 0.1173], [0.9498, 0.7430], [0.6404, 0.3272], [0.1646, 0.9529]]), atol=1e-4)
-    assert torch.equal(engine.reset().draw(4), points) and repr(engine) == "SobolEngine(dimension=2, scramble=True, seed=5)"
+    assert torch.allclose(
+        points, torch.tensor([[0.4803, 0.1173], [0.9498, 0.7430], [0.6404, 0.3272], [0.1646, 0.9529]]), atol=1e-4
+    )
+    assert (
+        torch.equal(engine.reset().draw(4), points)
+        and repr(engine) == "SobolEngine(dimension=2, scramble=True, seed=5)"
+    )
     torch.manual_seed(3)
-    assert torch.allclose(SobolEngine(2, scramble=True).draw(2), torch.tensor([[0.0685, 0.2245], [0.6215, 0.7231]]), atol=1e-4)
+    assert torch.allclose(
+        SobolEngine(2, scramble=True).draw(2), torch.tensor([[0.0685, 0.2245], [0.6215, 0.7231]]), atol=1e-4
+    )
 
 
 def test_what_sobol_refuses():
@@ -41,7 +49,9 @@ def test_lobpcg(largest, kind):
     B = torch.diag(torch.linspace(1, 2, 30, dtype=torch.float64)) if kind == "pencil" else None
     E, X = torch.lobpcg(A.to_sparse() if kind == "sparse" else A, k=3, B=B, largest=largest, niter=300, tol=1e-11)
     BX = X if B is None else B @ X
-    assert torch.allclose(A @ X, BX * E, atol=1e-5) and torch.allclose(X.T @ BX, torch.eye(3, dtype=torch.float64), atol=1e-8)
+    assert torch.allclose(A @ X, BX * E, atol=1e-5) and torch.allclose(
+        X.T @ BX, torch.eye(3, dtype=torch.float64), atol=1e-8
+    )
     half = torch.ones(30, dtype=torch.float64) if B is None else B.diagonal().rsqrt()
     all_of_them = torch.linalg.eigvalsh(half[:, None] * A * half)
     assert torch.allclose(E, all_of_them.flip(0)[:3] if largest else all_of_them[:3])

@@ -1,4 +1,5 @@
 """The README's training loops, as they stand there: C and Python begin with the same numbers, see the same batches and end with the same weights."""
+
 import os
 import re
 import subprocess
@@ -34,13 +35,30 @@ def code(language):
 
 def test_both_loops_give_the_same_weights(tmp_path):
     (tmp_path / "train.c").write_text(C % code("c"))
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Werror", f"-I{SOURCE}/include", f"-I{BUILD}/generated/include", "train.c", "-o", "train",
-                    f"-L{BUILD}", "-ltaper", f"-Wl,-rpath,{BUILD}"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [
+            os.environ.get("CC", "cc"),
+            "-std=gnu11",
+            "-Wall",
+            "-Werror",
+            f"-I{SOURCE}/include",
+            f"-I{BUILD}/generated/include",
+            "train.c",
+            "-o",
+            "train",
+            f"-L{BUILD}",
+            "-ltaper",
+            f"-Wl,-rpath,{BUILD}",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
     subprocess.run(["./train"], cwd=tmp_path, check=True)
     os.rename(tmp_path / "net.pt", tmp_path / "c.pt")
     (tmp_path / "train.py").write_text(PYTHON % code("python"))
     subprocess.run([sys.executable, "-m", "taper", "run", "train.py"], cwd=tmp_path, check=True)
     import taper
+
     ours, theirs = taper.load(tmp_path / "net.pt"), taper.load(tmp_path / "c.pt")
     assert list(ours) == list(theirs) == ["0.weight", "0.bias", "2.weight", "2.bias"]
     for name, tensor in ours.items():

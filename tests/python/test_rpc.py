@@ -1,4 +1,5 @@
 """torch.distributed.rpc, its autograd and its optimiser: calls, references, errors, and gradients that are those of one process."""
+
 import subprocess
 import sys
 
@@ -25,7 +26,9 @@ def raises(kind, words, call):
         raise AssertionError(words)
 """
 
-CALLS = HEAD + """
+CALLS = (
+    HEAD
+    + """
 def add(a, b):
     return a + b
 
@@ -85,8 +88,11 @@ if rank == 0:
 rpc.shutdown()
 raises(RuntimeError, "RPC has not been initialized", where)
 """
+)
 
-GRADIENTS = HEAD + """
+GRADIENTS = (
+    HEAD
+    + """
 class Part(nn.Module):
     def __init__(self, seed):
         super().__init__()
@@ -135,8 +141,11 @@ if rank == 0:
         raises(RuntimeError, "root is not a scalar", lambda: dist_autograd.backward(context, [head(x)]))
 rpc.shutdown()
 """
+)
 
-REMOTE_MODULE = HEAD + """
+REMOTE_MODULE = (
+    HEAD
+    + """
 from torch.distributed.nn import RemoteModule
 
 rpc.init_rpc(f"w{rank}", rank=rank, world_size=world)
@@ -148,6 +157,7 @@ if rank == 0:
     raises(ValueError, "Method ``parameters`` not supported for RemoteModule", module.parameters)
 rpc.shutdown()
 """
+)
 
 
 def test_calls_and_references(tmp_path):
@@ -162,7 +172,9 @@ def test_remote_modules(tmp_path):
     run_ranks(2, REMOTE_MODULE, tmp_path)
 
 
-BOTH = HEAD + """
+BOTH = (
+    HEAD
+    + """
 import torch.distributed as dist
 
 def add_ranks():
@@ -190,6 +202,7 @@ for first, second in orders if sys.argv[1] == "group" else orders[1:]:
         end(last)
 print("done")
 """
+)
 
 
 @pytest.mark.parametrize("first", ["group", "rpc"])

@@ -1,4 +1,5 @@
 """`taper run`: a script, module or command runs as under `python`, with PyTorch's names being Taper's."""
+
 import os
 import re
 import signal
@@ -11,8 +12,15 @@ import taper.version
 
 
 def command(*arguments, stdin=None, env=None, cwd=None):
-    done = subprocess.run([sys.executable, "-m", "taper", *map(str, arguments)], input=stdin, capture_output=True, text=True,
-                          env={**os.environ, **(env or {})}, cwd=cwd, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        timeout=120,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -28,7 +36,8 @@ def python(*arguments, cwd=None):
 
 
 def test_names_are_the_same_modules():
-    assert run("""
+    assert (
+        run("""
         import torch, sys, taper
         import torch.nn.functional as F
         from torch import nn, linalg as L
@@ -38,14 +47,22 @@ def test_names_are_the_same_modules():
         assert sys.modules["torch.nn.functional"] is sys.modules["taper.nn.functional"]
         assert taper.__name__ == "torch" and taper.__spec__.name == "taper"  # packages that patch PyTorch look at its name
         print(torch.ones(2).sum().item())
-    """) == "2.0\n"
+    """)
+        == "2.0\n"
+    )
 
 
 def test_an_installed_torch_is_not_asked(tmp_path):
     for name in ("torch", "torchvision", "tensorboardX"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemError('the wrong one')\n")
-    assert run("import torch, torchvision, tensorboardX; print(torch.version.taper)", env={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}) == taper.version.taper + "\n"
+    assert (
+        run(
+            "import torch, torchvision, tensorboardX; print(torch.version.taper)",
+            env={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+        )
+        == taper.version.taper + "\n"
+    )
 
 
 SCRIPT = """
@@ -67,10 +84,19 @@ def test_a_script_cannot_tell(tmp_path, form, argument):
     (tmp_path / "here" / "script.py").write_text(SCRIPT)
     (tmp_path / "here" / "__main__.py").write_text(SCRIPT)
     (tmp_path / "here" / "__init__.py").write_text("")
-    what = {"plain": [tmp_path / "here" / "script.py"], "relative": ["here/script.py"], "module": ["-m", "here.script"],
-            "package": ["-m", "here"], "folder": ["here"]}[form]
+    what = {
+        "plain": [tmp_path / "here" / "script.py"],
+        "relative": ["here/script.py"],
+        "module": ["-m", "here.script"],
+        "package": ["-m", "here"],
+        "folder": ["here"],
+    }[form]
     ours, theirs = command("run", *what, argument, cwd=tmp_path), python(*what, argument, cwd=tmp_path)
-    if argument == "fail" and form in ("module", "package", "folder"):  # Python shows its own frames there; we show none of ours
+    if argument == "fail" and form in (
+        "module",
+        "package",
+        "folder",
+    ):  # Python shows its own frames there; we show none of ours
         theirs = theirs[0], theirs[1], re.sub(r'  File ".*runpy(>|\.py)", line \d+, in \w+\n(    .*\n)?', "", theirs[2])
     assert ours == theirs
 
@@ -120,9 +146,18 @@ def test_what_is_not_there_says_so_at_first_use():
         error(lambda: intel_extension_for_pytorch.quantization(1))
         error(lambda: quantization.quantize_qat(1))
         error(lambda: convert(1))
-    """) == "".join(f"{name} is not in Taper yet\n" for name in (
-        "torch.ao.quantization.prepare_qat", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
-        "torch.ao.quantization.QConfigMapping", "intel_extension_for_pytorch.quantization", "torch.ao.quantization.quantize_qat", "torch.ao.quantization.convert"))
+    """) == "".join(
+        f"{name} is not in Taper yet\n"
+        for name in (
+            "torch.ao.quantization.prepare_qat",
+            "torch.fx.experimental.proxy_tensor.make_fx",
+            "torch.fx.experimental.proxy_tensor.make_fx",
+            "torch.ao.quantization.QConfigMapping",
+            "intel_extension_for_pytorch.quantization",
+            "torch.ao.quantization.quantize_qat",
+            "torch.ao.quantization.convert",
+        )
+    )
 
 
 def test_what_pytorch_has_not_either_is_an_ordinary_error():
@@ -134,12 +169,23 @@ def test_what_pytorch_has_not_either_is_an_ordinary_error():
                 exec(statement)
             except Exception as e:
                 print(type(e).__name__)
-    """).split() == ["ModuleNotFoundError", "ImportError", "ImportError", "ModuleNotFoundError", "AttributeError", "ModuleNotFoundError"]
+    """).split() == [
+        "ModuleNotFoundError",
+        "ImportError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "AttributeError",
+        "ModuleNotFoundError",
+    ]
 
 
 def test_a_missing_name_of_a_module_that_is_there():
     status, _, err = command("run", "-c", "import torch\ntorch.ao.quantization.convert")
-    assert status == 1 and "torch.ao.quantization.convert is not in Taper yet; `taper names torch.ao.quantization` shows what is" in err
+    assert (
+        status == 1
+        and "torch.ao.quantization.convert is not in Taper yet; `taper names torch.ao.quantization` shows what is"
+        in err
+    )
     assert err.count("File") == 1
 
 
@@ -172,13 +218,17 @@ def test_children_have_the_same_modules(tmp_path):
 
 def test_a_child_keeps_its_own_sitecustomize(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.customized = True\n")
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(customized); import torch'], check=True)"
+    code = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'print(customized); import torch'], check=True)"
+    )
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     assert run(code, env={"PYTHONPATH": path}) == "True\n"
 
 
 def test_without_the_hook_nothing_is_touched():
-    status, out, _ = python("-c", "import sys, taper; print('torch' in sys.modules, sys.meta_path[0].__class__.__name__)")
+    status, out, _ = python(
+        "-c", "import sys, taper; print('torch' in sys.modules, sys.meta_path[0].__class__.__name__)"
+    )
     assert (status, out.split()[0]) == (0, "False")
 
 
@@ -202,23 +252,32 @@ def test_commands():
 
 def test_names():
     status, out, _ = command("names")
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if " of " in line and line.startswith("torch")}
+    rows = {
+        line.split()[0]: line.split()[1:] for line in out.splitlines() if " of " in line and line.startswith("torch")
+    }
     assert status == 0 and int(rows["torch"][0]) > 400 and int(rows["torch.Tensor"][0]) > 300
     status, out, _ = command("names", "torch.softmax")
     assert (status, out) == (0, "  torch.softmax\n")
-    assert "- torch.compile\n" in command("names", "torch.comp*")[1] or "  torch.compile\n" in command("names", "torch.comp*")[1]
+    assert (
+        "- torch.compile\n" in command("names", "torch.comp*")[1]
+        or "  torch.compile\n" in command("names", "torch.comp*")[1]
+    )
     assert command("names", "no_such_name")[0] == 1
 
 
 def test_profile_says_where_time_went(tmp_path):
     script = tmp_path / "work.py"
-    script.write_text("import sys, torch\na = torch.ones(64, 32)\nfor _ in range(5):\n    a @ a.t()\nprint('said', sys.argv[1])\nsys.exit(3)\n")
+    script.write_text(
+        "import sys, torch\na = torch.ones(64, 32)\nfor _ in range(5):\n    a @ a.t()\nprint('said', sys.argv[1])\nsys.exit(3)\n"
+    )
     status, out, err = command("profile", "--top", "3", script, "this")
     assert status == 3 and out.startswith("said this\n"), err
     row = re.search(r"^mm +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+ +\d+% +0\.1$", out, re.M)
     assert row, out
     assert re.search(r"in operators [\d.]+ s \(\d+%\).*processors busy [\d.]+ of \d+ threads", out), out
-    script.write_text("import torch\na = torch.ones(1000, 1000)\nfor _ in range(5):\n    a.t().reshape(-1)\n    a.view(-1).flatten()\n")
+    script.write_text(
+        "import torch\na = torch.ones(1000, 1000)\nfor _ in range(5):\n    a.t().reshape(-1)\n    a.view(-1).flatten()\n"
+    )
     out = command("profile", script)[1]
     for name in ("t", "view", "reshape", "flatten"):  # look at memory, or leave it to what they are made of: no rate
         assert re.search(rf"^{name} +\d+ +[\d.]+ +[\d.]+% +[\d.]+$", out, re.M), (name, out)
@@ -253,6 +312,10 @@ for _ in range(6):
 
 
 def test_profile_ends_quietly_when_nobody_reads_on():
-    profile = subprocess.Popen([sys.executable, "-m", "taper", "profile", "-c", "import torch; torch.ones(3) + 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    profile = subprocess.Popen(
+        [sys.executable, "-m", "taper", "profile", "-c", "import torch; torch.ones(3) + 1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     profile.stdout.close()
     assert profile.stderr.read() == b"" and profile.wait(60) == -signal.SIGPIPE

@@ -1,5 +1,6 @@
 """A dozen trainings end with the same bits whatever the number of threads, and whether a profiler runs, hooks hang on the network, tensors are packed on their way
 to the backward, or the model, or the whole step, is captured, and whether it is written in Python or in C. What a trained network then gives in evaluation is the same too."""
+
 import contextlib
 import os
 import pathlib
@@ -60,8 +61,19 @@ def tiny_mlp():
 
 @training
 def cnn():
-    model = nn.Sequential(nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 32, 3, padding=1), nn.Tanh(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(),
-                          nn.AvgPool2d(2), nn.Flatten(), nn.Dropout(0.1), nn.Linear(32 * 49, 10))
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 32, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.1),
+        nn.Linear(32 * 49, 10),
+    )
     return model, images(8, 3, 32, 32), F.cross_entropy, sgd
 
 
@@ -78,7 +90,9 @@ class Residual(nn.Module):
 
 @training
 def resnet():
-    model = nn.Sequential(Residual(3, 32, 1), Residual(32, 48, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(48, 10))
+    model = nn.Sequential(
+        Residual(3, 32, 1), Residual(32, 48, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(48, 10)
+    )
     return model, images(4, 3, 24, 24), F.cross_entropy, sgd
 
 
@@ -96,7 +110,10 @@ class Vae(nn.Module):
 
 def vae_loss(out, x):
     image, mean, log_var = out.split([400, 20, 20], 1)
-    return F.binary_cross_entropy_with_logits(image, x, reduction="sum") / 400 - 0.5 * (1 + log_var - mean.square() - log_var.exp()).sum()
+    return (
+        F.binary_cross_entropy_with_logits(image, x, reduction="sum") / 400
+        - 0.5 * (1 + log_var - mean.square() - log_var.exp()).sum()
+    )
 
 
 @training
@@ -154,7 +171,7 @@ class Gpt(nn.Module):
         self.blocks, self.norm = nn.Sequential(Block(width, 4), Block(width, 4)), nn.LayerNorm(width)
 
     def forward(self, tokens):
-        x = self.blocks(self.token(tokens) + self.place.weight[:tokens.shape[1]])
+        x = self.blocks(self.token(tokens) + self.place.weight[: tokens.shape[1]])
         return F.linear(self.norm(x), self.token.weight)  # the embedding is the head too
 
 
@@ -170,20 +187,35 @@ def gpt():
 
 @training
 def attention():
-    model = nn.Sequential(nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True), nn.Flatten(), nn.Linear(64 * 20, 10))
+    model = nn.Sequential(
+        nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True), nn.Flatten(), nn.Linear(64 * 20, 10)
+    )
     return model, images(16, 20, 64), F.cross_entropy, adam
 
 
 @training
 def embedding_bag():
     model = nn.Sequential(nn.EmbeddingBag(500, 96, mode="mean"), nn.ELU(), nn.Linear(96, 10))
-    return model, (torch.randint(0, 500, (128, 9)), torch.randint(0, 10, (128,))), F.cross_entropy, lambda m: torch.optim.Adagrad(m.parameters(), lr=0.05)
+    return (
+        model,
+        (torch.randint(0, 500, (128, 9)), torch.randint(0, 10, (128,))),
+        F.cross_entropy,
+        lambda m: torch.optim.Adagrad(m.parameters(), lr=0.05),
+    )
 
 
 @training
 def autoencoder():
-    model = nn.Sequential(nn.Conv2d(1, 16, 3, 2, 1), nn.LeakyReLU(0.1), nn.Conv2d(16, 32, 3, 2, 1), nn.SiLU(), nn.ConvTranspose2d(32, 16, 3, 2, 1, 1), nn.ReLU(),
-                          nn.ConvTranspose2d(16, 1, 4, 2, 1), nn.Sigmoid())
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, 2, 1),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(16, 32, 3, 2, 1),
+        nn.SiLU(),
+        nn.ConvTranspose2d(32, 16, 3, 2, 1, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(16, 1, 4, 2, 1),
+        nn.Sigmoid(),
+    )
     x = torch.rand(8, 1, 28, 28)
     return model, (x, x), F.mse_loss, lambda m: torch.optim.RMSprop(m.parameters(), lr=1e-3)
 
@@ -212,15 +244,35 @@ def bfloat16():
 
 @training
 def group_norm():
-    model = nn.Sequential(nn.Conv2d(4, 24, 1), nn.GroupNorm(4, 24), nn.Mish(), nn.Conv2d(24, 24, 3, padding=1, groups=24), nn.InstanceNorm2d(24, affine=True), nn.Hardswish(),
-                          nn.Upsample(scale_factor=2), nn.AdaptiveMaxPool2d(4), nn.Flatten(), nn.Linear(24 * 16, 10))
+    model = nn.Sequential(
+        nn.Conv2d(4, 24, 1),
+        nn.GroupNorm(4, 24),
+        nn.Mish(),
+        nn.Conv2d(24, 24, 3, padding=1, groups=24),
+        nn.InstanceNorm2d(24, affine=True),
+        nn.Hardswish(),
+        nn.Upsample(scale_factor=2),
+        nn.AdaptiveMaxPool2d(4),
+        nn.Flatten(),
+        nn.Linear(24 * 16, 10),
+    )
     return model, images(8, 4, 20, 20), F.cross_entropy, lambda m: torch.optim.NAdam(m.parameters(), lr=5e-3)
 
 
 @training
 def volumes():
-    model = nn.Sequential(nn.Conv3d(1, 8, 3), nn.BatchNorm3d(8), nn.ReLU(), nn.Flatten(2), nn.Conv1d(8, 12, 5, stride=3, dilation=2), nn.BatchNorm1d(12), nn.PReLU(), nn.AdaptiveAvgPool1d(5),
-                          nn.Flatten(), nn.Linear(60, 10))
+    model = nn.Sequential(
+        nn.Conv3d(1, 8, 3),
+        nn.BatchNorm3d(8),
+        nn.ReLU(),
+        nn.Flatten(2),
+        nn.Conv1d(8, 12, 5, stride=3, dilation=2),
+        nn.BatchNorm1d(12),
+        nn.PReLU(),
+        nn.AdaptiveAvgPool1d(5),
+        nn.Flatten(),
+        nn.Linear(60, 10),
+    )
     return model, images(6, 1, 10, 11, 12), lambda out, y: F.multi_margin_loss(out, y), adam
 
 
@@ -229,7 +281,13 @@ def bits(t):
     return t.detach().reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
 
 
-def train(name, capture=lambda model, x: model, step_of=lambda step: step, around=contextlib.nullcontext, prepare=lambda model: None):
+def train(
+    name,
+    capture=lambda model, x: model,
+    step_of=lambda step: step,
+    around=contextlib.nullcontext,
+    prepare=lambda model: None,
+):
     """Everything that the training leaves: losses, parameters, buffers, the optimiser's state, and the network's answer in evaluation."""
     torch.manual_seed(5)
     model, (x, y), loss_of, optimiser_of = TRAININGS[name]()
@@ -258,7 +316,14 @@ def train(name, capture=lambda model, x: model, step_of=lambda step: step, aroun
                 left[f"evaluated {i}"] = bits(run(x))
     left.update({f"state {k}": bits(v) for k, v in model.state_dict().items()})
     left.update({f"gradient {k}": bits(p.grad) for k, p in model.named_parameters() if p.grad is not None})
-    left.update({f"optimiser {k} {s}": bits(v) for k, state in optimiser.state_dict()["state"].items() for s, v in state.items() if isinstance(v, torch.Tensor)})
+    left.update(
+        {
+            f"optimiser {k} {s}": bits(v)
+            for k, state in optimiser.state_dict()["state"].items()
+            for s, v in state.items()
+            if isinstance(v, torch.Tensor)
+        }
+    )
     return left
 
 
@@ -302,7 +367,9 @@ def from_c(tmp_path_factory):
     if not program.exists():
         pytest.skip("the C tests are not built")
     file = tmp_path_factory.mktemp("trainings") / "c.npz"
-    run = subprocess.run([program], env={**os.environ, "TAPER_TRAINING_RESULTS": str(file)}, capture_output=True, text=True)
+    run = subprocess.run(
+        [program], env={**os.environ, "TAPER_TRAINING_RESULTS": str(file)}, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     with np.load(file) as arrays:
         return {key: arrays[key].tobytes() for key in arrays.files}
@@ -341,7 +408,11 @@ def hooked(model):
 
 @every_training
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("how", [{"around": profiled}, {"around": packed}, {"around": torch.autograd.detect_anomaly}, {"prepare": hooked}], ids=["profiler", "saved", "anomaly", "hooks"])
+@pytest.mark.parametrize(
+    "how",
+    [{"around": profiled}, {"around": packed}, {"around": torch.autograd.detect_anomaly}, {"prepare": hooked}],
+    ids=["profiler", "saved", "anomaly", "hooks"],
+)
 def test_watchers(name, threads, how):
     reference(name)
     torch.set_num_threads(threads)
@@ -362,7 +433,11 @@ def traced(model, x):
     return trace
 
 
-CAPTURES = {"compiled model": {"capture": lambda model, x: torch.compile(model)}, "compiled step": {"step_of": torch.compile}, "traced model": {"capture": traced}}
+CAPTURES = {
+    "compiled model": {"capture": lambda model, x: torch.compile(model)},
+    "compiled step": {"step_of": torch.compile},
+    "traced model": {"capture": traced},
+}
 
 
 @every_training
@@ -391,12 +466,21 @@ def called_with(around):
         def call(x):
             with around():
                 return model(x)
+
         return call
+
     return run
 
 
-EVALUATIONS = {"gradients": called_with(torch.enable_grad), "inference mode": called_with(torch.inference_mode), "profiler": called_with(profiled), "exported": exported,
-               "saved": saved_and_loaded, "compiled": lambda model, x, folder: torch.compile(model), "compiled, gradients": lambda model, x, folder: torch.compile(called_with(torch.enable_grad)(model, x, folder))}
+EVALUATIONS = {
+    "gradients": called_with(torch.enable_grad),
+    "inference mode": called_with(torch.inference_mode),
+    "profiler": called_with(profiled),
+    "exported": exported,
+    "saved": saved_and_loaded,
+    "compiled": lambda model, x, folder: torch.compile(model),
+    "compiled, gradients": lambda model, x, folder: torch.compile(called_with(torch.enable_grad)(model, x, folder)),
+}
 
 
 @every_training

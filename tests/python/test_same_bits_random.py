@@ -1,5 +1,6 @@
 """Random programs of a few operators give the same value and gradients, to the sign of a zero, whether a profiler runs, hooks look at every gradient or keep it, what the
 backward needs is packed, anomalies are looked for, or the program, or all of its step, is captured. Values are often 0 and -0."""
+
 import contextlib
 import random
 import warnings
@@ -26,23 +27,81 @@ def column_replaced(a, b):
 
 
 OF_ONE = [
-    torch.relu, torch.neg, torch.tanh, torch.sigmoid, torch.abs, torch.tril, torch.square, F.gelu, F.silu,
-    lambda a: a * 0.0, lambda a: a * -0.5, lambda a: a + -0.0, lambda a: a - 1.0,
-    lambda a: F.leaky_relu(a, 0.1), lambda a: a.exp().clamp(max=3), lambda a: a.softmax(-1), lambda a: F.layer_norm(a, (COLUMNS,)), lambda a: F.normalize(a, dim=1),
-    lambda a: a - a.mean(), lambda a: a / (1 + a.abs().sum(-1, keepdim=True)), lambda a: a.var(0, keepdim=True) * a, lambda a: a.norm() * a, lambda a: a.std() + a,
-    lambda a: a.logsumexp(1, keepdim=True) - a, lambda a: a.prod(1, keepdim=True) + a, lambda a: a.max(0, keepdim=True)[0] + a, lambda a: a.amax(1, keepdim=True) * a,
-    lambda a: a.flip(0), lambda a: a.roll(1, 1), lambda a: a.cumsum(1), lambda a: a.sort(1)[0], lambda a: a.gather(1, PLACES), lambda a: a[ROW_INDEX], lambda a: a[:, COLUMN_INDEX],
-    lambda a: a.t().contiguous().t(), lambda a: a.reshape(COLUMNS, ROWS).t(), lambda a: a.unflatten(1, (2, 4)).transpose(1, 2).flatten(1), lambda a: a.expand(2, ROWS, COLUMNS).sum(0),
-    lambda a: torch.cat([a[:3], a[3:] * -1]), lambda a: torch.stack([a[k] for k in range(ROWS)]), lambda a: a.split(4, 1)[0].repeat(1, 2), lambda a: a.chunk(2, 0)[1].repeat(2, 1),
-    lambda a: a[::2].repeat(2, 1) + a[1], lambda a: a[1:4, 2:] .sum() + a, lambda a: a.diagonal().sum() * a, lambda a: F.pad(a[:, 1:], (0, 1)), lambda a: a.masked_fill(a > 0.3, 0.0),
-    lambda a: torch.where(a > 0, a, a * 0), lambda a: F.dropout(a, 0.3), lambda a: a.clone().mul_(2).relu_(), lambda a: F.max_pool1d(a[None], 3, 1, 1)[0], lambda a: F.avg_pool1d(a[None], 3, 1, 1)[0],
+    torch.relu,
+    torch.neg,
+    torch.tanh,
+    torch.sigmoid,
+    torch.abs,
+    torch.tril,
+    torch.square,
+    F.gelu,
+    F.silu,
+    lambda a: a * 0.0,
+    lambda a: a * -0.5,
+    lambda a: a + -0.0,
+    lambda a: a - 1.0,
+    lambda a: F.leaky_relu(a, 0.1),
+    lambda a: a.exp().clamp(max=3),
+    lambda a: a.softmax(-1),
+    lambda a: F.layer_norm(a, (COLUMNS,)),
+    lambda a: F.normalize(a, dim=1),
+    lambda a: a - a.mean(),
+    lambda a: a / (1 + a.abs().sum(-1, keepdim=True)),
+    lambda a: a.var(0, keepdim=True) * a,
+    lambda a: a.norm() * a,
+    lambda a: a.std() + a,
+    lambda a: a.logsumexp(1, keepdim=True) - a,
+    lambda a: a.prod(1, keepdim=True) + a,
+    lambda a: a.max(0, keepdim=True)[0] + a,
+    lambda a: a.amax(1, keepdim=True) * a,
+    lambda a: a.flip(0),
+    lambda a: a.roll(1, 1),
+    lambda a: a.cumsum(1),
+    lambda a: a.sort(1)[0],
+    lambda a: a.gather(1, PLACES),
+    lambda a: a[ROW_INDEX],
+    lambda a: a[:, COLUMN_INDEX],
+    lambda a: a.t().contiguous().t(),
+    lambda a: a.reshape(COLUMNS, ROWS).t(),
+    lambda a: a.unflatten(1, (2, 4)).transpose(1, 2).flatten(1),
+    lambda a: a.expand(2, ROWS, COLUMNS).sum(0),
+    lambda a: torch.cat([a[:3], a[3:] * -1]),
+    lambda a: torch.stack([a[k] for k in range(ROWS)]),
+    lambda a: a.split(4, 1)[0].repeat(1, 2),
+    lambda a: a.chunk(2, 0)[1].repeat(2, 1),
+    lambda a: a[::2].repeat(2, 1) + a[1],
+    lambda a: a[1:4, 2:].sum() + a,
+    lambda a: a.diagonal().sum() * a,
+    lambda a: F.pad(a[:, 1:], (0, 1)),
+    lambda a: a.masked_fill(a > 0.3, 0.0),
+    lambda a: torch.where(a > 0, a, a * 0),
+    lambda a: F.dropout(a, 0.3),
+    lambda a: a.clone().mul_(2).relu_(),
+    lambda a: F.max_pool1d(a[None], 3, 1, 1)[0],
+    lambda a: F.avg_pool1d(a[None], 3, 1, 1)[0],
 ]
 OF_TWO = [
-    torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum, added_to_a_row, column_replaced,
-    lambda a, b: a @ b.t() @ a, lambda a, b: torch.addmm(a, b, b.t() @ a), lambda a, b: torch.einsum("ij,kj->ik", a, b) @ b, lambda a, b: F.linear(a, b.repeat(2, 1)[:COLUMNS]),
-    lambda a, b: a + b[0], lambda a, b: a * b[:, :1], lambda a, b: torch.outer(a[:, 0], b[0]), lambda a, b: torch.where(a > b, a, b), lambda a, b: a / (b.abs() + 1), lambda a, b: a.lerp(b, 0.3),
-    lambda a, b: torch.cat([a, b], 1)[:, 4:12], lambda a, b: F.scaled_dot_product_attention(a[None, None], b[None, None], a[None, None])[0, 0],
-    lambda a, b: a.scatter_add(1, PLACES, b), lambda a, b: a.index_add(0, ROW_INDEX, b),
+    torch.add,
+    torch.sub,
+    torch.mul,
+    torch.maximum,
+    torch.minimum,
+    added_to_a_row,
+    column_replaced,
+    lambda a, b: a @ b.t() @ a,
+    lambda a, b: torch.addmm(a, b, b.t() @ a),
+    lambda a, b: torch.einsum("ij,kj->ik", a, b) @ b,
+    lambda a, b: F.linear(a, b.repeat(2, 1)[:COLUMNS]),
+    lambda a, b: a + b[0],
+    lambda a, b: a * b[:, :1],
+    lambda a, b: torch.outer(a[:, 0], b[0]),
+    lambda a, b: torch.where(a > b, a, b),
+    lambda a, b: a / (b.abs() + 1),
+    lambda a, b: a.lerp(b, 0.3),
+    lambda a, b: torch.cat([a, b], 1)[:, 4:12],
+    lambda a, b: F.scaled_dot_product_attention(a[None, None], b[None, None], a[None, None])[0, 0],
+    lambda a, b: a.scatter_add(1, PLACES, b),
+    lambda a, b: a.index_add(0, ROW_INDEX, b),
 ]
 
 
@@ -54,7 +113,9 @@ def program(seed):
         operator = draw.choice(OF_ONE if draw.random() < 0.55 else OF_TWO)
         steps.append((operator, [draw.randrange(made) for _ in range(1 + (operator in OF_TWO))]))
     last = len(steps) + 1
-    results = [(i, draw.choice([1.0, -1.0, 0.0, -0.5])) for i in (last, draw.randrange(last + 1), draw.randrange(last + 1))]
+    results = [
+        (i, draw.choice([1.0, -1.0, 0.0, -0.5])) for i in (last, draw.randrange(last + 1), draw.randrange(last + 1))
+    ]
 
     def run(a, b, show=lambda t: None):
         values = [a, b]
@@ -94,6 +155,7 @@ def eager(function, **options):
         value = function(a, b, **options)
         value.backward()
         return value.detach()
+
     return step
 
 
@@ -104,13 +166,20 @@ def hooked(function):
         if t.requires_grad:
             t.register_hook(kept.append)
             t.grad_fn.register_hook(lambda grad_inputs, grad_outputs: kept.append(grad_inputs))
+
     return eager(function, show=show)
 
 
 WAYS = {
-    "profiler": lambda f: (eager(f), torch.profiler.profile), "hooks": lambda f: (hooked(f), contextlib.nullcontext), "anomalies": lambda f: (eager(f), torch.autograd.detect_anomaly),
-    "packed": lambda f: (eager(f), lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t)),
-    "compiled": lambda f: (eager(torch.compile(f)), contextlib.nullcontext), "whole step": lambda f: (torch.compile(eager(f)), contextlib.nullcontext),
+    "profiler": lambda f: (eager(f), torch.profiler.profile),
+    "hooks": lambda f: (hooked(f), contextlib.nullcontext),
+    "anomalies": lambda f: (eager(f), torch.autograd.detect_anomaly),
+    "packed": lambda f: (
+        eager(f),
+        lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t),
+    ),
+    "compiled": lambda f: (eager(torch.compile(f)), contextlib.nullcontext),
+    "whole step": lambda f: (torch.compile(eager(f)), contextlib.nullcontext),
 }
 
 
@@ -118,11 +187,19 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_random_programs(way, first):
     for seed in range(first, first + PROGRAMS):
-        dtype = torch.float64 if seed % 5 == 4 else torch.bfloat16 if seed % 5 == 3 and way != "anomalies" else torch.float32
+        dtype = (
+            torch.float64
+            if seed % 5 == 4
+            else torch.bfloat16
+            if seed % 5 == 3 and way != "anomalies"
+            else torch.float32
+        )
         function = program(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is no graph runs eagerly, and says so
             want = run(eager(function), seed, dtype)
             step, around = WAYS[way](function)
             got = run(step, seed, dtype, around)
-        assert got == want, f"seed {seed}, {dtype}: " + ", ".join(name for name, x, y in zip(("value", "a's gradient", "b's gradient"), want, got) if x != y)
+        assert got == want, f"seed {seed}, {dtype}: " + ", ".join(
+            name for name, x, y in zip(("value", "a's gradient", "b's gradient"), want, got) if x != y
+        )

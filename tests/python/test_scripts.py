@@ -3,6 +3,7 @@ PyTorch: the same words, and numbers that agree to 0.2% or to the last digit sho
 
     PYTHON_WITH_PYTORCH tests/python/test_scripts.py [NAME...]     records what they print there
 """
+
 import gzip
 import os
 import re
@@ -15,8 +16,30 @@ EXAMPLES = os.path.join(HERE, "..", "..", "examples")
 TEXT = os.path.join(EXAMPLES, "data", "shakespeare.txt")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 SCRIPTS = {
-    "mnist": ["--data", "{data}", "--epochs", "1", "--lr", "0.1", "--log-interval", "5", "--save-model", "{data}/mnist.pt"],
-    "language_model": ["--text", TEXT, "--most", "12000", "--batch-size", "10", "--log-interval", "10", "--save", "{data}/lm.pt"],
+    "mnist": [
+        "--data",
+        "{data}",
+        "--epochs",
+        "1",
+        "--lr",
+        "0.1",
+        "--log-interval",
+        "5",
+        "--save-model",
+        "{data}/mnist.pt",
+    ],
+    "language_model": [
+        "--text",
+        TEXT,
+        "--most",
+        "12000",
+        "--batch-size",
+        "10",
+        "--log-interval",
+        "10",
+        "--save",
+        "{data}/lm.pt",
+    ],
     "vae": ["--data", "{data}", "--out", "{data}/vae", "--log-interval", "4"],
     "dcgan": ["--outf", "{data}/gan"],
     "gpt": ["--text", TEXT, "--out", "{data}/gpt"],
@@ -38,7 +61,12 @@ def digits(folder, train=1280, test=500):
 
 def output(command, name, folder, extra=()):
     arguments = [a.format(data=folder) for a in SCRIPTS[name]]
-    done = subprocess.run([*command, os.path.join(EXAMPLES, "python", name + ".py"), *arguments, *extra], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [*command, os.path.join(EXAMPLES, "python", name + ".py"), *arguments, *extra],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     return re.sub(r"\d+ seconds", "some seconds", done.stdout)
 

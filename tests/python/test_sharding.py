@@ -1,5 +1,6 @@
 """Models and states in parts: DTensor, fully_shard and FullyShardedDataParallel, tensor and pipeline parallel layers, DeepSpeed's engine, and sharded checkpoints
 that another number of ranks loads. Each against one process with the whole of it."""
+
 import os
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def apart(state, ref):
     return max((state[name].float() - ref[name]).abs().max().item() for name in ref)
 """
 
-TENSORS = BEGIN + """
+TENSORS = (
+    BEGIN
+    + """
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 mesh = init_device_mesh("cpu", (n,), mesh_dim_names=("x",))
 assert mesh.size() == n and mesh.get_local_rank() == r and mesh["x"].get_group() is mesh.get_group("x") and mesh.get_coordinate() == (r,)
@@ -72,13 +75,16 @@ with torch.no_grad():
     p.zero_()
     assert not p.full_tensor().any()
 """
+)
 
 
 def test_tensors_in_parts(tmp_path):
     run_ranks(2, TENSORS, tmp_path)
 
 
-SHARDED = BEGIN + """
+SHARDED = (
+    BEGIN
+    + """
 import functools
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict, set_state_dict
 from torch.distributed.fsdp import (FullyShardedDataParallel as FSDP, FSDPModule, MixedPrecisionPolicy, ShardingStrategy, StateDictType, fully_shard)
@@ -165,13 +171,16 @@ assert all(p.dtype == torch.float32 and p.grad.dtype == torch.float32 for p in n
 with torch.no_grad():
     assert net(X).shape == (48, 3)
 """
+)
 
 
 def test_fully_sharded(tmp_path):
     run_ranks(2, SHARDED, tmp_path)
 
 
-SHAPES = BEGIN + """
+SHAPES = (
+    BEGIN
+    + """
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -219,13 +228,16 @@ for options in ({}, {"mesh": mesh}):
     dcp.load(got, checkpoint_id=sys.argv[1])
     assert apart(got["net"], ref) < 1e-6
 """
+)
 
 
 def test_weights_in_two_places_unused_ones_and_meshes_of_two_dimensions(tmp_path):
     run_ranks(4, SHAPES, tmp_path, arguments=[str(tmp_path / "saved")])
 
 
-LAYERS = BEGIN + """
+LAYERS = (
+    BEGIN
+    + """
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS
 from torch.distributed.pipelining.schedules import get_schedule_class
@@ -308,13 +320,16 @@ except ValueError as error:
 else:
     raise AssertionError
 """
+)
 
 
 def test_layers_in_parts_and_pipelines(tmp_path):
     run_ranks(3, LAYERS, tmp_path)
 
 
-CUT = BEGIN + """
+CUT = (
+    BEGIN
+    + """
 from torch.distributed.pipelining import Schedule1F1B, SplitPoint, pipe_split, pipeline
 
 class Layer(nn.Module):
@@ -368,6 +383,7 @@ except ValueError as error:
 else:
     raise AssertionError
 """
+)
 
 
 def test_models_cut_into_stages(tmp_path):
@@ -460,7 +476,9 @@ def test_deepspeed(tmp_path):
 
 
 # ---- Checkpoints ----
-CURVE = BEGIN + """
+CURVE = (
+    BEGIN
+    + """
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
@@ -500,21 +518,30 @@ for epoch in range(app.epoch, 8):
 if what == "begin":
     saved.result()
 """
+)
 
 
 def test_saved_on_four_and_resumed_on_one_two_three(tmp_path):
     """The loss goes on as it would have."""
     folder = tmp_path / "checkpoint"
     curve = [float(line) for line in run_ranks(4, CURVE, tmp_path, arguments=["begin", str(folder)])[0].split()]
-    assert len(curve) == 4 and sorted(p.name for p in folder.iterdir()) == [".metadata", *(f"__{i}_0.distcp" for i in range(4))]
+    assert len(curve) == 4 and sorted(p.name for p in folder.iterdir()) == [
+        ".metadata",
+        *(f"__{i}_0.distcp" for i in range(4)),
+    ]
     for count, what in ((1, "one"), (2, "resume"), (3, "resume")):
         again = [float(line) for line in run_ranks(count, CURVE, tmp_path, arguments=[what, str(folder)])[0].split()]
         assert again == pytest.approx(curve, abs=1e-6), count
 
 
 def state(scale):
-    return {"model": {"w": torch.arange(6.).view(2, 3) * scale, "b": torch.ones(2, dtype=torch.bfloat16) * scale}, "step": 3 * scale, "name": "text",
-            "opt": {"state": {0: {"exp": torch.zeros(2, 3)}}, "param_groups": [{"lr": 0.1 * scale, "params": [0]}]}, "list": [scale, torch.ones(3) * scale]}
+    return {
+        "model": {"w": torch.arange(6.0).view(2, 3) * scale, "b": torch.ones(2, dtype=torch.bfloat16) * scale},
+        "step": 3 * scale,
+        "name": "text",
+        "opt": {"state": {0: {"exp": torch.zeros(2, 3)}}, "param_groups": [{"lr": 0.1 * scale, "params": [0]}]},
+        "list": [scale, torch.ones(3) * scale],
+    }
 
 
 def same(a, b):
@@ -538,7 +565,9 @@ def test_one_process_saves_loads_and_replaces(tmp_path):
         dcp.save(state(1), storage_writer=dcp.FileSystemWriter(tmp_path / "a", overwrite=False))
     dcp.format_utils.dcp_to_torch_save(tmp_path / "a", tmp_path / "one.pt")
     whole = torch.load(tmp_path / "one.pt")
-    assert torch.equal(whole["model"]["w"], state(2)["model"]["w"]) and whole["opt"]["param_groups"] == [{"lr": 0.2, "params": [0]}]
+    assert torch.equal(whole["model"]["w"], state(2)["model"]["w"]) and whole["opt"]["param_groups"] == [
+        {"lr": 0.2, "params": [0]}
+    ]
     dcp.format_utils.torch_save_to_dcp(tmp_path / "one.pt", tmp_path / "b")
     dcp.load(got, checkpoint_id=tmp_path / "b")
     assert same(got, state(2))
@@ -547,16 +576,26 @@ def test_one_process_saves_loads_and_replaces(tmp_path):
 def test_damaged_and_unfit_checkpoints_are_refused(tmp_path):
     dcp.save(state(1), checkpoint_id=tmp_path)
     before = state(0)
-    for change, words in (({"model": {"w": torch.zeros(3, 2)}}, "Size mismatch"), ({"model": {"other": torch.zeros(2)}}, "Missing key in checkpoint state_dict: model.other")):
+    for change, words in (
+        ({"model": {"w": torch.zeros(3, 2)}}, "Size mismatch"),
+        ({"model": {"other": torch.zeros(2)}}, "Missing key in checkpoint state_dict: model.other"),
+    ):
         with pytest.raises(dcp.CheckpointException, match=words):
             dcp.load(change, checkpoint_id=tmp_path)
-    dcp.load({"model": {"other": torch.zeros(2), **before["model"]}}, checkpoint_id=tmp_path, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
+    dcp.load(
+        {"model": {"other": torch.zeros(2), **before["model"]}},
+        checkpoint_id=tmp_path,
+        planner=dcp.DefaultLoadPlanner(allow_partial_load=True),
+    )
     part = tmp_path / "__0_0.distcp"
     data = bytearray(part.read_bytes())
-    at = data.index(torch.arange(6.).numpy().tobytes())
+    at = data.index(torch.arange(6.0).numpy().tobytes())
     data[at + 5] ^= 1  # one bit of a weight
     part.write_bytes(data)
-    with pytest.raises(dcp.CheckpointException, match=r"(?i)'model.w' in __0_0.distcp: '__0_0.distcp, bytes \d+ to \d+': .*(crc|checksum)"):
+    with pytest.raises(
+        dcp.CheckpointException,
+        match=r"(?i)'model.w' in __0_0.distcp: '__0_0.distcp, bytes \d+ to \d+': .*(crc|checksum)",
+    ):
         dcp.load(state(0), checkpoint_id=tmp_path)
     part.write_bytes(data[:at])
     with pytest.raises(dcp.CheckpointException, match="'model.w' in __0_0.distcp: .* ends after"):
@@ -593,10 +632,17 @@ def test_a_save_that_dies_leaves_the_last_one_whole(tmp_path):
     script, folder = tmp_path / "s.py", tmp_path / "c"
     script.write_text(KILLED)
     for how, value, status in (("live", 1, 0), ("die", 2, 9), ("die", 3, 9)):
-        assert subprocess.run([sys.executable, "-m", "taper", "run", str(script), str(folder), how, str(value)], timeout=60).returncode == status
+        assert (
+            subprocess.run(
+                [sys.executable, "-m", "taper", "run", str(script), str(folder), how, str(value)], timeout=60
+            ).returncode
+            == status
+        )
     got = {"w": torch.zeros(3)}
     dcp.load(got, checkpoint_id=folder)
-    assert got["w"].tolist() == [1.] * 3
-    subprocess.run([sys.executable, "-m", "taper", "run", str(script), str(folder), "live", "4"], check=True, timeout=60)
+    assert got["w"].tolist() == [1.0] * 3
+    subprocess.run(
+        [sys.executable, "-m", "taper", "run", str(script), str(folder), "live", "4"], check=True, timeout=60
+    )
     dcp.load(got, checkpoint_id=folder)
-    assert got["w"].tolist() == [4.] * 3 and len(list(folder.iterdir())) == 2
+    assert got["w"].tolist() == [4.0] * 3 and len(list(folder.iterdir())) == 2

@@ -1,4 +1,5 @@
 """Operators on threads with a small stack, and in a process whose main thread has one."""
+
 import resource
 import subprocess
 import sys
@@ -29,21 +30,28 @@ def work():
 
 
 def run(program, **options):
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300, **options)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300, **options
+    )
 
 
 def test_threads_of_128_kib():
-    done = run(WORK + """
+    done = run(
+        WORK
+        + """
 import threading
 threading.stack_size(128 * 1024)
 thread = threading.Thread(target=work)
 thread.start()
 thread.join()
-""")
+"""
+    )
     assert done.stdout == "fine\n", done.stderr
 
 
 def test_a_process_with_a_small_stack():
     """The library's own threads have stacks of that size, too."""
-    done = run(WORK + "work()\n", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (256 * 1024, 256 * 1024)))
+    done = run(
+        WORK + "work()\n", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (256 * 1024, 256 * 1024))
+    )
     assert done.stdout == "fine\n", done.stderr

@@ -1,4 +1,5 @@
 """Sparse tensors: what PyTorch 2.15 printed and computed for the same calls."""
+
 import io
 
 import pytest
@@ -10,7 +11,7 @@ PLACES = [[0, 1, 1, 1], [2, 0, 2, 2]]
 @pytest.fixture
 def matrix():
     """Not coalesced: the place (1, 2) stands twice."""
-    return torch.sparse_coo_tensor(PLACES, torch.tensor([3., 4., 5., 1.]), (2, 3))
+    return torch.sparse_coo_tensor(PLACES, torch.tensor([3.0, 4.0, 5.0, 1.0]), (2, 3))
 
 
 def dense(tensor):
@@ -18,29 +19,60 @@ def dense(tensor):
 
 
 def test_text_and_parts(matrix):
-    assert repr(matrix) == """tensor(indices=tensor([[0, 1, 1, 1],
+    assert (
+        repr(matrix)
+        == """tensor(indices=tensor([[0, 1, 1, 1],
                        [2, 0, 2, 2]]),
        values=tensor([3., 4., 5., 1.]),
        size=(2, 3), nnz=4, layout=torch.sparse_coo)"""
-    assert (matrix.layout, matrix.is_sparse, matrix.shape, matrix.dtype, matrix.is_coalesced()) == (torch.sparse_coo, True, (2, 3), torch.float32, False)
-    with pytest.raises(RuntimeError, match="Cannot get indices on an uncoalesced tensor, please call .coalesce\\(\\) first"):
+    )
+    assert (matrix.layout, matrix.is_sparse, matrix.shape, matrix.dtype, matrix.is_coalesced()) == (
+        torch.sparse_coo,
+        True,
+        (2, 3),
+        torch.float32,
+        False,
+    )
+    with pytest.raises(
+        RuntimeError, match="Cannot get indices on an uncoalesced tensor, please call .coalesce\\(\\) first"
+    ):
         matrix.indices()
     whole = matrix.coalesce()
-    assert whole.indices().tolist() == [[0, 1, 1], [2, 0, 2]] and whole.values().tolist() == [3, 4, 6] and whole._nnz() == 3
+    assert (
+        whole.indices().tolist() == [[0, 1, 1], [2, 0, 2]]
+        and whole.values().tolist() == [3, 4, 6]
+        and whole._nnz() == 3
+    )
     assert whole.coalesce() is whole and not whole.t().is_coalesced()
-    assert repr((2 * whole).to_sparse_csr().t()) == """tensor(ccol_indices=tensor([0, 1, 3]),
+    assert (
+        repr((2 * whole).to_sparse_csr().t())
+        == """tensor(ccol_indices=tensor([0, 1, 3]),
        row_indices=tensor([2, 0, 2]),
        values=tensor([ 6.,  8., 12.]), size=(3, 2), nnz=3,
        layout=torch.sparse_csc)"""
+    )
 
 
 def test_errors(matrix):
-    cases = [(lambda: matrix + torch.ones(2, 3), RuntimeError, "add\\(sparse, dense\\) is not supported"), (lambda: matrix.exp(), NotImplementedError, "'aten::exp' .* 'SparseCPU'"),
-             (lambda: matrix.numpy(), TypeError, "can't convert Sparse layout tensor to numpy"), (lambda: matrix.reshape(6), RuntimeError, "reshape is not implemented"),
-             (lambda: torch.ones(2).coalesce(), RuntimeError, "coalesce expected sparse coordinate tensor layout but got Strided"),
-             (lambda: torch.sparse_coo_tensor([[0, 1]], [1., 2., 3.]), RuntimeError, "same nnz, but got nnz from indices: 2, nnz from values: 3"),
-             (lambda: matrix @ torch.ones(2, 2), RuntimeError, "cannot be multiplied"), (lambda: matrix / matrix, RuntimeError, "requires a scalar"),
-             (lambda: torch.ones(2, layout=torch.sparse_coo), RuntimeError, "not implemented for sparse layout")]
+    cases = [
+        (lambda: matrix + torch.ones(2, 3), RuntimeError, "add\\(sparse, dense\\) is not supported"),
+        (lambda: matrix.exp(), NotImplementedError, "'aten::exp' .* 'SparseCPU'"),
+        (lambda: matrix.numpy(), TypeError, "can't convert Sparse layout tensor to numpy"),
+        (lambda: matrix.reshape(6), RuntimeError, "reshape is not implemented"),
+        (
+            lambda: torch.ones(2).coalesce(),
+            RuntimeError,
+            "coalesce expected sparse coordinate tensor layout but got Strided",
+        ),
+        (
+            lambda: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0, 3.0]),
+            RuntimeError,
+            "same nnz, but got nnz from indices: 2, nnz from values: 3",
+        ),
+        (lambda: matrix @ torch.ones(2, 2), RuntimeError, "cannot be multiplied"),
+        (lambda: matrix / matrix, RuntimeError, "requires a scalar"),
+        (lambda: torch.ones(2, layout=torch.sparse_coo), RuntimeError, "not implemented for sparse layout"),
+    ]
     for call, kind, text in cases:
         with pytest.raises(kind, match=text):
             call()
@@ -49,9 +81,15 @@ def test_errors(matrix):
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
 def test_products(matrix, layout):
     whole = matrix.coalesce().to_sparse(layout=getattr(torch, layout))
-    other = torch.arange(6.).view(3, 2)
+    other = torch.arange(6.0).view(3, 2)
     right = whole.to_dense() @ other
-    for made in (whole @ other, torch.mm(whole, other), torch.sparse.mm(whole, other), torch.spmm(whole, other), torch.addmm(torch.zeros(2, 2), whole, other)):
+    for made in (
+        whole @ other,
+        torch.mm(whole, other),
+        torch.sparse.mm(whole, other),
+        torch.spmm(whole, other),
+        torch.addmm(torch.zeros(2, 2), whole, other),
+    ):
         assert torch.equal(made, right)
     assert torch.equal(whole @ other[:, 0], right[:, 0]) and torch.equal(torch.mv(whole, other[:, 0]), right[:, 0])
     assert torch.equal(torch.ones(1, 2) @ whole, torch.ones(1, 2) @ whole.to_dense())
@@ -60,43 +98,100 @@ def test_products(matrix, layout):
 
 
 def test_joined_otherwise_than_by_sums(matrix):
-    assert torch.sparse.mm(matrix.coalesce().to_sparse_csr(), torch.tensor([[1.], [2.], [-1.]]), "amax").tolist() == [[-3], [4]]
+    assert torch.sparse.mm(
+        matrix.coalesce().to_sparse_csr(), torch.tensor([[1.0], [2.0], [-1.0]]), "amax"
+    ).tolist() == [[-3], [4]]
 
 
 def test_sums_and_maps(matrix):
     whole = matrix.coalesce()
-    assert dense(whole + whole) == [[0, 0, 6], [8, 0, 12]] and dense(torch.ones(2, 3) - whole) == [[1, 1, -2], [-3, 1, -5]]
-    assert dense(whole * whole) == [[0, 0, 9], [16, 0, 36]] and dense(2 * whole / 4) == [[0, 0, 1.5], [2, 0, 3]] and dense(-whole) == [[0, 0, -3], [-4, 0, -6]]
-    assert dense(whole * torch.arange(6.).view(2, 3)) == [[0, 0, 6], [12, 0, 30]] and dense(matrix ** 2) == [[0, 0, 9], [16, 0, 36]]
-    assert whole.sum().item() == 13 and dense(whole.sum(0)) == [4, 0, 9] and dense(torch.sparse.sum(whole, 1)) == [3, 10] and whole.norm().item() == pytest.approx(7.8102, abs=1e-4)
-    assert dense(torch.sparse.softmax(whole, 1)) == [[0, 0, 1], [pytest.approx(0.1192, abs=1e-4), 0, pytest.approx(0.8808, abs=1e-4)]]
-    assert dense(torch.ones(2, 3).sparse_mask(whole)) == [[0, 0, 1], [1, 0, 1]] and dense(whole.clone().mul_(2)) == [[0, 0, 6], [8, 0, 12]]
+    assert dense(whole + whole) == [[0, 0, 6], [8, 0, 12]] and dense(torch.ones(2, 3) - whole) == [
+        [1, 1, -2],
+        [-3, 1, -5],
+    ]
+    assert (
+        dense(whole * whole) == [[0, 0, 9], [16, 0, 36]]
+        and dense(2 * whole / 4) == [[0, 0, 1.5], [2, 0, 3]]
+        and dense(-whole) == [[0, 0, -3], [-4, 0, -6]]
+    )
+    assert dense(whole * torch.arange(6.0).view(2, 3)) == [[0, 0, 6], [12, 0, 30]] and dense(matrix**2) == [
+        [0, 0, 9],
+        [16, 0, 36],
+    ]
+    assert (
+        whole.sum().item() == 13
+        and dense(whole.sum(0)) == [4, 0, 9]
+        and dense(torch.sparse.sum(whole, 1)) == [3, 10]
+        and whole.norm().item() == pytest.approx(7.8102, abs=1e-4)
+    )
+    assert dense(torch.sparse.softmax(whole, 1)) == [
+        [0, 0, 1],
+        [pytest.approx(0.1192, abs=1e-4), 0, pytest.approx(0.8808, abs=1e-4)],
+    ]
+    assert dense(torch.ones(2, 3).sparse_mask(whole)) == [[0, 0, 1], [1, 0, 1]] and dense(whole.clone().mul_(2)) == [
+        [0, 0, 6],
+        [8, 0, 12],
+    ]
 
 
 def test_shapes_and_places(matrix):
     whole = matrix.coalesce()
-    assert dense(torch.cat([whole, whole], 1)) == [[0, 0, 3, 0, 0, 3], [4, 0, 6, 4, 0, 6]] and dense(torch.stack([whole, whole]))[1] == dense(whole)
-    assert dense(whole.index_select(1, torch.tensor([2, 0]))) == [[3, 0], [6, 4]] and dense(whole[1]) == [4, 0, 6] and whole[1, 2].item() == 6 and dense(whole[:, 1:]) == [[0, 3], [0, 6]]
-    assert whole.unsqueeze(0).shape == (1, 2, 3) and dense(whole.transpose(0, 1)) == dense(whole.t()) == [[0, 4], [0, 0], [3, 6]]
+    assert dense(torch.cat([whole, whole], 1)) == [[0, 0, 3, 0, 0, 3], [4, 0, 6, 4, 0, 6]] and dense(
+        torch.stack([whole, whole])
+    )[1] == dense(whole)
+    assert (
+        dense(whole.index_select(1, torch.tensor([2, 0]))) == [[3, 0], [6, 4]]
+        and dense(whole[1]) == [4, 0, 6]
+        and whole[1, 2].item() == 6
+        and dense(whole[:, 1:]) == [[0, 3], [0, 6]]
+    )
+    assert whole.unsqueeze(0).shape == (1, 2, 3) and dense(whole.transpose(0, 1)) == dense(whole.t()) == [
+        [0, 4],
+        [0, 0],
+        [3, 6],
+    ]
     assert whole.double().dtype == torch.float64 and whole.to("cpu") is whole and torch.zeros_like(whole)._nnz() == 0
     hybrid = torch.ones(2, 2, 2).to_sparse(2)
-    assert (hybrid.sparse_dim(), hybrid.dense_dim(), hybrid.values().shape) == (2, 1, (4, 2)) and dense(hybrid.sum(2)) == [[2, 2], [2, 2]]
-    assert dense(torch.sparse.spdiags(torch.ones(2, 3), torch.tensor([0, 1]), (3, 3))) == [[1, 1, 0], [0, 1, 1], [0, 0, 1]]
-    assert dense(torch.sparse.FloatTensor(torch.tensor(PLACES), torch.ones(4), torch.Size([2, 3]))) == [[0, 0, 1], [1, 0, 2]]
+    assert (hybrid.sparse_dim(), hybrid.dense_dim(), hybrid.values().shape) == (2, 1, (4, 2)) and dense(
+        hybrid.sum(2)
+    ) == [[2, 2], [2, 2]]
+    assert dense(torch.sparse.spdiags(torch.ones(2, 3), torch.tensor([0, 1]), (3, 3))) == [
+        [1, 1, 0],
+        [0, 1, 1],
+        [0, 0, 1],
+    ]
+    assert dense(torch.sparse.FloatTensor(torch.tensor(PLACES), torch.ones(4), torch.Size([2, 3]))) == [
+        [0, 0, 1],
+        [1, 0, 2],
+    ]
 
 
 def test_gradients():
-    values, other = torch.tensor([3., 4., 5., 1.], dtype=torch.float64, requires_grad=True), torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    values, other = (
+        torch.tensor([3.0, 4.0, 5.0, 1.0], dtype=torch.float64, requires_grad=True),
+        torch.randn(3, 2, dtype=torch.float64, requires_grad=True),
+    )
 
     def sparse(v):
         return torch.sparse_coo_tensor(PLACES, v, (2, 3))
-    for function in (lambda v, o: torch.sparse.mm(sparse(v), o), lambda v, o: sparse(v).to_dense() + o.sum(), lambda v, o: torch.sparse.mm(sparse(v), sparse(v).t()).to_dense() + o.sum(),
-                     lambda v, o: torch.sparse.sum(sparse(v), 0).to_dense() + o.sum(), lambda v, o: torch.sparse.softmax(sparse(v), 1).to_dense() + o.sum(),
-                     lambda v, o: (sparse(v) * o.t()).coalesce().values()):
+
+    for function in (
+        lambda v, o: torch.sparse.mm(sparse(v), o),
+        lambda v, o: sparse(v).to_dense() + o.sum(),
+        lambda v, o: torch.sparse.mm(sparse(v), sparse(v).t()).to_dense() + o.sum(),
+        lambda v, o: torch.sparse.sum(sparse(v), 0).to_dense() + o.sum(),
+        lambda v, o: torch.sparse.softmax(sparse(v), 1).to_dense() + o.sum(),
+        lambda v, o: (sparse(v) * o.t()).coalesce().values(),
+    ):
         assert torch.autograd.gradcheck(function, (values, other))
     leaf = torch.sparse_coo_tensor(PLACES, values.detach(), (2, 3), requires_grad=True)
     torch.sparse.mm(leaf, other).sum().backward()
-    assert leaf.is_leaf and leaf.grad.is_sparse and leaf.grad._values().shape == (4,) and torch.equal(leaf.grad._values(), other.detach().sum(1)[[2, 0, 2, 2]])
+    assert (
+        leaf.is_leaf
+        and leaf.grad.is_sparse
+        and leaf.grad._values().shape == (4,)
+        and torch.equal(leaf.grad._values(), other.detach().sum(1)[[2, 0, 2, 2]])
+    )
 
 
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
@@ -108,7 +203,11 @@ def test_in_modules_and_files(matrix, layout):
     for weights_only in (True, False):
         file.seek(0)
         read = torch.load(file, weights_only=weights_only)["graph"]
-        assert read.layout is getattr(torch, layout) and dense(read) == dense(matrix) and (layout != "sparse_coo" or read.is_coalesced())
+        assert (
+            read.layout is getattr(torch, layout)
+            and dense(read) == dense(matrix)
+            and (layout != "sparse_coo" or read.is_coalesced())
+        )
     module.double()
     assert module.graph.dtype == torch.float64 and module.graph.layout is getattr(torch, layout)
 
@@ -117,7 +216,11 @@ def test_in_modules_and_files(matrix, layout):
 def test_sparse_adam_moves_only_the_rows_that_were_looked_up():
     torch.manual_seed(0)
     layer = torch.nn.Embedding(10, 3, sparse=True)
-    optimiser, losses, before = torch.optim.SparseAdam(list(layer.parameters()), lr=.1), [], layer.weight.detach().clone()
+    optimiser, losses, before = (
+        torch.optim.SparseAdam(list(layer.parameters()), lr=0.1),
+        [],
+        layer.weight.detach().clone(),
+    )
     for _ in range(3):
         optimiser.zero_grad()
         assert layer.weight.grad is None
@@ -131,7 +234,14 @@ def test_sparse_adam_moves_only_the_rows_that_were_looked_up():
     assert torch.equal(layer.weight[[0, 2, 3, 5, 6, 7, 8, 9]], before[[0, 2, 3, 5, 6, 7, 8, 9]])
 
 
-@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, .1), lambda p: torch.optim.SGD(p, .1, momentum=.9), lambda p: torch.optim.Adagrad(p, .1)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, 0.1),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9),
+        lambda p: torch.optim.Adagrad(p, 0.1),
+    ],
+)
 def test_other_optimisers_see_the_same_gradient(make):
     torch.manual_seed(1)
     sparse = torch.nn.Embedding(6, 2, sparse=True, padding_idx=3)
@@ -143,14 +253,20 @@ def test_other_optimisers_see_the_same_gradient(make):
             for _ in range(2):  # gradients of two backwards add up
                 layer(torch.tensor([0, 2, 3, 2])).sin().sum().backward()
             optimiser.step()
-    assert torch.allclose(sparse.weight, dense.weight, atol=1e-6) and sparse.weight.grad.is_sparse and torch.allclose(sparse.weight.grad.to_dense(), dense.weight.grad)
+    assert (
+        torch.allclose(sparse.weight, dense.weight, atol=1e-6)
+        and sparse.weight.grad.is_sparse
+        and torch.allclose(sparse.weight.grad.to_dense(), dense.weight.grad)
+    )
 
 
 def test_refusals_and_bags():
     bag = torch.nn.EmbeddingBag(6, 2, mode="sum", sparse=True, padding_idx=4)
     bag(torch.tensor([1, 2, 4, 4]), torch.tensor([0, 2])).sum().backward()
     assert dense(bag.weight.grad) == [[0, 0], [1, 1], [1, 1], [0, 0], [0, 0], [0, 0]]
-    with pytest.raises(RuntimeError, match="Adam does not support sparse gradients, please consider SparseAdam instead"):
+    with pytest.raises(
+        RuntimeError, match="Adam does not support sparse gradients, please consider SparseAdam instead"
+    ):
         torch.optim.Adam(bag.parameters()).step()
     bag.zero_grad()
     assert bag.weight.grad is None
@@ -159,7 +275,13 @@ def test_refusals_and_bags():
 
 
 # ---- Layouts ----
-ALL = {"sparse_coo": {}, "sparse_csr": {}, "sparse_csc": {}, "sparse_bsr": {"blocksize": (2, 3)}, "sparse_bsc": {"blocksize": (2, 3)}}
+ALL = {
+    "sparse_coo": {},
+    "sparse_csr": {},
+    "sparse_csc": {},
+    "sparse_bsr": {"blocksize": (2, 3)},
+    "sparse_bsc": {"blocksize": (2, 3)},
+}
 WHOLE = torch.tensor([[0, 1.0, 0, 2, 0, 2], [0, 1, 0, 0, 2, 0], [3, 3, 3, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
 
 
@@ -177,40 +299,72 @@ def test_every_layout_becomes_every_other(source, target):
         torch._validate_sparse_coo_tensor_args(made._indices(), made._values(), made.shape)
     else:
         names = ("crow_indices", "col_indices") if target.endswith("r") else ("ccol_indices", "row_indices")
-        torch._validate_sparse_compressed_tensor_args(*(getattr(made, name)() for name in names), made.values(), made.shape, made.layout)
+        torch._validate_sparse_compressed_tensor_args(
+            *(getattr(made, name)() for name in names), made.values(), made.shape, made.layout
+        )
 
 
 def test_blocks_batches_and_dense_dims():
     blocks = WHOLE.to_sparse_bsr((2, 3))
-    assert blocks.crow_indices().tolist() == [0, 2, 3] and blocks.col_indices().tolist() == [0, 1, 0] and blocks.values().shape == (3, 2, 3) and blocks._nnz() == 3
+    assert (
+        blocks.crow_indices().tolist() == [0, 2, 3]
+        and blocks.col_indices().tolist() == [0, 1, 0]
+        and blocks.values().shape == (3, 2, 3)
+        and blocks._nnz() == 3
+    )
     assert blocks.t().layout is torch.sparse_bsc and torch.equal(blocks.t().to_dense(), WHOLE.t())
     batch = torch.stack([WHOLE, WHOLE.flip(0)])
     rows = batch.to_sparse_csr()
-    assert rows.crow_indices().shape == (2, 5) and rows.values().shape == (2, 8) and torch.equal(rows.to_dense(), batch) and torch.equal(rows[1].to_dense(), batch[1])
+    assert (
+        rows.crow_indices().shape == (2, 5)
+        and rows.values().shape == (2, 8)
+        and torch.equal(rows.to_dense(), batch)
+        and torch.equal(rows[1].to_dense(), batch[1])
+    )
     hybrid = torch.stack([WHOLE, 2 * WHOLE], -1).to_sparse_csr(dense_dim=1)
-    assert hybrid.dense_dim() == 1 and hybrid.values().shape == (8, 2) and torch.equal(hybrid.to_dense()[..., 1], 2 * WHOLE)
+    assert (
+        hybrid.dense_dim() == 1
+        and hybrid.values().shape == (8, 2)
+        and torch.equal(hybrid.to_dense()[..., 1], 2 * WHOLE)
+    )
     with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
         torch.stack([WHOLE, torch.ones_like(WHOLE)]).to_sparse_csr()
-    small = torch.sparse_csr_tensor(torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32), [1.0, 2.0])
-    assert small.crow_indices().dtype is torch.int32 and small.to_sparse_csc().row_indices().dtype is torch.int32 and (small + small).values().tolist() == [2, 4]
+    small = torch.sparse_csr_tensor(
+        torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32), [1.0, 2.0]
+    )
+    assert (
+        small.crow_indices().dtype is torch.int32
+        and small.to_sparse_csc().row_indices().dtype is torch.int32
+        and (small + small).values().tolist() == [2, 4]
+    )
 
 
 def test_invariants_are_checked_where_asked():
     parts = (torch.tensor([0, 2, 4]), torch.tensor([1, 0, 0, 2]), torch.ones(4))
     assert torch.sparse_csr_tensor(*parts, (2, 3))._nnz() == 4
-    for call in (lambda: torch.sparse_csr_tensor(*parts, (2, 3), check_invariants=True),
-                 torch.sparse.check_sparse_tensor_invariants()(lambda: torch.sparse_csr_tensor(*parts, (2, 3)))):
+    for call in (
+        lambda: torch.sparse_csr_tensor(*parts, (2, 3), check_invariants=True),
+        torch.sparse.check_sparse_tensor_invariants()(lambda: torch.sparse_csr_tensor(*parts, (2, 3))),
+    ):
         with pytest.raises(RuntimeError, match="are sorted and distinct along the last dimension"):
             call()
     with torch.sparse.check_sparse_tensor_invariants():
-        with pytest.raises(RuntimeError, match="size is inconsistent with indices: for dim 0, size is 2 but found index 5"):
+        with pytest.raises(
+            RuntimeError, match="size is inconsistent with indices: for dim 0, size is 2 but found index 5"
+        ):
             torch.sparse_coo_tensor([[5]], [1.0], (2,))
     assert not torch.sparse.check_sparse_tensor_invariants.is_enabled()
 
 
 def test_factories_of_sparse_layouts():
-    assert torch.zeros(2, 3, layout=torch.sparse_csr).crow_indices().tolist() == [0, 0, 0] and torch.empty((4, 2), layout=torch.sparse_coo, device="meta").is_meta
-    assert torch.zeros_like(WHOLE.to_sparse_bsr((2, 3))).values().shape == (0, 2, 3) and torch.ones_like(WHOLE.to_sparse_csr()).sum() == 8
+    assert (
+        torch.zeros(2, 3, layout=torch.sparse_csr).crow_indices().tolist() == [0, 0, 0]
+        and torch.empty((4, 2), layout=torch.sparse_coo, device="meta").is_meta
+    )
+    assert (
+        torch.zeros_like(WHOLE.to_sparse_bsr((2, 3))).values().shape == (0, 2, 3)
+        and torch.ones_like(WHOLE.to_sparse_csr()).sum() == 8
+    )
     assert WHOLE.to_sparse_bsr((2, 3)).to("meta")._nnz() == 0
     with pytest.raises(RuntimeError, match=r"expected sparse compressed \(non-block\) tensor layout but got SparseBsr"):
         torch.empty(2, 2, layout=torch.sparse_bsr)
@@ -233,7 +387,10 @@ def test_products_broadcasts_and_masks():
     assert torch.equal((WHOLE.to_sparse_csr() * WHOLE.to_sparse_csr()).to_dense(), WHOLE * WHOLE)
     mask = (WHOLE > 2).to_sparse_bsr((2, 3))
     assert WHOLE.sparse_mask(mask).layout is torch.sparse_bsr and WHOLE.sparse_mask(mask).to_dense().sum() == 9
-    assert torch.addmm(torch.ones(4, 4), WHOLE.to_sparse_csr(), WHOLE.t(), beta=2).tolist() == (2 + WHOLE @ WHOLE.t()).tolist()
+    assert (
+        torch.addmm(torch.ones(4, 4), WHOLE.to_sparse_csr(), WHOLE.t(), beta=2).tolist()
+        == (2 + WHOLE @ WHOLE.t()).tolist()
+    )
     assert torch.hspmm(sparse, WHOLE.t()).to_dense().tolist() == (WHOLE @ WHOLE.t()).tolist()
     made = torch.sparse_coo_tensor((4, 6))
     assert torch.sin(sparse, out=made) is made and torch.equal(made.to_dense(), WHOLE.sin())
@@ -246,16 +403,22 @@ def test_products_broadcasts_and_masks():
 
 
 def test_text_of_blocks():
-    assert str(torch.eye(2).to_sparse_bsr((1, 2))) == """tensor(crow_indices=tensor([0, 1, 2]),
+    assert (
+        str(torch.eye(2).to_sparse_bsr((1, 2)))
+        == """tensor(crow_indices=tensor([0, 1, 2]),
        col_indices=tensor([0, 0]),
        values=tensor([[[1., 0.]],
 
                       [[0., 1.]]]), size=(2, 2), nnz=2,
        layout=torch.sparse_bsr)"""
-    assert str(torch.empty(2, 3, layout=torch.sparse_csr, device="meta", dtype=torch.float64)) == """tensor(crow_indices=tensor(..., size=(3,)),
+    )
+    assert (
+        str(torch.empty(2, 3, layout=torch.sparse_csr, device="meta", dtype=torch.float64))
+        == """tensor(crow_indices=tensor(..., size=(3,)),
        col_indices=tensor(..., size=(0,)),
        values=tensor(..., size=(0,)), device='meta', size=(2, 3),
        dtype=torch.float64, layout=torch.sparse_csr)"""
+    )
 
 
 @pytest.mark.parametrize("layout", ["sparse_bsr", "sparse_bsc"])
@@ -270,22 +433,29 @@ def test_blocks_in_files(layout):
 
 def test_products_of_other_dtypes_and_in_blocks(monkeypatch):
     from taper.sparse import _products
+
     a, b = torch.tensor([[0, 2 + 1j, 0], [1j, 0, 3]]), torch.tensor([[1, 1j], [2, 0], [0, 1 - 1j]])
     assert torch.allclose(torch.sparse.mm(a.to_sparse(), b), a @ b)
     c, d = torch.tensor([[0, 2, 0], [1, 0, 3]]), torch.arange(12).view(3, 4)
     for most in (1 << 20, 4):
         monkeypatch.setattr(_products, "_MOST", most)
         assert torch.sparse.mm(c.to_sparse(), d).tolist() == (c @ d).tolist()
-        assert torch.sparse.mm(c.double().to_sparse_csr(), d.double(), "amax").tolist() == [[8, 10, 12, 14], [24, 27, 30, 33]]
-        assert torch.sparse.mm(c.double().to_sparse_csr(), d.double(), "mean").tolist() == [[8, 10, 12, 14], [12, 14, 16, 18]]
+        assert torch.sparse.mm(c.double().to_sparse_csr(), d.double(), "amax").tolist() == [
+            [8, 10, 12, 14],
+            [24, 27, 30, 33],
+        ]
+        assert torch.sparse.mm(c.double().to_sparse_csr(), d.double(), "mean").tolist() == [
+            [8, 10, 12, 14],
+            [12, 14, 16, 18],
+        ]
         made = torch.sparse.sampled_addmm(c.double().to_sparse_csr(), d.double().t()[:2], d.double()[:, :3])
         assert made.values().tolist() == (c + d.t()[:2] @ d[:, :3]).double()[c != 0].tolist()
 
 
 def test_autograd_grad_gives_the_inputs_kind():
     sparse = WHOLE.to_sparse_csr().requires_grad_()
-    made, = torch.autograd.grad((sparse * 2).to_dense().sum(), sparse)
+    (made,) = torch.autograd.grad((sparse * 2).to_dense().sum(), sparse)
     assert made.layout is torch.sparse_csr and made.values().tolist() == [2] * 8
     nested = torch.nested.nested_tensor([torch.ones(2, 1), torch.ones(1, 3)], requires_grad=True)
-    made, = torch.autograd.grad((nested * nested).to_padded_tensor(0.0).sum(), nested)
+    (made,) = torch.autograd.grad((nested * nested).to_padded_tensor(0.0).sum(), nested)
     assert made.is_nested and made[1].tolist() == [[2, 2, 2]]

@@ -1,4 +1,5 @@
 """torch.UntypedStorage and torch.TypedStorage: objects that stay with their memory, numbers of a dtype, refusals in PyTorch's words."""
+
 import copy
 import gc
 import pickle
@@ -113,7 +114,11 @@ def test_meta_storages_have_a_size_and_no_values():
 def test_casts_and_items():
     s = torch.IntStorage([-1, 0, 300])
     assert isinstance(s, torch.IntStorage) and not isinstance(s, torch.LongStorage) and type(s) is torch.TypedStorage
-    assert s.byte().tolist() == [255, 0, 44] and s.float().type() == "torch.FloatStorage" and s.bool().tolist() == [True, False, True]
+    assert (
+        s.byte().tolist() == [255, 0, 44]
+        and s.float().type() == "torch.FloatStorage"
+        and s.bool().tolist() == [True, False, True]
+    )
     s[1:] = 4
     assert s.tolist() == [-1, 4, 4] and s.fill_(2).tolist() == [2, 2, 2]
     assert torch.UntypedStorage([1, 2]).float().tolist() == [1.0, 2.0]
@@ -133,8 +138,12 @@ def test_bytes_from_a_buffer_in_any_order():
 
 
 def test_byteswap_by_dtype():
-    for dtype, swapped in ((torch.float64, [7, 6, 5, 4, 3, 2, 1, 0]), (torch.int16, [1, 0, 3, 2, 5, 4, 7, 6]),
-                           (torch.complex64, [3, 2, 1, 0, 7, 6, 5, 4]), (torch.uint8, list(range(8)))):
+    for dtype, swapped in (
+        (torch.float64, [7, 6, 5, 4, 3, 2, 1, 0]),
+        (torch.int16, [1, 0, 3, 2, 5, 4, 7, 6]),
+        (torch.complex64, [3, 2, 1, 0, 7, 6, 5, 4]),
+        (torch.uint8, list(range(8))),
+    ):
         s = torch.UntypedStorage(list(range(8)))
         s.byteswap(dtype)
         assert s.tolist() == swapped
@@ -150,19 +159,34 @@ def test_the_file_of_a_shared_mapping(tmp_path):
     assert shared[0] == 9
 
 
-@pytest.mark.parametrize("make, kind, words", [
-    (lambda: torch.storage._LegacyStorage(), RuntimeError, "Only child classes of _LegacyStorage can be instantiated"),
-    (lambda: torch.FloatStorage(device="cpu"), RuntimeError, "'device' cannot be specified"),
-    (lambda: torch.FloatStorage(0, 0), RuntimeError, "Too many positional arguments"),
-    (lambda: torch.FloatStorage("text"), TypeError, "invalid data type"),
-    (lambda: torch.FloatStorage(torch.ones(1)), TypeError, "Argument type not recognized"),
-    (lambda: torch.TypedStorage(wrap_storage=torch.UntypedStorage(4)), RuntimeError, "Argument 'dtype' must be specified"),
-    (lambda: torch.TypedStorage(wrap_storage=torch.FloatStorage(1), dtype=torch.float32), TypeError, "must be UntypedStorage"),
-    (lambda: torch.FloatStorage(2).resize_("a"), RuntimeError, "resize_ expects an int"),
-    (lambda: torch.FloatStorage(2)[5], IndexError, "out of range for storage of size 2"),
-    (lambda: torch.FloatStorage(2).fill_(torch.FloatStorage(2)), RuntimeError, "cannot set item"),
-    (lambda: torch.cuda.FloatStorage.from_buffer(), RuntimeError, "Not available for CUDA storage"),
-])
+@pytest.mark.parametrize(
+    "make, kind, words",
+    [
+        (
+            lambda: torch.storage._LegacyStorage(),
+            RuntimeError,
+            "Only child classes of _LegacyStorage can be instantiated",
+        ),
+        (lambda: torch.FloatStorage(device="cpu"), RuntimeError, "'device' cannot be specified"),
+        (lambda: torch.FloatStorage(0, 0), RuntimeError, "Too many positional arguments"),
+        (lambda: torch.FloatStorage("text"), TypeError, "invalid data type"),
+        (lambda: torch.FloatStorage(torch.ones(1)), TypeError, "Argument type not recognized"),
+        (
+            lambda: torch.TypedStorage(wrap_storage=torch.UntypedStorage(4)),
+            RuntimeError,
+            "Argument 'dtype' must be specified",
+        ),
+        (
+            lambda: torch.TypedStorage(wrap_storage=torch.FloatStorage(1), dtype=torch.float32),
+            TypeError,
+            "must be UntypedStorage",
+        ),
+        (lambda: torch.FloatStorage(2).resize_("a"), RuntimeError, "resize_ expects an int"),
+        (lambda: torch.FloatStorage(2)[5], IndexError, "out of range for storage of size 2"),
+        (lambda: torch.FloatStorage(2).fill_(torch.FloatStorage(2)), RuntimeError, "cannot set item"),
+        (lambda: torch.cuda.FloatStorage.from_buffer(), RuntimeError, "Not available for CUDA storage"),
+    ],
+)
 def test_refusals(make, kind, words):
     with pytest.raises(kind, match=words):
         make()
@@ -174,7 +198,11 @@ def test_typed_storages_say_that_they_will_go():
         warnings.simplefilter("always")
         torch.FloatStorage()
         torch.ones(2).storage()
-    assert len(seen) == 1 and str(seen[0].message).startswith("TypedStorage is deprecated") and seen[0].filename == __file__
+    assert (
+        len(seen) == 1
+        and str(seen[0].message).startswith("TypedStorage is deprecated")
+        and seen[0].filename == __file__
+    )
 
 
 def test_copies_and_pickles():

@@ -1,4 +1,5 @@
 """The type stubs: what tools/stubs.py writes now is what the package holds, and type checkers accept a sample program by them."""
+
 import filecmp
 import pathlib
 import subprocess

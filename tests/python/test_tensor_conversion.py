@@ -1,4 +1,5 @@
 """to, type, the old constructors, storages and what moves a tensor's place in memory."""
+
 import os
 
 import numpy as np
@@ -9,9 +10,17 @@ import taper as torch
 # ---- to ----
 def test_to_takes_its_arguments_in_every_form():
     x, other = torch.ones(2, 3), torch.ones(1, dtype=torch.int32)
-    for arguments, keywords, dtype in [((torch.float64,), {}, torch.float64), (("cpu", torch.float16), {}, torch.float16), ((None, torch.float16), {}, torch.float16),
-                                       ((torch.device("cpu"), torch.int8, True, True), {}, torch.int8), ((torch.float16, False, True), {}, torch.float16), ((other,), {}, torch.int32),
-                                       ((), {"dtype": torch.bool}, torch.bool), ((), {"device": "cpu", "dtype": torch.int64}, torch.int64), ((float,), {}, torch.float64)]:
+    for arguments, keywords, dtype in [
+        ((torch.float64,), {}, torch.float64),
+        (("cpu", torch.float16), {}, torch.float16),
+        ((None, torch.float16), {}, torch.float16),
+        ((torch.device("cpu"), torch.int8, True, True), {}, torch.int8),
+        ((torch.float16, False, True), {}, torch.float16),
+        ((other,), {}, torch.int32),
+        ((), {"dtype": torch.bool}, torch.bool),
+        ((), {"device": "cpu", "dtype": torch.int64}, torch.int64),
+        ((float,), {}, torch.float64),
+    ]:
         assert x.to(*arguments, **keywords).dtype == dtype
     assert torch.ones(1, 2, 2, 2).to(memory_format=torch.channels_last).stride() == (8, 1, 4, 2)
 
@@ -23,7 +32,16 @@ def test_to_is_the_tensor_itself_where_nothing_changes():
     assert x.to(torch.float32, copy=True) is not x
 
 
-@pytest.mark.parametrize("arguments, keywords", [((1.5,), {}), ((torch.float64, torch.float32), {}), ((), {"foo": 1}), (("cpu", torch.float32, 3), {}), (([],), {})])
+@pytest.mark.parametrize(
+    "arguments, keywords",
+    [
+        ((1.5,), {}),
+        ((torch.float64, torch.float32), {}),
+        ((), {"foo": 1}),
+        (("cpu", torch.float32, 3), {}),
+        (([],), {}),
+    ],
+)
 def test_to_refuses_what_it_does_not_know(arguments, keywords):
     with pytest.raises(TypeError, match="invalid combination of arguments"):
         torch.ones(2).to(*arguments, **keywords)
@@ -66,13 +84,18 @@ def test_old_constructors_refuse(arguments):
 
 def test_old_types_are_types():
     x = torch.ones(2)
-    assert isinstance(x, torch.FloatTensor) and not isinstance(x, torch.LongTensor) and not isinstance(3, torch.FloatTensor)
+    assert (
+        isinstance(x, torch.FloatTensor)
+        and not isinstance(x, torch.LongTensor)
+        and not isinstance(3, torch.FloatTensor)
+    )
     assert repr(torch.FloatTensor) == "<class 'torch.FloatTensor'>" and torch.FloatTensor.dtype == torch.float32
 
 
 def test_subclasses():
     class Sub(torch.Tensor):
         pass
+
     s = Sub([1, 2])
     assert type(s) is Sub and s.tolist() == [1.0, 2.0]
     assert type(torch.ones(2).as_subclass(Sub)) is Sub

@@ -1,4 +1,5 @@
 """Copies, pickles, subclasses and parameters, and objects that outlive Python's own references."""
+
 import copy
 import gc
 import pickle
@@ -53,7 +54,9 @@ def test_deepcopy_of_subclasses():
 
 # ---- pickle ----
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.int8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.complex64]
+)
 def test_pickle(protocol, dtype):
     x = torch.tensor([[1, 0, 1], [0, 1, 1]]).to(dtype).T
     y = pickle.loads(pickle.dumps(x, protocol))
@@ -77,7 +80,20 @@ def test_pickle_of_empty_tensors_and_attributes():
     assert type(z) is Named and z.label == "n"
 
 
-@pytest.mark.parametrize("thing", [torch.float32, torch.bool, torch.device("cpu"), torch.channels_last, torch.strided, torch.Size([2, 3]), torch.add, torch.Tensor.add, torch.Tensor.add_])
+@pytest.mark.parametrize(
+    "thing",
+    [
+        torch.float32,
+        torch.bool,
+        torch.device("cpu"),
+        torch.channels_last,
+        torch.strided,
+        torch.Size([2, 3]),
+        torch.add,
+        torch.Tensor.add,
+        torch.Tensor.add_,
+    ],
+)
 def test_pickle_of_what_is_no_tensor(thing):
     again = pickle.loads(pickle.dumps(thing))
     assert again == thing and type(again) is type(thing)
@@ -88,7 +104,10 @@ def test_pickle_of_what_is_no_tensor(thing):
 def test_parameters():
     p = nn.Parameter(torch.ones(2))
     assert isinstance(p, nn.Parameter) and isinstance(p, torch.Tensor) and p.requires_grad and p.is_leaf
-    assert not isinstance(torch.ones(2), nn.Parameter) and not nn.Parameter(torch.ones(2), requires_grad=False).requires_grad
+    assert (
+        not isinstance(torch.ones(2), nn.Parameter)
+        and not nn.Parameter(torch.ones(2), requires_grad=False).requires_grad
+    )
     assert type(p * 2) is torch.Tensor and type(p.data) is torch.Tensor
     assert repr(p) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
     assert nn.Parameter().shape == (0,)
@@ -133,6 +152,7 @@ def test_a_gradient_keeps_its_type_and_attributes():
 def test_the_object_goes_with_its_tensor():
     class Witness:
         pass
+
     witness = Witness()
     seen = weakref.ref(witness)
     x = torch.ones(2, requires_grad=True)

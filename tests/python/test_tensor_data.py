@@ -1,4 +1,5 @@
 """Tensors from Python's data and back: torch.tensor, NumPy, buffers, DLPack, lists, numbers."""
+
 import hashlib
 import warnings
 
@@ -9,10 +10,27 @@ from taper.utils import dlpack
 
 
 # ---- torch.tensor ----
-@pytest.mark.parametrize("data, dtype", [
-    (1, torch.int64), (True, torch.bool), (1.5, torch.float32), (1j, torch.complex64), ([], torch.float32), ([1, 2.5, True], torch.float32),
-    ([True, 2], torch.int64), ([1j, 2], torch.complex64), (np.float64(1), torch.float64), ([np.float64(1)], torch.float64), ([np.int8(1), np.int16(2)], torch.int16),
-    (np.bool_(True), torch.bool), (np.ones((2, 3), np.float16), torch.float16), (range(3), torch.int64), (torch.Size([2, 3]), torch.int64), (bytearray(b"ab"), torch.int64)])
+@pytest.mark.parametrize(
+    "data, dtype",
+    [
+        (1, torch.int64),
+        (True, torch.bool),
+        (1.5, torch.float32),
+        (1j, torch.complex64),
+        ([], torch.float32),
+        ([1, 2.5, True], torch.float32),
+        ([True, 2], torch.int64),
+        ([1j, 2], torch.complex64),
+        (np.float64(1), torch.float64),
+        ([np.float64(1)], torch.float64),
+        ([np.int8(1), np.int16(2)], torch.int16),
+        (np.bool_(True), torch.bool),
+        (np.ones((2, 3), np.float16), torch.float16),
+        (range(3), torch.int64),
+        (torch.Size([2, 3]), torch.int64),
+        (bytearray(b"ab"), torch.int64),
+    ],
+)
 def test_dtype_comes_from_the_data(data, dtype):
     t = torch.tensor(data)
     assert t.dtype == dtype
@@ -36,12 +54,23 @@ def test_nested_data_of_all_kinds():
     assert torch.tensor([[], []]).shape == (2, 0)
 
 
-@pytest.mark.parametrize("data, error, message", [
-    ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1 \\(got 1\\)"), ([[1], 2], TypeError, "not a sequence"), ("abc", TypeError, "invalid data type 'str'"),
-    (["a"], ValueError, "too many dimensions 'str'"), (None, RuntimeError, "Could not infer dtype of NoneType"), ({1: 2}, RuntimeError, "Could not infer dtype of dict"),
-    (2**63, ValueError, "Overflow"), ([torch.ones(2)], ValueError, "only one element tensors"), (np.array(["a"]), TypeError, "can't convert np.ndarray of type numpy.str_"),
-    (np.longdouble(1), TypeError, "can't convert np.ndarray of type numpy.longdouble"),
-    (np.ones(3)[::-1], ValueError, "negative"), (np.ones(2, ">f4"), ValueError, "byte order")])
+@pytest.mark.parametrize(
+    "data, error, message",
+    [
+        ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1 \\(got 1\\)"),
+        ([[1], 2], TypeError, "not a sequence"),
+        ("abc", TypeError, "invalid data type 'str'"),
+        (["a"], ValueError, "too many dimensions 'str'"),
+        (None, RuntimeError, "Could not infer dtype of NoneType"),
+        ({1: 2}, RuntimeError, "Could not infer dtype of dict"),
+        (2**63, ValueError, "Overflow"),
+        ([torch.ones(2)], ValueError, "only one element tensors"),
+        (np.array(["a"]), TypeError, "can't convert np.ndarray of type numpy.str_"),
+        (np.longdouble(1), TypeError, "can't convert np.ndarray of type numpy.longdouble"),
+        (np.ones(3)[::-1], ValueError, "negative"),
+        (np.ones(2, ">f4"), ValueError, "byte order"),
+    ],
+)
 def test_what_is_no_data_is_refused(data, error, message):
     with pytest.raises(error, match=message):
         torch.tensor(data)
@@ -59,8 +88,16 @@ def test_self_referential_lists_are_refused():
         torch.tensor(deep)
 
 
-@pytest.mark.parametrize("value, dtype, error", [
-    (300, torch.uint8, RuntimeError), (1e10, torch.int32, RuntimeError), (float("nan"), torch.int64, RuntimeError), (1j, torch.float32, TypeError), (1j, torch.int32, TypeError)])
+@pytest.mark.parametrize(
+    "value, dtype, error",
+    [
+        (300, torch.uint8, RuntimeError),
+        (1e10, torch.int32, RuntimeError),
+        (float("nan"), torch.int64, RuntimeError),
+        (1j, torch.float32, TypeError),
+        (1j, torch.int32, TypeError),
+    ],
+)
 def test_values_that_do_not_fit(value, dtype, error):
     with pytest.raises(error):
         torch.tensor([value], dtype=dtype)
@@ -87,13 +124,26 @@ def test_a_list_that_changes_while_it_is_read():
         def __float__(self):
             data.clear()
             return 1.0
+
     data = [1.0, Treacherous(), 2.0]
     with pytest.raises(RuntimeError, match="changed its length"):
         torch.tensor(data, dtype=torch.float32)
 
 
 # ---- NumPy ----
-numpy_dtypes = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+numpy_dtypes = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 @pytest.mark.parametrize("name", numpy_dtypes)
@@ -294,16 +344,22 @@ def test_sequence_protocol():
 
 def test_make_tensor_keeps_to_its_interval_and_refuses_others():
     from taper.testing import make_tensor
+
     for dtype in torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64:
         x = make_tensor(200, dtype=dtype, device="cpu", low=0, high=2)
         x = torch.view_as_real(x) if dtype.is_complex else x
         assert x.ge(0).all() and x.lt(2).all()
         assert make_tensor(2, 3, dtype=dtype, device="cpu", noncontiguous=True).stride() == (6, 2)
-        for low, high, words in ((1, 0, "`low` must be less than `high`"), (None, float("nan"), "`low` and `high` cannot be NaN")):
+        for low, high, words in (
+            (1, 0, "`low` must be less than `high`"),
+            (None, float("nan"), "`low` and `high` cannot be NaN"),
+        ):
             with pytest.raises(ValueError, match=words):
                 make_tensor(2, dtype=dtype, device="cpu", low=low, high=high)
     assert make_tensor(9, dtype=torch.int8, device="cpu", low=127, high=128).eq(127).all()
-    assert make_tensor(2, 3, 4, 5, dtype=torch.int8, device="cpu", memory_format=torch.channels_last).is_contiguous(memory_format=torch.channels_last)
+    assert make_tensor(2, 3, 4, 5, dtype=torch.int8, device="cpu", memory_format=torch.channels_last).is_contiguous(
+        memory_format=torch.channels_last
+    )
     with pytest.raises(ValueError, match="only supports"):
         make_tensor(2, dtype=torch.uint8, device="cpu", low=-2, high=-1)
     with pytest.raises(ValueError, match="not supported for boolean and integral dtypes"):
@@ -317,7 +373,9 @@ def test_dim_order_tells_where_sizes_of_one_leave_it_open():
     assert x.dim_order() == (0, 1, 2, 3) and torch.empty(2, 3, 5, 7).dim_order(ambiguity_check=True) == (0, 1, 2, 3)
     with pytest.raises(RuntimeError, match="does not have unique dim order"):
         x.dim_order(ambiguity_check=True)
-    assert x.to(memory_format=torch.channels_last).dim_order(ambiguity_check=[torch.contiguous_format, torch.channels_last]) == (0, 2, 3, 1)
+    assert x.to(memory_format=torch.channels_last).dim_order(
+        ambiguity_check=[torch.contiguous_format, torch.channels_last]
+    ) == (0, 2, 3, 1)
     with pytest.raises(TypeError):
         x.dim_order(ambiguity_check="text")
 

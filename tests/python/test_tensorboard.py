@@ -1,5 +1,6 @@
 """torch.utils.tensorboard and tensorboardX: what is logged comes back from the real tensorboard package, and is what PyTorch writes
 (tensorboard_events, recorded by tensorboard_calls.py)."""
+
 import io
 import json
 import os
@@ -29,7 +30,9 @@ RECORDED = pathlib.Path(__file__).parent / "tensorboard_events"
 
 
 def read(folder):
-    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "images": 0, "audio": 0, "histograms": 0, "tensors": 0})
+    accumulator = EventAccumulator(
+        str(folder), size_guidance={"scalars": 0, "images": 0, "audio": 0, "histograms": 0, "tensors": 0}
+    )
     accumulator.Reload()
     return accumulator
 
@@ -50,8 +53,13 @@ def pixels(encoded):
 
 # ---- The same as PyTorch ----
 
+
 def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*") if path.is_file() and "tfevents" not in path.name)
+    return sorted(
+        str(path.relative_to(folder))
+        for path in pathlib.Path(folder).rglob("*")
+        if path.is_file() and "tfevents" not in path.name
+    )
 
 
 def folders(folder):
@@ -77,7 +85,10 @@ def comparable(event):
             picture = pixels(value.image.encoded_image_string)
             value.image.encoded_image_string = repr((picture.shape, picture.tolist())).encode()
         if value.HasField("histo"):  # sums may differ by the order of addition
-            value.histo.sum, value.histo.sum_squares = float(f"{value.histo.sum:.12g}"), float(f"{value.histo.sum_squares:.12g}")
+            value.histo.sum, value.histo.sum_squares = (
+                float(f"{value.histo.sum:.12g}"),
+                float(f"{value.histo.sum_squares:.12g}"),
+            )
             value.histo.bucket_limit[:] = [float(f"{limit:.14g}") for limit in value.histo.bucket_limit]
     return event
 
@@ -105,6 +116,7 @@ def test_the_same_projector_files_as_pytorchs(ours, name):
 
 # ---- Read back ----
 
+
 def test_scalars_come_back(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         for step in range(25):
@@ -123,8 +135,17 @@ def test_every_page_finds_its_runs(ours):
     multiplexer.AddRunsFromDirectory(str(ours))
     multiplexer.Reload()
     assert set(multiplexer.Runs()) == {".", "group_all_one", "group_all_two", "hp"}
-    for plugin, run in {"scalars": "group_all_one", "histograms": ".", "images": ".", "audio": ".", "text": ".", "pr_curves": ".", "mesh": ".",
-                        "custom_scalars": ".", "hparams": "hp"}.items():
+    for plugin, run in {
+        "scalars": "group_all_one",
+        "histograms": ".",
+        "images": ".",
+        "audio": ".",
+        "text": ".",
+        "pr_curves": ".",
+        "mesh": ".",
+        "custom_scalars": ".",
+        "hparams": "hp",
+    }.items():
         assert multiplexer.PluginRunToTagToContent(plugin).get(run), plugin
 
 
@@ -132,12 +153,15 @@ def test_histograms_come_back(tmp_path):
     with SummaryWriter(tmp_path) as writer:
         writer.add_histogram("h", torch.arange(200000) % 1000, 3)
         writer.add_histogram("nan", torch.tensor([float("nan"), 1.0]), 3)
-    event, = read(tmp_path).Histograms("h")
+    (event,) = read(tmp_path).Histograms("h")
     histogram = event.histogram_value
     assert (event.step, histogram.min, histogram.max, histogram.num, histogram.sum) == (3, 0, 999, 200000, 99900000)
     assert sum(histogram.bucket) == 200000
     assert histogram.bucket[0] == 0  # the lower edge of the first bin
-    assert list(histogram.bucket[1:]) == numpy.histogram(numpy.arange(200000) % 1000, bins=histogram.bucket_limit)[0].tolist()
+    assert (
+        list(histogram.bucket[1:])
+        == numpy.histogram(numpy.arange(200000) % 1000, bins=histogram.bucket_limit)[0].tolist()
+    )
 
 
 def test_images_keep_channels_and_formats(tmp_path):
@@ -154,15 +178,25 @@ def test_images_keep_channels_and_formats(tmp_path):
         event = images.Images(tag)[0]
         assert (event.height, event.width) == (5, 6)
         assert (pixels(event.encoded_image_string) == expected[:, :, :3]).all()
-    assert (pixels(images.Images("list")[0].encoded_image_string) == numpy.concatenate([expected[:, :, :3]] * 2, axis=1)).all()
+    assert (
+        pixels(images.Images("list")[0].encoded_image_string) == numpy.concatenate([expected[:, :, :3]] * 2, axis=1)
+    ).all()
 
 
 def test_boxes_are_drawn(tmp_path):
     with SummaryWriter(tmp_path) as writer:
-        writer.add_image_with_boxes("boxes", torch.zeros(3, 40, 60), torch.tensor([[10, 5, 30, 25], [50, 30, 99, 99]]), 1)
-        writer.add_image_with_boxes("labels", torch.zeros(3, 40, 60), torch.tensor([[10, 5, 50, 35]]), 1, labels=["cat"], rescale=2)
+        writer.add_image_with_boxes(
+            "boxes", torch.zeros(3, 40, 60), torch.tensor([[10, 5, 30, 25], [50, 30, 99, 99]]), 1
+        )
+        writer.add_image_with_boxes(
+            "labels", torch.zeros(3, 40, 60), torch.tensor([[10, 5, 50, 35]]), 1, labels=["cat"], rescale=2
+        )
     picture = pixels(read(tmp_path).Images("boxes")[0].encoded_image_string)
-    assert picture[5, 20].tolist() == [255, 0, 0] and picture[20, 10].tolist() == [255, 0, 0] and picture[25, 30].tolist() == [255, 0, 0]
+    assert (
+        picture[5, 20].tolist() == [255, 0, 0]
+        and picture[20, 10].tolist() == [255, 0, 0]
+        and picture[25, 30].tolist() == [255, 0, 0]
+    )
     assert picture[15, 20].tolist() == [0, 0, 0] and picture[4, 20].tolist() == [0, 0, 0]
     labelled = pixels(read(tmp_path).Images("labels")[0].encoded_image_string)
     assert labelled.shape == (80, 120, 3)
@@ -206,7 +240,9 @@ def test_videos_of_few_colours_are_exact(tmp_path):
 def test_videos_of_many_colours_are_close(tmp_path):
     torch.manual_seed(0)
     x = torch.linspace(0, 1, 128)
-    frame = torch.stack([x.expand(96, 128), x.flip(0).expand(96, 128), torch.linspace(0, 1, 96).view(-1, 1).expand(96, 128)])
+    frame = torch.stack(
+        [x.expand(96, 128), x.flip(0).expand(96, 128), torch.linspace(0, 1, 96).view(-1, 1).expand(96, 128)]
+    )
     noise = torch.rand(3, 96, 128)  # codes of every length, and more than the table holds
     with SummaryWriter(tmp_path) as writer:
         writer.add_video("v", torch.stack([frame, noise]).unsqueeze(0), 1)
@@ -217,10 +253,11 @@ def test_videos_of_many_colours_are_close(tmp_path):
 
 def test_sound_comes_back(tmp_path):
     import wave
+
     sound = torch.stack([torch.linspace(-1, 1, 100), torch.zeros(100)])
     with SummaryWriter(tmp_path) as writer:
         writer.add_audio("stereo", sound, 1, sample_rate=8000)
-    event, = read(tmp_path).Audio("stereo")
+    (event,) = read(tmp_path).Audio("stereo")
     assert (event.sample_rate, event.length_frames, event.content_type) == (8000, 100, "audio/wav")
     with wave.open(io.BytesIO(event.encoded_audio_string)) as file:
         assert (file.getnchannels(), file.getframerate(), file.getnframes()) == (2, 8000, 100)
@@ -260,7 +297,11 @@ def test_graphs_show_modules_operators_and_shapes(tmp_path):
         writer.add_graph(Net(), (torch.randn(3, 4), torch.ones(2)))
     nodes = {node.name: node for node in read(tmp_path).Graph().node}
     linear = nodes["Net/Sequential[body]/Linear[0]/linear"]
-    assert list(linear.input) == ["input/x", "Net/Sequential[body]/Linear[0]/weight", "Net/Sequential[body]/Linear[0]/bias"]
+    assert list(linear.input) == [
+        "input/x",
+        "Net/Sequential[body]/Linear[0]/weight",
+        "Net/Sequential[body]/Linear[0]/bias",
+    ]
     assert [dim.size for dim in linear.attr["_output_shapes"].list.shape[0].dim] == [3, 8]
     assert list(nodes["Net/Sequential[body]/Relu[1]/relu"].input) == ["Net/Sequential[body]/Linear[0]/linear"]
     assert list(nodes["Net/mean"].input) == ["Net/Sequential[body]/Relu[1]/relu"]
@@ -280,12 +321,14 @@ def test_graphs_leave_the_model_as_it_was(tmp_path):
 
 # ---- The writer ----
 
+
 def test_a_default_folder_has_date_host_and_comment(tmp_path, monkeypatch):
     import socket
+
     monkeypatch.chdir(tmp_path)
     with SummaryWriter(comment="_lr=1") as writer:
         assert writer.log_dir == writer.get_logdir()
-    name, = os.listdir("runs")
+    (name,) = os.listdir("runs")
     assert name.endswith(f"_{socket.gethostname()}_lr=1")
     assert os.listdir(os.path.join("runs", name))
 
@@ -307,10 +350,13 @@ def test_purged_steps_are_gone(tmp_path):
         for step in range(10):
             writer.add_scalar("a", 0, step)
     import time
+
     time.sleep(1.1)  # files are read in the order of their names, which hold the second
     with SummaryWriter(tmp_path, purge_step=5) as writer:
         writer.add_scalar("a", 1, 5)
-    assert [(point.step, point.value) for point in read(tmp_path).Scalars("a")] == [(step, 0) for step in range(5)] + [(5, 1)]
+    assert [(point.step, point.value) for point in read(tmp_path).Scalars("a")] == [(step, 0) for step in range(5)] + [
+        (5, 1)
+    ]
 
 
 def test_a_program_that_ends_without_close_loses_nothing(tmp_path):
@@ -326,6 +372,7 @@ raise SystemExit("stopped")
 
 def test_files_and_records_by_hand(tmp_path):
     from taper.utils.tensorboard import summary
+
     writer = FileWriter(str(tmp_path), flush_secs=0)
     writer.add_summary(summary.scalar("a", 1.5), 3)
     writer.add_event(Event(step=1, summary={"value": [{"tag": "b", "simple_value": 2.5}]}), 4)
@@ -344,23 +391,24 @@ def test_files_and_records_by_hand(tmp_path):
 def test_mistakes_are_named(tmp_path):
     writer = SummaryWriter(tmp_path)
     for call, error, words in (
-            (lambda: writer.add_scalar("a", [1.0]), NotImplementedError, "numpy array or torch tensor are expected"),
-            (lambda: writer.add_scalar("a", torch.ones(2)), AssertionError, "one element"),
-            (lambda: writer.add_scalar(3, 1), TypeError, "str"),
-            (lambda: writer.add_image("a", torch.ones(5, 4)), ValueError, "dataformats"),
-            (lambda: writer.add_image("a", torch.ones(5, 5, 4)), ValueError, "channels"),
-            (lambda: writer.add_histogram("a", torch.ones(0)), ValueError, "at least one element"),
-            (lambda: writer.add_histogram("a", torch.tensor([1.0, float("inf")]), bins="auto"), ValueError, "finite"),
-            (lambda: writer.add_histogram("a", torch.ones(3), bins="best"), ValueError, "'best'"),
-            (lambda: writer.add_histogram_raw("a", 0, 1, 1, 1, 1, [1], [1, 2]), ValueError, "bucket_limits"),
-            (lambda: writer.add_hparams([], {}), TypeError, "dictionary"),
-            (lambda: writer.add_hparams({"a": []}, {}), ValueError, "value should be one of"),
-            (lambda: writer.add_hparams({"a": 1}, {}, {"a": 3}), TypeError, "should be a list of same type"),
-            (lambda: writer.add_embedding(torch.ones(2)), AssertionError, "2D"),
-            (lambda: writer.add_mesh("a", torch.ones(2, 3)), ValueError, "vertices"),
-            (lambda: writer.add_video("a", torch.ones(2, 3)), ValueError, "vid_tensor"),
-            (lambda: writer.add_onnx_graph("x.onnx"), NotImplementedError, "not in Taper yet"),
-            (lambda: SummaryWriter("/dev/null/runs"), OSError, "could not make the folder")):
+        (lambda: writer.add_scalar("a", [1.0]), NotImplementedError, "numpy array or torch tensor are expected"),
+        (lambda: writer.add_scalar("a", torch.ones(2)), AssertionError, "one element"),
+        (lambda: writer.add_scalar(3, 1), TypeError, "str"),
+        (lambda: writer.add_image("a", torch.ones(5, 4)), ValueError, "dataformats"),
+        (lambda: writer.add_image("a", torch.ones(5, 5, 4)), ValueError, "channels"),
+        (lambda: writer.add_histogram("a", torch.ones(0)), ValueError, "at least one element"),
+        (lambda: writer.add_histogram("a", torch.tensor([1.0, float("inf")]), bins="auto"), ValueError, "finite"),
+        (lambda: writer.add_histogram("a", torch.ones(3), bins="best"), ValueError, "'best'"),
+        (lambda: writer.add_histogram_raw("a", 0, 1, 1, 1, 1, [1], [1, 2]), ValueError, "bucket_limits"),
+        (lambda: writer.add_hparams([], {}), TypeError, "dictionary"),
+        (lambda: writer.add_hparams({"a": []}, {}), ValueError, "value should be one of"),
+        (lambda: writer.add_hparams({"a": 1}, {}, {"a": 3}), TypeError, "should be a list of same type"),
+        (lambda: writer.add_embedding(torch.ones(2)), AssertionError, "2D"),
+        (lambda: writer.add_mesh("a", torch.ones(2, 3)), ValueError, "vertices"),
+        (lambda: writer.add_video("a", torch.ones(2, 3)), ValueError, "vid_tensor"),
+        (lambda: writer.add_onnx_graph("x.onnx"), NotImplementedError, "not in Taper yet"),
+        (lambda: SummaryWriter("/dev/null/runs"), OSError, "could not make the folder"),
+    ):
         with pytest.raises(error, match=words):
             call()
     writer.close()
@@ -368,6 +416,7 @@ def test_mistakes_are_named(tmp_path):
 
 
 # ---- tensorboardX ----
+
 
 def test_tensorboardx_differs_where_it_does(tmp_path):
     with SummaryWriterX(str(tmp_path)) as writer:
@@ -382,11 +431,14 @@ def test_tensorboardx_differs_where_it_does(tmp_path):
             writer.add_scalar("inside", 1)
     scalar = values(tmp_path)["a_tag_"]
     assert (scalar.metadata.display_name, scalar.metadata.summary_description) == ("D", "S")
-    assert json.loads((tmp_path / "scalars.json").read_text()) == {f"{tmp_path}/m/n/p": [[7.0, 3, 1.0]], f"{tmp_path}/m/n/q": [[7.0, 3, 2.0]]}
+    assert json.loads((tmp_path / "scalars.json").read_text()) == {
+        f"{tmp_path}/m/n/p": [[7.0, 3, 1.0]],
+        f"{tmp_path}/m/n/q": [[7.0, 3, 2.0]],
+    }
     assert read(tmp_path / "m" / "n" / "q").Scalars("m/n")[0].value == 2
     content = values(tmp_path / "hp")["_hparams_/session_start_info"].metadata.plugin_data.content
     assert HParamsPluginData.FromString(content).session_start_info.hparams["amp"].bool_value
-    point, = read(tmp_path).Scalars("inside")
+    (point,) = read(tmp_path).Scalars("inside")
     assert (point.step, point.wall_time) == (9, 2.0)
 
 
@@ -406,17 +458,28 @@ def test_the_global_writer_counts_steps(tmp_path, monkeypatch):
         writer.add_scalar("a", value)
     writer.add_text("t", "x")
     writer.close()
-    run, = os.listdir("runs")
+    (run,) = os.listdir("runs")
     assert [(point.step, point.value) for point in read(os.path.join("runs", run)).Scalars("a")] == [(0, 5.0), (1, 6.0)]
 
 
 def test_summaries_read_as_messages():
     from taper.utils.tensorboard import _utils, summary
+
     made = summary.scalar("loss", 0.5)
-    assert made.value[0].tag == "loss" and made.value[0].simple_value == 0.5 and made == type(made._message).FromString(made.SerializeToString()) and made != b""
+    assert (
+        made.value[0].tag == "loss"
+        and made.value[0].simple_value == 0.5
+        and made == type(made._message).FromString(made.SerializeToString())
+        and made != b""
+    )
     with pytest.raises(NotImplementedError, match="numpy array or torch tensor are expected"):
         summary.histogram("dummy", [1, 3], "tensorflow")
-    assert summary._calc_scale_factor(numpy.zeros(3, numpy.uint8)) == 1 and summary._calc_scale_factor(numpy.zeros(3)) == 255
-    assert _utils.convert_to_HWC(numpy.zeros((16, 3, 32, 32)), "nchw").shape == (64, 256, 3) and _utils.convert_to_HWC(numpy.zeros((32, 32)), "hw").shape == (32, 32, 3)
+    assert (
+        summary._calc_scale_factor(numpy.zeros(3, numpy.uint8)) == 1
+        and summary._calc_scale_factor(numpy.zeros(3)) == 255
+    )
+    assert _utils.convert_to_HWC(numpy.zeros((16, 3, 32, 32)), "nchw").shape == (64, 256, 3) and _utils.convert_to_HWC(
+        numpy.zeros((32, 32)), "hw"
+    ).shape == (32, 32, 3)
     video = numpy.random.random((3, 2, 3, 4, 5))
     assert numpy.allclose(_utils._prepare_video(video).sum((1, 2, 3)), video.sum((0, 2, 3, 4)))

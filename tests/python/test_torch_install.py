@@ -1,4 +1,5 @@
 """`taper torch install`: `import torch` is Taper's under plain `python`, and pip knows torch, torchvision and torchaudio."""
+
 import os
 import subprocess
 import sys
@@ -31,9 +32,19 @@ class Environment:
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     def call(self, *command, cwd=None, **variables):
-        env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "TAPER_RUN", "PYTHONDONTWRITEBYTECODE")}
-        return subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=cwd or self.folder, timeout=120,
-                              env={**env, "OMP_NUM_THREADS": "1", **variables})
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "TAPER_RUN", "PYTHONDONTWRITEBYTECODE")
+        }
+        return subprocess.run(
+            [str(part) for part in command],
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.folder,
+            timeout=120,
+            env={**env, "OMP_NUM_THREADS": "1", **variables},
+        )
 
     def ok(self, *command, **options):
         done = self.call(*command, **options)
@@ -70,7 +81,8 @@ def script(environment, name, text):
 
 
 def test_python_script(installed):
-    assert installed.run("""
+    assert (
+        installed.run("""
         import sys
         import torch.nn.functional as F
         import torch, torchvision, torchaudio, taper
@@ -81,16 +93,27 @@ def test_python_script(installed):
         for module in (torch, torchvision, torchaudio):
             assert version(module.__name__.replace("taper.", "")) == module.__version__
         print(torch.ones(2).sum().item(), torch.__version__.startswith("2.15.0+taper"), "TAPER_RUN" in __import__("os").environ)
-    """) == "2.0 True False\n"
+    """)
+        == "2.0 True False\n"
+    )
 
 
-@pytest.mark.parametrize("first", ["import torchvision.transforms", "from torch.utils.data import DataLoader", "import torchaudio", "import torch._C"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import torchvision.transforms",
+        "from torch.utils.data import DataLoader",
+        "import torchaudio",
+        "import torch._C",
+    ],
+)
 def test_any_name_may_come_first(installed, first):
     assert installed.run(f"{first}\nimport torch, taper\nprint(torch is taper)", "-I") == "True\n"
 
 
 def test_threads_that_import_at_once(installed):
-    assert installed.run("""
+    assert (
+        installed.run("""
         import threading
         def work():
             import torch
@@ -101,28 +124,46 @@ def test_threads_that_import_at_once(installed):
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         print(sums == [3.0] * 8)
-    """) == "True\n"
+    """)
+        == "True\n"
+    )
 
 
 def test_modules_of_the_command_line(installed):
-    ranks = script(installed, "ranks.py", """
+    ranks = script(
+        installed,
+        "ranks.py",
+        """
         import torch, torch.distributed as dist
         dist.init_process_group("gloo")
         x = torch.ones(1)
         dist.all_reduce(x)
         print(int(x.item()))
-    """)
+    """,
+    )
     launched = ("--nproc-per-node=2", ranks)
     assert installed.ok(installed.python, "-m", "torch.distributed.run", *launched).split() == ["2", "2"]
     assert installed.ok(installed.folder / "bin" / "torchrun", *launched).split() == ["2", "2"]
     assert f"PyTorch version: {taper.__version__}" in installed.ok(installed.python, "-m", "torch.utils.collect_env")
-    stopped = installed.ok(installed.python, "-m", "pdb", "-c", "continue", "-c", "quit", script(installed, "plain.py", "import torch\nprint(torch.ones(1))"))
+    stopped = installed.ok(
+        installed.python,
+        "-m",
+        "pdb",
+        "-c",
+        "continue",
+        "-c",
+        "quit",
+        script(installed, "plain.py", "import torch\nprint(torch.ones(1))"),
+    )
     assert "tensor([1.])" in stopped
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_worker_processes(installed, method):
-    workers = script(installed, "workers.py", """
+    workers = script(
+        installed,
+        "workers.py",
+        """
         import sys, multiprocessing, torch
         from torch.utils.data import DataLoader, Dataset
 
@@ -144,15 +185,19 @@ def test_worker_processes(installed, method):
             process.start()
             print(*queue.get())
             process.join()
-    """)
+    """,
+    )
     assert installed.ok(installed.python, workers, method) == f"[0, 1, 4, 9, 16, 25]\nLinear {taper.__version__} 6\n"
 
 
 def test_pickles_name_torch(installed):
-    assert installed.run(r"""
+    assert (
+        installed.run(r"""
         import pickle
         print(pickle.loads(b"ctorch.nn.modules.linear\nLinear\n."), pickle.loads(b"ctorch\nfloat32\n."))
-    """) == "<class 'taper.nn.modules.linear.Linear'> torch.float32\n"
+    """)
+        == "<class 'taper.nn.modules.linear.Linear'> torch.float32\n"
+    )
 
 
 def test_pytest_finds_it(installed):
@@ -165,7 +210,10 @@ def test_packages_around_it(fresh):
     fresh.taper("install")
     (fresh.site / "horovod").mkdir()
     (fresh.site / "horovod" / "__init__.py").write_text("which = 'the installed one'\n")
-    assert fresh.run("import torch, horovod, deepspeed; print(horovod.which, deepspeed.__version__.endswith('taper'))") == "the installed one True\n"
+    assert (
+        fresh.run("import torch, horovod, deepspeed; print(horovod.which, deepspeed.__version__.endswith('taper'))")
+        == "the installed one True\n"
+    )
 
 
 def test_remove_takes_exactly_that_away(fresh):
@@ -220,7 +268,9 @@ def test_wheels(fresh, tmp_path):
     client = "client-1.0.dist-info"
     with ZipFile(house / "client-1.0-py3-none-any.whl", "w") as file:
         file.writestr("client.py", "import torch\nprint(torch.ones(1))\n")
-        file.writestr(f"{client}/METADATA", "Metadata-Version: 2.1\nName: client\nVersion: 1.0\nRequires-Dist: torch>=2.0,<3\n")
+        file.writestr(
+            f"{client}/METADATA", "Metadata-Version: 2.1\nName: client\nVersion: 1.0\nRequires-Dist: torch>=2.0,<3\n"
+        )
         file.writestr(f"{client}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{client}/RECORD", f"client.py,,\n{client}/METADATA,,\n{client}/WHEEL,,\n{client}/RECORD,,\n")
     fresh.pip("install", "--no-index", "--find-links", house, "client")  # brings torch along
@@ -234,12 +284,37 @@ def test_wheels(fresh, tmp_path):
 def test_pip_sees_what_install_wrote(installed, tmp_path):
     shown = installed.pip("show", "-f", "torch")
     assert f"Version: {taper.__version__}" in shown and "torch/__init__.py" in shown and "bin/torchrun" in shown
-    assert "already satisfied" in installed.pip("install", "--no-index", "--find-links", tmp_path, "torch>=2.4,<3", "torch==2.15.0")
+    assert "already satisfied" in installed.pip(
+        "install", "--no-index", "--find-links", tmp_path, "torch>=2.4,<3", "torch==2.15.0"
+    )
 
 
 def test_versions_compare_as_versions():
     version = TorchVersion("2.15.0+taper0.1.0")
-    assert version >= "2.4" and version > (2, 4) and version < "2.16.0.dev1" and version != "2.15.0" and version == "2.15+taper0.1.0"
-    order = ["1.0.dev1", "1.0a1.dev2", "1.0a1", "1.0b2", "1.0rc1", "1.0", "1.0+a", "1.0+a.1", "1.0+1", "1.0.post1", "1.1"]
+    assert (
+        version >= "2.4"
+        and version > (2, 4)
+        and version < "2.16.0.dev1"
+        and version != "2.15.0"
+        and version == "2.15+taper0.1.0"
+    )
+    order = [
+        "1.0.dev1",
+        "1.0a1.dev2",
+        "1.0a1",
+        "1.0b2",
+        "1.0rc1",
+        "1.0",
+        "1.0+a",
+        "1.0+a.1",
+        "1.0+1",
+        "1.0.post1",
+        "1.1",
+    ]
     assert sorted(map(TorchVersion, reversed(order))) == order
-    assert version < "parrot" and not version == "parrot" and hash(version) == hash(str(version)) and isinstance(taper.__version__, TorchVersion)
+    assert (
+        version < "parrot"
+        and not version == "parrot"
+        and hash(version) == hash(str(version))
+        and isinstance(taper.__version__, TorchVersion)
+    )

@@ -1,4 +1,5 @@
 """`taper train`: the same weights, bit for bit, on any number of threads, and after a kill and a resume in the middle of an epoch."""
+
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ import pytest
 
 import taper
 
-SMALL = {"digits": ["--most", "1000", "--epochs", "2", "--save-every", "3"],
-         "shakespeare": ["--most", "4000", "--epochs", "2", "--save-every", "3"]}
+SMALL = {
+    "digits": ["--most", "1000", "--epochs", "2", "--save-every", "3"],
+    "shakespeare": ["--most", "4000", "--epochs", "2", "--save-every", "3"],
+}
 
 
 def command(example, out, *more):
@@ -55,16 +58,24 @@ def test_the_same_bits_on_any_number_of_threads_and_after_a_kill(example, tmp_pa
 
 def test_what_it_shows_and_writes(tmp_path):
     text = run("digits", tmp_path / "run")
-    assert "1000 digits, 20538 weights" in text and "test accuracy" in text and "loss over 40 steps" in text and "Twelve digits" in text
+    assert (
+        "1000 digits, 20538 weights" in text
+        and "test accuracy" in text
+        and "loss over 40 steps" in text
+        and "Twelve digits" in text
+    )
     assert any(name.startswith("events.out.tfevents") for name in os.listdir(tmp_path / "run" / "logs"))
     taper.load(tmp_path / "run" / "checkpoint.pt")
 
 
 def test_mistakes(tmp_path):
     def fails(*arguments):
-        done = subprocess.run([sys.executable, "-m", "taper", "train", *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-m", "taper", "train", *arguments], capture_output=True, text=True, timeout=60
+        )
         assert done.returncode in (1, 2) and "Traceback" not in done.stderr
         return done.stderr
+
     assert "there is no example 'cats'" in fails("cats")
     assert "checkpoint.pt to resume from" in fails("digits", "--out", str(tmp_path / "no"), "--resume")
     assert "No such file" in fails("digits", "--data", str(tmp_path))

@@ -1,4 +1,5 @@
 """torchvision's io, utils and datasets: files on disk to tensors and Pillow images, and clear words where a download would be needed."""
+
 import gzip
 import hashlib
 import io
@@ -17,7 +18,9 @@ Image = pytest.importorskip("PIL.Image")
 
 
 def picture(h, w, c=3):
-    return taper.tensor([(k * 50 + y * 7 + x * 3) % 256 for k in range(c) for y in range(h) for x in range(w)], dtype=taper.uint8).view(c, h, w)
+    return taper.tensor(
+        [(k * 50 + y * 7 + x * 3) % 256 for k in range(c) for y in range(h) for x in range(w)], dtype=taper.uint8
+    ).view(c, h, w)
 
 
 # ---- Images in files ----
@@ -46,9 +49,15 @@ def test_a_grid_of_images():
     images = taper.arange(5 * 12, dtype=taper.float32).view(5, 1, 3, 4)
     grid = utils.make_grid(images, nrow=3, padding=1, pad_value=7)
     assert grid.shape == (3, 2 * 4 + 1, 3 * 5 + 1)
-    assert grid[0, 0].tolist() == [7.0] * 16 and grid[2, 1, 1:5].tolist() == [0, 1, 2, 3] and grid[1, 5, 6:10].tolist() == [48, 49, 50, 51]
+    assert (
+        grid[0, 0].tolist() == [7.0] * 16
+        and grid[2, 1, 1:5].tolist() == [0, 1, 2, 3]
+        and grid[1, 5, 6:10].tolist() == [48, 49, 50, 51]
+    )
     each = utils.make_grid(images, normalize=True, scale_each=True)
-    assert float(each.max()) == 1.0 and float(utils.make_grid(images, normalize=True, value_range=(0, 118)).max()) == 0.5
+    assert (
+        float(each.max()) == 1.0 and float(utils.make_grid(images, normalize=True, value_range=(0, 118)).max()) == 0.5
+    )
     assert utils.make_grid(images[:1]).shape == (3, 3, 4)
 
 
@@ -67,11 +76,23 @@ def test_images_are_saved(tmp_path):
 def test_drawing():
     image = taper.zeros(3, 20, 20, dtype=taper.uint8)
     drawn = utils.draw_bounding_boxes(image, taper.tensor([[2, 3, 10, 12]]), colors="red")
-    assert drawn[:, 3, 5].tolist() == [255, 0, 0] and int((drawn[0] > 0).sum()) == 2 * 9 + 2 * 8 and int(image.sum()) == 0
+    assert (
+        drawn[:, 3, 5].tolist() == [255, 0, 0] and int((drawn[0] > 0).sum()) == 2 * 9 + 2 * 8 and int(image.sum()) == 0
+    )
     mask = taper.zeros(20, 20, dtype=taper.bool)
     mask[4:6, 4:6] = True
     assert utils.draw_segmentation_masks(image, mask, alpha=0.5, colors="blue")[2, 4, 4].item() == 127
-    assert int((utils.draw_keypoints(image, taper.tensor([[[5, 5], [12, 12]]]), connectivity=[(0, 1)], colors="green")[1] > 0).sum()) > 10
+    assert (
+        int(
+            (
+                utils.draw_keypoints(image, taper.tensor([[[5, 5], [12, 12]]]), connectivity=[(0, 1)], colors="green")[
+                    1
+                ]
+                > 0
+            ).sum()
+        )
+        > 10
+    )
 
 
 # ---- Datasets ----
@@ -95,9 +116,14 @@ def test_mnist_from_its_files(tmp_path, packed):
     plain = datasets.MNIST(tmp_path, download=True)
     image, label = plain[3]
     assert image.mode == "L" and image.size == (28, 28) and label == 3 and type(label) is int and len(plain) == 6
-    assert plain.data.shape == (6, 28, 28) and plain.targets.dtype == taper.int64 and plain.class_to_idx["3 - three"] == 3
+    assert (
+        plain.data.shape == (6, 28, 28) and plain.targets.dtype == taper.int64 and plain.class_to_idx["3 - three"] == 3
+    )
     steps = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
-    quick, slow = datasets.MNIST(tmp_path, transform=steps), datasets.MNIST(tmp_path, transform=lambda image: steps(image))
+    quick, slow = (
+        datasets.MNIST(tmp_path, transform=steps),
+        datasets.MNIST(tmp_path, transform=lambda image: steps(image)),
+    )
     assert taper.equal(quick[5][0], slow[5][0]) and quick[5][0].shape == (1, 28, 28)
     for (a, i), (b, j) in zip(quick.__getitems__([4, 1, 1]), slow.__getitems__([4, 1, 1])):
         assert taper.equal(a, b) and i == j
@@ -113,12 +139,17 @@ def test_a_subclass_keeps_its_own_items(tmp_path):
             image, label = super().__getitem__(index)
             return image * 0 + index, label + 100
 
-    batch, labels = next(iter(taper.utils.data.DataLoader(Mine(tmp_path, transform=transforms.ToTensor()), batch_size=3)))
+    batch, labels = next(
+        iter(taper.utils.data.DataLoader(Mine(tmp_path, transform=transforms.ToTensor()), batch_size=3))
+    )
     assert labels.tolist() == [100, 101, 102] and batch[2].unique().tolist() == [2.0]
 
 
 def test_mnists_relatives(tmp_path):
-    make_mnist(tmp_path / "EMNIST" / "raw", names=("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte"))
+    make_mnist(
+        tmp_path / "EMNIST" / "raw",
+        names=("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte"),
+    )
     letters = datasets.EMNIST(tmp_path, split="letters")
     assert letters.classes[1] == "a" and letters[2][1] == 2
     raw = tmp_path / "QMNIST" / "raw"
@@ -160,7 +191,13 @@ def test_cifar_from_its_files(tmp_path):
     make_cifar(tmp_path / "cifar-10-batches-py", ["test_batch"], ("batches.meta", "label_names"))
     test = datasets.CIFAR10(tmp_path, train=False)
     image, label = test[1]
-    assert (image.mode, image.size, label, test.classes, test.targets) == ("RGB", (32, 32), 1, ["a", "b", "c", "d"], [3, 1, 2, 0])
+    assert (image.mode, image.size, label, test.classes, test.targets) == (
+        "RGB",
+        (32, 32),
+        1,
+        ["a", "b", "c", "d"],
+        [3, 1, 2, 0],
+    )
     assert test.data.shape == (4, 32, 32, 3) and test.data[0, 0, 1].tolist() == [1, 1025 % 251, 2049 % 251]
     quick = datasets.CIFAR10(tmp_path, train=False, transform=transforms.ToTensor())
     assert taper.equal(quick[1][0], transforms.ToTensor()(image))
@@ -184,7 +221,9 @@ def test_a_pickle_that_does_more_than_hold_arrays_is_refused(tmp_path):
 def test_images_in_folders(tmp_path):
     for name in ("dog/z.png", "dog/deep/a.PNG", "cat/b.png", "cat/notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(bytes(memoryview(tio.encode_png(picture(4, 4)))) if "png" in name.lower() else b"text")
+        (tmp_path / name).write_bytes(
+            bytes(memoryview(tio.encode_png(picture(4, 4)))) if "png" in name.lower() else b"text"
+        )
     folder = datasets.ImageFolder(str(tmp_path), transform=transforms.PILToTensor())
     assert folder.classes == ["cat", "dog"] and folder.targets == [0, 1, 1]
     assert [path.rpartition("/")[2] for path, _ in folder.imgs] == ["b.png", "z.png", "a.PNG"]
@@ -201,7 +240,9 @@ def test_fake_images_are_torchvisions():
     image, label = fake[2]
     assert taper.equal(taper.get_rng_state(), before)
     assert (hashlib.sha256(bytes(image.reshape(-1).tolist())).hexdigest()[:16], label) == FAKE
-    assert str(fake).startswith("Dataset FakeData\n    Number of datapoints: 3\n    StandardTransform\nTransform: PILToTensor()")
+    assert str(fake).startswith(
+        "Dataset FakeData\n    Number of datapoints: 3\n    StandardTransform\nTransform: PILToTensor()"
+    )
     with pytest.raises(IndexError):
         fake[3]
 

@@ -1,4 +1,5 @@
 """torchvision.models: same seed, same names, same numbers as torchvision's; weights come from local files."""
+
 import json
 import os
 import pickle
@@ -32,11 +33,20 @@ def test_as_torchvision(name, monkeypatch):
 
 
 def test_models_by_name():
-    assert "resnet18" in models.list_models() and models.list_models(include="vgg*", exclude="*bn") == ["vgg11", "vgg13", "vgg16", "vgg19"]
+    assert "resnet18" in models.list_models() and models.list_models(include="vgg*", exclude="*bn") == [
+        "vgg11",
+        "vgg13",
+        "vgg16",
+        "vgg19",
+    ]
     assert models.get_model("squeezenet1_1", num_classes=3).num_classes == 3
     assert models.get_model_weights("resnet18") is models.ResNet18_Weights
     assert models.get_weight("ResNet50_Weights.IMAGENET1K_V2") is models.ResNet50_Weights.DEFAULT
-    names = sorted(name for name in models.__dict__ if name.islower() and not name.startswith("__") and callable(models.__dict__[name]))
+    names = sorted(
+        name
+        for name in models.__dict__
+        if name.islower() and not name.startswith("__") and callable(models.__dict__[name])
+    )
     assert {"alexnet", "resnet50", "vgg16_bn", "vit_b_16", "get_model"} <= set(names) and "resnet" not in names
     for enum in (models.ResNet18_Weights, models.ViT_B_16_Weights, models.Swin_T_Weights, models.MNASNet1_0_Weights):
         assert pickle.loads(pickle.dumps(enum.DEFAULT)) is enum.DEFAULT
@@ -47,8 +57,15 @@ def test_models_by_name():
 def test_weights_from_a_local_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     weights = models.SqueezeNet1_1_Weights.DEFAULT
-    assert weights is models.SqueezeNet1_1_Weights.IMAGENET1K_V1 and weights.meta["categories"][1] == "goldfish" and weights.meta["num_params"] == 1235496
-    with pytest.raises(RuntimeError, match="downloads nothing by itself: please put https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth into "):
+    assert (
+        weights is models.SqueezeNet1_1_Weights.IMAGENET1K_V1
+        and weights.meta["categories"][1] == "goldfish"
+        and weights.meta["num_params"] == 1235496
+    )
+    with pytest.raises(
+        RuntimeError,
+        match="downloads nothing by itself: please put https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth into ",
+    ):
         models.squeezenet1_1(weights=weights)
     saved = models.squeezenet1_1()
     folder = tmp_path / "hub" / "checkpoints"
@@ -87,7 +104,10 @@ def test_boxes():
     assert ops.generalized_box_iou(boxes[:1], boxes[2:3]).item() == pytest.approx(RECORDED["giou"])
     assert ops.distance_box_iou(boxes[:1], boxes[1:2]).item() == pytest.approx(RECORDED["diou"])
     assert ops.complete_box_iou(boxes[:1], boxes[1:2]).item() == pytest.approx(RECORDED["ciou"])
-    losses = [f(boxes[:2], boxes[1:3]).tolist() for f in (ops.generalized_box_iou_loss, ops.distance_box_iou_loss, ops.complete_box_iou_loss)]
+    losses = [
+        f(boxes[:2], boxes[1:3]).tolist()
+        for f in (ops.generalized_box_iou_loss, ops.distance_box_iou_loss, ops.complete_box_iou_loss)
+    ]
     assert losses == [pytest.approx(want, rel=1e-5) for want in RECORDED["losses"]]
     assert ops.clip_boxes_to_image(boxes[3:4], (25, 28)).tolist() == [[21, 19, 28, 25]]
     assert ops.remove_small_boxes(boxes, 12).tolist() == [4]
@@ -100,12 +120,16 @@ def test_regions_and_losses():
     features = taper.arange(2 * 2 * 8 * 8, dtype=taper.float32).view(2, 2, 8, 8).sin().requires_grad_()
     rois = taper.tensor([[0, 1.0, 2.0, 6.5, 7.0], [1, -2.0, 0.5, 3.0, 9.0]])
     for key, options in (("align", {}), ("aligned", {"aligned": True, "sampling_ratio": 2, "spatial_scale": 0.5})):
-        assert ops.roi_align(features, rois, (3, 2), **options).flatten()[:8].tolist() == pytest.approx(RECORDED[key], abs=1e-5)
+        assert ops.roi_align(features, rois, (3, 2), **options).flatten()[:8].tolist() == pytest.approx(
+            RECORDED[key], abs=1e-5
+        )
     assert ops.roi_pool(features, rois, 2).flatten()[:8].tolist() == pytest.approx(RECORDED["pool"], abs=1e-5)
     ops.roi_align(features, rois, 2).sum().backward()
     assert features.grad.abs().sum().item() == pytest.approx(RECORDED["grad"], rel=1e-4)
     x = taper.tensor([-1.0, 0.5, 2.0])
-    assert ops.sigmoid_focal_loss(x, taper.tensor([0.0, 1.0, 1.0])).tolist() == pytest.approx(RECORDED["focal"], rel=1e-5)
+    assert ops.sigmoid_focal_loss(x, taper.tensor([0.0, 1.0, 1.0])).tolist() == pytest.approx(
+        RECORDED["focal"], rel=1e-5
+    )
 
 
 RECORDED = {
@@ -123,10 +147,15 @@ RECORDED = {
 
 def test_features_from_inside():
     from taper.torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+
     model = models.squeezenet1_1(num_classes=4).eval()
     x = taper.rand(1, 3, 64, 64)
     out = create_feature_extractor(model, {"features.3": "early", "classifier": "last"})(x)
-    assert list(out) == ["early", "last"] and out["early"].shape == (1, 128, 15, 15) and taper.equal(out["last"].flatten(1), model(x))
+    assert (
+        list(out) == ["early", "last"]
+        and out["early"].shape == (1, 128, 15, 15)
+        and taper.equal(out["last"].flatten(1), model(x))
+    )
     assert "features.0" in get_graph_node_names(model)[0]
     with pytest.raises(ValueError, match="node: 'nothing' is not present"):
         create_feature_extractor(model, ["nothing"])

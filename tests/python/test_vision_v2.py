@@ -1,4 +1,5 @@
 """torchvision.transforms.v2: whole samples, the same draws for every part; the numbers of version 1 where both have a transform."""
+
 import pytest
 
 import taper
@@ -15,13 +16,30 @@ def test_kinds_of_tensors():
     assert isinstance(image.clone(), tv_tensors.Image) and isinstance(image.to(taper.float32), tv_tensors.Image)
     assert tv_tensors.Image(IMAGE[0]).shape == (1, 20, 24)
     boxes = tv_tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYWH", canvas_size=(20, 24))
-    assert boxes.format is tv_tensors.BoundingBoxFormat.XYWH and boxes.canvas_size == (20, 24) and "canvas_size=(20, 24)" in repr(boxes)
+    assert (
+        boxes.format is tv_tensors.BoundingBoxFormat.XYWH
+        and boxes.canvas_size == (20, 24)
+        and "canvas_size=(20, 24)" in repr(boxes)
+    )
     assert tv_tensors.wrap(taper.zeros(1, 4), like=boxes).canvas_size == (20, 24)
 
 
-@pytest.mark.parametrize("name, arguments", [
-    ("RandomResizedCrop", (8,)), ("RandomHorizontalFlip", (0.5,)), ("ColorJitter", (0.3, 0.3, 0.3, 0.1)), ("RandomRotation", (30,)), ("GaussianBlur", (3,)),
-    ("RandomAffine", (20, (0.1, 0.1))), ("Resize", ((9, 11),)), ("CenterCrop", (10,)), ("RandomErasing", (1.0,)), ("RandAugment", ()), ("RandomCrop", (15,))])
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("RandomResizedCrop", (8,)),
+        ("RandomHorizontalFlip", (0.5,)),
+        ("ColorJitter", (0.3, 0.3, 0.3, 0.1)),
+        ("RandomRotation", (30,)),
+        ("GaussianBlur", (3,)),
+        ("RandomAffine", (20, (0.1, 0.1))),
+        ("Resize", ((9, 11),)),
+        ("CenterCrop", (10,)),
+        ("RandomErasing", (1.0,)),
+        ("RandAugment", ()),
+        ("RandomCrop", (15,)),
+    ],
+)
 def test_as_version_1(name, arguments):
     for seed in range(3):
         taper.manual_seed(seed)
@@ -40,7 +58,16 @@ def sample():
     return {"image": tv_tensors.Image(IMAGE), "target": {"boxes": boxes, "mask": tv_tensors.Mask(mask), "label": 3}}
 
 
-@pytest.mark.parametrize("transform", [v2.RandomHorizontalFlip(1.0), v2.RandomVerticalFlip(1.0), v2.RandomCrop(18), v2.Pad([1, 2, 3, 4]), v2.CenterCrop(19)])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v2.RandomHorizontalFlip(1.0),
+        v2.RandomVerticalFlip(1.0),
+        v2.RandomCrop(18),
+        v2.Pad([1, 2, 3, 4]),
+        v2.CenterCrop(19),
+    ],
+)
 def test_boxes_and_masks_move_with_their_image(transform):
     taper.manual_seed(0)
     out = transform(sample())
@@ -58,12 +85,28 @@ def test_a_resized_sample():
 
 
 def test_the_usual_chain():
-    steps = v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(1.0), v2.ToDtype(taper.float32, scale=True), v2.Normalize([0.5], [0.5]), v2.ToPureTensor()])
+    steps = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.RandomHorizontalFlip(1.0),
+            v2.ToDtype(taper.float32, scale=True),
+            v2.Normalize([0.5], [0.5]),
+            v2.ToPureTensor(),
+        ]
+    )
     out, label = steps(IMAGE, 5)
-    assert label == 5 and type(out) is taper.Tensor and out[0, 0, 0].item() == pytest.approx(IMAGE[0, 0, 23].item() / 127.5 - 1)
-    assert repr(v2.Compose([v2.ToImage(), v2.Resize(4)])) == "Compose(\n      ToImage()\n      Resize(size=[4], interpolation=bilinear, antialias=True)\n)"
+    assert (
+        label == 5
+        and type(out) is taper.Tensor
+        and out[0, 0, 0].item() == pytest.approx(IMAGE[0, 0, 23].item() / 127.5 - 1)
+    )
+    assert (
+        repr(v2.Compose([v2.ToImage(), v2.Resize(4)]))
+        == "Compose(\n      ToImage()\n      Resize(size=[4], interpolation=bilinear, antialias=True)\n)"
+    )
     assert repr(v2.RandomResizedCrop(4, scale=(0.5, 1.0), ratio=(1.0, 2.0))) == (
-        "RandomResizedCrop(size=(4, 4), scale=(0.5, 1.0), ratio=(1.0, 2.0), interpolation=bilinear, antialias=True)")
+        "RandomResizedCrop(size=(4, 4), scale=(0.5, 1.0), ratio=(1.0, 2.0), interpolation=bilinear, antialias=True)"
+    )
     picture = pytest.importorskip("PIL.Image").frombytes("RGB", (4, 2), bytes(range(24)))
     assert v2.ToImage()(picture).shape == (3, 2, 4)
 

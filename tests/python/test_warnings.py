@@ -1,4 +1,5 @@
 """What PyTorch says of likely mistakes, at the line that makes them."""
+
 import warnings
 
 import pytest
@@ -10,28 +11,37 @@ from taper import nn
 COLUMN, ROW, PROBABILITIES = torch.ones(3, 1), torch.ones(3), torch.full((2, 2), 0.5)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: F.mse_loss(COLUMN, ROW), r"Using a target size \(torch.Size\(\[3\]\)\) that is different to the input size \(torch.Size\(\[3, 1\]\)\)"),
-    (lambda: nn.MSELoss()(COLUMN, ROW), "Using a target size"),
-    (lambda: F.l1_loss(COLUMN, ROW), "Using a target size"),
-    (lambda: F.smooth_l1_loss(COLUMN, ROW), "Using a target size"),
-    (lambda: nn.HuberLoss()(COLUMN, ROW), "Using a target size"),
-    (lambda: F.mse_loss(ROW, ROW, size_average=False), "please use reduction='sum'"),
-    (lambda: F.softmax(ROW), "Implicit dimension choice for softmax"),
-    (lambda: nn.LogSoftmax()(ROW), "Implicit dimension choice for log_softmax"),
-    (lambda: F.kl_div(PROBABILITIES.log(), PROBABILITIES), "'batchmean' divides only by the batch size"),
-    (lambda: nn.KLDivLoss()(PROBABILITIES.log(), PROBABILITIES), "'batchmean' divides only by the batch size"),
-    (lambda: (torch.ones(2, requires_grad=True) * 2).grad, "is not a leaf Tensor is being accessed"),
-    (lambda: F.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)), "align_corners=False since 1.3.0"),
-    (lambda: F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 2]), "align_corners=False since 1.3.0"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: F.mse_loss(COLUMN, ROW),
+            r"Using a target size \(torch.Size\(\[3\]\)\) that is different to the input size \(torch.Size\(\[3, 1\]\)\)",
+        ),
+        (lambda: nn.MSELoss()(COLUMN, ROW), "Using a target size"),
+        (lambda: F.l1_loss(COLUMN, ROW), "Using a target size"),
+        (lambda: F.smooth_l1_loss(COLUMN, ROW), "Using a target size"),
+        (lambda: nn.HuberLoss()(COLUMN, ROW), "Using a target size"),
+        (lambda: F.mse_loss(ROW, ROW, size_average=False), "please use reduction='sum'"),
+        (lambda: F.softmax(ROW), "Implicit dimension choice for softmax"),
+        (lambda: nn.LogSoftmax()(ROW), "Implicit dimension choice for log_softmax"),
+        (lambda: F.kl_div(PROBABILITIES.log(), PROBABILITIES), "'batchmean' divides only by the batch size"),
+        (lambda: nn.KLDivLoss()(PROBABILITIES.log(), PROBABILITIES), "'batchmean' divides only by the batch size"),
+        (lambda: (torch.ones(2, requires_grad=True) * 2).grad, "is not a leaf Tensor is being accessed"),
+        (lambda: F.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2)), "align_corners=False since 1.3.0"),
+        (lambda: F.affine_grid(torch.ones(1, 2, 3), [1, 1, 2, 2]), "align_corners=False since 1.3.0"),
+    ],
+)
 def test_likely_mistakes_are_told(call, words):
     with pytest.warns(UserWarning, match=words):
         call()
 
 
 def test_some_are_told_once():
-    for call, words in ((lambda: torch.meshgrid(ROW, ROW), "indexing argument"), (lambda: torch.ones(2, 2, 2).T, "deprecated")):
+    for call, words in (
+        (lambda: torch.meshgrid(ROW, ROW), "indexing argument"),
+        (lambda: torch.ones(2, 2, 2).T, "deprecated"),
+    ):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             call(), call()
@@ -54,7 +64,11 @@ def test_ordinary_calls_say_nothing_and_errors_are_possible():
         x = torch.ones(2, requires_grad=True)
         y = x * 2
         y.retain_grad()
-        (F.mse_loss(y, torch.zeros(2)) + F.softmax(y, 0).sum() + F.kl_div(PROBABILITIES.log(), PROBABILITIES, reduction="batchmean")).backward()
+        (
+            F.mse_loss(y, torch.zeros(2))
+            + F.softmax(y, 0).sum()
+            + F.kl_div(PROBABILITIES.log(), PROBABILITIES, reduction="batchmean")
+        ).backward()
         assert x.grad is not None and y.grad is not None
         assert x.detach().grad is None and torch.ones(2, 3).T.shape == (3, 2)
         torch.meshgrid(ROW, ROW, indexing="ij")

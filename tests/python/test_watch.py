@@ -1,4 +1,5 @@
 """`taper watch`: curves in the terminal, from the same files as TensorBoard's."""
+
 import os
 import pty
 import re
@@ -11,7 +12,13 @@ from taper.utils.tensorboard import SummaryWriter
 
 
 def watch(*arguments, **kwargs):
-    return subprocess.run([sys.executable, "-m", "taper", "watch", *map(str, arguments)], capture_output=True, text=True, timeout=60, **kwargs)
+    return subprocess.run(
+        [sys.executable, "-m", "taper", "watch", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        **kwargs,
+    )
 
 
 def log(folder, tag, values, **kwargs):
@@ -66,7 +73,7 @@ def test_smoothing_is_tensorboards(tmp_path):
     log(tmp_path, "x", [0, 1, 1])
     done = watch(tmp_path, "--width", 40, "--height", 3, "--smooth", 0.5)
     top = done.stdout.splitlines()[1].partition("│")[0].strip()
-    assert float(top) == pytest.approx(((0 * 0.5 + 0.5) * 0.5 + 0.5) / (1 - 0.5 ** 3), rel=1e-3)
+    assert float(top) == pytest.approx(((0 * 0.5 + 0.5) * 0.5 + 0.5) / (1 - 0.5**3), rel=1e-3)
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path):
@@ -103,8 +110,14 @@ def test_live_on_a_terminal(tmp_path):
     screen, terminal = pty.openpty()
     env = {**os.environ, "COLUMNS": "60", "LINES": "20", "TERM": "xterm"}
     env.pop("NO_COLOR", None)
-    process = subprocess.Popen([sys.executable, "-m", "taper", "watch", str(tmp_path), "--interval", "0.1"], stdin=terminal, stdout=terminal,
-                               stderr=terminal, env=env, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "taper", "watch", str(tmp_path), "--interval", "0.1"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=env,
+        start_new_session=True,
+    )
     os.close(terminal)
     shown = b""
     try:

@@ -1,5 +1,6 @@
 """Whole trainings on an OpenCL device (PoCL where there is no GPU): a convolutional network on the shipped digits, a small GPT and an LSTM on Shakespeare, each beside the CPU from the
 same weights and batches. Losses stay together, and come down."""
+
 import gzip
 import os
 import pathlib
@@ -46,17 +47,29 @@ def read(name):
     with gzip.open(DATA / name) as f:
         data = f.read()
     dims = data[3]
-    shape = [int.from_bytes(data[4 + 4 * i:8 + 4 * i], "big") for i in range(dims)]
-    return torch.frombuffer(bytearray(data[4 + 4 * dims:]), dtype=torch.uint8).view(*shape)
+    shape = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(dims)]
+    return torch.frombuffer(bytearray(data[4 + 4 * dims :]), dtype=torch.uint8).view(*shape)
 
 
 def test_digits():
-    images, labels = read("train-images.idx.gz")[:2048].float().div(255).unsqueeze(1), read("train-labels.idx.gz")[:2048].long()
+    images, labels = (
+        read("train-images.idx.gz")[:2048].float().div(255).unsqueeze(1),
+        read("train-labels.idx.gz")[:2048].long(),
+    )
     batches = 2 * list(zip(images.split(64), labels.split(64)))
 
     def make():
-        return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                             nn.Linear(16 * 6 * 6, 10))
+        return nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(16 * 6 * 6, 10),
+        )
 
     _, model = together(make, batches, 5e-3, 2e-2)
     model.eval()
@@ -70,7 +83,10 @@ def characters(n, batch, length):
     codes = {c: i for i, c in enumerate(sorted(set(text)))}
     ids = torch.tensor([codes[c] for c in text])
     at = [[(k * batch + b) * 37 % (len(text) - length - 1) for b in range(batch)] for k in range(n)]
-    return len(codes), [(torch.stack([ids[i:i + length] for i in row]), torch.stack([ids[i + 1:i + 1 + length] for i in row])) for row in at]
+    return len(codes), [
+        (torch.stack([ids[i : i + length] for i in row]), torch.stack([ids[i + 1 : i + 1 + length] for i in row]))
+        for row in at
+    ]
 
 
 class Block(nn.Module):
@@ -92,7 +108,11 @@ class Gpt(nn.Module):
     def __init__(self, codes, length, width=32, heads=4, layers=2):
         super().__init__()
         self.tokens, self.places = nn.Embedding(codes, width), nn.Embedding(length, width)
-        self.blocks, self.last, self.head = nn.Sequential(*(Block(width, heads) for _ in range(layers))), nn.LayerNorm(width), nn.Linear(width, codes)
+        self.blocks, self.last, self.head = (
+            nn.Sequential(*(Block(width, heads) for _ in range(layers))),
+            nn.LayerNorm(width),
+            nn.Linear(width, codes),
+        )
 
     def forward(self, ids):
         places = torch.arange(ids.size(1), device=ids.device)
@@ -114,7 +134,11 @@ def test_gpt_in_bfloat16():
 class Reader(nn.Module):
     def __init__(self, codes, width=32):
         super().__init__()
-        self.tokens, self.lstm, self.head = nn.Embedding(codes, width), nn.LSTM(width, width, 2, batch_first=True), nn.Linear(width, codes)
+        self.tokens, self.lstm, self.head = (
+            nn.Embedding(codes, width),
+            nn.LSTM(width, width, 2, batch_first=True),
+            nn.Linear(width, codes),
+        )
 
     def forward(self, ids):
         return self.head(self.lstm(self.tokens(ids))[0])
@@ -139,6 +163,7 @@ def test_a_compiled_step_on_a_device():
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             adam.step()
             return loss
+
         run = torch.compile(step, fullgraph=True) if compiled else step
         torch.manual_seed(1)
         sides.append([run(torch.randn(4, 8).to("xpu"), torch.randint(0, 3, (4,)).to("xpu")).item() for _ in range(4)])
@@ -172,6 +197,7 @@ def test_graphs_without_their_class_run_where_map_location_says(tmp_path):
 
         def forward(self, x):
             return self.inner(x) + torch.arange(3, device=x.device)
+
     model, path = Local(), str(tmp_path / "local.pt")
     x = torch.randn(2, 4)
     for home, other in (("cpu", "xpu"), ("xpu", "cpu")):

@@ -1,6 +1,7 @@
-/* kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]...: writes the archive of programs compiled ahead. Without --arch: every family that
- * this NVRTC compiles for among sm_70, 75, 80, 90, 100 and 120, and PTX for all that comes later. Architectures of AMD's (gfx90a) are compiled for by
- * hiprtc, into an archive of their own. --check N: compiles every N-th program and writes nothing. --list: prints the sources instead. */
+/* kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]...: writes the archive of programs compiled ahead. Without
+ * --arch: every family that this NVRTC compiles for among sm_70, 75, 80, 90, 100 and 120, and PTX for all that comes
+ * later. Architectures of AMD's (gfx90a) are compiled for by hiprtc, into an archive of their own. --check N: compiles
+ * every N-th program and writes nothing. --list: prints the sources instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ static int usual_archs(const tpi_gpu_driver *driver, const char **archs) {
 static int warp_of(const char *arch) { return !strncmp(arch, "gfx9", 4) ? 64 : 32; }
 
 static int usage(void) {
-    fprintf(stderr, "usage: kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]... | kernels --check N [--jobs N] --arch NAME... | kernels --list\n");
+    fprintf(stderr, "usage: kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]... | kernels --check N [--jobs N] "
+                    "--arch NAME... | kernels --list\n");
     return 2;
 }
 
@@ -49,28 +51,40 @@ int main(int argc, char **argv) {
     int narchs = 0, jobs = 1, step = 0;
     bool listed = false;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--list")) listed = true;
-        else if (!strcmp(argv[i], "--check") && i + 1 < argc) step = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--cache") && i + 1 < argc) cache = argv[++i];
-        else if (!strcmp(argv[i], "--jobs") && i + 1 < argc) jobs = atoi(argv[++i]);
-        else if (!strcmp(argv[i], "--arch") && i + 1 < argc && narchs < MOST_ARCHS) archs[narchs++] = argv[++i];
-        else if (!out && argv[i][0] != '-') out = argv[i];
-        else return usage();
+        if (!strcmp(argv[i], "--list"))
+            listed = true;
+        else if (!strcmp(argv[i], "--check") && i + 1 < argc)
+            step = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--cache") && i + 1 < argc)
+            cache = argv[++i];
+        else if (!strcmp(argv[i], "--jobs") && i + 1 < argc)
+            jobs = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--arch") && i + 1 < argc && narchs < MOST_ARCHS)
+            archs[narchs++] = argv[++i];
+        else if (!out && argv[i][0] != '-')
+            out = argv[i];
+        else
+            return usage();
     }
     bool amd = narchs > 0 && !strncmp(archs[0], "gfx", 3);
     if ((!out && !listed && step < 1) || jobs < 1 || step < 0) return usage();
     for (int i = 1; i < narchs; i++)
-        if (!strncmp(archs[i], "gfx", 3) != amd || warp_of(archs[i]) != warp_of(archs[0])) return fprintf(stderr, "kernels: %s and %s do not go into one archive\n", archs[0], archs[i]), 2;
+        if (!strncmp(archs[i], "gfx", 3) != amd || warp_of(archs[i]) != warp_of(archs[0]))
+            return fprintf(stderr, "kernels: %s and %s do not go into one archive\n", archs[0], archs[i]), 2;
     const tpi_gpu_driver *driver = amd ? &tpi_hip_driver : &tpi_cuda_driver;
-    if (!listed && !driver->compiler()) return fprintf(stderr, "kernels: %s was not found\n", amd ? "hiprtc" : "NVRTC"), 1;
-    setenv("TAPER_KERNELS", "/nowhere", 1); /* programs that an older archive has count too */
+    if (!listed && !driver->compiler())
+        return fprintf(stderr, "kernels: %s was not found\n", amd ? "hiprtc" : "NVRTC"), 1;
+    setenv("TAPER_KERNELS", "/nowhere", 1);        /* programs that an older archive has count too */
     setenv("TAPER_CACHE", "/dev/null/nothing", 1); /* nor does what the recorder makes go into a cache */
     recording all = {NULL, 0, 0};
     double from = seconds();
     start_recording(&all, driver, narchs ? warp_of(archs[0]) : 32);
     run_cases();
     finish_recording(&all);
-    if (all.n == 0) return fprintf(stderr, "kernels: there is nothing to compile: %s\n", tp_error() ? tp_error() : "no program was asked for"), 1;
+    if (all.n == 0)
+        return fprintf(stderr, "kernels: there is nothing to compile: %s\n",
+                       tp_error() ? tp_error() : "no program was asked for"),
+               1;
     if (listed) return list(&all);
     if (step) {
         printf("kernels: %d of %d programs for %d architectures\n", (all.n + step - 1) / step, all.n, narchs);

@@ -1,5 +1,5 @@
-/* Compiles programs and packs them. A program that was compiled before with the same compiler is taken from the cache folder, so that a change
- * of one kernel's text costs the compilation of that kernel. */
+/* Compiles programs and packs them. A program that was compiled before with the same compiler is taken from the cache
+ * folder, so that a change of one kernel's text costs the compilation of that kernel. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 
 enum { DICTIONARY = 32 << 10 };
 
-static void cache_name(char *name, size_t room, const recorded *program, const char *arch, const tpi_gpu_driver *driver) {
+static void cache_name(char *name, size_t room, const recorded *program, const char *arch,
+                       const tpi_gpu_driver *driver) {
     char which[256];
     snprintf(which, sizeof which, "%s %s", arch, driver->compiler());
     tpi_gpu_hash h = tpi_gpu_hash_of(which, strlen(which));
@@ -44,12 +45,15 @@ static void one_more(progress *p) {
     if (!p) return;
     int done = 1 + atomic_fetch_add(&p->done, 1), tenth = (int)(10LL * done / p->of);
     bool passed = tenth != (int)(10LL * (done - 1) / p->of);
-    if (p->terminal) fprintf(stderr, "\rkernels: %d of %d programs%s", done, p->of, done == p->of ? "\n" : "");
-    else if (passed) fprintf(stderr, "kernels: %d of %d programs\n", done, p->of);
+    if (p->terminal)
+        fprintf(stderr, "\rkernels: %d of %d programs%s", done, p->of, done == p->of ? "\n" : "");
+    else if (passed)
+        fprintf(stderr, "kernels: %d of %d programs\n", done, p->of);
 }
 
 /* ---- Compiling: process `job` of `jobs` takes every jobs-th of every step-th program ---- */
-static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int job, int jobs, int step, progress *p) {
+static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs,
+                         int job, int jobs, int step, progress *p) {
     int failed = 0;
     for (int i = job * step; i < all->n; i += jobs * step, one_more(p))
         for (int a = 0; a < narchs; a++) {
@@ -57,7 +61,8 @@ static int compile_share(const recording *all, const tpi_gpu_driver *driver, con
             size_t bytes;
             cache_name(name, sizeof name, &all->programs[i], archs[a], driver);
             void *code = tpi_gpu_cache_read(name, &bytes);
-            if (!code && (code = driver->compile(all->programs[i].source, "kernel", archs[a], &bytes))) tpi_gpu_cache_write(name, code, bytes);
+            if (!code && (code = driver->compile(all->programs[i].source, "kernel", archs[a], &bytes)))
+                tpi_gpu_cache_write(name, code, bytes);
             if (!code && failed++ < 3) say_failure();
             tp_error_clear();
             tpi_mfree(code);
@@ -65,7 +70,8 @@ static int compile_share(const recording *all, const tpi_gpu_driver *driver, con
     return failed;
 }
 
-bool check(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs, int step) {
+bool check(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs,
+           int step) {
     bool ok = true;
     progress *p = new_progress((all->n + step - 1) / step);
     for (int job = 0; job < jobs; job++) {
@@ -90,7 +96,8 @@ static void put(output *o, const void *bytes, size_t n) {
     o->at += n;
 }
 
-static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *arch, const void *dictionary, uint32_t *packed) {
+static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *arch, const void *dictionary,
+                      uint32_t *packed) {
     z_stream z = {.next_in = (unsigned char *)code, .avail_in = (unsigned)bytes};
     if (deflateInit2(&z, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY) != Z_OK) return NULL;
     deflateSetDictionary(&z, dictionary, (unsigned)arch->dictionary_bytes);
@@ -104,7 +111,8 @@ static void *deflated(const void *code, size_t bytes, const tpi_archive_arch *ar
 }
 
 /* The code of a program in the middle of the list: as good as any. */
-static void put_dictionaries(output *o, const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, tpi_archive_arch *table, char **dictionary) {
+static void put_dictionaries(output *o, const recording *all, const tpi_gpu_driver *driver, const char *const *archs,
+                             int narchs, tpi_archive_arch *table, char **dictionary) {
     for (int a = 0; a < narchs; a++) {
         char name[128];
         size_t bytes = 0;
@@ -116,7 +124,8 @@ static void put_dictionaries(output *o, const recording *all, const tpi_gpu_driv
     }
 }
 
-static void put_program(output *o, const recorded *program, const tpi_gpu_driver *driver, int narchs, const tpi_archive_arch *table, char *const *dictionary, char *entry) {
+static void put_program(output *o, const recorded *program, const tpi_gpu_driver *driver, int narchs,
+                        const tpi_archive_arch *table, char *const *dictionary, char *entry) {
     memcpy(entry, &program->hash, sizeof program->hash);
     for (int a = 0; a < narchs; a++) {
         char name[128];
@@ -125,28 +134,33 @@ static void put_program(output *o, const recorded *program, const tpi_gpu_driver
         void *code = tpi_gpu_cache_read(name, &bytes), *packed = NULL;
         tpi_archive_code where = {o->at, 0, (uint32_t)bytes};
         if (code) packed = deflated(code, bytes, &table[a], dictionary[a], &where.packed);
-        if (packed) put(o, packed, where.packed);
-        else o->failed = true;
+        if (packed)
+            put(o, packed, where.packed);
+        else
+            o->failed = true;
         memcpy(entry + sizeof program->hash + (size_t)a * sizeof where, &where, sizeof where);
         free(packed);
         tpi_mfree(code);
     }
 }
 
-static bool write_archive(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, FILE *file) {
+static bool write_archive(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs,
+                          FILE *file) {
     output o = {file, 0, false};
     tpi_archive_head head = {.archs = (uint32_t)narchs, .programs = (uint32_t)all->n};
     memcpy(head.magic, TPI_ARCHIVE_MAGIC, sizeof head.magic);
     snprintf(head.dialect, sizeof head.dialect, "%s", driver->dialect);
     tpi_archive_arch *table = calloc((size_t)narchs, sizeof *table);
     char **dictionary = calloc((size_t)narchs, sizeof *dictionary);
-    size_t step = tpi_archive_entry_bytes((uint32_t)narchs), front = sizeof head + (size_t)narchs * sizeof *table + (size_t)all->n * step;
+    size_t step = tpi_archive_entry_bytes((uint32_t)narchs),
+           front = sizeof head + (size_t)narchs * sizeof *table + (size_t)all->n * step;
     char *index = calloc((size_t)all->n + 1, step);
     if (!table || !dictionary || !index) return false;
     o.at = front;
     o.failed = fseek(file, (long)front, SEEK_SET) != 0;
     put_dictionaries(&o, all, driver, archs, narchs, table, dictionary);
-    for (int i = 0; i < all->n && !o.failed; i++) put_program(&o, &all->programs[i], driver, narchs, table, dictionary, index + (size_t)i * step);
+    for (int i = 0; i < all->n && !o.failed; i++)
+        put_program(&o, &all->programs[i], driver, narchs, table, dictionary, index + (size_t)i * step);
     o.failed = o.failed || fseek(file, 0, SEEK_SET) != 0;
     put(&o, &head, sizeof head), put(&o, table, (size_t)narchs * sizeof *table), put(&o, index, (size_t)all->n * step);
     for (int a = 0; a < narchs; a++) tpi_mfree(dictionary[a]);
@@ -154,8 +168,10 @@ static bool write_archive(const recording *all, const tpi_gpu_driver *driver, co
     return !o.failed;
 }
 
-bool pack(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs, const char *path) {
-    if (!check(all, driver, archs, narchs, jobs, 1)) return fprintf(stderr, "kernels: not all programs could be compiled\n"), false;
+bool pack(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs,
+          const char *path) {
+    if (!check(all, driver, archs, narchs, jobs, 1))
+        return fprintf(stderr, "kernels: not all programs could be compiled\n"), false;
     char own[4096];
     snprintf(own, sizeof own, "%s.new", path);
     FILE *file = fopen(own, "wb");

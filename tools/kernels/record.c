@@ -1,5 +1,5 @@
-/* A driver in place of CUDA's that computes nothing: memory is addresses without pages, copies to the host are zeros, launches are forgotten.
- * Every program that is to be compiled is kept instead. */
+/* A driver in place of CUDA's that computes nothing: memory is addresses without pages, copies to the host are zeros,
+ * launches are forgotten. Every program that is to be compiled is kept instead. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,8 +17,19 @@ static int warp;
 static bool chains;
 static bool describe(int index, tpi_gpu_caps *caps) {
     (void)index;
-    *caps = (tpi_gpu_caps){.name = "recording", .arch = "recording", .major = 8, .units = 108, .warp = warp, .max_threads = 1024, .threads_per_unit = 2048,
-                           .memory = (size_t)1 << 40, .shared = 48 << 10, .shared_most = 99 << 10, .l2 = 40 << 20, .f64 = true, .chains = chains};
+    *caps = (tpi_gpu_caps){.name = "recording",
+                           .arch = "recording",
+                           .major = 8,
+                           .units = 108,
+                           .warp = warp,
+                           .max_threads = 1024,
+                           .threads_per_unit = 2048,
+                           .memory = (size_t)1 << 40,
+                           .shared = 48 << 10,
+                           .shared_most = 99 << 10,
+                           .l2 = 40 << 20,
+                           .f64 = true,
+                           .chains = chains};
     return true;
 }
 static bool version_text(char *text, size_t room) { return room > 0 && !(text[0] = 0); }
@@ -53,11 +64,17 @@ static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
 static void stream_free(int index, tpi_gpu_stream *stream) { (void)index, free(stream); }
 static bool stream_sync(int index, tpi_gpu_stream *stream) { return (void)index, (void)stream, true; }
 static int stream_query(int index, tpi_gpu_stream *stream) { return (void)index, (void)stream, 1; }
-static bool stream_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event) { return (void)index, (void)stream, (void)event, true; }
+static bool stream_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event) {
+    return (void)index, (void)stream, (void)event, true;
+}
 static bool device_sync(int index) { return (void)index, true; }
-static bool event_new(int index, bool timing, tpi_gpu_event **event) { return (void)index, (void)timing, (*event = malloc(1)) != NULL; }
+static bool event_new(int index, bool timing, tpi_gpu_event **event) {
+    return (void)index, (void)timing, (*event = malloc(1)) != NULL;
+}
 static void event_free(int index, tpi_gpu_event *event) { (void)index, free(event); }
-static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *stream) { return (void)index, (void)event, (void)stream, true; }
+static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *stream) {
+    return (void)index, (void)event, (void)stream, true;
+}
 static int event_query(int index, tpi_gpu_event *event) { return (void)index, (void)event, 1; }
 static bool event_sync(int index, tpi_gpu_event *event) { return (void)index, (void)event, true; }
 static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, double *milliseconds) {
@@ -82,31 +99,67 @@ static void *keep(const char *source, const char *name, const char *arch, size_t
     *bytes = 1;
     return tpi_malloc(1);
 }
-static bool load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) { return (void)index, (void)binary, (void)bytes, (*module = malloc(1)) != NULL; }
+static bool load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
+    return (void)index, (void)binary, (void)bytes, (*module = malloc(1)) != NULL;
+}
 static bool function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **found) {
     (void)index, (void)module, (void)name;
     return (*found = malloc(1)) != NULL;
 }
-static int max_blocks(int index, tpi_gpu_function *f, int threads, size_t shared) { return (void)index, (void)f, (void)shared, 2048 / threads; }
-static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
+static int max_blocks(int index, tpi_gpu_function *f, int threads, size_t shared) {
+    return (void)index, (void)f, (void)shared, 2048 / threads;
+}
+static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3],
+                   const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
     (void)index, (void)stream, (void)f, (void)grid, (void)block, (void)shared, (void)nargs, (void)args;
     return true;
 }
 
-static tpi_gpu_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) { return (void)index, (void)stream, (void)g, libraries ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED; }
+static tpi_gpu_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    return (void)index, (void)stream, (void)g, libraries ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED;
+}
 static tpi_gpu_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    return (void)index, (void)stream, libraries && !c->bias ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED; /* as cuDNN is used */
+    return (void)index, (void)stream,
+           libraries && !c->bias ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED; /* as cuDNN is used */
 }
 static tpi_gpu_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
     return (void)index, (void)stream, libraries && a->dtype != TP_FLOAT32 ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED;
 }
 
-static tpi_gpu_driver recorder = {
-    .version = TPI_GPU_DRIVER_VERSION, .type = TP_CUDA, .count = one, .missing = nothing_missing, .describe = describe,
-    .version_text = version_text, .alloc = reserve, .free = forget, .memory_info = memory_info, .host_alloc = host_alloc, .host_free = free, .copy = copy, .set = set,
-    .stream_new = stream_new, .stream_free = stream_free, .stream_sync = stream_sync, .stream_query = stream_query, .stream_wait = stream_wait, .device_sync = device_sync,
-    .event_new = event_new, .event_free = event_free, .event_record = event_record, .event_query = event_query, .event_sync = event_sync, .event_elapsed = event_elapsed,
-    .compile = keep, .compiler = compiler, .load = load, .function = function, .max_blocks = max_blocks, .launch = launch, .gemm = gemm, .conv = conv, .attention = attention};
+static tpi_gpu_driver recorder = {.version = TPI_GPU_DRIVER_VERSION,
+                                  .type = TP_CUDA,
+                                  .count = one,
+                                  .missing = nothing_missing,
+                                  .describe = describe,
+                                  .version_text = version_text,
+                                  .alloc = reserve,
+                                  .free = forget,
+                                  .memory_info = memory_info,
+                                  .host_alloc = host_alloc,
+                                  .host_free = free,
+                                  .copy = copy,
+                                  .set = set,
+                                  .stream_new = stream_new,
+                                  .stream_free = stream_free,
+                                  .stream_sync = stream_sync,
+                                  .stream_query = stream_query,
+                                  .stream_wait = stream_wait,
+                                  .device_sync = device_sync,
+                                  .event_new = event_new,
+                                  .event_free = event_free,
+                                  .event_record = event_record,
+                                  .event_query = event_query,
+                                  .event_sync = event_sync,
+                                  .event_elapsed = event_elapsed,
+                                  .compile = keep,
+                                  .compiler = compiler,
+                                  .load = load,
+                                  .function = function,
+                                  .max_blocks = max_blocks,
+                                  .launch = launch,
+                                  .gemm = gemm,
+                                  .conv = conv,
+                                  .attention = attention};
 
 void start_recording(recording *all, const tpi_gpu_driver *driver, int threads_in_step) {
     kept = all, warp = threads_in_step, chains = driver == &tpi_cuda_driver;
@@ -126,8 +179,10 @@ void finish_recording(recording *all) {
     qsort(all->programs, (size_t)all->n, sizeof *all->programs, by_hash);
     int n = 0;
     for (int i = 0; i < all->n; i++) {
-        if (n && by_hash(&all->programs[n - 1], &all->programs[i]) == 0) free(all->programs[i].source);
-        else all->programs[n++] = all->programs[i];
+        if (n && by_hash(&all->programs[n - 1], &all->programs[i]) == 0)
+            free(all->programs[i].source);
+        else
+            all->programs[n++] = all->programs[i];
     }
     all->n = n;
 }

@@ -1,5 +1,6 @@
-/* How a batch goes through an operator (torch.vmap): the stanza's `batch` line, or what follows from the operator's kind. The rule is text
- * in the registry, and python/taper/_batched.py applies it. Operators without one run slice by slice. */
+/* How a batch goes through an operator (torch.vmap): the stanza's `batch` line, or what follows from the operator's
+ * kind. The rule is text in the registry, and python/taper/_batched.py applies it. Operators without one run slice by
+ * slice. */
 #include "opgen.h"
 #include <string.h>
 
@@ -22,13 +23,15 @@ static bool one_of(const char *w, const char *const *list) {
     return *list != NULL;
 }
 
-/* batch each | all | only ARG | rows ARG RANK, then any of `, dims ARG...`, `, sizes ARG`, `, spread ARG`, `, times ARG`, `, order ARG` */
+/* batch each | all | only ARG | rows ARG RANK, then any of `, dims ARG...`, `, sizes ARG`, `, spread ARG`, `, times
+ * ARG`, `, order ARG` */
 void parse_batch(op *o, const char *s, place at) {
     static const char *const clauses[] = {"dims", "sizes", "spread", "times", "order", NULL};
     o->batch = copy_n(s, strlen(s));
     char *how = next_word(&s);
     bool picks = !strcmp(how, "only") || !strcmp(how, "rows");
-    if (!picks && strcmp(how, "each") && strcmp(how, "all")) fail(at, "expected 'batch each', 'all', 'only ARG' or 'rows ARG RANK', found '%s'", how);
+    if (!picks && strcmp(how, "each") && strcmp(how, "all"))
+        fail(at, "expected 'batch each', 'all', 'only ARG' or 'rows ARG RANK', found '%s'", how);
     char *w = next_word(&s);
     if (picks) need_argument(o, w, at), w = next_word(&s);
     if (!strcmp(how, "rows")) {
@@ -47,14 +50,20 @@ void parse_batch(op *o, const char *s, place at) {
 static bool expr_is_each(const expr *e) {
     static const char *const asks[] = {"given", "defined", "pow_ten", NULL};
     switch (e->kind) {
-    case E_INT: case E_FLOAT: case E_STRING: case E_NAME: return true;
+    case E_INT:
+    case E_FLOAT:
+    case E_STRING:
+    case E_NAME: return true;
     case E_FIELD: return !strcmp(e->name, "is_complex") || !strcmp(e->name, "is_floating");
     case E_CALL: {
         const op *called = find_op(e->name);
         if (!one_of(e->name, asks) && (!called || !called->batch || strcmp(called->batch, "each"))) return false;
         break;
     }
-    case E_UNARY: case E_BINARY: case E_TERNARY: case E_NAMED: break;
+    case E_UNARY:
+    case E_BINARY:
+    case E_TERNARY:
+    case E_NAMED: break;
     default: return false;
     }
     for (int i = 0; i < e->n; i++)

@@ -9,7 +9,8 @@ const char *runs_by(const op *o) {
 
 static int count(const char *family, const char *way) {
     int n = 0;
-    for (int i = 0; i < nops; i++) n += !ops[i]->hidden && (!family || !strcmp(ops[i]->family, family)) && !strcmp(runs_by(ops[i]), way);
+    for (int i = 0; i < nops; i++)
+        n += !ops[i]->hidden && (!family || !strcmp(ops[i]->family, family)) && !strcmp(runs_by(ops[i]), way);
     return n;
 }
 
@@ -26,15 +27,20 @@ static void put_row(text *t, const char *name, const char *family) {
 text write_device_docs(void) {
     text t = {0};
     put(&t, "# Operators on devices\n\n"
-            "Written by opgen from tables/operators. On every device but the CPU (`cuda`: NVIDIA through CUDA, AMD through HIP; `xpu`: OpenCL) an operator runs in one\n"
+            "Written by opgen from tables/operators. On every device but the CPU (`cuda`: NVIDIA through CUDA, AMD "
+            "through HIP; `xpu`: OpenCL) an operator runs in one\n"
             "of three ways:\n\n"
-            "- **kernels**: a map, fold or scan of the tables, or a native with a `gpu` line, runs on the device: as text that the device's compiler made a kernel of, or by\n"
-            "  the vendor's library where one is found (products, convolutions, attention, transforms, factorisations). What the `gpu` function does not serve, a dtype\n"
+            "- **kernels**: a map, fold or scan of the tables, or a native with a `gpu` line, runs on the device: as "
+            "text that the device's compiler made a kernel of, or by\n"
+            "  the vendor's library where one is found (products, convolutions, attention, transforms, "
+            "factorisations). What the `gpu` function does not serve, a dtype\n"
             "  or a form, goes by way of the host.\n"
             "- **anywhere**: it is made of other operators, or touches no element itself.\n"
-            "- **host**: its arguments travel to the CPU and its results back. That is right, and slow, as the host waits for the device. `tp_host_detours()` counts such\n"
+            "- **host**: its arguments travel to the CPU and its results back. That is right, and slow, as the host "
+            "waits for the device. `tp_host_detours()` counts such\n"
             "  calls; `TAPER_HOST_DETOURS=error` makes them errors that name the operator.\n\n"
-            "`make test-device DEVICE=cuda` (or `xpu`, or `test`) compares every operator's samples on the device with the CPU, forward and backward.\n\n"
+            "`make test-device DEVICE=cuda` (or `xpu`, or `test`) compares every operator's samples on the device with "
+            "the CPU, forward and backward.\n\n"
             "| family | kernels | anywhere | host |\n|---|---|---|---|\n");
     for (int i = 0; i < nops; i++)
         if (is_first_of_family(i)) put_row(&t, ops[i]->family, ops[i]->family);
@@ -44,7 +50,8 @@ text write_device_docs(void) {
         if (!is_first_of_family(i) || !count(ops[i]->family, "host")) continue;
         put(&t, "- %s:", ops[i]->family);
         for (int k = 0; k < nops; k++)
-            if (!ops[k]->hidden && !strcmp(ops[k]->family, ops[i]->family) && !strcmp(runs_by(ops[k]), "host")) put(&t, " `%s`", ops[k]->name);
+            if (!ops[k]->hidden && !strcmp(ops[k]->family, ops[i]->family) && !strcmp(runs_by(ops[k]), "host"))
+                put(&t, " `%s`", ops[k]->name);
         put(&t, "\n");
     }
     put(&t, "\n## Natives with kernels\n\n");

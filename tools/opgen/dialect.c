@@ -2,10 +2,12 @@
  * src/device/gpu/kernels, the same expressions as the CPU's. The device's own text loops over elements and calls them:
  *
  *   map    INLINE R op_element(inputs, const params_t param)
- *   fold   x_t, state_t, out0_t, ...; op_start(param), op_step(a, x, i, param), op_merge(a, b, param), op_finish(a, count, param, &out0, ...)
- *   scan   the same, with op_value(a, x, i, param, &out0, ...) after each step in place of op_finish
+ *   fold   x_t, state_t, out0_t, ...; op_start(param), op_step(a, x, i, param), op_merge(a, b, param), op_finish(a,
+ * count, param, &out0, ...) scan   the same, with op_value(a, x, i, param, &out0, ...) after each step in place of
+ * op_finish
  *
- * States merge in any order. A text begins by including what it calls; PARAMS_TYPE(n), with n at least one, stands before it. */
+ * States merge in any order. A text begins by including what it calls; PARAMS_TYPE(n), with n at least one, stands
+ * before it. */
 #include "kernels.h"
 #include <string.h>
 
@@ -45,7 +47,8 @@ static char *map_text(const op *o, int grad, ctype c) {
 }
 
 /* ---- folds and scans ---- */
-static void fold_head(text *t, const op *o, const char *returns, const char *name, const char *args, ctype c, scope *names) {
+static void fold_head(text *t, const op *o, const char *returns, const char *name, const char *args, ctype c,
+                      scope *names) {
     int param[24], n;
     put(t, "INLINE %s op_%s(%sconst params_t param", returns, name, args);
     if (!strcmp(returns, "void"))
@@ -75,7 +78,8 @@ static void fold_types(text *t, const op *o, ctype c) {
     put(t, "typedef %s x_t;\ntypedef struct state_t {\n", ctype_c[c]);
     for (int i = 0; i < o->start->n; i++) put(t, "    %s s%d;\n", ctype_c[state_type(o, i, c)], i);
     put(t, "} state_t;\n");
-    for (int r = 0; r < o->nresults; r++) put(t, "typedef %s out%d_t;\n", ctype_c[result_ctype(o->result_kind[r], c)], r);
+    for (int r = 0; r < o->nresults; r++)
+        put(t, "typedef %s out%d_t;\n", ctype_c[result_ctype(o->result_kind[r], c)], r);
 }
 
 static char *fold_text(const op *o, ctype c) {
@@ -87,10 +91,13 @@ static char *fold_text(const op *o, ctype c) {
     state_function(&code, o, c, o->step, "step", element);
     if (o->merge) state_function(&code, o, c, o->merge, "merge", "const state_t a, const state_t b, ");
     scope names = {0};
-    fold_head(&code, o, "void", scan ? "value" : "finish", scan ? element : "const state_t a, const int64_t count, ", c, &names);
+    fold_head(&code, o, "void", scan ? "value" : "finish", scan ? element : "const state_t a, const int64_t count, ", c,
+              &names);
     load_state(&code, o, c, "    ", "a", NULL, "", &names);
-    if (scan) bind_step(&names, c);
-    else bind(&names, "n", (value){"count", C_I64, false});
+    if (scan)
+        bind_step(&names, c);
+    else
+        bind(&names, "n", (value){"count", C_I64, false});
     write_results(&code, o, c, "    ", "0", &names);
     put(&code, "}\n");
     put_includes(&whole, code.s);
@@ -103,8 +110,10 @@ static char *fold_text(const op *o, ctype c) {
 void put_literal(text *t, const char *s) {
     put(t, "\"");
     for (; *s; s++) {
-        if (*s == '\n') put(t, "\\n\"\n        \"");
-        else put(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
+        if (*s == '\n')
+            put(t, "\\n\"\n        \"");
+        else
+            put(t, "%s%c", *s == '"' || *s == '\\' ? "\\" : "", *s);
     }
     put(t, "\"");
 }
@@ -131,7 +140,10 @@ static void map_texts(text *t, const op *o, int grad) {
 
 text write_texts(const char *family) {
     text t = {0};
-    put(&t, "/* Kernel text of tables/operators/%s.op for devices that compile it. Written by opgen: do not edit. */\n#include \"device/device.h\"\n\n", family);
+    put(&t,
+        "/* Kernel text of tables/operators/%s.op for devices that compile it. Written by opgen: do not edit. "
+        "*/\n#include \"device/device.h\"\n\n",
+        family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;
@@ -151,7 +163,10 @@ text write_texts(const char *family) {
 
 /* The lists of a family's descriptors, at the end of its glue. */
 void write_kernel_lists(text *t, const char *family) {
-    static const struct { kind kind; const char *type; } lists[] = {{K_MAP, "map"}, {K_FOLD, "fold"}, {K_SCAN, "scan"}};
+    static const struct {
+        kind kind;
+        const char *type;
+    } lists[] = {{K_MAP, "map"}, {K_FOLD, "fold"}, {K_SCAN, "scan"}};
     for (int l = 0; l < 3; l++) {
         put(t, "const tpi_%s_op *const tpi_%ss_%s[] = {", lists[l].type, lists[l].type, family);
         for (int i = 0; i < nops; i++) {
@@ -168,9 +183,12 @@ void write_kernel_lists(text *t, const char *family) {
 /* The list of families, for the registry. */
 void write_families(text *t, int n, char *const *families) {
     for (int i = 0; i < n; i++)
-        put(t, "extern const tpi_map_op *const tpi_maps_%s[];\nextern const tpi_fold_op *const tpi_folds_%s[];\nextern const tpi_scan_op *const tpi_scans_%s[];\n",
+        put(t,
+            "extern const tpi_map_op *const tpi_maps_%s[];\nextern const tpi_fold_op *const tpi_folds_%s[];\nextern "
+            "const tpi_scan_op *const tpi_scans_%s[];\n",
             families[i], families[i], families[i]);
     put(t, "const tpi_family tpi_families[] = {\n");
-    for (int i = 0; i < n; i++) put(t, "    {tpi_maps_%s, tpi_folds_%s, tpi_scans_%s},\n", families[i], families[i], families[i]);
+    for (int i = 0; i < n; i++)
+        put(t, "    {tpi_maps_%s, tpi_folds_%s, tpi_scans_%s},\n", families[i], families[i], families[i]);
     put(t, "    {NULL, NULL, NULL},\n};\n");
 }

@@ -1,6 +1,7 @@
-/* Expressions per element. A tree becomes C statements in one compute type: every step is a named constant, so that both sides of
- * a choice are computed before choosing (loops with calls in branches do not vectorise) and equal steps are computed once.
- * The functions are el_<name>_<type> of src/device/cpu/element.h; another target brings its own header with the same names. */
+/* Expressions per element. A tree becomes C statements in one compute type: every step is a named constant, so that
+ * both sides of a choice are computed before choosing (loops with calls in branches do not vectorise) and equal steps
+ * are computed once. The functions are el_<name>_<type> of src/device/cpu/element.h; another target brings its own
+ * header with the same names. */
 #include "opgen.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,35 +9,107 @@
 const char *const ctype_c[C_TYPES] = {"uint8_t", "int32_t", "int64_t", "float", "double", "tpi_c64", "tpi_c128"};
 const char *const ctype_suffix[C_TYPES] = {"b8", "i32", "i64", "f32", "f64", "c64", "c128"};
 
-#define R CAT_FLOAT
-#define RC (CAT_FLOAT | CAT_COMPLEX)
-#define RI (CAT_FLOAT | CAT_INT)
+#define R   CAT_FLOAT
+#define RC  (CAT_FLOAT | CAT_COMPLEX)
+#define RI  (CAT_FLOAT | CAT_INT)
 #define RIC (CAT_FLOAT | CAT_INT | CAT_COMPLEX)
 static const function functions[] = {
     /* name, arguments, what it takes, what it gives */
-    {"exp", 1, RC, 0}, {"log", 1, RC, 0}, {"sqrt", 1, RC, 0}, {"sin", 1, RC, 0}, {"cos", 1, RC, 0}, {"tan", 1, RC, 0},
-    {"sinh", 1, RC, 0}, {"cosh", 1, RC, 0}, {"tanh", 1, RC, 0}, {"asin", 1, RC, 0}, {"acos", 1, RC, 0}, {"atan", 1, RC, 0},
-    {"asinh", 1, RC, 0}, {"acosh", 1, RC, 0}, {"atanh", 1, RC, 0}, {"exp2", 1, RC, 0}, {"expm1", 1, RC, 0}, {"log2", 1, RC, 0},
-    {"log10", 1, RC, 0}, {"log1p", 1, RC, 0}, {"rsqrt", 1, RC, 0}, {"sigmoid", 1, RC, 0}, {"cbrt", 1, R, 0},
-    {"pow", 2, RIC, 0}, {"reciprocal", 1, RC, 0}, {"phase", 1, RC, 0}, /* phase: e to the imaginary part */
-    {"erf", 1, R, 0}, {"near_ndtr", 1, R, 0}, {"erfc", 1, R, 0}, {"erfinv", 1, R, 0}, {"erfcx", 1, R, 0}, {"lgamma", 1, R, 0}, {"digamma", 1, R, 0},
-    {"polygamma", 2, R, 0}, {"zeta", 2, R, 0}, {"igamma", 2, R, 0}, {"igammac", 2, R, 0},
-    {"i0", 1, R, 0}, {"i0e", 1, R, 0}, {"i1", 1, R, 0}, {"i1e", 1, R, 0}, {"ndtr", 1, R, 0}, {"ndtri", 1, R, 0}, {"log_ndtr", 1, R, 0}, {"spherical_j0", 1, R, 0},
-    {"bessel_j0", 1, R, 0}, {"bessel_j1", 1, R, 0}, {"bessel_y0", 1, R, 0}, {"bessel_y1", 1, R, 0},
-    {"bessel_k0", 1, R, 0}, {"bessel_k1", 1, R, 0}, {"bessel_k0e", 1, R, 0}, {"bessel_k1e", 1, R, 0}, {"airy_ai", 1, R, 0},
-    {"chebyshev_t", 2, R, 0}, {"chebyshev_u", 2, R, 0}, {"chebyshev_v", 2, R, 0}, {"chebyshev_w", 2, R, 0},
-    {"hermite_h", 2, R, 0}, {"hermite_he", 2, R, 0}, {"laguerre_l", 2, R, 0}, {"legendre_p", 2, R, 0},
-    {"gamma_grad", 2, R, 0}, {"beta_grad", 3, R, 0}, /* of samples by their concentration */
+    {"exp", 1, RC, 0},
+    {"log", 1, RC, 0},
+    {"sqrt", 1, RC, 0},
+    {"sin", 1, RC, 0},
+    {"cos", 1, RC, 0},
+    {"tan", 1, RC, 0},
+    {"sinh", 1, RC, 0},
+    {"cosh", 1, RC, 0},
+    {"tanh", 1, RC, 0},
+    {"asin", 1, RC, 0},
+    {"acos", 1, RC, 0},
+    {"atan", 1, RC, 0},
+    {"asinh", 1, RC, 0},
+    {"acosh", 1, RC, 0},
+    {"atanh", 1, RC, 0},
+    {"exp2", 1, RC, 0},
+    {"expm1", 1, RC, 0},
+    {"log2", 1, RC, 0},
+    {"log10", 1, RC, 0},
+    {"log1p", 1, RC, 0},
+    {"rsqrt", 1, RC, 0},
+    {"sigmoid", 1, RC, 0},
+    {"cbrt", 1, R, 0},
+    {"pow", 2, RIC, 0},
+    {"reciprocal", 1, RC, 0},
+    {"phase", 1, RC, 0}, /* phase: e to the imaginary part */
+    {"erf", 1, R, 0},
+    {"near_ndtr", 1, R, 0},
+    {"erfc", 1, R, 0},
+    {"erfinv", 1, R, 0},
+    {"erfcx", 1, R, 0},
+    {"lgamma", 1, R, 0},
+    {"digamma", 1, R, 0},
+    {"polygamma", 2, R, 0},
+    {"zeta", 2, R, 0},
+    {"igamma", 2, R, 0},
+    {"igammac", 2, R, 0},
+    {"i0", 1, R, 0},
+    {"i0e", 1, R, 0},
+    {"i1", 1, R, 0},
+    {"i1e", 1, R, 0},
+    {"ndtr", 1, R, 0},
+    {"ndtri", 1, R, 0},
+    {"log_ndtr", 1, R, 0},
+    {"spherical_j0", 1, R, 0},
+    {"bessel_j0", 1, R, 0},
+    {"bessel_j1", 1, R, 0},
+    {"bessel_y0", 1, R, 0},
+    {"bessel_y1", 1, R, 0},
+    {"bessel_k0", 1, R, 0},
+    {"bessel_k1", 1, R, 0},
+    {"bessel_k0e", 1, R, 0},
+    {"bessel_k1e", 1, R, 0},
+    {"airy_ai", 1, R, 0},
+    {"chebyshev_t", 2, R, 0},
+    {"chebyshev_u", 2, R, 0},
+    {"chebyshev_v", 2, R, 0},
+    {"chebyshev_w", 2, R, 0},
+    {"hermite_h", 2, R, 0},
+    {"hermite_he", 2, R, 0},
+    {"laguerre_l", 2, R, 0},
+    {"legendre_p", 2, R, 0},
+    {"gamma_grad", 2, R, 0},
+    {"beta_grad", 3, R, 0}, /* of samples by their concentration */
     /* what stands above takes longer to compute than to move; see is_costly() */
-    {"floor", 1, RI, 0}, {"ceil", 1, RI, 0}, {"trunc", 1, RI, 0}, {"round", 1, RI, 0}, /* round: to even */
-    {"abs", 1, RIC, RESULT_REAL}, {"sign", 1, RI, 0}, {"sgn", 1, RIC, 0}, {"signbit", 1, RI, RESULT_BOOL}, {"copysign", 2, R, 0},
-    {"fmax", 2, RI, 0}, {"fmin", 2, RI, 0}, /* a NaN loses */
-    {"max", 2, RI, 0}, {"min", 2, RI, 0},   /* a NaN wins */
-    {"atan2", 2, R, 0}, {"hypot", 2, R, 0}, {"fmod", 2, RI, 0}, {"nextafter", 2, R, 0}, {"ldexp", 2, R, 0}, {"fma", 3, R, 0},
-    {"floordiv", 2, RI, 0}, {"remainder", 2, RI, 0}, /* Python's: towards minus infinity, the divisor's sign */
-    {"gcd", 2, CAT_INT, 0}, {"lcm", 2, CAT_INT, 0},
-    {"isnan", 1, RIC, RESULT_BOOL}, {"isinf", 1, RIC, RESULT_BOOL}, {"isfinite", 1, RIC, RESULT_BOOL},
-    {"conj", 1, RIC, 0}, {"real", 1, RIC, RESULT_REAL}, {"imag", 1, RIC, RESULT_REAL}, {"angle", 1, RIC, RESULT_REAL},
+    {"floor", 1, RI, 0},
+    {"ceil", 1, RI, 0},
+    {"trunc", 1, RI, 0},
+    {"round", 1, RI, 0}, /* round: to even */
+    {"abs", 1, RIC, RESULT_REAL},
+    {"sign", 1, RI, 0},
+    {"sgn", 1, RIC, 0},
+    {"signbit", 1, RI, RESULT_BOOL},
+    {"copysign", 2, R, 0},
+    {"fmax", 2, RI, 0},
+    {"fmin", 2, RI, 0}, /* a NaN loses */
+    {"max", 2, RI, 0},
+    {"min", 2, RI, 0}, /* a NaN wins */
+    {"atan2", 2, R, 0},
+    {"hypot", 2, R, 0},
+    {"fmod", 2, RI, 0},
+    {"nextafter", 2, R, 0},
+    {"ldexp", 2, R, 0},
+    {"fma", 3, R, 0},
+    {"floordiv", 2, RI, 0},
+    {"remainder", 2, RI, 0}, /* Python's: towards minus infinity, the divisor's sign */
+    {"gcd", 2, CAT_INT, 0},
+    {"lcm", 2, CAT_INT, 0},
+    {"isnan", 1, RIC, RESULT_BOOL},
+    {"isinf", 1, RIC, RESULT_BOOL},
+    {"isfinite", 1, RIC, RESULT_BOOL},
+    {"conj", 1, RIC, 0},
+    {"real", 1, RIC, RESULT_REAL},
+    {"imag", 1, RIC, RESULT_REAL},
+    {"angle", 1, RIC, RESULT_REAL},
 };
 
 const function *find_function(const char *name, int nargs) {
@@ -118,8 +191,13 @@ static value arithmetic(element_out *out, const char *op, value a, value b, plac
         if (!name) fail(at, "'%s' is not defined for complex values", op);
         return temp(out, t, format("el_%s_%s(%s, %s)", name, s, x, y));
     }
-    if (t >= C_F32) return temp(out, t, o == '%' ? format("el_fmod_%s(%s, %s)", s, x, y) : format("%s %s %s", x, op, y));
-    if (t == C_B8) return temp(out, t, o == '*' ? format("%s & %s", x, y) : o == '+' ? format("%s | %s", x, y) : format("%s ^ %s", x, y));
+    if (t >= C_F32)
+        return temp(out, t, o == '%' ? format("el_fmod_%s(%s, %s)", s, x, y) : format("%s %s %s", x, op, y));
+    if (t == C_B8)
+        return temp(out, t,
+                    o == '*'   ? format("%s & %s", x, y)
+                    : o == '+' ? format("%s | %s", x, y)
+                               : format("%s ^ %s", x, y));
     if (o == '/') return temp(out, t, format("el_quotient_%s(%s, %s)", s, x, y));
     if (o == '%') return temp(out, t, format("el_fmod_%s(%s, %s)", s, x, y));
     const char *u = t == C_I32 ? "uint32_t" : "uint64_t"; /* wraps, as PyTorch's integers do */
@@ -147,7 +225,8 @@ static value bits(element_out *out, const char *op, value a, value b, place at) 
 }
 
 static value choice(element_out *out, const expr *e, const scope *names) {
-    value c = element_expr(out, e->arg[0], names), a = element_expr(out, e->arg[1], names), b = element_expr(out, e->arg[2], names);
+    value c = element_expr(out, e->arg[0], names), a = element_expr(out, e->arg[1], names),
+          b = element_expr(out, e->arg[2], names);
     ctype t = meet(out, a, b);
     if (a.literal && b.literal) return (value){format("(%s ? %s : %s)", truth(out, c, e->at), a.c, b.c), t, true};
     return temp(out, t, format("%s ? %s : %s", truth(out, c, e->at), cast_value(a, t, e->at), cast_value(b, t, e->at)));
@@ -159,7 +238,8 @@ static value call_function(element_out *out, const function *f, const expr *e, c
     for (int i = 0; i < e->n; i++)
         if (!v[i].literal) t = any ? meet(out, (value){"", t, false}, v[i]) : v[i].t, any = true;
     if (!any || !(category(t) & f->cats)) { /* literals, and integers or bools in a floating kernel */
-        if (any && category(out->compute) < category(t)) fail(e->at, "%s() is not defined for %s values", f->name, ctype_c[t]);
+        if (any && category(out->compute) < category(t))
+            fail(e->at, "%s() is not defined for %s values", f->name, ctype_c[t]);
         t = out->compute;
     }
     for (int i = 0; i < e->n; i++)
@@ -176,11 +256,13 @@ static value call_function(element_out *out, const function *f, const expr *e, c
 static value call_map(element_out *out, const op *o, const expr *e, const scope *names) {
     scope inner = {0};
     for (int i = 0; i < o->nargs; i++)
-        if (o->args[i].fallback && o->args[i].fallback->kind <= E_FLOAT) bind(&inner, o->args[i].name, element_expr(out, o->args[i].fallback, names));
+        if (o->args[i].fallback && o->args[i].fallback->kind <= E_FLOAT)
+            bind(&inner, o->args[i].name, element_expr(out, o->args[i].fallback, names));
     for (int i = 0; i < e->n; i++) {
         const expr *a = e->arg[i];
         int k = a->kind == E_NAMED ? find_arg(o, a->name) : i;
-        if (k < 0 || k >= o->nargs) fail(e->at, "%s has no argument for '%s'", o->name, a->name ? a->name : "this position");
+        if (k < 0 || k >= o->nargs)
+            fail(e->at, "%s has no argument for '%s'", o->name, a->name ? a->name : "this position");
         bind(&inner, o->args[k].name, element_expr(out, a->kind == E_NAMED ? a->arg[0] : a, names));
     }
     return element_block(out, o->body, &inner);
@@ -227,9 +309,11 @@ value element_expr(element_out *out, const expr *e, const scope *names) {
     case E_BINARY: {
         value a = element_expr(out, e->arg[0], names), b = element_expr(out, e->arg[1], names);
         if (!strcmp(e->name, "&&") || !strcmp(e->name, "||"))
-            return temp(out, C_B8, format("(uint8_t)(%s %c %s)", truth(out, a, e->at), e->name[0], truth(out, b, e->at)));
+            return temp(out, C_B8,
+                        format("(uint8_t)(%s %c %s)", truth(out, a, e->at), e->name[0], truth(out, b, e->at)));
         if (strchr("+-*/%", e->name[0])) return arithmetic(out, e->name, a, b, e->at);
-        if (!strcmp(e->name, "<<") || !strcmp(e->name, ">>") || strchr("&|^", e->name[0])) return bits(out, e->name, a, b, e->at);
+        if (!strcmp(e->name, "<<") || !strcmp(e->name, ">>") || strchr("&|^", e->name[0]))
+            return bits(out, e->name, a, b, e->at);
         return comparison(out, e->name, a, b, e->at);
     }
     case E_TERNARY: return choice(out, e, names);
@@ -241,7 +325,8 @@ value element_expr(element_out *out, const expr *e, const scope *names) {
             return call_function(out, f, e, v);
         }
         const op *o = find_op(e->name);
-        if (!o || o->kind != K_MAP) fail(e->at, "'%s' with %d arguments is neither a function nor a map operator", e->name, e->n);
+        if (!o || o->kind != K_MAP)
+            fail(e->at, "'%s' with %d arguments is neither a function nor a map operator", e->name, e->n);
         return call_map(out, o, e, names);
     }
     default: fail(e->at, "lists, texts and fields have no place in an expression per element");
@@ -284,7 +369,8 @@ bool is_costly_block(const block *b) {
 /* ---- which derivatives can be one kernel ---- */
 bool is_pointwise(const op *o, const expr *e) {
     switch (e->kind) {
-    case E_INT: case E_FLOAT: return true;
+    case E_INT:
+    case E_FLOAT: return true;
     case E_NAME: return strcmp(e->name, "none") && strcmp(e->name, "None");
     case E_CALL: {
         const op *called = find_op(e->name);
@@ -293,7 +379,9 @@ bool is_pointwise(const op *o, const expr *e) {
             if (!is_pointwise(o, e->arg[i]->kind == E_NAMED ? e->arg[i]->arg[0] : e->arg[i])) return false;
         return true;
     }
-    case E_UNARY: case E_BINARY: case E_TERNARY:
+    case E_UNARY:
+    case E_BINARY:
+    case E_TERNARY:
         for (int i = 0; i < e->n; i++)
             if (!is_pointwise(o, e->arg[i])) return false;
         return true;
@@ -314,7 +402,9 @@ bool has_fused_grad(const op *o, int a) {
 }
 
 static bool uses_bits(const expr *e) {
-    if ((e->kind == E_UNARY && e->name[0] == '~') || (e->kind == E_BINARY && strlen(e->name) == 1 && strchr("&|^", e->name[0]))) return true;
+    if ((e->kind == E_UNARY && e->name[0] == '~') ||
+        (e->kind == E_BINARY && strlen(e->name) == 1 && strchr("&|^", e->name[0])))
+        return true;
     for (int i = 0; i < e->n; i++)
         if (uses_bits(e->arg[i])) return true;
     return false;
@@ -337,15 +427,18 @@ int op_ctypes(const op *o) {
 static void collect(const op *o, const expr *e, bool *used, bool *grad, bool *result) {
     if (e->kind == E_NAME) {
         int i = find_arg(o, e->name);
-        if (!strcmp(e->name, "grad")) *grad = true;
-        else if (i >= 0) used[i] = true;
+        if (!strcmp(e->name, "grad"))
+            *grad = true;
+        else if (i >= 0)
+            used[i] = true;
         if (!strcmp(e->name, "result")) *result = true;
     }
     for (int i = 0; i < e->n; i++) collect(o, e->arg[i], used, grad, result);
 }
 
 static bool is_number(type t) {
-    return t == T_SCALAR || t == T_SCALAR_OPT || t == T_FLOAT || t == T_FLOAT_OPT || t == T_INT || t == T_INT_OPT || t == T_BOOL;
+    return t == T_SCALAR || t == T_SCALAR_OPT || t == T_FLOAT || t == T_FLOAT_OPT || t == T_INT || t == T_INT_OPT ||
+           t == T_BOOL;
 }
 
 void map_inputs(const op *o, int grad, kernel_inputs *k) {

@@ -1,15 +1,21 @@
-/* Natives whose tensors are not on the CPU: by kernels where the stanza has a `gpu` line, as they are where it says `anywhere`, else by way of the host. The functions
- * written here call src/ops/elsewhere.h. */
+/* Natives whose tensors are not on the CPU: by kernels where the stanza has a `gpu` line, as they are where it says
+ * `anywhere`, else by way of the host. The functions written here call src/ops/elsewhere.h. */
 #include "opgen.h"
 #include <string.h>
 
-/* A letter per argument, as elsewhere.h knows them. In place, the first argument is a plain tensor that is written into. */
+/* A letter per argument, as elsewhere.h knows them. In place, the first argument is a plain tensor that is written
+ * into. */
 static char *place_letters(const op *o) {
     char *letters = need((size_t)o->nargs + 1);
     for (int i = 0; i < o->nargs; i++) {
         type t = o->args[i].type;
         bool self = o->kind == K_NATIVE_INPLACE && i == 0;
-        letters[i] = self || o->args[i].written ? 'w' : t == T_OPERAND ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : t == T_DEVICE ? 'd' : '-';
+        letters[i] = self || o->args[i].written ? 'w'
+                     : t == T_OPERAND           ? 'o'
+                     : is_tensor(t)             ? 't'
+                     : is_tensors(t)            ? 'l'
+                     : t == T_DEVICE            ? 'd'
+                                                : '-';
     }
     return letters;
 }
@@ -26,8 +32,15 @@ static char *on_cpu(const op *o, const char *self) {
         const char *name = self && i == 0 ? self : o->args[i].name;
         /* Without a device of its own a tensor's counts: what is asked for is looked at where it is asked for. */
         bool tensors_decide = letters[i] == 'd' && strpbrk(letters, "twol");
-        put(&t, "%s%s%s%s", t.s ? " && " : "", letters[i] == 'l' ? "tpi_list_on_cpu(" : letters[i] != 'd' ? "tpi_on_cpu(" : tensors_decide ? format("(!%s.type || tpi_means_cpu(", name) : "tpi_means_cpu(",
-            name, letters[i] == 'o' ? ".tensor)" : tensors_decide ? "))" : ")");
+        put(&t, "%s%s%s%s", t.s ? " && " : "",
+            letters[i] == 'l'   ? "tpi_list_on_cpu("
+            : letters[i] != 'd' ? "tpi_on_cpu("
+            : tensors_decide    ? format("(!%s.type || tpi_means_cpu(", name)
+                                : "tpi_means_cpu(",
+            name,
+            letters[i] == 'o' ? ".tensor)"
+            : tensors_decide  ? "))"
+                              : ")");
     }
     return t.s;
 }
@@ -35,12 +48,18 @@ static char *on_cpu(const op *o, const char *self) {
 void write_elsewhere(text *t, const op *o) {
     if (!has_place(o)) return;
     const char *letters = place_letters(o);
-    bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain), list = !inplace && !many && o->results[0].type == T_TENSORS;
-    const char *comma = o->nargs ? ", " : "", *failure = list ? "(tp_tensors){NULL, 0}" : inplace || many ? "false" : "NULL";
+    bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain),
+         list = !inplace && !many && o->results[0].type == T_TENSORS;
+    const char *comma = o->nargs ? ", " : "", *failure = list              ? "(tp_tensors){NULL, 0}"
+                                                         : inplace || many ? "false"
+                                                                           : "NULL";
     text copies = {0}, places = {0}, args = {0};
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *between = i ? ", " : "";
-        const char *c = letters[i] == 'o' ? "tp_operand " : letters[i] == 'l' ? "tp_tensors " : letters[i] == 'd' ? "tp_device " : "tp_tensor *";
+        const char *c = letters[i] == 'o'   ? "tp_operand "
+                        : letters[i] == 'l' ? "tp_tensors "
+                        : letters[i] == 'd' ? "tp_device "
+                                            : "tp_tensor *";
         if (letters[i] != '-') put(&copies, "    %s%s_ = %s;\n", c, name, name);
         put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", between, name);
         put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", between, name);
@@ -54,17 +73,28 @@ void write_elsewhere(text *t, const op *o) {
     op helper = *o;
     helper.function = format("elsewhere_%s", o->cname);
     put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
-    put(t, "    void *const places[] = {%s};\n    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", places)) return %s;\n", places.s, o->name, letters, failure);
+    put(t,
+        "    void *const places[] = {%s};\n    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", "
+        "places)) return %s;\n",
+        places.s, o->name, letters, failure);
     if (o->gpu) {
-        put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n", list ? "tp_tensors " : inplace || many ? "bool " : "tp_tensor *", o->gpu, args.s);
+        put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n",
+            list              ? "tp_tensors "
+            : inplace || many ? "bool "
+                              : "tp_tensor *",
+            o->gpu, args.s);
         put(t, "        if (by_kernels%s) return tpi_elsewhere_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
     }
     if (o->gpu && inplace) put(t, "    if (tpi_elsewhere_settled(&e)) return true;\n");
     put(t, "    if (!tpi_elsewhere_to_host(&e)) return %s;\n", failure);
     const char *call = format("%s(%s)", o->function, args.s);
-    if (list) put(t, "    return tpi_elsewhere_back_list(&e, %s);\n}\n\n", call);
-    else if (inplace || many) put(t, "    return tpi_elsewhere_back_many(&e, %s, %s, %d);\n}\n\n", call, many && !o->plain ? "out" : "NULL", many && !o->plain ? o->nresults : 0);
-    else put(t, "    return tpi_elsewhere_back(&e, %s);\n}\n\n", call);
+    if (list)
+        put(t, "    return tpi_elsewhere_back_list(&e, %s);\n}\n\n", call);
+    else if (inplace || many)
+        put(t, "    return tpi_elsewhere_back_many(&e, %s, %s, %d);\n}\n\n", call, many && !o->plain ? "out" : "NULL",
+            many && !o->plain ? o->nresults : 0);
+    else
+        put(t, "    return tpi_elsewhere_back(&e, %s);\n}\n\n", call);
 }
 
 char *native_call(const op *o, const char *args, const char *self) {

@@ -9,19 +9,32 @@ char *c_default(const arg *a) {
     if (e->kind == E_NAME && (!strcmp(e->name, "None"))) return (char *)types[a->type].none;
     text t = {0};
     switch (a->type) {
-    case T_INT: case T_INT_OPT: case T_BOOL: case T_BOOL_OPT: return print_expr(e);
-    case T_FLOAT: case T_FLOAT_OPT:
+    case T_INT:
+    case T_INT_OPT:
+    case T_BOOL:
+    case T_BOOL_OPT: return print_expr(e);
+    case T_FLOAT:
+    case T_FLOAT_OPT:
         if (e->kind == E_NAME && !strcmp(e->name, "inf")) return "INFINITY";
         if (e->kind == E_UNARY && e->arg[0]->kind == E_NAME) return "-INFINITY";
         return print_expr(e);
-    case T_STR: case T_STR_OPT: return print_expr(e);
-    case T_SCALAR: case T_SCALAR_OPT: case T_OPERAND: {
+    case T_STR:
+    case T_STR_OPT: return print_expr(e);
+    case T_SCALAR:
+    case T_SCALAR_OPT:
+    case T_OPERAND: {
         const expr *x = e->kind == E_UNARY ? e->arg[0] : e;
-        const char *maker = x->kind == E_INT ? "tp_int" : x->kind == E_NAME && (!strcmp(x->name, "true") || !strcmp(x->name, "false")) ? "tp_truth" : "tp_float";
-        char *value = x->kind == E_NAME && !strcmp(x->name, "inf") ? (e->kind == E_UNARY ? "-INFINITY" : "INFINITY") : print_expr(e);
-        return a->type == T_OPERAND ? format("tp_operand_scalar(%s(%s))", maker, value) : format("%s(%s)", maker, value);
+        const char *maker = x->kind == E_INT                                                               ? "tp_int"
+                            : x->kind == E_NAME && (!strcmp(x->name, "true") || !strcmp(x->name, "false")) ? "tp_truth"
+                                                                                                           : "tp_float";
+        char *value = x->kind == E_NAME && !strcmp(x->name, "inf") ? (e->kind == E_UNARY ? "-INFINITY" : "INFINITY")
+                                                                   : print_expr(e);
+        return a->type == T_OPERAND ? format("tp_operand_scalar(%s(%s))", maker, value)
+                                    : format("%s(%s)", maker, value);
     }
-    case T_INTS: case T_INTS_OPT: case T_BOOLS:
+    case T_INTS:
+    case T_INTS_OPT:
+    case T_BOOLS:
         if (e->kind != E_LIST) return format("(tp_ints){(const int64_t[]){%s}, 1}", print_expr(e));
         if (!e->n) return "(tp_ints){(const int64_t[]){0}, 0}";
         for (int i = 0; i < e->n; i++) put(&t, "%s%s", i ? ", " : "", print_expr(e->arg[i]));
@@ -51,7 +64,10 @@ static char *arguments(const op *o) {
 }
 
 static const char *plain_c(const op *o) {
-    return !strcmp(o->plain_type, "bool") ? "bool" : !strcmp(o->plain_type, "int") ? "int64_t" : !strcmp(o->plain_type, "float") ? "double" : "tp_scalar";
+    return !strcmp(o->plain_type, "bool")    ? "bool"
+           : !strcmp(o->plain_type, "int")   ? "int64_t"
+           : !strcmp(o->plain_type, "float") ? "double"
+                                             : "tp_scalar";
 }
 
 /* The internal function's prototype without the closing semicolon. */
@@ -77,12 +93,14 @@ char *function_prototype(const op *o) {
 
 text write_internal_header(void) {
     text t = {0};
-    put(&t, "/* Every operator as the library itself calls it: owned references in, out and no scopes. Written by opgen: do not edit. */\n");
+    put(&t, "/* Every operator as the library itself calls it: owned references in, out and no scopes. Written by "
+            "opgen: do not edit. */\n");
     put(&t, "#ifndef TPI_OPS_H\n#define TPI_OPS_H\n#include \"tensor/tensor.h\"\n#include <taper/random.h>\n\n");
     for (int i = 0; i < nops; i++) {
         put(&t, "%s;\n", prototype(ops[i]));
         if (ops[i]->inplace) put(&t, "tp_tensor *tpo_%s_(%s);\n", ops[i]->cname, parameters(ops[i], true));
-        if (ops[i]->out) put(&t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s);\n", ops[i]->cname, parameters(ops[i], false));
+        if (ops[i]->out)
+            put(&t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s);\n", ops[i]->cname, parameters(ops[i], false));
     }
     put(&t, "\n#endif\n");
     return t;
@@ -131,18 +149,25 @@ static char *fold_call(const op *o, const char *outs) {
     int n = 0;
     for (int i = 0; i < o->nargs; i++) {
         vkind v = kind_of_type(o->args[i].type);
-        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || i == over || (o->keep && !strcmp(o->keep, o->args[i].name))) continue;
+        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || i == over ||
+            (o->keep && !strcmp(o->keep, o->args[i].name)))
+            continue;
         put(&params, "%s%s", n++ ? ", " : "", scalar_text(&o->args[i]));
     }
     char *p = n ? format("(tp_scalar[]){%s}", params.s) : "NULL";
     char *d = dtype >= 0 && o->args[dtype].type == T_DTYPE ? "dtype" : "TP_NO_DTYPE";
     if (o->kind == K_SCAN) {
-        if (over < 0 || kind_of_type(o->args[over].type) != V_INT) fail(o->at, "%s: a scan goes over one int dim", o->name);
+        if (over < 0 || kind_of_type(o->args[over].type) != V_INT)
+            fail(o->at, "%s: a scan goes over one int dim", o->name);
         return format("tpi_run_scan(&tpi_scan_%s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, o->over, d, p);
     }
     char *dims = "tp_no_ints()";
-    if (over >= 0) dims = kind_of_type(o->args[over].type) == V_INTS ? o->over : format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){&%s, 1})", o->over, o->over);
-    put(&t, "tpi_run_fold(&tpi_fold_%s, %s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, dims, o->keep ? o->keep : "false", d, p);
+    if (over >= 0)
+        dims = kind_of_type(o->args[over].type) == V_INTS
+                   ? o->over
+                   : format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){&%s, 1})", o->over, o->over);
+    put(&t, "tpi_run_fold(&tpi_fold_%s, %s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, dims,
+        o->keep ? o->keep : "false", d, p);
     return t.s;
 }
 
@@ -157,9 +182,14 @@ static const char *first_tensor(const op *o) {
 static void write_null_checks(text *t, const op *o, const char *failure, bool inplace) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
-        if (a->type == T_TENSOR || (inplace && i == 0)) put(t, "    if (!%s) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
-        if (a->type == T_OPERAND && !(inplace && i == 0) && o->kind != K_MAP) put(t, "    if (!tpi_operand_given(&%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
-        if (a->type == T_TENSORS) put(t, "    if (!tpi_list_given(%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
+        if (a->type == T_TENSOR || (inplace && i == 0))
+            put(t, "    if (!%s) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
+        if (a->type == T_OPERAND && !(inplace && i == 0) && o->kind != K_MAP)
+            put(t, "    if (!tpi_operand_given(&%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name,
+                a->name, failure);
+        if (a->type == T_TENSORS)
+            put(t, "    if (!tpi_list_given(%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name,
+                a->name, failure);
     }
 }
 
@@ -169,18 +199,28 @@ static void write_dtype_checks(text *t, const op *o, const char *failure) {
     if (o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE) return;
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
-        if (is_tensor(a->type) && a->type != T_OPERAND) put(t, "    if (!tpi_takes_tensor(%s, %d)) return tpi_refuse_dtype(\"%s\", %s->dtype), %s;\n", a->name, known, o->name, a->name, failure);
-        if (a->type == T_DTYPE) put(t, "    if (!tpi_takes(%s, %d)) return tpi_refuse_dtype(\"%s\", %s), %s;\n", a->name, known, o->name, a->name, failure);
+        if (is_tensor(a->type) && a->type != T_OPERAND)
+            put(t, "    if (!tpi_takes_tensor(%s, %d)) return tpi_refuse_dtype(\"%s\", %s->dtype), %s;\n", a->name,
+                known, o->name, a->name, failure);
+        if (a->type == T_DTYPE)
+            put(t, "    if (!tpi_takes(%s, %d)) return tpi_refuse_dtype(\"%s\", %s), %s;\n", a->name, known, o->name,
+                a->name, failure);
         if (is_tensors(a->type))
-            put(t, "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_takes_tensor(%s.v[i], %d)) return tpi_refuse_dtype(\"%s\", %s.v[i]->dtype), %s;\n", a->name, a->name, known, o->name, a->name, failure);
+            put(t,
+                "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_takes_tensor(%s.v[i], %d)) return "
+                "tpi_refuse_dtype(\"%s\", %s.v[i]->dtype), %s;\n",
+                a->name, a->name, known, o->name, a->name, failure);
     }
 }
 
 /* One letter per argument, as src/amp/detour.h knows them. */
 static char *argument_letters(const op *o, bool inplace) {
-    static const char of[T_COUNT] = {[T_SCALAR] = 's', [T_SCALAR_OPT] = 's', [T_INT] = 'i', [T_INT_OPT] = 'i', [T_INTS] = 'n', [T_INTS_OPT] = 'n',
-        [T_FLOAT] = 'f', [T_FLOAT_OPT] = 'f', [T_FLOATS] = 'F', [T_FLOATS_OPT] = 'F', [T_SCALARS] = 'S', [T_SCALARS_OPT] = 'S', [T_BOOL] = 'b', [T_BOOL_OPT] = 'q',
-        [T_BOOLS] = 'n', [T_STR] = 'c', [T_STR_OPT] = 'c', [T_DTYPE] = 'd', [T_DEVICE] = 'D', [T_LAYOUT] = 'L', [T_GENERATOR] = 'g'};
+    static const char of[T_COUNT] = {
+        [T_SCALAR] = 's',   [T_SCALAR_OPT] = 's',  [T_INT] = 'i',       [T_INT_OPT] = 'i',  [T_INTS] = 'n',
+        [T_INTS_OPT] = 'n', [T_FLOAT] = 'f',       [T_FLOAT_OPT] = 'f', [T_FLOATS] = 'F',   [T_FLOATS_OPT] = 'F',
+        [T_SCALARS] = 'S',  [T_SCALARS_OPT] = 'S', [T_BOOL] = 'b',      [T_BOOL_OPT] = 'q', [T_BOOLS] = 'n',
+        [T_STR] = 'c',      [T_STR_OPT] = 'c',     [T_DTYPE] = 'd',     [T_DEVICE] = 'D',   [T_LAYOUT] = 'L',
+        [T_GENERATOR] = 'g'};
     char *letters = need((size_t)o->nargs + 1);
     for (int i = 0; i < o->nargs; i++) {
         type t = o->args[i].type;
@@ -189,16 +229,18 @@ static char *argument_letters(const op *o, bool inplace) {
     return letters;
 }
 
-/* A native operator is one step of a graph; kernels are recorded where they are launched, views by what they look at, and compositions are what
- * they are made of. */
+/* A native operator is one step of a graph; kernels are recorded where they are launched, views by what they look at,
+ * and compositions are what they are made of. */
 static bool is_step(const op *o) { return !o->plain && (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE); }
 
 /* What is done to arguments, in the function's form and in those that write into a tensor. */
-static const char *cast_of(const char *cast, bool functional) { return !cast || !strcmp(cast, "NOTHING") ? "NOTHING" : functional ? cast : "OFF"; }
+static const char *cast_of(const char *cast, bool functional) {
+    return !cast || !strcmp(cast, "NOTHING") ? "NOTHING" : functional ? cast : "OFF";
+}
 
-/* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between two calls of
- * src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand. What may be replaced is copied
- * first, so that the arguments themselves stay in registers. */
+/* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between
+ * two calls of src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand.
+ * What may be replaced is copied first, so that the arguments themselves stay in registers. */
 static void write_detour(text *t, const op *o, const char *suffix, const char *failure) {
     bool functional = !*suffix, inplace = !strcmp(suffix, "_"), many = o->nresults > 1 || o->plain;
     bool list = functional && !many && o->results[0].type == T_TENSORS, step = is_step(o) && strcmp(suffix, "_out");
@@ -213,19 +255,31 @@ static void write_detour(text *t, const op *o, const char *suffix, const char *f
         put(&args, seen ? "%s%s_" : "%s%s", comma, name);
     }
     if (functional && many) put(&args, o->nargs ? ", out" : "out");
-    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n", o->autocast ? "" : step ? " & (TPI_WATCHED | TPI_RECORDED)" : " & TPI_WATCHED");
-    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, TPI_CAST_%s, %s};\n%s", o->name, inplace ? "_" : "", letters,
-        cast_of(o->autocast, functional), cast_of(o->autocast_gpu, functional), step ? "true" : "false", copies.s);
-    put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n", o->nargs ? places.s : "NULL");
+    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n",
+        o->autocast ? ""
+        : step      ? " & (TPI_WATCHED | TPI_RECORDED)"
+                    : " & TPI_WATCHED");
+    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, TPI_CAST_%s, %s};\n%s", o->name,
+        inplace ? "_" : "", letters, cast_of(o->autocast, functional), cast_of(o->autocast_gpu, functional),
+        step ? "true" : "false", copies.s);
+    put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n",
+        o->nargs ? places.s : "NULL");
     put(t, "        if (way < 0) return %s;\n        if (way > 0) {\n            %sgiven = tpo_%s%s(%s);\n", failure,
-        list ? "tp_tensors " : functional && many ? "bool " : "tp_tensor *", o->cname, suffix, args.s);
-    if (step && functional && many) put(t, "            tpi_detour_gave(&detour, given, %d, out);\n", o->nresults);
-    else if (step && list) put(t, "            tpi_detour_gave(&detour, given.v != NULL, given.n, given.v);\n");
-    else if (step) put(t, "            tpi_detour_gave(&detour, given != NULL, 1, &given);\n");
+        list                 ? "tp_tensors "
+        : functional && many ? "bool "
+                             : "tp_tensor *",
+        o->cname, suffix, args.s);
+    if (step && functional && many)
+        put(t, "            tpi_detour_gave(&detour, given, %d, out);\n", o->nresults);
+    else if (step && list)
+        put(t, "            tpi_detour_gave(&detour, given.v != NULL, given.n, given.v);\n");
+    else if (step)
+        put(t, "            tpi_detour_gave(&detour, given != NULL, 1, &given);\n");
     put(t, "            tpi_detour_end(&detour);\n            return given;\n        }\n    }\n");
 }
 
-/* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain tensor. */
+/* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain
+ * tensor. */
 static void write_checks(text *t, const op *o, const char *failure, bool inplace) {
     for (int i = 0; i < o->nchecks; i++) {
         tensor_scope s = {.code = t, .indent = "        ", .o = o, .failure = format("return %s;", failure)};
@@ -233,8 +287,10 @@ static void write_checks(text *t, const op *o, const char *failure, bool inplace
         if (inplace) bind_tensor(&s, o->args[0].name, (tvalue){.kind = V_TENSOR, .c = o->args[0].name, .temp = -1});
         put(t, "    {\n");
         tvalue v = tensor_expr(&s, o->checks[i].condition);
-        if (v.kind != V_BOOL || s.nlists) fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
-        put(t, "        if (!%s) return tpi_fail(%s, \"%%s\", %s), %s;\n    }\n", v.c, o->checks[i].code, c_string(o->checks[i].message), failure);
+        if (v.kind != V_BOOL || s.nlists)
+            fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
+        put(t, "        if (!%s) return tpi_fail(%s, \"%%s\", %s), %s;\n    }\n", v.c, o->checks[i].code,
+            c_string(o->checks[i].message), failure);
     }
 }
 
@@ -255,7 +311,8 @@ static void write_compose(text *t, const op *o) {
         for (int i = 0; i < o->body->n; i++) {
             tvalue v = tensor_expr(&s, o->body->value[i]);
             if (!o->body->name[i] && v.kind == V_MULTI && v.multi->nresults == o->nresults) {
-                for (int r = 0; r < o->nresults; r++) put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r), set[r] = true;
+                for (int r = 0; r < o->nresults; r++)
+                    put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r), set[r] = true;
                 break;
             }
             int r = o->body->name[i] ? find_result(o, o->body->name[i]) : -1;
@@ -269,11 +326,13 @@ static void write_compose(text *t, const op *o) {
             if (!set[r]) fail(o->body->at, "%s: the result '%s' is not given", o->name, o->results[r].name);
     } else {
         tvalue v = tensor_block(&s, o->body);
-        if (o->plain) put(&body, "    *out = %s;\n", v.c);
+        if (o->plain)
+            put(&body, "    *out = %s;\n", v.c);
         else if (list) {
             if (v.kind != V_TENSORS) fail(o->body->at, "%s: expected a list", o->name);
             put(&body, "    out = %s, %s = (tp_tensors){NULL, 0};\n", v.c, v.c);
-        } else put(&body, "    out = %s;\n", owned(&s, v, o->body->at));
+        } else
+            put(&body, "    out = %s;\n", owned(&s, v, o->body->at));
     }
     bool many = o->nresults > 1 || o->plain;
     put(t, "%s {\n", prototype(o));
@@ -297,40 +356,59 @@ static void write_forward_into(text *t, const op *o) {
     bool many = o->nresults > 1;
     switch (o->kind) {
     case K_MAP: put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", map_call(o, "NULL", false)); break;
-    case K_FOLD: case K_SCAN:
-        if (many) put(t, "    if (!%s) return tpi_no_results(out, %d);\n", fold_call(o, "out"), o->nresults);
-        else put(t, "    tp_tensor *out = NULL;\n    if (!%s) return NULL;\n", fold_call(o, "&out"));
+    case K_FOLD:
+    case K_SCAN:
+        if (many)
+            put(t, "    if (!%s) return tpi_no_results(out, %d);\n", fold_call(o, "out"), o->nresults);
+        else
+            put(t, "    tp_tensor *out = NULL;\n    if (!%s) return NULL;\n", fold_call(o, "&out"));
         break;
     case K_VIEW:
-        put(t, "    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n    tp_tensor *out = tpi_view_of(%s, &g);\n    if (!out) return NULL;\n", o->function, args, o->args[0].name);
+        put(t,
+            "    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n    tp_tensor *out = "
+            "tpi_view_of(%s, &g);\n    if (!out) return NULL;\n",
+            o->function, args, o->args[0].name);
         break;
     case K_NATIVE:
-        if (o->plain) put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL));
-        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return tpi_no_results(out, %d);\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL), o->nresults);
-        else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args, NULL));
-        else put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args, NULL));
+        if (o->plain)
+            put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL));
+        else if (many)
+            put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return tpi_no_results(out, %d);\n",
+                o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL), o->nresults);
+        else if (o->results[0].type == T_TENSORS)
+            put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args, NULL));
+        else
+            put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args, NULL));
         break;
     case K_NATIVE_INPLACE: {
         text rest = {0};
         put(&rest, "out");
         for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
-        put(t, "    tp_tensor *out = tpi_clone_data(%s);\n    if (!out) return NULL;\n    if (!%s) return tp_release(out), NULL;\n", o->args[0].name, native_call(o, rest.s, "out"));
+        put(t,
+            "    tp_tensor *out = tpi_clone_data(%s);\n    if (!out) return NULL;\n    if (!%s) return "
+            "tp_release(out), NULL;\n",
+            o->args[0].name, native_call(o, rest.s, "out"));
         break;
     }
     default: break;
     }
 }
 
-/* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is missing. */
+/* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is
+ * missing. */
 static void write_missing(text *t, const op *o) {
     bool many = o->nresults > 1;
-    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL, NULL, NULL};\n", node_name(o), o->name);
+    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL, NULL, NULL};\n",
+        node_name(o), o->name);
     put(t, "    tp_tensor *const inputs[] = {");
     int n = 0;
     for (int i = 0; i < o->nargs; i++)
-        if (is_tensor(o->args[i].type)) put(t, "%s%s%s", n++ ? ", " : "", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
+        if (is_tensor(o->args[i].type))
+            put(t, "%s%s%s", n++ ? ", " : "", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
     put(t, "};\n    if (!tpi_record_missing(&missing, %d, inputs, %d, %s)) ", n, o->nresults, many ? "out" : "&out");
-    put(t, many ? "{\n        tpi_drop_all(out, %d);\n        return false;\n    }\n" : "return tp_release(out), NULL;\n", o->nresults);
+    put(t,
+        many ? "{\n        tpi_drop_all(out, %d);\n        return false;\n    }\n" : "return tp_release(out), NULL;\n",
+        o->nresults);
 }
 
 static void write_functional(text *t, const op *o, const needs *n) {
@@ -348,11 +426,14 @@ static void write_functional(text *t, const op *o, const needs *n) {
         return;
     }
     if (o->kind == K_COMPOSE_C && o->node && list) {
-        put(t, "    tp_tensors out = %s(%s);\n    tpi_mark_pieces(out, %s, \"%s\");\n    return out;\n}\n\n", o->function, arguments(o), first_tensor(o), o->node);
+        put(t, "    tp_tensors out = %s(%s);\n    tpi_mark_pieces(out, %s, \"%s\");\n    return out;\n}\n\n",
+            o->function, arguments(o), first_tensor(o), o->node);
         return;
     }
     if (o->kind == K_COMPOSE_C) {
-        put(t, "    return %s(%s%s)%s;\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "", many ? format(" || tpi_no_results(out, %d)", o->nresults) : "");
+        put(t, "    return %s(%s%s)%s;\n}\n\n", o->function, arguments(o),
+            o->plain || many ? (o->nargs ? ", out" : "out") : "",
+            many ? format(" || tpi_no_results(out, %d)", o->nresults) : "");
         return;
     }
     write_forward_into(t, o);
@@ -368,13 +449,20 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "    if (!tpi_grad_off && (%s)) {\n", track);
         put(t, "        tpi_node *node = %s_node(%s);\n        if (!node) goto failed;\n", o->cname, arguments(o));
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
-        put(t, "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto failed;\n    }\n", many ? "true" : "out");
+        put(t,
+            "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto "
+            "failed;\n    }\n",
+            many ? "true" : "out");
     }
     if (o->todo) write_missing(t, o);
     bool makes_memory = o->kind != K_VIEW; /* views take the mark from what they view */
-    if (makes_memory && !list) put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
-    if (many) put(t, "    return true;\n%s", track ? format("failed:\n    tpi_drop_all(out, %d);\n    return false;\n", o->nresults) : "");
-    else put(t, "    return out;\n%s", track ? "failed:\n    tp_release(out);\n    return NULL;\n" : "");
+    if (makes_memory && !list)
+        put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
+    if (many)
+        put(t, "    return true;\n%s",
+            track ? format("failed:\n    tpi_drop_all(out, %d);\n    return false;\n", o->nresults) : "");
+    else
+        put(t, "    return out;\n%s", track ? "failed:\n    tp_release(out);\n    return NULL;\n" : "");
     put(t, "}\n\n");
 }
 
@@ -382,15 +470,22 @@ static void write_functional(text *t, const op *o, const needs *n) {
 static void write_view_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
     char *track = differentiable(o) ? any_tracks(o) : NULL;
-    put(t, "    if (!tpi_check_inplace_expanded(%s)) return NULL;\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n", self, o->function, arguments(o));
-    if (track) put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s) && !(node = %s_node(%s))) return NULL;\n", track, o->cname, arguments(o));
-    put(t, "    if (!tpi_set_geometry(%s, &g)) %s\n    tpi_touch(%s);\n", self, track ? "goto unrecorded;" : "return NULL;", self);
+    put(t,
+        "    if (!tpi_check_inplace_expanded(%s)) return NULL;\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    "
+        "if (!%s(%s, &g)) return NULL;\n",
+        self, o->function, arguments(o));
+    if (track)
+        put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s) && !(node = %s_node(%s))) return NULL;\n",
+            track, o->cname, arguments(o));
+    put(t, "    if (!tpi_set_geometry(%s, &g)) %s\n    tpi_touch(%s);\n", self,
+        track ? "goto unrecorded;" : "return NULL;", self);
     if (track) {
         const char *outs[1] = {self};
         put(t, "    if (node) {\n");
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
         put(t, "    }\n    return %s;\nunrecorded:\n    tpi_node_done(node);\n    return NULL;\n}\n\n", self);
-    } else put(t, "    return %s;\n}\n\n", self);
+    } else
+        put(t, "    return %s;\n}\n\n", self);
 }
 
 /* Might the call be recorded? In an in-place form, where self is a plain tensor. */
@@ -398,31 +493,40 @@ static char *inplace_tracks(const op *o) {
     text t = {0};
     put(&t, "tpi_tracks(%s)", o->args[0].name);
     for (int i = 1; i < o->nargs; i++)
-        if (is_tensor(o->args[i].type)) put(&t, " || tpi_tracks(%s%s)", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
+        if (is_tensor(o->args[i].type))
+            put(&t, " || tpi_tracks(%s%s)", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
     return t.s;
 }
 
-/* Computes and copies. The backward of what was computed may want self as it was, so that it gets a copy when there will be one. */
+/* Computes and copies. The backward of what was computed may want self as it was, so that it gets a copy when there
+ * will be one. */
 static void write_inplace_by_copy(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name, *from = self;
     put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n", self);
     if (!o->nondiff && (o->kind == K_COMPOSE || o->kind == K_COMPOSE_C || inplace_saves_copy(o, n))) {
         from = "before";
-        put(t, "    tp_tensor *before = !tpi_grad_off && (%s) ? tpi_copy_for_backward(%s) : tpi_retain(%s);\n    if (!before) return NULL;\n", inplace_tracks(o), self, self);
+        put(t,
+            "    tp_tensor *before = !tpi_grad_off && (%s) ? tpi_copy_for_backward(%s) : tpi_retain(%s);\n    if "
+            "(!before) return NULL;\n",
+            inplace_tracks(o), self, self);
     }
     text args = {0};
     put(&args, "%s", o->args[0].type == T_OPERAND ? format("tp_operand_tensor(%s)", from) : from);
     for (int i = 1; i < o->nargs; i++) put(&args, ", %s", o->args[i].name);
     put(t, "    tp_tensor *out = tpo_%s(%s);\n", o->cname, args.s);
     if (from != self) put(t, "    tp_release(before);\n");
-    put(t, "    if (!out) return NULL;\n    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
+    put(t,
+        "    if (!out) return NULL;\n    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return "
+        "r;\n}\n\n",
+        self);
 }
 
 /* A layer's forward that is one call of an operator with an in-place form is that form. */
 static bool write_inplace_call(text *t, const op *o) {
     const expr *e = o->hidden && o->body->n == 1 && !o->body->name[0] ? o->body->value[0] : NULL;
     const op *p = e && e->kind == E_CALL ? find_op(e->name) : NULL;
-    if (!p || !p->inplace || !e->n || e->arg[0]->kind != E_NAME || strcmp(e->arg[0]->name, o->args[0].name)) return false;
+    if (!p || !p->inplace || !e->n || e->arg[0]->kind != E_NAME || strcmp(e->arg[0]->name, o->args[0].name))
+        return false;
     tensor_scope s = {.code = t, .indent = "    ", .o = o, .failure = "return NULL;"};
     bind_arguments(&s, o);
     text args = {0};
@@ -445,9 +549,12 @@ static void write_overlap_checks(text *t, const op *o, const char *written, int 
     for (int i = first; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         if (is_tensor(a->type)) put(&list, "%s%s%s", n++ ? ", " : "", a->name, a->type == T_OPERAND ? ".tensor" : "");
-        if (is_tensors(a->type)) put(t, "    if (!tpi_check_list_overlaps(%s, %s, %s)) return NULL;\n", written, a->name, name);
+        if (is_tensors(a->type))
+            put(t, "    if (!tpi_check_list_overlaps(%s, %s, %s)) return NULL;\n", written, a->name, name);
     }
-    if (n) put(t, "    if (!tpi_check_overlaps(%s, %d, (tp_tensor *[]){%s}, %s)) return NULL;\n", written, n, list.s, name);
+    if (n)
+        put(t, "    if (!tpi_check_overlaps(%s, %d, (tp_tensor *[]){%s}, %s)) return NULL;\n", written, n, list.s,
+            name);
 }
 
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
@@ -481,14 +588,21 @@ static void write_inplace(text *t, const op *o, const needs *n) {
             char *at = strstr(track, text_self);
             if (at) track = format("%.*stpi_tracks(%s)%s", (int)(at - track), track, self, at + k);
         }
-        put(&build, "        tp_tensor *before = %s;\n", inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
-        put(&build, "        if (!before || !tpi_check_tracked_write(%s)) return tp_release(before), NULL;\n        node = %s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n", self, o->cname,
-            o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before", rest.s ? rest.s : "");
+        put(&build, "        tp_tensor *before = %s;\n",
+            inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
+        put(&build,
+            "        if (!before || !tpi_check_tracked_write(%s)) return tp_release(before), NULL;\n        node = "
+            "%s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n",
+            self, o->cname, o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before",
+            rest.s ? rest.s : "");
         put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n%s    }\n", track, build.s);
     }
-    const char *give_up = track ? "{\n        if (node) tpi_node_done(node);\n        return NULL;\n    }" : "return NULL;";
-    if (o->kind == K_MAP) put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), give_up);
-    else put(t, "    if (!%s) %s\n", native_call(o, arguments(o), self), give_up);
+    const char *give_up =
+        track ? "{\n        if (node) tpi_node_done(node);\n        return NULL;\n    }" : "return NULL;";
+    if (o->kind == K_MAP)
+        put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), give_up);
+    else
+        put(t, "    if (!%s) %s\n", native_call(o, arguments(o), self), give_up);
     put(t, "    tpi_touch(%s);\n", self);
     if (track) {
         const char *outs[1] = {self};
@@ -496,8 +610,12 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         copy.args[0].type = T_TENSOR; /* conditions inside name self as a plain tensor */
         put(t, "    if (node) {\n");
         write_attach(t, &copy, n, outs, "        ", "goto unrecorded;", true);
-        put(t, "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_done(node);\n    return NULL;\n}\n\n", self);
-    } else put(t, "    return %s;\n}\n\n", self);
+        put(t,
+            "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_done(node);\n    return "
+            "NULL;\n}\n\n",
+            self);
+    } else
+        put(t, "    return %s;\n}\n\n", self);
 }
 
 static void write_out(text *t, const op *o) {
@@ -506,43 +624,61 @@ static void write_out(text *t, const op *o) {
     put(t, "    if (!out_) return tpi_no_tensor(\"%s\", \"out\"), NULL;\n", o->name);
     put(t, "    tp_tensor *inputs[] = {");
     for (int i = 0; i < o->nargs; i++) {
-        if (o->args[i].type == T_OPERAND) put(t, "%s.tensor, ", o->args[i].name);
-        else if (is_tensor(o->args[i].type)) put(t, "%s, ", o->args[i].name);
+        if (o->args[i].type == T_OPERAND)
+            put(t, "%s.tensor, ", o->args[i].name);
+        else if (is_tensor(o->args[i].type))
+            put(t, "%s, ", o->args[i].name);
     }
     put(t, "out_};\n    if (!tpi_check_out((int)(sizeof inputs / sizeof *inputs), inputs, out_)) return NULL;\n");
     if (o->kind == K_MAP) {
         write_checks(t, o, "NULL", false);
-        put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    return out_;\n}\n\n", map_call(o, "out_", false));
+        put(t,
+            "    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    "
+            "return out_;\n}\n\n",
+            map_call(o, "out_", false));
         return;
     }
     int rule = o->overlap ? (int)o->overlap : o->kind == K_SCAN ? OVERLAP_SAME : OVERLAP_UNSET;
     if (rule) write_overlap_checks(t, o, "out_", rule, 0);
     int dtype = find_arg(o, "dtype"), device = find_arg(o, "device");
-    if (device >= 0 && dtype >= 0 && !first_tensor(o)) put(t, "    if (!tpi_settle_out(out_, &dtype, &device)) return NULL;\n");
-    put(t, "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_%s(out_, out);\n    tp_release(out);\n    return r;\n}\n\n", o->cname,
-        arguments(o), o->out_elements ? "elements" : "out");
+    if (device >= 0 && dtype >= 0 && !first_tensor(o))
+        put(t, "    if (!tpi_settle_out(out_, &dtype, &device)) return NULL;\n");
+    put(t,
+        "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_%s(out_, out);\n   "
+        " tp_release(out);\n    return r;\n}\n\n",
+        o->cname, arguments(o), o->out_elements ? "elements" : "out");
 }
 
 /* ---- descriptors ---- */
 static const char *ctype_enum(ctype t) {
-    static const char *const names[] = {"TPI_B8", "TPI_I32", "TPI_I64", "TPI_F32", "TPI_F64", "TPI_C64", "TPI_C128", "TPI_CTYPES", "TPI_CTYPES + 1"};
+    static const char *const names[] = {"TPI_B8",  "TPI_I32",  "TPI_I64",    "TPI_F32",       "TPI_F64",
+                                        "TPI_C64", "TPI_C128", "TPI_CTYPES", "TPI_CTYPES + 1"};
     return names[t];
 }
 static const char *result_enum(int r) {
-    static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64", "TPI_RESULT_TRUTH"};
+    static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64",
+                                        "TPI_RESULT_TRUTH"};
     return names[r];
 }
 
 /* Whole numbers stay whole; a float is real also among complex elements; a Scalar takes the elements' type. */
-static const char *param_enum(vkind v) { return v == V_INT || v == V_BOOL ? "TPI_I64" : v == V_FLOAT ? "TPI_CTYPES + 1" : "TPI_CTYPES"; }
+static const char *param_enum(vkind v) {
+    return v == V_INT || v == V_BOOL ? "TPI_I64" : v == V_FLOAT ? "TPI_CTYPES + 1" : "TPI_CTYPES";
+}
 
 static void map_descriptor(text *t, const op *o, int grad) {
     kernel_inputs k;
     map_inputs(o, grad, &k);
     const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
-    put(t, "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\nextern const char *const tpt_%s%s[TPI_CTYPES];\n", o->cname, suffix, o->cname, suffix);
-    put(t, "const tpi_map_op tpi_map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d, .costly = %d,\n    .in_type = {", o->cname, suffix, o->name,
-        k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
+    put(t,
+        "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\nextern const char *const "
+        "tpt_%s%s[TPI_CTYPES];\n",
+        o->cname, suffix, o->cname, suffix);
+    put(t,
+        "const tpi_map_op tpi_map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = "
+        "%d, .has_b8 = %d, .costly = %d,\n    .in_type = {",
+        o->cname, suffix, o->name, k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE",
+        grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
         grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1,
         is_costly_block(grad < 0 ? o->body : o->args[grad].grad));
     for (int i = 0; i < k.n; i++) put(t, "%s, ", ctype_enum(k.arg[i] >= 0 ? o->args[k.arg[i]].fixed : C_TYPES));
@@ -553,7 +689,8 @@ static void map_descriptor(text *t, const op *o, int grad) {
         vkind v = kind_of_type(o->args[k.param[i]].type);
         put(t, "%s, ", param_enum(v));
     }
-    put(t, "%s}, .fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0", o->cname, suffix, o->cname, suffix);
+    put(t, "%s}, .fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0", o->cname, suffix,
+        o->cname, suffix);
 }
 
 static bool step_uses_index(const op *o) {
@@ -568,22 +705,38 @@ static void fold_descriptor(text *t, const op *o) {
     text params = {0};
     for (int i = 0; i < o->nargs; i++) {
         vkind v = kind_of_type(o->args[i].type);
-        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || (o->over && !strcmp(o->over, o->args[i].name)) || (o->keep && !strcmp(o->keep, o->args[i].name))) continue;
+        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) ||
+            (o->over && !strcmp(o->over, o->args[i].name)) || (o->keep && !strcmp(o->keep, o->args[i].name)))
+            continue;
         put(&params, "%s, ", param_enum(v)), nparam++;
     }
-    put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const tpt_%s[TPI_CTYPES];\n", k, o->cname, o->cname);
-    put(t, "const tpi_%s_op tpi_%s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
-        nparam, o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0), o->rule_sum);
+    put(t,
+        "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const "
+        "tpt_%s[TPI_CTYPES];\n",
+        k, o->cname, o->cname);
+    put(t,
+        "const tpi_%s_op tpi_%s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, "
+        ".sum_like = %d,\n",
+        k, k, o->cname, o->name, o->start->n, o->nresults, nparam,
+        o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0),
+        o->rule_sum);
     if (o->kind == K_FOLD)
-        put(t, "    .has_empty = %d, .each = %d, .uses_index = %d,\n", !o->empty_error, o->each, o->first || step_uses_index(o));
+        put(t, "    .has_empty = %d, .each = %d, .uses_index = %d,\n", !o->empty_error, o->each,
+            o->first || step_uses_index(o));
     put(t, "    .state_type = {");
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];
-        put(t, "%s, ", !s ? "TPI_CTYPES" : !strcmp(s, "int64") ? "TPI_I64" : !strcmp(s, "bool") ? "TPI_B8" : !strcmp(s, "real") ? "TPI_CTYPES + 1" : "TPI_CTYPES + 2");
+        put(t, "%s, ",
+            !s                    ? "TPI_CTYPES"
+            : !strcmp(s, "int64") ? "TPI_I64"
+            : !strcmp(s, "bool")  ? "TPI_B8"
+            : !strcmp(s, "real")  ? "TPI_CTYPES + 1"
+                                  : "TPI_CTYPES + 2");
     }
     put(t, "}, .out_type = {");
     for (int r = 0; r < o->nresults; r++) put(t, "%s, ", result_enum(o->result_kind[r]));
-    put(t, "}, .param_type = {%s}, .fn = TPI_ISA_TABLE(tpk_%s), .source = tpt_%s};\n", nparam ? params.s : "0", o->cname, o->cname);
+    put(t, "}, .param_type = {%s}, .fn = TPI_ISA_TABLE(tpk_%s), .source = tpt_%s};\n", nparam ? params.s : "0",
+        o->cname, o->cname);
 }
 
 void write_descriptors(text *t, const op *o) {
@@ -600,8 +753,12 @@ void write_descriptors(text *t, const op *o) {
 text write_glue(const char *family) {
     text t = {0};
     put(&t, "/* Operators of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
-    put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every argument */\n");
-    put(&t, "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/%s%s.h>\n\n", strcmp(family, "layers") ? "ops_" : "", family);
+    put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every "
+            "argument */\n");
+    put(&t,
+        "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include "
+        "\"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/%s%s.h>\n\n",
+        strcmp(family, "layers") ? "ops_" : "", family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;
@@ -615,8 +772,10 @@ text write_glue(const char *family) {
             release_lists(&t, o, &n);
             write_record(&t, o, &n);
         }
-        if (o->kind == K_COMPOSE) write_compose(&t, o);
-        else write_functional(&t, o, &n);
+        if (o->kind == K_COMPOSE)
+            write_compose(&t, o);
+        else
+            write_functional(&t, o, &n);
         if (o->inplace) write_inplace(&t, o, &n);
         if (o->out) write_out(&t, o);
     }

@@ -1,5 +1,5 @@
-/* The public header, one part per family: typed functions with their docs, options as designated initialisers (C) or default member
- * values (C++), and the wrappers behind them, which hand results to the caller's scope. */
+/* The public header, one part per family: typed functions with their docs, options as designated initialisers (C) or
+ * default member values (C++), and the wrappers behind them, which hand results to the caller's scope. */
 #include "header.h"
 #include "layer.h"
 #include <stdio.h>
@@ -27,11 +27,14 @@ static char *symbol(const op *o, form f) { return format("%s%s", user_name(o, f)
 static char *result_type(const op *o, form f) {
     if (o->module) return "tp_module *";
     if (f != FORM_PLAIN) return "tp_tensor *";
-    if (o->plain) return !strcmp(o->plain_type, "bool") ? "bool " : !strcmp(o->plain_type, "int") ? "int64_t " : !strcmp(o->plain_type, "float") ? "double " : "tp_scalar ";
+    if (o->plain)
+        return !strcmp(o->plain_type, "bool")    ? "bool "
+               : !strcmp(o->plain_type, "int")   ? "int64_t "
+               : !strcmp(o->plain_type, "float") ? "double "
+                                                 : "tp_scalar ";
     if (o->nresults > 1) return format("tp_%s_result ", o->cname);
     return o->results[0].type == T_TENSORS ? "tp_tensors " : "tp_tensor *";
 }
-
 
 static char *declaration(const op *o, form f) {
     text t = {0};
@@ -80,7 +83,8 @@ static void write_options(text *t, const op *o) {
     put(t, "typedef struct tp_%s_options {\n    TP_STRUCT_SIZE(tp_%s_options);\n", o->cname, o->cname);
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
-        if (a->fallback) put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), member(a), public_default(a));
+        if (a->fallback)
+            put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), member(a), public_default(a));
     }
     put(t, "    TP_OPTIONS_GUARD_\n} tp_%s_options;\n", o->cname);
 }
@@ -94,7 +98,10 @@ static void write_c_macro(text *t, const op *o, form f) {
     for (int i = 0; i < o->nargs && !o->args[i].fallback; i++, n++) {
         type y = public_type(o, i, f);
         put(&required, "%s%s_", n ? ", " : "", o->args[i].name);
-        put(&passed, "%s%s", n ? ", " : "", y == T_OPERAND ? format("TP_OPERAND(%s_)", o->args[i].name) : y == T_SCALAR ? format("TP_SCALAR(%s_)", o->args[i].name) : format("%s_", o->args[i].name));
+        put(&passed, "%s%s", n ? ", " : "",
+            y == T_OPERAND  ? format("TP_OPERAND(%s_)", o->args[i].name)
+            : y == T_SCALAR ? format("TP_SCALAR(%s_)", o->args[i].name)
+                            : format("%s_", o->args[i].name));
     }
     char *name = user_name(o, f);
     if (!has_options(o)) {
@@ -106,12 +113,14 @@ static void write_c_macro(text *t, const op *o, form f) {
     for (int i = 0; i < o->nargs; i++)
         if (o->args[i].fallback) put(&defaults, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
     if (!n) { /* options alone, so that tp_nn_relu() will do */
-        put(t, "#define %s(...) TP_WITH_(tp_%s_options, %s(&tp_o_), %s, __VA_ARGS__)\n", name, o->cname, symbol(o, f), defaults.s);
+        put(t, "#define %s(...) TP_WITH_(tp_%s_options, %s(&tp_o_), %s, __VA_ARGS__)\n", name, o->cname, symbol(o, f),
+            defaults.s);
         return;
     }
     char *inner = format("TPO_%s_", upper(name + 3));
     put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
-    put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s, n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
+    put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s,
+        n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
 }
 
 static void write_cpp(text *t, const op *o, form f) {
@@ -138,7 +147,8 @@ static void write_cpp(text *t, const op *o, form f) {
         put(&passed, "%s&options", n ? ", " : "");
     }
     if (tparams.n) put(t, "template <%s> ", tparams.s);
-    put(t, "static inline %s%s(%s) { return %s(%s); }\n", result_type(o, f), user_name(o, f), params.s, symbol(o, f), passed.s);
+    put(t, "static inline %s%s(%s) { return %s(%s); }\n", result_type(o, f), user_name(o, f), params.s, symbol(o, f),
+        passed.s);
 }
 
 static void each_form(const op *o, void (*fn)(text *, const op *, form), text *t) {
@@ -152,8 +162,10 @@ static void write_declaration(text *t, const op *o, form f) { put(t, "TP_API %s;
 text write_family_header(const char *family) {
     text t = {0};
     char *guard = upper(family);
-    put(&t, "/* Operators of the family '%s'. Written by opgen from tables/operators/%s.op: do not edit. */\n", family, family);
-    put(&t, "#ifndef TAPER_OPS_%s_H\n#define TAPER_OPS_%s_H\n#include <taper/ops_options.h>\n\nTP_BEGIN\n", guard, guard);
+    put(&t, "/* Operators of the family '%s'. Written by opgen from tables/operators/%s.op: do not edit. */\n", family,
+        family);
+    put(&t, "#ifndef TAPER_OPS_%s_H\n#define TAPER_OPS_%s_H\n#include <taper/ops_options.h>\n\nTP_BEGIN\n", guard,
+        guard);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family) || o->internal) continue;
@@ -204,9 +216,12 @@ text write_options_header(void) {
     put(&t, "/* How operators take options. Written by opgen: do not edit.\n"
             " *   C:   tp_sum(x, .dim = TP_INTS(0), .keepdim = true)\n"
             " *   C++: tp_sum(x, {.dim = TP_INTS(0), .keepdim = true}), in the order of the struct\n"
-            " * An options struct begins with its size, so that a program built against this version runs on later ones. */\n");
-    put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include <taper/tensor.h>\n\n");
-    put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
+            " * An options struct begins with its size, so that a program built against this version runs on later "
+            "ones. */\n");
+    put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include "
+            "<taper/tensor.h>\n\n");
+    put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return "
+            "d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
     for (int i = 0; i < nops; i++)
         if (!ops[i]->internal) write_default_lists(&t, ops[i]);
     for (int i = 0; i < nlayers; i++) write_default_lists(&t, &layers[i]->make);
@@ -216,7 +231,8 @@ text write_options_header(void) {
 
 text write_public_header(void) {
     text t = {0};
-    put(&t, "/* All operators, by family. Written by opgen: do not edit. docs/operators.md lists them. */\n#ifndef TAPER_OPS_H\n#define TAPER_OPS_H\n");
+    put(&t, "/* All operators, by family. Written by opgen: do not edit. docs/operators.md lists them. */\n#ifndef "
+            "TAPER_OPS_H\n#define TAPER_OPS_H\n");
     for (int i = 0; i < nops; i++) { /* families in the order they were given */
         bool first = true;
         for (int j = 0; j < i; j++) first = first && strcmp(ops[j]->family, ops[i]->family);
@@ -252,12 +268,20 @@ void write_taken_options(text *t, const op *o) {
 /* What src/tensor/given.h asks of an argument before anything looks at it; NULL: nothing can be wrong with it. */
 static char *soundness(type y, bool optional, const char *c, const char *name) {
     switch (y) {
-    case T_TENSOR: case T_TENSOR_OPT: return format("tpi_sound_tensor(%s, \"%s\")", c, name);
+    case T_TENSOR:
+    case T_TENSOR_OPT: return format("tpi_sound_tensor(%s, \"%s\")", c, name);
     case T_OPERAND: return format("tpi_sound_tensor(%s.tensor, \"%s\")", c, name);
-    case T_TENSORS: case T_TENSORS_OPT: return format("tpi_sound_tensors(%s, \"%s\")", c, name);
-    case T_SCALAR: case T_SCALAR_OPT: return format("tpi_sound_scalar(%s, %s, \"%s\")", c, y == T_SCALAR ? "false" : "true", name);
-    case T_INTS: case T_INTS_OPT: case T_BOOLS: case T_FLOATS: case T_FLOATS_OPT: case T_SCALARS: case T_SCALARS_OPT:
-        return format("tpi_sound_list(%s.v, %s.n, \"%s\")", c, c, name);
+    case T_TENSORS:
+    case T_TENSORS_OPT: return format("tpi_sound_tensors(%s, \"%s\")", c, name);
+    case T_SCALAR:
+    case T_SCALAR_OPT: return format("tpi_sound_scalar(%s, %s, \"%s\")", c, y == T_SCALAR ? "false" : "true", name);
+    case T_INTS:
+    case T_INTS_OPT:
+    case T_BOOLS:
+    case T_FLOATS:
+    case T_FLOATS_OPT:
+    case T_SCALARS:
+    case T_SCALARS_OPT: return format("tpi_sound_list(%s.v, %s.n, \"%s\")", c, c, name);
     case T_STR: return format("tpi_sound_text(%s, \"%s\")", c, name);
     case T_DTYPE: return format("tpi_sound_dtype(%s, %s, \"%s\")", c, optional ? "true" : "false", name);
     case T_LAYOUT: return format("tpi_sound_choice(%s, TP_CHANNELS_LAST_3D + 1, \"%s\", \"a layout\")", c, name);
@@ -270,7 +294,8 @@ char *sound_arguments(const op *o, bool inplace) {
     text t = {0};
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
-        char *asked = soundness(inplace && i == 0 ? T_TENSOR : a->type, a->fallback || strchr(a->type_text, '?'), constructor_argument(a), a->name);
+        char *asked = soundness(inplace && i == 0 ? T_TENSOR : a->type, a->fallback || strchr(a->type_text, '?'),
+                                constructor_argument(a), a->name);
         if (asked) put(&t, "%s%s", t.n ? " && " : "", asked);
     }
     return t.n ? t.s : "true";
@@ -281,24 +306,35 @@ static void write_wrapper(text *t, const op *o, form f) {
     if (f != FORM_PLAIN) put(t, "    TPI_STOP_ON_ERROR(NULL);\n");
     write_taken_options(t, o);
     put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n", o->name);
-    put(t, "    const bool sound_ = %s%s;\n", f == FORM_OUT ? "tpi_sound_tensor(out, \"out\") && " : "", sound_arguments(o, f == FORM_INPLACE));
+    put(t, "    const bool sound_ = %s%s;\n", f == FORM_OUT ? "tpi_sound_tensor(out, \"out\") && " : "",
+        sound_arguments(o, f == FORM_INPLACE));
     text args = {0};
     put(&args, "%s", "");
     if (f == FORM_OUT) put(&args, "out, ");
-    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "", o->args[i].fallback ? member(&o->args[i]) : o->args[i].name);
+    for (int i = 0; i < o->nargs; i++)
+        put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "",
+            o->args[i].fallback ? member(&o->args[i]) : o->args[i].name);
     if (f != FORM_PLAIN) {
         put(t, "    tp_tensor *r_ = sound_ ? tpo_%s%s(%s) : NULL;\n", o->cname, form_suffix(f), args.s);
     } else if (o->plain) {
-        const char *init = !strcmp(o->plain_type, "bool") ? "false" : !strcmp(o->plain_type, "int") ? "-1" : !strcmp(o->plain_type, "float") ? "NAN" : "tp_no_scalar()";
-        put(t, "    %sr_ = %s;\n    if (sound_) (void)tpo_%s(%s%s&r_);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
+        const char *init = !strcmp(o->plain_type, "bool")    ? "false"
+                           : !strcmp(o->plain_type, "int")   ? "-1"
+                           : !strcmp(o->plain_type, "float") ? "NAN"
+                                                             : "tp_no_scalar()";
+        put(t, "    %sr_ = %s;\n    if (sound_) (void)tpo_%s(%s%s&r_);\n", result_type(o, f), init, o->cname, args.s,
+            o->nargs ? ", " : "");
     } else if (o->nresults > 1) {
         put(t, "    tp_tensor *out_[%d] = {NULL};\n    tp_%s_result r_ = {NULL", o->nresults, o->cname);
         for (int r = 1; r < o->nresults; r++) put(t, ", NULL");
-        put(t, "};\n    if (sound_ && tpo_%s(%s%sout_) && tpi_all_to_scope(out_, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
+        put(t, "};\n    if (sound_ && tpo_%s(%s%sout_) && tpi_all_to_scope(out_, %d)) {\n", o->cname, args.s,
+            o->nargs ? ", " : "", o->nresults);
         for (int r = 0; r < o->nresults; r++) put(t, "        r_.%s = out_[%d];\n", o->results[r].name, r);
         put(t, "    }\n");
-    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r_ = sound_ ? tpi_list_to_scope(tpo_%s(%s)) : (tp_tensors){NULL, 0};\n", o->cname, args.s);
-    else put(t, "    tp_tensor *r_ = sound_ ? tpi_to_scope(tpo_%s(%s)) : NULL;\n", o->cname, args.s);
+    } else if (o->results[0].type == T_TENSORS)
+        put(t, "    tp_tensors r_ = sound_ ? tpi_list_to_scope(tpo_%s(%s)) : (tp_tensors){NULL, 0};\n", o->cname,
+            args.s);
+    else
+        put(t, "    tp_tensor *r_ = sound_ ? tpi_to_scope(tpo_%s(%s)) : NULL;\n", o->cname, args.s);
     put(t, "    tpi_op_leave(before_);\n    return r_;\n}\n");
 }
 

@@ -1,9 +1,10 @@
-/* Layers: from the stanzas of tables/layers to C modules, Python classes, docs and samples. See docs/tables.md for the language.
+/* Layers: from the stanzas of tables/layers to C modules, Python classes, docs and samples. See docs/tables.md for the
+ * language.
  *
  *   layer_stanza.c   lines of a table to layers
- *   layer_c.c        the C side: public constructors, how a module is built, reset and printed, its forward as an operator
- *   layer_python.c   the Python side: one readable file of classes per table
- *   layer_docs.c     docs/layers.md, and the samples that the tests loop over
+ *   layer_c.c        the C side: public constructors, how a module is built, reset and printed, its forward as an
+ * operator layer_python.c   the Python side: one readable file of classes per table layer_docs.c     docs/layers.md,
+ * and the samples that the tests loop over
  */
 #ifndef OPGEN_LAYER_H
 #define OPGEN_LAYER_H
@@ -12,52 +13,52 @@
 typedef struct layer_tensor { /* a parameter or a buffer */
     place at;
     char *name;
-    expr *shape;       /* a list; NULL: given by the argument `from` */
-    expr *condition;   /* NULL: always there */
+    expr *shape;     /* a list; NULL: given by the argument `from` */
+    expr *condition; /* NULL: always there */
     char *from;
-    char *dtype;       /* "int64", or NULL: the layer's */
-    char *value;       /* what fills a buffer at first */
+    char *dtype; /* "int64", or NULL: the layer's */
+    char *value; /* what fills a buffer at first */
     bool buffer, persistent;
 } layer_tensor;
 
 typedef struct layer_text { /* a piece of the repr, or a check's message */
     place at;
-    expr *condition;   /* NULL: always */
-    char *text;        /* with {name}, {name!r} and {name?} (is it there?) */
-    const char *code;  /* checks: "TP_ERR_VALUE" */
-    char *error;       /* checks: "ValueError" */
+    expr *condition;  /* NULL: always */
+    char *text;       /* with {name}, {name!r} and {name?} (is it there?) */
+    const char *code; /* checks: "TP_ERR_VALUE" */
+    char *error;      /* checks: "ValueError" */
 } layer_text;
 
 typedef struct layer {
     place at;
     char *name, *cname, *file, *doc;
-    op make;           /* the constructor's arguments, as an operator that gives a module */
-    char *keyword_only;/* the first argument that Python takes by keyword alone, or NULL */
-    char *python_only; /* " size_average reduce ": arguments that C does not have */
-    char *c_only;      /* the same the other way */
-    char *texts;       /* " padding ": ints that in Python may also be a text */
-    bool has_factory;  /* device and dtype were added to the arguments */
-    char *base;        /* the stanza this one stands on, or NULL: Module */
+    op make;            /* the constructor's arguments, as an operator that gives a module */
+    char *keyword_only; /* the first argument that Python takes by keyword alone, or NULL */
+    char *python_only;  /* " size_average reduce ": arguments that C does not have */
+    char *c_only;       /* the same the other way */
+    char *texts;        /* " padding ": ints that in Python may also be a text */
+    bool has_factory;   /* device and dtype were added to the arguments */
+    char *base;         /* the stanza this one stands on, or NULL: Module */
     struct layer *parent;
     expr **base_args;
-    int nbase;         /* -1: arguments of the same name are handed on */
+    int nbase; /* -1: arguments of the same name are handed on */
     int nsets, ntensors, nreprs, nchecks, ninput_checks, nsamples;
     char *set_name[16];
     expr *set_value[16];
     type set_type[16];
     layer_tensor tensors[8];
     block *reset;
-    op inputs;         /* forward's arguments */
+    op inputs; /* forward's arguments */
     block *forward;
-    block *pyforward;  /* where Python's functions do more than the operators */
+    block *pyforward;                    /* where Python's functions do more than the operators */
     char *forward_c, *build_c, *reset_c; /* C functions by hand */
-    op *forward_op;    /* the operator that forward became */
+    op *forward_op;                      /* the operator that forward became */
     layer_text reprs[16], checks[12];
     layer_text input_checks[12]; /* of forward's inputs */
     bool wants_factory;
-    bool plain_repr;   /* a repr line that says nothing: no text, whatever the base prints */
-    char *constants;   /* NULL: the arguments that are attributes */
-    char *by_hand;     /* the Python file that has the class, or NULL */
+    bool plain_repr; /* a repr line that says nothing: no text, whatever the base prints */
+    char *constants; /* NULL: the arguments that are attributes */
+    char *by_hand;   /* the Python file that has the class, or NULL */
     sample samples[16];
     char *sample_args[16]; /* the constructor's part, as text */
     bool sample_eval[16];
@@ -66,7 +67,7 @@ typedef struct layer {
 extern layer **layers;
 extern int nlayers;
 void read_layers(const char *path);
-void check_layers(void);   /* after all tables, and before check_operators: adds the forwards' operators */
+void check_layers(void); /* after all tables, and before check_operators: adds the forwards' operators */
 layer *find_layer(const char *name);
 static inline bool is_abstract(const layer *l) { return l->name[0] == '_'; }
 bool has_word(const char *list, const char *name); /* " a b " holds "a" */
@@ -76,14 +77,15 @@ typedef struct attribute {
     char *name;
     type type;
 } attribute;
-int attributes_of(const layer *l, attribute *out);  /* at most 48; own ones last */
+int attributes_of(const layer *l, attribute *out);               /* at most 48; own ones last */
 const layer_tensor *tensor_of(const layer *l, const char *name); /* own or inherited, or NULL */
-const layer *with_forward(const layer *l);          /* the stanza whose forward this one uses, or NULL */
+const layer *with_forward(const layer *l);                       /* the stanza whose forward this one uses, or NULL */
 const layer *with_repr(const layer *l);
 const layer *with_reset(const layer *l);
-bool is_set(const layer *l, const char *name);      /* by a `set` line of its own */
-bool sets_argument(const layer *l, int i);          /* does the argument become an attribute as it is? */
-char *fill_text(const layer *l, const char *text, char *(*piece)(const layer *, const char *name, char mark, place at), place at);
+bool is_set(const layer *l, const char *name); /* by a `set` line of its own */
+bool sets_argument(const layer *l, int i);     /* does the argument become an attribute as it is? */
+char *fill_text(const layer *l, const char *text, char *(*piece)(const layer *, const char *name, char mark, place at),
+                place at);
 
 /* ---- writers ---- */
 text write_layer_header(void);

@@ -1,5 +1,6 @@
-/* Layers in C: the public constructors, and behind each a function that builds the module (checks, attributes, parameters, buffers), one that
- * draws its parameters, one that prints it, and the table that says how its forward is called. */
+/* Layers in C: the public constructors, and behind each a function that builds the module (checks, attributes,
+ * parameters, buffers), one that draws its parameters, one that prints it, and the table that says how its forward is
+ * called. */
 #include "header.h"
 #include "layer.h"
 #include <stdio.h>
@@ -30,7 +31,8 @@ static const char *getter(type t) {
     }
 }
 
-/* Sizes where one number serves for all dims print as that number: attributes that keep such an argument as it was given. */
+/* Sizes where one number serves for all dims print as that number: attributes that keep such an argument as it was
+ * given. */
 static bool has_tuple(const expr *e) {
     if (e->kind == E_LIST || (e->kind == E_CALL && !strcmp(e->name, "tuple"))) return true;
     for (int i = 0; i < e->n; i++)
@@ -41,7 +43,9 @@ static const char *argument_box(const arg *a) {
     bool sized = strchr(a->type_text, '[') && strchr(a->type_text, '[')[1] != ']';
     return !sized ? box_name(a->type) : kind_of_type(a->type) == V_FLOATS ? "tpi_box_factors" : "tpi_box_sizes";
 }
-static const char *set_box(type t, const expr *e) { return kind_of_type(t) == V_INTS && !has_tuple(e) ? "tpi_box_sizes" : box_name(t); }
+static const char *set_box(type t, const expr *e) {
+    return kind_of_type(t) == V_INTS && !has_tuple(e) ? "tpi_box_sizes" : box_name(t);
+}
 
 /* The constructor as C has it. */
 static op *c_make(const layer *l) {
@@ -57,7 +61,8 @@ static op *c_make(const layer *l) {
 static char *c_parameters(const op *o) {
     text t = {0};
     put(&t, "tp_module *m_");
-    for (int i = 0; i < o->nargs; i++) put(&t, ", %s%s%s", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name);
+    for (int i = 0; i < o->nargs; i++)
+        put(&t, ", %s%s%s", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name);
     return t.s;
 }
 static char *build_name(const layer *l) { return l->build_c ? l->build_c : format("build_%s", l->cname); }
@@ -68,7 +73,8 @@ static char *message_piece(const layer *l, const char *name, char mark, place at
     int i = find_arg(&l->make, name);
     if (i < 0) fail(at, "%s has no argument '%s'", l->name, name);
     switch (kind_of_type(l->make.args[i].type)) {
-    case V_INT: case V_BOOL: return "%lld";
+    case V_INT:
+    case V_BOOL: return "%lld";
     case V_FLOAT: return "%g";
     default: return "%s";
     }
@@ -77,7 +83,8 @@ static text message_values; /* the arguments of the message being written */
 static char *message_value(const layer *l, const char *name, char mark, place at) {
     (void)mark, (void)at;
     switch (kind_of_type(l->make.args[find_arg(&l->make, name)].type)) {
-    case V_INT: case V_BOOL: put(&message_values, ", (long long)%s", name); break;
+    case V_INT:
+    case V_BOOL: put(&message_values, ", (long long)%s", name); break;
     case V_INTS: put(&message_values, ", tpi_shape_text(%s)", name); break;
     default: put(&message_values, ", %s", name);
     }
@@ -96,7 +103,8 @@ static void write_layer_checks(text *t, const layer *l, tensor_scope *s) {
         message_values = (text){0};
         put(&message_values, "%s", "");
         fill_text(l, c->text, message_value, c->at);
-        put(t, "    if (!(%s)) return tpi_refuse(%s, %s%s);\n", condition_text(s, c->condition, c->at), c->code, c_string(fill_text(l, c->text, message_piece, c->at)), message_values.s);
+        put(t, "    if (!(%s)) return tpi_refuse(%s, %s%s);\n", condition_text(s, c->condition, c->at), c->code,
+            c_string(fill_text(l, c->text, message_piece, c->at)), message_values.s);
     }
 }
 
@@ -110,9 +118,11 @@ static void write_base(text *t, const layer *l, tensor_scope *s) {
         const expr *given = NULL;
         if (position < l->nbase && l->base_args[position]->kind != E_NAMED) given = l->base_args[position++];
         for (int i = 0; i < l->nbase; i++)
-            if (l->base_args[i]->kind == E_NAMED && !strcmp(l->base_args[i]->name, a->name)) given = l->base_args[i]->arg[0];
+            if (l->base_args[i]->kind == E_NAMED && !strcmp(l->base_args[i]->name, a->name))
+                given = l->base_args[i]->arg[0];
         if (has_word(l->parent->python_only, a->name)) continue;
-        bool own = find_arg(&l->make, a->name) >= 0 && !has_word(l->python_only, a->name) && (l->nbase < 0 || (l->has_factory && (!strcmp(a->name, "device") || !strcmp(a->name, "dtype"))));
+        bool own = find_arg(&l->make, a->name) >= 0 && !has_word(l->python_only, a->name) &&
+                   (l->nbase < 0 || (l->has_factory && (!strcmp(a->name, "device") || !strcmp(a->name, "dtype"))));
         if (!given && !own && !a->fallback) fail(l->at, "%s: the base's argument '%s' is not given", l->name, a->name);
         put(t, ", %s", given ? argument_text(s, given, a, o) : own ? a->name : c_default(a));
     }
@@ -122,14 +132,17 @@ static void write_base(text *t, const layer *l, tensor_scope *s) {
 static void write_sets(text *t, const layer *l, tensor_scope *s) {
     for (int i = 0; i < l->make.nargs; i++) {
         const arg *a = &l->make.args[i];
-        if (sets_argument(l, i)) put(t, "    if (!tpi_module_set(m_, \"%s\", %s(%s))) return false;\n", a->name, argument_box(a), a->name);
+        if (sets_argument(l, i))
+            put(t, "    if (!tpi_module_set(m_, \"%s\", %s(%s))) return false;\n", a->name, argument_box(a), a->name);
     }
     for (int i = 0; i < l->nsets; i++) {
         type y = l->set_type[i];
         tvalue v = tensor_expr(s, l->set_value[i]);
         char *c = v.kind == V_NONE ? (char *)types[y].none : v.c;
-        put(t, "    %s%sa_%s = %s;\n    if (!tpi_module_set(m_, \"%s\", %s(a_%s))) return false;\n", types[y].c, space(y), l->set_name[i], c, l->set_name[i], set_box(y, l->set_value[i]), l->set_name[i]);
-        bind_tensor(s, l->set_name[i], (tvalue){.kind = kind_of_type(y), .c = format("a_%s", l->set_name[i]), .temp = -1});
+        put(t, "    %s%sa_%s = %s;\n    if (!tpi_module_set(m_, \"%s\", %s(a_%s))) return false;\n", types[y].c,
+            space(y), l->set_name[i], c, l->set_name[i], set_box(y, l->set_value[i]), l->set_name[i]);
+        bind_tensor(s, l->set_name[i],
+                    (tvalue){.kind = kind_of_type(y), .c = format("a_%s", l->set_name[i]), .temp = -1});
     }
 }
 
@@ -143,7 +156,8 @@ static void write_tensors(text *t, const layer *l, tensor_scope *s) {
         }
         tvalue shape = tensor_expr(s, x->shape);
         if (shape.kind != V_INTS) fail(x->at, "the sizes of '%s' are a list", x->name);
-        put(t, "    if (!tpi_module_make(m_, \"%s\", %s, %s, %s, %s, device, %s)) return false;\n", x->name, kind, x->condition ? condition_text(s, x->condition, x->at) : "true", shape.c,
+        put(t, "    if (!tpi_module_make(m_, \"%s\", %s, %s, %s, %s, device, %s)) return false;\n", x->name, kind,
+            x->condition ? condition_text(s, x->condition, x->at) : "true", shape.c,
             x->dtype ? format("TP_%s", upper(x->dtype)) : "dtype", x->value);
     }
 }
@@ -159,8 +173,10 @@ static void write_build(text *t, const layer *l) {
     write_sets(t, l, &s);
     write_tensors(t, l, &s);
     for (int i = 0; i < o->nargs; i++) put(t, "    (void)%s;\n", o->args[i].name);
-    if (l->reset) put(t, "    return reset_%s(m_);\n}\n\n", l->cname);
-    else put(t, "    (void)m_;\n    return true;\n}\n\n");
+    if (l->reset)
+        put(t, "    return reset_%s(m_);\n}\n\n", l->cname);
+    else
+        put(t, "    (void)m_;\n    return true;\n}\n\n");
 }
 
 /* Attributes, parameters and buffers that an expression names, as locals. */
@@ -207,7 +223,8 @@ static void write_reset(text *t, const layer *l) {
             continue;
         }
         size_t n = e->kind == E_CALL ? strlen(e->name) : 0;
-        if (!n || e->name[n - 1] != '_' || e->n < 1 || e->arg[0]->kind != E_NAME) fail(e->at, "expected a call like 'uniform_(weight, 0, 1)'");
+        if (!n || e->name[n - 1] != '_' || e->n < 1 || e->arg[0]->kind != E_NAME)
+            fail(e->at, "expected a call like 'uniform_(weight, 0, 1)'");
         put(t, "    if (%s && !tp_init_%.*s(%s", e->arg[0]->name, (int)n - 1, e->name, e->arg[0]->name);
         for (int k = 1; k < e->n; k++) put(t, ", %s", tensor_expr(&s, e->arg[k]).c);
         put(t, ")) return false;\n");
@@ -240,8 +257,11 @@ static void write_repr_pieces(text *t, const layer *l, const layer_text *r, cons
         bool found = tensor_of(l, name);
         for (int i = 0; i < count; i++) found = found || !strcmp(known[i].name, name);
         if (!found) fail(r->at, "%s has no attribute '%s'", l->name, name);
-        if (what == '?') put(t, "%stpi_text_add(t_, tpi_get_tensor(m_, \"%s\") ? \"True\" : \"False\");\n", indent, name);
-        else put(t, "%stpi_text_value(t_, tpi_module_get(m_, \"%s\"), %s);\n", indent, name, what == '!' ? "true" : "false");
+        if (what == '?')
+            put(t, "%stpi_text_add(t_, tpi_get_tensor(m_, \"%s\") ? \"True\" : \"False\");\n", indent, name);
+        else
+            put(t, "%stpi_text_value(t_, tpi_module_get(m_, \"%s\"), %s);\n", indent, name,
+                what == '!' ? "true" : "false");
         s = end + 1;
     }
 }
@@ -271,8 +291,11 @@ static void write_row(text *t, const layer *l) {
         put(t, "NULL};\n");
     }
     put(t, "static const tpi_layer layer_%s = {.name = \"%s\"", l->cname, l->name);
-    if (f->forward_c) put(t, ", .call = %s", f->forward_c);
-    else put(t, ", .forward = &tpi_operator_%s, .inputs = %d, .sources = sources_%s", f->forward_op->cname, f->inputs.nargs, l->cname);
+    if (f->forward_c)
+        put(t, ", .call = %s", f->forward_c);
+    else
+        put(t, ", .forward = &tpi_operator_%s, .inputs = %d, .sources = sources_%s", f->forward_op->cname,
+            f->inputs.nargs, l->cname);
     if (r && r->nreprs) put(t, ", .repr = repr_%s", r->cname);
     if (reset) put(t, ", .reset = %s", reset->reset_c ? reset->reset_c : format("reset_%s", reset->cname));
     put(t, "};\n");
@@ -282,10 +305,12 @@ static void write_constructor(text *t, const layer *l) {
     op *o = c_make(l);
     put(t, "%s {\n", constructor_declaration(o));
     write_taken_options(t, o);
-    put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n    tp_module *m_ = tpi_module_of(&layer_%s);\n", l->name, l->cname);
+    put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n    tp_module *m_ = tpi_module_of(&layer_%s);\n", l->name,
+        l->cname);
     put(t, "    if (m_ && !(%s && %s(m_", sound_arguments(o, false), build_name(l));
     for (int i = 0; i < o->nargs; i++) put(t, ", %s", constructor_argument(&o->args[i]));
-    put(t, ") && tpi_module_ready(m_))) tp_module_release(m_), m_ = NULL;\n    tpi_op_leave(before_);\n    return m_;\n}\n\n");
+    put(t, ") && tpi_module_ready(m_))) tp_module_release(m_), m_ = NULL;\n    tpi_op_leave(before_);\n    return "
+           "m_;\n}\n\n");
 }
 
 static bool in_c(const layer *l) { return !is_abstract(l) && with_forward(l); }
@@ -300,7 +325,9 @@ static bool built_in_c(const layer *l) {
 
 text write_layer_source(void) {
     text t = {0};
-    put(&t, "/* Layers, from tables/layers. Written by opgen: do not edit. */\n#include \"nn/layer.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include \"tpi_layers.h\"\n#include <math.h>\n#include <taper/nn.h>\n\n");
+    put(&t, "/* Layers, from tables/layers. Written by opgen: do not edit. */\n#include \"nn/layer.h\"\n#include "
+            "\"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include \"tpi_layers.h\"\n#include <math.h>\n#include "
+            "<taper/nn.h>\n\n");
     for (int i = 0; i < nlayers; i++)
         if (layers[i]->forward_op) put(&t, "extern const tp_operator tpi_operator_%s;\n", layers[i]->forward_op->cname);
     for (int i = 0; i < nlayers; i++) {
@@ -320,14 +347,20 @@ text write_layer_source(void) {
 /* What hand-written builders and forwards must look like. */
 text write_layer_declarations(void) {
     text t = {0};
-    put(&t, "/* The C functions that stanzas of tables/layers name. Written by opgen: do not edit. */\n#ifndef TPI_LAYERS_H\n#define TPI_LAYERS_H\n#include <taper/call.h>\n#include <taper/nn.h>\n\n");
+    put(&t, "/* The C functions that stanzas of tables/layers name. Written by opgen: do not edit. */\n#ifndef "
+            "TPI_LAYERS_H\n#define TPI_LAYERS_H\n#include <taper/call.h>\n#include <taper/nn.h>\n\n");
     for (int i = 0; i < nlayers; i++) {
         const layer *l = layers[i];
         bool known = false;
         if (l->build_c) put(&t, "bool %s(%s); /* %s */\n", l->build_c, c_parameters(c_make(l)), l->name);
         if (l->reset_c) put(&t, "bool %s(tp_module *m_); /* %s */\n", l->reset_c, l->name);
-        for (int j = 0; j < i; j++) known = known || (l->forward_c && layers[j]->forward_c && !strcmp(layers[j]->forward_c, l->forward_c));
-        if (l->forward_c && !known) put(&t, "bool %s(tp_module *m_, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results); /* %s */\n", l->forward_c, l->name);
+        for (int j = 0; j < i; j++)
+            known = known || (l->forward_c && layers[j]->forward_c && !strcmp(layers[j]->forward_c, l->forward_c));
+        if (l->forward_c && !known)
+            put(&t,
+                "bool %s(tp_module *m_, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results); /* "
+                "%s */\n",
+                l->forward_c, l->name);
     }
     put(&t, "#endif\n");
     return t;
@@ -335,7 +368,9 @@ text write_layer_declarations(void) {
 
 text write_layer_header(void) {
     text t = {0}, cpp = {0};
-    put(&t, "/* Layers. Written by opgen from tables/layers: do not edit. docs/layers.md lists them. */\n#ifndef TAPER_LAYERS_H\n#define TAPER_LAYERS_H\n#include <taper/nn.h>\n#include <taper/ops_options.h>\n\nTP_BEGIN\n");
+    put(&t,
+        "/* Layers. Written by opgen from tables/layers: do not edit. docs/layers.md lists them. */\n#ifndef "
+        "TAPER_LAYERS_H\n#define TAPER_LAYERS_H\n#include <taper/nn.h>\n#include <taper/ops_options.h>\n\nTP_BEGIN\n");
     put(&cpp, "%s", "");
     for (int i = 0; i < nlayers; i++) {
         const layer *l = layers[i];

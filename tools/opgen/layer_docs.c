@@ -1,4 +1,5 @@
-/* docs/layers.md, and the samples of the layers: as C functions for one test and as Python for another, which compares the two. */
+/* docs/layers.md, and the samples of the layers: as C functions for one test and as Python for another, which compares
+ * the two. */
 #include "layer.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -21,9 +22,14 @@ text write_layer_docs(void) {
     text t = {0};
     int n = 0;
     for (int i = 0; i < nlayers; i++) n += !is_abstract(layers[i]);
-    put(&t, "# Layers\n\n%d layers, written by opgen from tables/layers. In Python they are `taper.nn` (`torch.nn` under `taper run`); in C a layer `Conv2d` is\n"
-            "`tp_nn_conv2d`, with what has a default as designated initialisers: `tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1))`. Layers with\n"
-            "parameters also take `device` and `dtype`. Names, defaults, seeded initial values, `repr` and `state_dict` are PyTorch's.\n", n);
+    put(&t,
+        "# Layers\n\n%d layers, written by opgen from tables/layers. In Python they are `taper.nn` (`torch.nn` under "
+        "`taper run`); in C a layer `Conv2d` is\n"
+        "`tp_nn_conv2d`, with what has a default as designated initialisers: `tp_nn_conv2d(1, 8, TP_INTS(3), .padding "
+        "= TP_INTS(1))`. Layers with\n"
+        "parameters also take `device` and `dtype`. Names, defaults, seeded initial values, `repr` and `state_dict` "
+        "are PyTorch's.\n",
+        n);
     for (int pass = 0; pass < nlayers; pass++) {
         bool first = true;
         for (int j = 0; j < pass; j++) first = first && strcmp(layers[j]->file, layers[pass]->file);
@@ -37,7 +43,8 @@ text write_layer_docs(void) {
             for (const layer *p = l; p; p = p->parent)
                 for (int k = 0; k < p->ntensors; k++)
                     if (p->tensors[k].persistent) put(&state, "%s%s", state.n ? ", " : "", p->tensors[k].name);
-            put(&t, "| `%s` | %s | %s | %s |\n", doc_signature(l), with_forward(l) ? format("`tp_nn_%s`", l->cname) : "", state.s, l->doc);
+            put(&t, "| `%s` | %s | %s | %s |\n", doc_signature(l),
+                with_forward(l) ? format("`tp_nn_%s`", l->cname) : "", state.s, l->doc);
         }
     }
     return t;
@@ -55,20 +62,28 @@ static char *c_arguments(const layer *l, int k) {
     for (int i = 0; i < n; i++) {
         const expr *e = args[i]->kind == E_NAMED ? args[i]->arg[0] : args[i];
         int a = args[i]->kind == E_NAMED ? find_arg(&l->make, args[i]->name) : position++;
-        if (a < 0 || a >= l->make.nargs) fail(l->samples[k].at, "%s has no such argument: %s", l->name, print_expr(args[i]));
+        if (a < 0 || a >= l->make.nargs)
+            fail(l->samples[k].at, "%s has no such argument: %s", l->name, print_expr(args[i]));
         const arg *x = &l->make.args[a];
         text v = {0};
         vkind kind = kind_of_type(x->type);
-        if (e->kind == E_NAME && !strcmp(e->name, "None")) put(&v, "%s", types[x->type].none);
+        if (e->kind == E_NAME && !strcmp(e->name, "None"))
+            put(&v, "%s", types[x->type].none);
         else if (kind == V_INTS || kind == V_FLOATS) {
             put(&v, kind == V_INTS ? "TP_INTS(" : "TP_FLOATS(");
-            for (int j = 0; j < (e->kind == E_LIST ? e->n : 1); j++) put(&v, "%s%s", j ? ", " : "", print_expr(e->kind == E_LIST ? e->arg[j] : e));
+            for (int j = 0; j < (e->kind == E_LIST ? e->n : 1); j++)
+                put(&v, "%s%s", j ? ", " : "", print_expr(e->kind == E_LIST ? e->arg[j] : e));
             put(&v, ")");
-        } else if (kind == V_TENSOR) put(&v, "layer_tensor(\"%s\")", print_expr(e));
-        else if (kind == V_DTYPE) put(&v, "TP_%s", upper(print_expr(e)));
-        else put(&v, "%s", print_expr(e));
-        if (x->fallback) put(&t, "%s.%s = %s", i ? ", " : "", strcmp(x->name, "size") ? x->name : "size_", v.s);
-        else put(&t, "%s%s", i ? ", " : "", v.s);
+        } else if (kind == V_TENSOR)
+            put(&v, "layer_tensor(\"%s\")", print_expr(e));
+        else if (kind == V_DTYPE)
+            put(&v, "TP_%s", upper(print_expr(e)));
+        else
+            put(&v, "%s", print_expr(e));
+        if (x->fallback)
+            put(&t, "%s.%s = %s", i ? ", " : "", strcmp(x->name, "size") ? x->name : "size_", v.s);
+        else
+            put(&t, "%s%s", i ? ", " : "", v.s);
     }
     return t.s;
 }
@@ -82,15 +97,19 @@ static void count_samples(int *n) {
 
 text write_layer_samples_c(void) {
     text t = {0};
-    put(&t, "/* The samples of every layer, for the tests that loop over tables/layers. Written by opgen: do not edit. */\n#include \"layer_samples.h\"\n\n");
+    put(&t, "/* The samples of every layer, for the tests that loop over tables/layers. Written by opgen: do not edit. "
+            "*/\n#include \"layer_samples.h\"\n\n");
     for (int i = 0; i < nlayers; i++)
         for (int k = 0; has_sample_in_c(layers[i]) && k < layers[i]->nsamples; k++)
-            put(&t, "static tp_module *make_%s_%d(void) { return tp_nn_%s(%s); }\n", layers[i]->cname, k, layers[i]->cname, c_arguments(layers[i], k));
+            put(&t, "static tp_module *make_%s_%d(void) { return tp_nn_%s(%s); }\n", layers[i]->cname, k,
+                layers[i]->cname, c_arguments(layers[i], k));
     put(&t, "\nconst layer_sample layer_samples[] = {\n");
     for (int i = 0; i < nlayers; i++)
         for (int k = 0; has_sample_in_c(layers[i]) && k < layers[i]->nsamples; k++) {
             const layer *l = layers[i];
-            put(&t, "    {\"%s\", %d, %s, %s, make_%s_%d, %d, {", l->name, k, c_string(format("%s : %s", l->sample_args[k], l->samples[k].text)), l->sample_eval[k] ? "true" : "false", l->cname, k, l->samples[k].n);
+            put(&t, "    {\"%s\", %d, %s, %s, make_%s_%d, %d, {", l->name, k,
+                c_string(format("%s : %s", l->sample_args[k], l->samples[k].text)),
+                l->sample_eval[k] ? "true" : "false", l->cname, k, l->samples[k].n);
             for (int a = 0; a < l->samples[k].n; a++) {
                 const expr *e = l->samples[k].args[a];
                 put(&t, "%s, ", c_string(print_expr(e)));
@@ -125,21 +144,24 @@ static char *py_value(const expr *e) {
 
 text write_layer_samples_python(void) {
     text t = {0};
-    put(&t, "\"\"\"The samples and constructors of every layer, for the tests. Written by opgen: do not edit.\"\"\"\n\n# (layer, number, text, eval, in C, constructor, inputs)\nSAMPLES = [\n");
+    put(&t, "\"\"\"The samples and constructors of every layer, for the tests. Written by opgen: do not "
+            "edit.\"\"\"\n\n# (layer, number, text, eval, in C, constructor, inputs)\nSAMPLES = [\n");
     for (int i = 0; i < nlayers; i++)
         for (int k = 0; !is_abstract(layers[i]) && k < layers[i]->nsamples; k++) {
             const layer *l = layers[i];
             int n;
             const char *rest;
             expr **args = parse_args(l->sample_args[k], l->samples[k].at, &n, &rest);
-            put(&t, "    (\"%s\", %d, %s, %s, %s, lambda torch, tensor: torch.nn.%s(", l->name, k, c_string(format("%s : %s", l->sample_args[k], l->samples[k].text)), l->sample_eval[k] ? "True" : "False",
-                has_sample_in_c(l) ? "True" : "False", l->name);
+            put(&t, "    (\"%s\", %d, %s, %s, %s, lambda torch, tensor: torch.nn.%s(", l->name, k,
+                c_string(format("%s : %s", l->sample_args[k], l->samples[k].text)),
+                l->sample_eval[k] ? "True" : "False", has_sample_in_c(l) ? "True" : "False", l->name);
             for (int a = 0; a < n; a++) put(&t, "%s%s", a ? ", " : "", py_value(args[a]));
             put(&t, "), [");
             for (int a = 0; a < l->samples[k].n; a++) put(&t, "%s, ", c_string(print_expr(l->samples[k].args[a])));
             put(&t, "]),\n");
         }
-    put(&t, "]\n\n# layer: its arguments with their defaults as the table writes them (None: required), by-keyword ones behind \"*\"\nCONSTRUCTORS = {\n");
+    put(&t, "]\n\n# layer: its arguments with their defaults as the table writes them (None: required), by-keyword "
+            "ones behind \"*\"\nCONSTRUCTORS = {\n");
     for (int i = 0; i < nlayers; i++) {
         const layer *l = layers[i];
         if (is_abstract(l)) continue;

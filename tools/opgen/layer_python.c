@@ -1,5 +1,5 @@
-/* Layers in Python: a file of classes per table, written to be read. Each class has PyTorch's constructor, attributes, reset_parameters, forward
- * and extra_repr; what it shares with its base it inherits. */
+/* Layers in Python: a file of classes per table, written to be read. Each class has PyTorch's constructor, attributes,
+ * reset_parameters, forward and extra_repr; what it shares with its base it inherits. */
 #include "layer.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,17 +7,18 @@
 /* Which names are plain here; all others are attributes of the module. */
 typedef struct names {
     const layer *l;
-    const op *plain;       /* arguments of the function we are in, or NULL */
-    const char *locals;    /* " bound " */
-    bool init;             /* in __init__, where a name is the argument until a `set` line made it an attribute */
-    int sets;              /* how many `set` lines were written */
+    const op *plain;    /* arguments of the function we are in, or NULL */
+    const char *locals; /* " bound " */
+    bool init;          /* in __init__, where a name is the argument until a `set` line made it an attribute */
+    int sets;           /* how many `set` lines were written */
 } names;
 
 static char *py(const names *n, const expr *e);
 static char *py_operand(const names *n, const expr *e);
 
 static char *py_name(const names *n, const char *name) {
-    static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"None", "None"}, {"none", "None"}, {"inf", "float(\"inf\")"}};
+    static const char *const words[][2] = {
+        {"true", "True"}, {"false", "False"}, {"None", "None"}, {"none", "None"}, {"inf", "float(\"inf\")"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i][0], name)) return (char *)words[i][1];
     if (has_word(n->locals, name)) return (char *)name;
@@ -40,8 +41,10 @@ static char *py_call(const names *n, const expr *e) {
     if (!strcmp(f, "tuple") && e->n == 2) {
         static const char *const makers[] = {"", "_single", "_pair", "_triple", "_quadruple", "", "_sextuple"};
         char *x = py(n, e->arg[0]);
-        char *made = e->arg[1]->i < 7 && *makers[e->arg[1]->i] ? format("%s(%s)", makers[e->arg[1]->i], x) : format("_ntuple(%s)(%s)", e->arg[1]->name, x);
-        if (e->arg[0]->kind == E_NAME && has_word(n->l->texts, e->arg[0]->name)) return format("%s if isinstance(%s, str) else %s", x, x, made);
+        char *made = e->arg[1]->i < 7 && *makers[e->arg[1]->i] ? format("%s(%s)", makers[e->arg[1]->i], x)
+                                                               : format("_ntuple(%s)(%s)", e->arg[1]->name, x);
+        if (e->arg[0]->kind == E_NAME && has_word(n->l->texts, e->arg[0]->name))
+            return format("%s if isinstance(%s, str) else %s", x, x, made);
         return made;
     }
     if (!strcmp(f, "all_are")) return format("all(x == %s for x in %s)", py(n, e->arg[1]), py(n, e->arg[0]));
@@ -65,24 +68,28 @@ static char *py_operator(const char *o) { return !strcmp(o, "&&") ? "and" : !str
 /* Operands of operators: what binds weaker than arithmetic goes in brackets. */
 static char *py_operand(const names *n, const expr *e) {
     char *s = py(n, e);
-    bool loose = e->kind == E_BINARY || e->kind == E_TERNARY || (e->kind == E_CALL && (strstr(s, " is not ") || strstr(s, " // ")));
+    bool loose = e->kind == E_BINARY || e->kind == E_TERNARY ||
+                 (e->kind == E_CALL && (strstr(s, " is not ") || strstr(s, " // ")));
     return loose ? format("(%s)", s) : s;
 }
 
 static char *py(const names *n, const expr *e) {
     switch (e->kind) {
-    case E_INT: case E_FLOAT: return e->name;
+    case E_INT:
+    case E_FLOAT: return e->name;
     case E_STRING: return format("\"%s\"", e->name);
     case E_NAME: return py_name(n, e->name);
     case E_NAMED: return format("%s=%s", e->name, py(n, e->arg[0]));
     case E_UNARY: return format("%s%s", e->name[0] == '!' ? "not " : e->name, py_operand(n, e->arg[0]));
     case E_BINARY: return format("%s %s %s", py_operand(n, e->arg[0]), py_operator(e->name), py_operand(n, e->arg[1]));
-    case E_TERNARY: return format("%s if %s else %s", py_operand(n, e->arg[1]), py(n, e->arg[0]), py_operand(n, e->arg[2]));
+    case E_TERNARY:
+        return format("%s if %s else %s", py_operand(n, e->arg[1]), py(n, e->arg[0]), py_operand(n, e->arg[2]));
     case E_LIST: return format("(%s%s)", py_list(n, e->arg, 0, e->n), e->n == 1 ? "," : "");
     case E_FIELD:
         if (e->called && e->arg[0]->kind == E_NAME && find_op(format("%s.%s", e->arg[0]->name, e->name)))
             return format("F.%s(%s)", e->arg[0]->name, py_list(n, e->arg, 1, e->n));
-        return e->called ? format("%s.%s(%s)", py(n, e->arg[0]), e->name, py_list(n, e->arg, 1, e->n)) : format("%s.%s", py(n, e->arg[0]), e->name);
+        return e->called ? format("%s.%s(%s)", py(n, e->arg[0]), e->name, py_list(n, e->arg, 1, e->n))
+                         : format("%s.%s", py(n, e->arg[0]), e->name);
     case E_CALL: return py_call(n, e);
     }
     return "";
@@ -134,29 +141,39 @@ static char *message_piece(const layer *l, const char *name, char mark, place at
 
 static void write_python_tensor(text *t, const layer_tensor *x, const names *n) {
     if (x->from) {
-        put(t, x->buffer ? "        self.register_buffer(\"%s\", %s%s)\n" : "        self.%s = %s\n", x->name, x->from, x->persistent ? "" : ", persistent=False");
+        put(t, x->buffer ? "        self.register_buffer(\"%s\", %s%s)\n" : "        self.%s = %s\n", x->name, x->from,
+            x->persistent ? "" : ", persistent=False");
         return;
     }
     char *shape = x->shape->kind == E_LIST && !x->shape->n ? "()" : py(n, x->shape);
     char *made;
-    if (!x->buffer) made = format("Parameter(_op[\"empty\"](%s, device=device, dtype=dtype))", shape);
+    if (!x->buffer)
+        made = format("Parameter(_op[\"empty\"](%s, device=device, dtype=dtype))", shape);
     else {
         const char *maker = !strcmp(x->value, "0") ? "zeros" : !strcmp(x->value, "1") ? "ones" : NULL;
         char *rest = format("device=device, dtype=%s", x->dtype ? format("_C.%s", x->dtype) : "dtype");
-        made = maker ? format("_op[\"%s\"](%s, %s)", maker, shape, rest) : format("_op[\"full\"](%s, %s, %s)", shape, x->value, rest);
+        made = maker ? format("_op[\"%s\"](%s, %s)", maker, shape, rest)
+                     : format("_op[\"full\"](%s, %s, %s)", shape, x->value, rest);
     }
     if (x->condition) made = format("%s if %s else None", made, py(n, x->condition));
-    if (x->buffer) put(t, "        self.register_buffer(\"%s\", %s%s)\n", x->name, made, x->persistent ? "" : ", persistent=False");
-    else if (x->condition) put(t, "        self.register_parameter(\"%s\", %s)\n", x->name, made);
-    else put(t, "        self.%s = %s\n", x->name, made);
+    if (x->buffer)
+        put(t, "        self.register_buffer(\"%s\", %s%s)\n", x->name, made,
+            x->persistent ? "" : ", persistent=False");
+    else if (x->condition)
+        put(t, "        self.register_parameter(\"%s\", %s)\n", x->name, made);
+    else
+        put(t, "        self.%s = %s\n", x->name, made);
 }
 
 /* Nothing that the base's own constructor would not do. */
 static bool same_constructor(const layer *l) {
-    if (!l->parent || l->nbase >= 0 || l->nsets || l->ntensors || l->nchecks || l->make.nargs != l->parent->make.nargs) return false;
+    if (!l->parent || l->nbase >= 0 || l->nsets || l->ntensors || l->nchecks || l->make.nargs != l->parent->make.nargs)
+        return false;
     for (int i = 0; i < l->make.nargs; i++) {
         const arg *a = &l->make.args[i], *b = &l->parent->make.args[i];
-        if (strcmp(a->name, b->name) || !a->fallback != !b->fallback || (a->fallback && strcmp(a->fallback_text, b->fallback_text))) return false;
+        if (strcmp(a->name, b->name) || !a->fallback != !b->fallback ||
+            (a->fallback && strcmp(a->fallback_text, b->fallback_text)))
+            return false;
     }
     return true;
 }
@@ -168,11 +185,13 @@ static void write_init(text *t, const layer *l) {
     for (int i = 0; i < l->nchecks; i++) {
         const layer_text *c = &l->checks[i];
         char *message = fill_text(l, c->text, message_piece, c->at);
-        put(t, "        if not (%s):\n            raise %s(%s%s)\n", py(&n, c->condition), c->error, strchr(message, '{') ? "f" : "", c_string(message));
+        put(t, "        if not (%s):\n            raise %s(%s%s)\n", py(&n, c->condition), c->error,
+            strchr(message, '{') ? "f" : "", c_string(message));
     }
     write_super(t, l, &n);
     for (int i = 0; i < l->make.nargs; i++)
-        if (sets_argument(l, i) && !has_word(l->c_only, l->make.args[i].name)) put(t, "        self.%s = %s\n", l->make.args[i].name, l->make.args[i].name);
+        if (sets_argument(l, i) && !has_word(l->c_only, l->make.args[i].name))
+            put(t, "        self.%s = %s\n", l->make.args[i].name, l->make.args[i].name);
     for (int i = 0; i < l->nsets; i++) {
         put(t, "        self.%s = %s\n", l->set_name[i], py(&n, l->set_value[i]));
         n.sets = i + 1;
@@ -215,13 +234,16 @@ static void write_python_forward(text *t, const layer *l) {
     for (int i = 0; i < l->inputs.nargs; i++) {
         const arg *a = &l->inputs.args[i];
         put(t, ", %s", a->name);
-        if (a->fallback) put(t, "=%s", py_default(a));
-        else if (a->type == T_TENSOR_OPT || a->type == T_INTS_OPT) put(t, "=None");
+        if (a->fallback)
+            put(t, "=%s", py_default(a));
+        else if (a->type == T_TENSOR_OPT || a->type == T_INTS_OPT)
+            put(t, "=None");
     }
     put(t, "):\n");
     for (int i = 0; i < l->ninput_checks; i++) {
         const layer_text *c = &l->input_checks[i];
-        put(t, "        if not (%s):\n            raise %s(f%s)\n", py(&n, c->condition), c->error, c_string(fill_text(l, c->text, input_piece, c->at)));
+        put(t, "        if not (%s):\n            raise %s(f%s)\n", py(&n, c->condition), c->error,
+            c_string(fill_text(l, c->text, input_piece, c->at)));
     }
     for (int i = 0; i < body->n; i++) {
         const expr *e = body->value[i];
@@ -229,8 +251,10 @@ static void write_python_forward(text *t, const layer *l) {
         if (body->name[i]) {
             put(t, "        %s = %s\n", body->name[i], s);
             n.locals = format("%s%s ", n.locals, body->name[i]);
-        } else if (l->forward_op && l->forward_op->inplace && e->kind == E_CALL) put(t, "        return %.*s, inplace=self.inplace)\n", (int)strlen(s) - 1, s);
-        else put(t, "        return %s\n", s);
+        } else if (l->forward_op && l->forward_op->inplace && e->kind == E_CALL)
+            put(t, "        return %.*s, inplace=self.inplace)\n", (int)strlen(s) - 1, s);
+        else
+            put(t, "        return %s\n", s);
     }
     put(t, "\n");
 }
@@ -272,7 +296,8 @@ static void write_constants(text *t, const layer *l) {
         for (char *w = strtok(words, " "); w; w = strtok(NULL, " ")) put(&list, "%s\"%s\"", n++ ? ", " : "", w);
     } else
         for (int i = 0; i < l->make.nargs; i++)
-            if (sets_argument(l, i) || is_set(l, l->make.args[i].name)) put(&list, "%s\"%s\"", n++ ? ", " : "", l->make.args[i].name);
+            if (sets_argument(l, i) || is_set(l, l->make.args[i].name))
+                put(&list, "%s\"%s\"", n++ ? ", " : "", l->make.args[i].name);
     if (n) put(t, "    __constants__ = [%s]\n\n", list.s);
 }
 
@@ -295,9 +320,15 @@ static bool is_imported(const layer *l, const char *file) {
 }
 
 static void write_imports(text *t, const char *file, const char *body) {
-    static const struct { const char *use, *line; } lines[] = {
-        {"math.", "import math\n\n"}, {"_C.", "from taper import _C\n"}, {"_op[", "from taper._C import _functions as _op\n"}, {"F.", "from taper.nn import functional as F\n"},
-        {"init.", "from taper.nn import init\n"}, {"(Module)", "from taper.nn.modules.module import Module\n"}, {"Parameter(", "from taper.nn.parameter import Parameter\n"}};
+    static const struct {
+        const char *use, *line;
+    } lines[] = {{"math.", "import math\n\n"},
+                 {"_C.", "from taper import _C\n"},
+                 {"_op[", "from taper._C import _functions as _op\n"},
+                 {"F.", "from taper.nn import functional as F\n"},
+                 {"init.", "from taper.nn import init\n"},
+                 {"(Module)", "from taper.nn.modules.module import Module\n"},
+                 {"Parameter(", "from taper.nn.parameter import Parameter\n"}};
     static const char *const tuples[] = {"_ntuple", "_single", "_pair", "_triple", "_quadruple", "_sextuple"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (strstr(body, lines[i].use)) put(t, "%s", lines[i].line);
@@ -305,15 +336,20 @@ static void write_imports(text *t, const char *file, const char *body) {
     for (size_t i = 0; i < sizeof tuples / sizeof *tuples; i++)
         if (strstr(body, format("%s(", tuples[i]))) put(&used, "%s%s", used.n ? ", " : "", tuples[i]);
     if (used.n) put(t, "from taper.nn.modules.utils import %s\n", used.s);
-    for (int i = 0; i < nlayers; i++) { /* classes of other files: bases from other tables, and what is written by hand; a line for each file */
+    for (int i = 0; i < nlayers;
+         i++) { /* classes of other files: bases from other tables, and what is written by hand; a line for each file */
         const char *from = layers[i]->by_hand ? layers[i]->by_hand : layers[i]->file;
         bool again = !strcmp(from, file);
-        for (int k = 0; k < i && !again; k++) again = is_imported(layers[k], file) && !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from);
+        for (int k = 0; k < i && !again; k++)
+            again = is_imported(layers[k], file) &&
+                    !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from);
         if (again || !is_imported(layers[i], file)) continue;
         put(t, "from taper.nn.modules.%s import ", from);
         int n = 0;
         for (int k = i; k < nlayers; k++)
-            if (is_imported(layers[k], file) && !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from)) put(t, "%s%s", n++ ? ", " : "", layers[k]->name);
+            if (is_imported(layers[k], file) &&
+                !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from))
+                put(t, "%s%s", n++ ? ", " : "", layers[k]->name);
         put(t, "  # noqa: F401\n");
     }
 }
@@ -323,7 +359,9 @@ static void write_hand_names(text *t, const char *file) {
     text list = {0};
     for (int i = 0; i < nlayers; i++)
         if (!strcmp(layers[i]->file, file) && layers[i]->by_hand) put(&list, "%s, ", layers[i]->name);
-    if (list.n) put(t, "\nfor _class in (%.*s):\n    _class.__module__ = __name__\n", (int)list.n - (strchr(list.s, ',') == list.s + list.n - 2 ? 1 : 2), list.s);
+    if (list.n)
+        put(t, "\nfor _class in (%.*s):\n    _class.__module__ = __name__\n",
+            (int)list.n - (strchr(list.s, ',') == list.s + list.n - 2 ? 1 : 2), list.s);
 }
 
 text write_layer_python(const char *file) {

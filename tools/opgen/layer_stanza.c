@@ -45,7 +45,8 @@ static char *snake(const char *name) {
     text t = {0};
     for (size_t i = 0; s[i]; i++) {
         bool big = isupper((unsigned char)s[i]);
-        bool begins = big && i && (!isupper((unsigned char)s[i - 1]) || islower((unsigned char)s[i + 1])) && s[i - 1] != '_';
+        bool begins =
+            big && i && (!isupper((unsigned char)s[i - 1]) || islower((unsigned char)s[i + 1])) && s[i - 1] != '_';
         if (begins && i == 1 && isupper((unsigned char)s[0])) begins = false; /* PReLU, RReLU: prelu, rrelu */
         put(&t, "%s%c", begins ? "_" : "", tolower((unsigned char)s[i]));
     }
@@ -62,7 +63,8 @@ static const char *closing(const char *s, place at) { /* s is at a bracket; wher
 }
 
 /* ---- the head ---- */
-static char *word_after(const char *s, const char *mark) { /* the argument's name that follows a mark's type: "any NAME" */
+static char *word_after(const char *s,
+                        const char *mark) { /* the argument's name that follows a mark's type: "any NAME" */
     s += strlen(mark);
     return word(&s);
 }
@@ -72,7 +74,8 @@ static void parse_head(layer *l, const char *s) {
     l->python_only = " ", l->texts = " ", l->c_only = " ";
     for (const char *p = all; (p = strstr(p, "any ")); p++)
         if (p > all && strchr("( ,", p[-1])) l->python_only = format("%s%s ", l->python_only, word_after(p, "any "));
-    for (const char *p = all; (p = strstr(p, "|str ")); p++) l->texts = format("%s%s ", l->texts, word_after(p, "|str "));
+    for (const char *p = all; (p = strstr(p, "|str ")); p++)
+        l->texts = format("%s%s ", l->texts, word_after(p, "|str "));
     const char *star = strstr(all, "*,");
     if (star) {
         const char *p = spaces(star + 2);
@@ -105,7 +108,8 @@ static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool pe
     const char *p = line;
     x->name = word(&p);
     p = spaces(p);
-    if (starts(&p, "from")) x->from = word(&p);
+    if (starts(&p, "from"))
+        x->from = word(&p);
     else if (*p) {
         const char *end = strstr(p, " = ");
         const char *stop = end ? end : p + strlen(p);
@@ -115,7 +119,9 @@ static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool pe
         if (end) x->value = copy_n(spaces(end + 3), strlen(spaces(end + 3)));
         p = "";
     }
-    if ((!x->shape && !x->from) || *spaces(p)) fail(at, "expected '%s NAME [SIZES]' or '%s NAME from ARGUMENT', found '%s'", buffer ? "buffer" : "parameter", buffer ? "buffer" : "parameter", s);
+    if ((!x->shape && !x->from) || *spaces(p))
+        fail(at, "expected '%s NAME [SIZES]' or '%s NAME from ARGUMENT', found '%s'", buffer ? "buffer" : "parameter",
+             buffer ? "buffer" : "parameter", s);
 }
 
 static void parse_base(layer *l, const char *s, place at) {
@@ -135,11 +141,16 @@ static void parse_check(layer_text *list, int *count, const char *s, place at) {
     expr **conditions = parse_args(s, at, &n, &rest);
     if (n != 1 || *rest != ':') fail(at, "expected 'check CONDITION : words of the message'");
     rest = spaces(rest + 1);
-    static const char *const codes[][2] = {{"ValueError", "TP_ERR_VALUE"}, {"TypeError", "TP_ERR_TYPE"}, {"IndexError", "TP_ERR_INDEX"}, {"RuntimeError", "TP_ERR_RUNTIME"}, {"AssertionError", "TP_ERR_VALUE"}};
+    static const char *const codes[][2] = {{"ValueError", "TP_ERR_VALUE"},
+                                           {"TypeError", "TP_ERR_TYPE"},
+                                           {"IndexError", "TP_ERR_INDEX"},
+                                           {"RuntimeError", "TP_ERR_RUNTIME"},
+                                           {"AssertionError", "TP_ERR_VALUE"}};
     c->at = at, c->condition = conditions[0], c->code = "TP_ERR_VALUE", c->error = "ValueError";
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         size_t k = strlen(codes[i][0]);
-        if (!strncmp(rest, codes[i][0], k) && !strncmp(rest + k, ": ", 2)) c->error = (char *)codes[i][0], c->code = codes[i][1], rest += k + 2;
+        if (!strncmp(rest, codes[i][0], k) && !strncmp(rest + k, ": ", 2))
+            c->error = (char *)codes[i][0], c->code = codes[i][1], rest += k + 2;
     }
     c->text = replaced(rest, "\n", " ");
 }
@@ -169,7 +180,8 @@ static block *parse_call(layer *l, const char *s, place at) {
     const char *signature = "Tensor input";
     if (*s == '(') {
         const char *end = closing(s, at), *inside = spaces(s + 1);
-        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8)) signature = copy_n(inside, (size_t)(end - inside)), s = spaces(end + 1);
+        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8))
+            signature = copy_n(inside, (size_t)(end - inside)), s = spaces(end + 1);
     }
     l->inputs = (op){.at = at};
     parse_signature(&l->inputs, format("forward(%s) -> Tensor", signature));
@@ -178,8 +190,10 @@ static block *parse_call(layer *l, const char *s, place at) {
 
 static void parse_forward(layer *l, const char *s, place at) {
     const char *c = s;
-    if (starts(&c, "c")) l->forward_c = word(&c);
-    else l->forward = parse_call(l, s, at);
+    if (starts(&c, "c"))
+        l->forward_c = word(&c);
+    else
+        l->forward = parse_call(l, s, at);
 }
 
 static void parse_layer_sample(layer *l, const char *s, place at) {
@@ -212,33 +226,54 @@ static void parse_set(layer *l, const char *s, place at) {
 
 static void parse_layer_line(layer *l, const char *s, place at) {
     const char *rest = s;
-    if (starts(&rest, "doc")) l->doc = replaced(rest, "\n", " ");
-    else if (starts(&rest, "cname")) l->cname = word(&rest);
-    else if (starts(&rest, "base")) parse_base(l, rest, at);
-    else if (starts(&rest, "set")) parse_set(l, rest, at);
-    else if (starts(&rest, "parameter")) parse_tensor(l, rest, at, false, true);
-    else if (starts(&rest, "buffer")) parse_tensor(l, rest, at, true, true);
-    else if (starts(&rest, "temporary")) parse_tensor(l, rest, at, true, false);
+    if (starts(&rest, "doc"))
+        l->doc = replaced(rest, "\n", " ");
+    else if (starts(&rest, "cname"))
+        l->cname = word(&rest);
+    else if (starts(&rest, "base"))
+        parse_base(l, rest, at);
+    else if (starts(&rest, "set"))
+        parse_set(l, rest, at);
+    else if (starts(&rest, "parameter"))
+        parse_tensor(l, rest, at, false, true);
+    else if (starts(&rest, "buffer"))
+        parse_tensor(l, rest, at, true, true);
+    else if (starts(&rest, "temporary"))
+        parse_tensor(l, rest, at, true, false);
     else if (starts(&rest, "reset")) {
-        if (starts(&rest, "c")) l->reset_c = word(&rest);
-        else l->reset = parse_block(rest, at);
-    }
-    else if (starts(&rest, "build")) {
+        if (starts(&rest, "c"))
+            l->reset_c = word(&rest);
+        else
+            l->reset = parse_block(rest, at);
+    } else if (starts(&rest, "build")) {
         if (!starts(&rest, "c")) fail(at, "expected 'build c FUNCTION'");
         l->build_c = word(&rest);
-    } else if (starts(&rest, "forward")) parse_forward(l, rest, at);
-    else if (starts(&rest, "pyforward")) l->pyforward = parse_call(l, rest, at);
-    else if (starts(&rest, "check")) parse_check(l->checks, &l->nchecks, rest, at);
-    else if (starts(&rest, "need")) parse_check(l->input_checks, &l->ninput_checks, rest, at);
-    else if (starts(&rest, "factory")) l->wants_factory = true;
-    else if (starts(&rest, "repr")) parse_repr(l, rest, at);
-    else if (starts(&rest, "constants")) l->constants = format(" %s ", replaced(rest, "\n", " "));
-    else if (starts(&rest, "onlyc")) l->c_only = format(" %s ", rest);
-    else if (starts(&rest, "python")) l->by_hand = word(&rest);
-    else if (starts(&rest, "sample")) parse_layer_sample(l, rest, at);
+    } else if (starts(&rest, "forward"))
+        parse_forward(l, rest, at);
+    else if (starts(&rest, "pyforward"))
+        l->pyforward = parse_call(l, rest, at);
+    else if (starts(&rest, "check"))
+        parse_check(l->checks, &l->nchecks, rest, at);
+    else if (starts(&rest, "need"))
+        parse_check(l->input_checks, &l->ninput_checks, rest, at);
+    else if (starts(&rest, "factory"))
+        l->wants_factory = true;
+    else if (starts(&rest, "repr"))
+        parse_repr(l, rest, at);
+    else if (starts(&rest, "constants"))
+        l->constants = format(" %s ", replaced(rest, "\n", " "));
+    else if (starts(&rest, "onlyc"))
+        l->c_only = format(" %s ", rest);
+    else if (starts(&rest, "python"))
+        l->by_hand = word(&rest);
+    else if (starts(&rest, "sample"))
+        parse_layer_sample(l, rest, at);
     else if (!starts(&rest, "for"))
-        fail(at, "unknown keyword at '%.30s'; expected doc, cname, base, set, parameter, buffer, temporary, reset, build, forward, pyforward, check, need, repr, constants, onlyc, factory, python, "
-                 "sample or for", s);
+        fail(at,
+             "unknown keyword at '%.30s'; expected doc, cname, base, set, parameter, buffer, temporary, reset, build, "
+             "forward, pyforward, check, need, repr, constants, onlyc, factory, python, "
+             "sample or for",
+             s);
 }
 
 /* One layer from the stanza's lines; `{N}` in them stands for `n`. */
@@ -252,8 +287,10 @@ static void add_layer(const table_line *lines, int count, const char *file, cons
     l->file = (char *)file;
     for (int i = 0; i < count; i++) {
         char *s = variable ? with_variable(lines[i].text, variable, n) : lines[i].text;
-        if (!i) parse_head(l, s);
-        else parse_layer_line(l, s, lines[i].at);
+        if (!i)
+            parse_head(l, s);
+        else
+            parse_layer_line(l, s, lines[i].at);
     }
 }
 
@@ -324,7 +361,8 @@ const layer *with_reset(const layer *l) {
 }
 
 /* Replaces each {name} by what `piece` says of it. mark: 'r' for {name!r}, '?' for {name?}, 0 otherwise. */
-char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, const char *name, char mark, place at), place at) {
+char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, const char *name, char mark, place at),
+                place at) {
     text t = {0};
     put(&t, "%s", "");
     while (*s) {
@@ -337,8 +375,10 @@ char *fill_text(const layer *l, const char *s, char *(*piece)(const layer *, con
         char *name = copy_n(s + 1, (size_t)(end - s - 1));
         size_t n = strlen(name);
         char mark = 0;
-        if (n && name[n - 1] == '?') mark = '?', name[n - 1] = 0;
-        else if (n > 2 && !strcmp(name + n - 2, "!r")) mark = 'r', name[n - 2] = 0;
+        if (n && name[n - 1] == '?')
+            mark = '?', name[n - 1] = 0;
+        else if (n > 2 && !strcmp(name + n - 2, "!r"))
+            mark = 'r', name[n - 2] = 0;
         put(&t, "%s", piece(l, name, mark, at));
         s = end + 1;
     }
@@ -355,8 +395,18 @@ static void add_factory(layer *l) {
     if (l->keyword_only) at = find_arg(o, l->keyword_only);
     memmove(&o->args[at + 2], &o->args[at], sizeof(arg) * (size_t)(o->nargs - at));
     place none = l->at;
-    o->args[at] = (arg){.name = "device", .type = T_DEVICE, .type_text = "device?", .fallback_text = "None", .fallback = parse_expr("None", none), .fixed = C_TYPES};
-    o->args[at + 1] = (arg){.name = "dtype", .type = T_DTYPE, .type_text = "dtype?", .fallback_text = "None", .fallback = parse_expr("None", none), .fixed = C_TYPES};
+    o->args[at] = (arg){.name = "device",
+                        .type = T_DEVICE,
+                        .type_text = "device?",
+                        .fallback_text = "None",
+                        .fallback = parse_expr("None", none),
+                        .fixed = C_TYPES};
+    o->args[at + 1] = (arg){.name = "dtype",
+                            .type = T_DTYPE,
+                            .type_text = "dtype?",
+                            .fallback_text = "None",
+                            .fallback = parse_expr("None", none),
+                            .fixed = C_TYPES};
     o->nargs += 2;
     l->has_factory = true;
 }
@@ -381,7 +431,8 @@ static void type_sets(layer *l) {
     tensor_scope s = {.code = &nowhere, .indent = "", .o = &l->make, .failure = ""};
     attribute known[48];
     int n = l->parent ? attributes_of(l->parent, known) : 0;
-    for (int i = 0; i < n; i++) bind_tensor(&s, known[i].name, (tvalue){.kind = kind_of_type(known[i].type), .c = known[i].name, .temp = -1});
+    for (int i = 0; i < n; i++)
+        bind_tensor(&s, known[i].name, (tvalue){.kind = kind_of_type(known[i].type), .c = known[i].name, .temp = -1});
     bind_arguments(&s, &l->make);
     for (int i = 0; i < l->nsets; i++) {
         tvalue v = tensor_expr(&s, l->set_value[i]);
@@ -394,15 +445,18 @@ static void type_sets(layer *l) {
 static void make_forward(layer *l) {
     text signature = {0};
     put(&signature, "nn_forward_%s(", l->cname);
-    for (int i = 0; i < l->inputs.nargs; i++) put(&signature, "%s%s %s", i ? ", " : "", l->inputs.args[i].type_text, l->inputs.args[i].name);
+    for (int i = 0; i < l->inputs.nargs; i++)
+        put(&signature, "%s%s %s", i ? ", " : "", l->inputs.args[i].type_text, l->inputs.args[i].name);
     attribute known[48];
     int n = attributes_of(l, known);
     for (int pass = 0; pass < 3; pass++) {
         int count = pass == 0 ? n : pass == 1 ? 64 : 1;
         for (int i = 0; i < count; i++) {
             char *name = NULL, *written = NULL;
-            if (pass == 0) name = known[i].name, written = (char *)types[known[i].type].name;
-            else if (pass == 2) name = "training", written = "bool";
+            if (pass == 0)
+                name = known[i].name, written = (char *)types[known[i].type].name;
+            else if (pass == 2)
+                name = "training", written = "bool";
             else {
                 int k = i;
                 const layer *owner = l;
@@ -419,7 +473,8 @@ static void make_forward(layer *l) {
     }
     put(&signature, ") -> Tensor");
     op *o = l->forward_op = add_op(signature.s, "layers", l->at);
-    o->kind = K_COMPOSE, o->internal = true, o->hidden = true, o->names = "", o->doc = format("What a call of %s computes.", l->name);
+    o->kind = K_COMPOSE, o->internal = true, o->hidden = true, o->names = "",
+    o->doc = format("What a call of %s computes.", l->name);
     o->body = l->forward, o->kind_text = "";
     for (int i = 0; i < l->ninput_checks; i++) {
         char *message = copy_n(l->input_checks[i].text, strlen(l->input_checks[i].text));
@@ -435,9 +490,12 @@ void check_layers(void) {
     for (int i = 0; i < nlayers; i++) {
         layer *l = layers[i];
         for (int j = 0; j < i; j++)
-            if (!strcmp(layers[j]->name, l->name) || !strcmp(layers[j]->cname, l->cname)) fail(l->at, "%s is defined twice; the other is at %s:%d", l->name, layers[j]->at.file, layers[j]->at.line);
+            if (!strcmp(layers[j]->name, l->name) || !strcmp(layers[j]->cname, l->cname))
+                fail(l->at, "%s is defined twice; the other is at %s:%d", l->name, layers[j]->at.file,
+                     layers[j]->at.line);
         if (!l->doc) fail(l->at, "%s: a doc line is missing", l->name);
-        if (l->base && !(l->parent = find_layer(l->base))) fail(l->at, "%s: the base '%s' is not in the tables before it", l->name, l->base);
+        if (l->base && !(l->parent = find_layer(l->base)))
+            fail(l->at, "%s: the base '%s' is not in the tables before it", l->name, l->base);
         add_factory(l);
         l->make.cname = format("nn_%s", l->cname);
         type_sets(l);

@@ -1,5 +1,6 @@
-/* A table's lines. A stanza begins with its word in the first column; indented lines belong to it, and a line that is indented deeper
- * than the one before continues that one, as does a line inside of the head's brackets. `#` starts a comment. */
+/* A table's lines. A stanza begins with its word in the first column; indented lines belong to it, and a line that is
+ * indented deeper than the one before continues that one, as does a line inside of the head's brackets. `#` starts a
+ * comment. */
 #include "opgen.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -61,7 +62,8 @@ table_line *read_lines(const char *path, const char *head, int *n) {
             last->text = format("%s\n%s", last->text, p + indent);
             continue;
         }
-        if (indent == 0 && (strncmp(p, head, word) || p[word] != ' ')) fail(at, "expected '%s NAME' in the first column, found '%.30s'", head, p);
+        if (indent == 0 && (strncmp(p, head, word) || p[word] != ' '))
+            fail(at, "expected '%s NAME' in the first column, found '%.30s'", head, p);
         if (indent && !last) fail(at, "a line before the first '%s'", head);
         last = add_line(&lines, n, at, indent == 0);
         last->text = copy_n(p + (indent ? indent : (int)word + 1), strlen(p + (indent ? indent : (int)word + 1)));

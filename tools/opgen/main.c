@@ -1,4 +1,5 @@
-/* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h for the parts. */
+/* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h
+ * for the parts. */
 #include "header.h"
 #include "layer.h"
 #include "optimiser.h"

@@ -31,9 +31,12 @@ static void walk(const op *o, const expr *e, int of, needs *n) {
     if (e->kind == E_NAME) {
         int a = is_gradient(o, e->name) ? -1 : find_arg(o, e->name), r = find_result(o, e->name);
         if (a >= 0) {
-            if (is_tensor(o->args[a].type) || is_tensors(o->args[a].type)) n->tensor[of][a] = n->saved[a] = true;
-            else n->scalar[a] = true;
-        } else if (r >= 0) n->result[of][r] = n->saved_result[r] = true;
+            if (is_tensor(o->args[a].type) || is_tensors(o->args[a].type))
+                n->tensor[of][a] = n->saved[a] = true;
+            else
+                n->scalar[a] = true;
+        } else if (r >= 0)
+            n->result[of][r] = n->saved_result[r] = true;
     }
     for (int i = 0; i < e->n; i++) walk(o, e->arg[i], of, n);
 }
@@ -67,7 +70,8 @@ char *any_tracks(const op *o) {
 static char *readers(const op *o, const needs *n, int x, bool is_result) {
     text t = {0};
     for (int a = 0; a < o->nargs; a++)
-        if (has_grad(o, a) && (is_result ? n->result[a][x] : n->tensor[a][x])) put(&t, "%s%s", t.n ? " || " : "", tracks(o, a));
+        if (has_grad(o, a) && (is_result ? n->result[a][x] : n->tensor[a][x]))
+            put(&t, "%s%s", t.n ? " || " : "", tracks(o, a));
     return t.s;
 }
 
@@ -92,7 +96,8 @@ static const char *attr_type(vkind k) {
 
 void write_attrs(text *t, const op *o, const needs *n) {
     put(t, "struct %s_attrs {\n", o->cname);
-    for (int i = 0; i < n->nfields; i++) put(t, "    %sf%d; /* %s */\n", attr_type(n->fields[i].kind), i, n->fields[i].key);
+    for (int i = 0; i < n->nfields; i++)
+        put(t, "    %sf%d; /* %s */\n", attr_type(n->fields[i].kind), i, n->fields[i].key);
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         if (n->scalar[i]) put(t, "    %s%s;\n", attr_type(kind_of_type(a->type)), a->name);
@@ -102,7 +107,8 @@ void write_attrs(text *t, const op *o, const needs *n) {
     put(t, "    char unused_;\n};\n\n");
 }
 
-/* Slots: one per saved argument, then one per saved result, then the saved lists. Edges: one per tensor argument, in order. */
+/* Slots: one per saved argument, then one per saved result, then the saved lists. Edges: one per tensor argument, in
+ * order. */
 static int saved_slot(const op *o, const needs *n, int arg_index, int result_index) {
     int slot = 0;
     for (int i = 0; i < o->nargs; i++) {
@@ -132,7 +138,8 @@ static bool has_release(const op *o, const needs *n) {
 
 void release_lists(text *t, const op *o, const needs *n) {
     if (!has_release(o, n)) return;
-    put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname, o->cname);
+    put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname,
+        o->cname);
     for (int i = 0; i < n->nfields; i++)
         if (n->fields[i].kind == V_INTS) put(t, "    tpi_mfree((void *)a->f%d.v);\n", i);
     for (int i = 0; i < o->nargs; i++)
@@ -155,12 +162,14 @@ static char *edge_count(const op *o) {
 static void write_edge_names(text *t, const op *o, bool from_attrs, const char *indent) {
     int k = 0;
     for (int i = 0; i < o->nargs; i++)
-        if (is_tensor(o->args[i].type)) put(t, "%sconst int e_%s = %d;\n%s(void)e_%s;\n", indent, o->args[i].name, k++, indent, o->args[i].name);
+        if (is_tensor(o->args[i].type))
+            put(t, "%sconst int e_%s = %d;\n%s(void)e_%s;\n", indent, o->args[i].name, k++, indent, o->args[i].name);
     char *base = format("%d", k);
     for (int i = 0; i < o->nargs; i++) {
         if (!is_tensors(o->args[i].type)) continue;
         put(t, "%sconst int e_%s = %s;\n%s(void)e_%s;\n", indent, o->args[i].name, base, indent, o->args[i].name);
-        base = from_attrs ? format("e_%s + (int)a->n_%s", o->args[i].name, o->args[i].name) : format("e_%s + (int)%s.n", o->args[i].name, o->args[i].name);
+        base = from_attrs ? format("e_%s + (int)a->n_%s", o->args[i].name, o->args[i].name)
+                          : format("e_%s + (int)%s.n", o->args[i].name, o->args[i].name);
     }
 }
 
@@ -181,8 +190,10 @@ char *node_name(const op *o) {
 
 /* Of a view that says `part`: adds the gradient to the part of the input's gradient so far that the view looks at. */
 static void write_into(text *t, const op *o, const needs *n) {
-    put(t, "static bool %s_into(tpi_node *node, tp_tensor *grad, tp_tensor *sum) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    return %s(sum", o->cname,
-        o->cname, o->function);
+    put(t,
+        "static bool %s_into(tpi_node *node, tp_tensor *grad, tp_tensor *sum) {\n    struct %s_attrs *a = "
+        "tpi_node_attrs(node);\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    return %s(sum",
+        o->cname, o->cname, o->function);
     for (int i = 1; i < o->nargs; i++) {
         if (!n->scalar[i]) fail(o->at, "%s: 'part' needs a gradient that takes every argument", o->name);
         put(t, ", a->%s", o->args[i].name);
@@ -197,7 +208,8 @@ static const char *saved_names(const op *o, const needs *n) {
     for (int i = 0; i < o->nargs; i++)
         if (n->saved[i] && !is_tensors(o->args[i].type)) put(&names, "%s%s", *names.s ? " " : "", o->args[i].name);
     for (int r = 0; r < o->nresults; r++)
-        if (n->saved_result[r]) put(&names, "%s%s", *names.s ? " " : "", o->nresults > 1 ? o->results[r].name : "result");
+        if (n->saved_result[r])
+            put(&names, "%s%s", *names.s ? " " : "", o->nresults > 1 ? o->results[r].name : "result");
     return *names.s ? format("\"%s\"", names.s) : "NULL";
 }
 
@@ -209,31 +221,45 @@ void write_record(text *t, const op *o, const needs *n) {
     for (int i = 0; i < o->nargs; i++)
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
     if (o->part) write_into(t, o, n);
-    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
-        has_release(o, n) ? format("%s_release", o->cname) : "NULL", o->part ? format("%s_into", o->cname) : "NULL", saved_names(o, n));
+    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s, %s};\n\n", o->cname,
+        node_name(o), o->name, o->cname, has_release(o, n) ? format("%s_release", o->cname) : "NULL",
+        o->part ? format("%s_into", o->cname) : "NULL", saved_names(o, n));
     const char *class = format("&%s_class", o->cname);
     if (o->node_with) {
         const arg *picks = &o->args[o->node_arg];
-        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s, NULL, %s};\n\n", o->cname, o->node_with, o->name, o->cname,
-            has_release(o, n) ? format("%s_release", o->cname) : "NULL", saved_names(o, n));
-        class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "", o->cname, o->cname);
+        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s, NULL, %s};\n\n", o->cname,
+            o->node_with, o->name, o->cname, has_release(o, n) ? format("%s_release", o->cname) : "NULL",
+            saved_names(o, n));
+        class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "",
+                       o->cname, o->cname);
     }
     put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
-    put(t, "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n", class, edge_count(o), fixed, lists.s, o->cname,
-        o->nresults);
+    put(t,
+        "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n",
+        class, edge_count(o), fixed, lists.s, o->cname, o->nresults);
     put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n", o->cname);
     write_edge_names(t, o, false, "    ");
     for (int i = 0; i < o->nargs; i++) {
         const arg *x = &o->args[i];
         if (is_tensors(x->type)) {
             put(t, "    a->n_%s = %s.n;\n", x->name, x->name);
-            if (has_grad(o, i)) put(t, "    for (int64_t i = 0; i < %s.n; i++) tpi_node_edge(node, e_%s + (int)i, %s.v[i]);\n", x->name, x->name, x->name);
-        } else if (is_tensor(x->type) && has_grad(o, i)) put(t, "    tpi_node_edge(node, e_%s, %s%s);\n", x->name, x->name, x->type == T_OPERAND ? ".tensor" : "");
+            if (has_grad(o, i))
+                put(t, "    for (int64_t i = 0; i < %s.n; i++) tpi_node_edge(node, e_%s + (int)i, %s.v[i]);\n", x->name,
+                    x->name, x->name);
+        } else if (is_tensor(x->type) && has_grad(o, i))
+            put(t, "    tpi_node_edge(node, e_%s, %s%s);\n", x->name, x->name, x->type == T_OPERAND ? ".tensor" : "");
         if (n->scalar[i]) {
             vkind k = kind_of_type(x->type);
-            if (is_list(x->type)) put(t, "    if (!tpi_copy_%s(&a->%s, %s)) goto failed;\n", k == V_INTS ? "ints" : k == V_FLOATS ? "floats" : "scalars", x->name, x->name);
-            else if (k == V_STR) put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
-            else put(t, "    a->%s = %s;\n", x->name, x->name);
+            if (is_list(x->type))
+                put(t, "    if (!tpi_copy_%s(&a->%s, %s)) goto failed;\n",
+                    k == V_INTS     ? "ints"
+                    : k == V_FLOATS ? "floats"
+                                    : "scalars",
+                    x->name, x->name);
+            else if (k == V_STR)
+                put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
+            else
+                put(t, "    a->%s = %s;\n", x->name, x->name);
         }
         if (n->saved[i] && x->type == T_OPERAND) put(t, "    a->%s = %s.scalar;\n", x->name, x->name);
     }
@@ -245,25 +271,34 @@ void write_record(text *t, const op *o, const needs *n) {
         if (a < 0) continue; /* of a result: once it is there */
         char *x = field_text(of, n->fields[i].e, &s, o->args[a].type == T_OPERAND);
         const char *guard = o->args[a].type == T_TENSOR_OPT ? format("if (%s) ", of) : "";
-        if (!strcmp(n->fields[i].e->name, "sizes")) put(t, "    if (!tpi_take_ints(&a->f%d, %s)) goto failed;\n", i, x);
-        else if (n->fields[i].kind == V_INTS && *guard) put(t, "    if (%s && !tpi_copy_ints(&a->f%d, %s)) goto failed;\n", of, i, x);
-        else if (n->fields[i].kind == V_INTS) put(t, "    if (!tpi_copy_ints(&a->f%d, %s)) goto failed;\n", i, x);
-        else put(t, "    %sa->f%d = %s;\n", guard, i, x);
+        if (!strcmp(n->fields[i].e->name, "sizes"))
+            put(t, "    if (!tpi_take_ints(&a->f%d, %s)) goto failed;\n", i, x);
+        else if (n->fields[i].kind == V_INTS && *guard)
+            put(t, "    if (%s && !tpi_copy_ints(&a->f%d, %s)) goto failed;\n", of, i, x);
+        else if (n->fields[i].kind == V_INTS)
+            put(t, "    if (!tpi_copy_ints(&a->f%d, %s)) goto failed;\n", i, x);
+        else
+            put(t, "    %sa->f%d = %s;\n", guard, i, x);
     }
     int at = fixed;
     for (int i = 0; i < o->nargs; i++) {
         const arg *x = &o->args[i];
         if (!n->saved[i]) continue;
         if (is_tensors(x->type)) {
-            put(t, "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_node_save(node, %d + (int)i, %s.v[i])) goto failed;\n", x->name, at, x->name);
+            put(t,
+                "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_node_save(node, %d + (int)i, %s.v[i])) goto "
+                "failed;\n",
+                x->name, at, x->name);
             continue;
         }
-        put(t, "    if ((%s) && !tpi_node_save(node, %d, %s%s)) goto failed;\n", readers(o, n, i, false), saved_slot(o, n, i, -1), x->name, x->type == T_OPERAND ? ".tensor" : "");
+        put(t, "    if ((%s) && !tpi_node_save(node, %d, %s%s)) goto failed;\n", readers(o, n, i, false),
+            saved_slot(o, n, i, -1), x->name, x->type == T_OPERAND ? ".tensor" : "");
     }
     put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_done(node);\n    return NULL;\n}\n\n");
 }
 
-void write_attach(text *t, const op *o, const needs *n, const char *const *outs, const char *indent, const char *failure, bool inplace) {
+void write_attach(text *t, const op *o, const needs *n, const char *const *outs, const char *indent,
+                  const char *failure, bool inplace) {
     bool fields = false;
     for (int i = 0; i < n->nfields; i++) fields = fields || find_arg(o, n->fields[i].e->arg[0]->name) < 0;
     if (fields) {
@@ -275,15 +310,19 @@ void write_attach(text *t, const op *o, const needs *n, const char *const *outs,
             tensor_scope s = {.code = t, .indent = indent, .o = o, .failure = failure};
             bind_arguments(&s, o);
             char *x = field_text(outs[r], e, &s, false);
-            if (n->fields[i].kind == V_INTS) put(t, "%sif (!tpi_copy_ints(&a->f%d, %s)) %s\n", indent, i, x, failure);
-            else put(t, "%sa->f%d = %s;\n", indent, i, x);
+            if (n->fields[i].kind == V_INTS)
+                put(t, "%sif (!tpi_copy_ints(&a->f%d, %s)) %s\n", indent, i, x, failure);
+            else
+                put(t, "%sa->f%d = %s;\n", indent, i, x);
         }
     }
     /* Attached first: a result is saved with the history it has after the call. */
-    for (int r = 0; r < o->nresults; r++) put(t, "%sif (!tpi_node_attach%s(node, %d, %s)) %s\n", indent, inplace ? "_inplace" : "", r, outs[r], failure);
+    for (int r = 0; r < o->nresults; r++)
+        put(t, "%sif (!tpi_node_attach%s(node, %d, %s)) %s\n", indent, inplace ? "_inplace" : "", r, outs[r], failure);
     for (int r = 0; r < o->nresults; r++)
         if (n->saved_result[r])
-            put(t, "%sif ((%s) && !tpi_node_save_output(node, %d, %s, %d)) %s\n", indent, readers(o, n, r, true), saved_slot(o, n, -1, r), outs[r], r, failure);
+            put(t, "%sif ((%s) && !tpi_node_save_output(node, %d, %s, %d)) %s\n", indent, readers(o, n, r, true),
+                saved_slot(o, n, -1, r), outs[r], r, failure);
     put(t, "%stpi_node_done(node);\n", indent);
 }
 
@@ -293,14 +332,21 @@ static void write_kernel_call(text *t, const op *o, int grad, const char *out, c
     map_inputs(o, grad, &k);
     put(t, "%s%s = tpi_run_map(&tpi_map_%s_grad_%s, NULL, (tp_operand[]){", indent, out, o->cname, o->args[grad].name);
     for (int i = 0; i < k.n; i++) {
-        if (k.arg[i] < 0) put(t, "%stp_operand_tensor(%s)", i ? ", " : "", k.arg[i] == -1 ? "grad" : "result");
-        else put(t, "%s%s", i ? ", " : "", o->args[k.arg[i]].type == T_OPERAND ? o->args[k.arg[i]].name : format("tp_operand_tensor(%s)", o->args[k.arg[i]].name));
+        if (k.arg[i] < 0)
+            put(t, "%stp_operand_tensor(%s)", i ? ", " : "", k.arg[i] == -1 ? "grad" : "result");
+        else
+            put(t, "%s%s", i ? ", " : "",
+                o->args[k.arg[i]].type == T_OPERAND ? o->args[k.arg[i]].name
+                                                    : format("tp_operand_tensor(%s)", o->args[k.arg[i]].name));
     }
     put(t, "}, %s", k.nparam ? "(tp_scalar[]){" : "NULL");
     for (int i = 0; i < k.nparam; i++) {
         const arg *a = &o->args[k.param[i]];
         vkind v = kind_of_type(a->type);
-        put(t, "%s%s", i ? ", " : "", v == V_SCALAR ? format("a->%s", a->name) : v == V_FLOAT ? format("tp_float(a->%s)", a->name) : format("tp_int(a->%s)", a->name));
+        put(t, "%s%s", i ? ", " : "",
+            v == V_SCALAR  ? format("a->%s", a->name)
+            : v == V_FLOAT ? format("tp_float(a->%s)", a->name)
+                           : format("tp_int(a->%s)", a->name));
     }
     put(t, "%s);\n", k.nparam ? "}" : "");
 }
@@ -311,15 +357,22 @@ static void write_unpack(text *t, const op *o, const needs *n) {
         if (!n->saved[i]) continue;
         int slot = saved_slot(o, n, i, -1);
         if (is_tensors(a->type)) {
-            put(t, "    if (!tpi_unpack_list(node, %d, a->n_%s, &%s)) goto done;\n", saved_slot(o, n, -1, -1), a->name, a->name);
+            put(t, "    if (!tpi_unpack_list(node, %d, a->n_%s, &%s)) goto done;\n", saved_slot(o, n, -1, -1), a->name,
+                a->name);
         } else if (a->type == T_OPERAND) {
-            put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d] ? tp_operand_tensor(held[%d]) : tp_operand_scalar(a->%s);\n", slot, slot, a->name, slot, slot, a->name);
-        } else put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot, a->name, slot);
+            put(t,
+                "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d] ? tp_operand_tensor(held[%d]) "
+                ": tp_operand_scalar(a->%s);\n",
+                slot, slot, a->name, slot, slot, a->name);
+        } else
+            put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot, a->name,
+                slot);
     }
     for (int r = 0; r < o->nresults; r++) {
         if (!n->saved_result[r]) continue;
         int slot = saved_slot(o, n, -1, r);
-        put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot, o->results[r].name, slot);
+        put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot,
+            o->results[r].name, slot);
     }
 }
 
@@ -329,12 +382,16 @@ static void bind_backward(tensor_scope *s, const op *o, const needs *n) {
         vkind k = kind_of_type(a->type);
         if (is_tensor(a->type) || is_tensors(a->type)) {
             if (n->saved[i]) bind_tensor(s, a->name, (tvalue){.kind = k, .c = a->name, .temp = -1});
-        } else if (n->scalar[i]) bind_tensor(s, a->name, (tvalue){.kind = k, .c = format("a->%s", a->name), .temp = -1});
+        } else if (n->scalar[i])
+            bind_tensor(s, a->name, (tvalue){.kind = k, .c = format("a->%s", a->name), .temp = -1});
     }
     for (int r = 0; r < o->nresults; r++) {
-        if (n->saved_result[r]) bind_tensor(s, o->results[r].name, (tvalue){.kind = V_TENSOR, .c = o->results[r].name, .temp = -1});
+        if (n->saved_result[r])
+            bind_tensor(s, o->results[r].name, (tvalue){.kind = V_TENSOR, .c = o->results[r].name, .temp = -1});
         bind_tensor(s, o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name),
-                    (tvalue){.kind = V_TENSOR, .c = o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name), .temp = -1});
+                    (tvalue){.kind = V_TENSOR,
+                             .c = o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name),
+                             .temp = -1});
     }
 }
 
@@ -358,7 +415,8 @@ static void write_one_grad(tensor_scope *s, const op *o, int a) {
         s->indent = "        ";
         tvalue v = tensor_block(s, b);
         if (v.kind != V_TENSORS) fail(b->at, "%s: the derivative of a list is an operator that gives a list", o->name);
-        put(t, "        if (!tpi_give_list(node, %s, e_%s, a->n_%s, grad_inputs)) goto done;\n    }\n", v.c, x->name, x->name);
+        put(t, "        if (!tpi_give_list(node, %s, e_%s, a->n_%s, grad_inputs)) goto done;\n    }\n", v.c, x->name,
+            x->name);
         return;
     }
     put(t, "    if (tpi_node_needs(node, e_%s)) {\n", x->name);
@@ -384,14 +442,18 @@ static void write_group_grad(tensor_scope *s, const op *o, const group *g) {
     put(t, ") {\n");
     s->indent = "        ";
     tvalue v = tensor_block(s, g->value);
-    if (v.kind != V_MULTI || v.multi->nresults != g->n) fail(g->value->at, "%s: expected an operator with %d results for the group of derivatives", o->name, g->n);
-    for (int i = 0; i < g->n; i++) put(t, "        if (tpi_node_needs(node, e_%s)) grad_inputs[e_%s] = tpi_take(&t[%d]);\n", o->args[g->args[i]].name, o->args[g->args[i]].name, v.base + i);
+    if (v.kind != V_MULTI || v.multi->nresults != g->n)
+        fail(g->value->at, "%s: expected an operator with %d results for the group of derivatives", o->name, g->n);
+    for (int i = 0; i < g->n; i++)
+        put(t, "        if (tpi_node_needs(node, e_%s)) grad_inputs[e_%s] = tpi_take(&t[%d]);\n",
+            o->args[g->args[i]].name, o->args[g->args[i]].name, v.base + i);
     put(t, "    }\n");
 }
 
 void write_backward(text *out, const op *o, const needs *n) {
     text body = {0};
-    tensor_scope s = {.code = &body, .indent = "    ", .o = o, .fields = n->fields, .nfields = n->nfields, .failure = "goto done;"};
+    tensor_scope s = {
+        .code = &body, .indent = "    ", .o = o, .fields = n->fields, .nfields = n->nfields, .failure = "goto done;"};
     bind_backward(&s, o, n);
     for (int a = 0; a < o->nargs; a++)
         if (o->args[a].grad) {
@@ -411,7 +473,11 @@ void write_backward(text *out, const op *o, const needs *n) {
     put(t, "    tp_tensor *t[%d] = {NULL};\n    tp_tensor *held[%d] = {NULL};\n", s.ntemps + 1, fixed + 1);
     if (s.nlists) put(t, "    tp_tensors l[%d] = {{NULL, 0}};\n", s.nlists);
     for (int i = 0; i < o->nargs; i++)
-        if (n->saved[i]) put(t, "    %s%s%s%s;\n", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name, is_tensors(o->args[i].type) ? " = {NULL, 0}" : o->args[i].type == T_OPERAND ? "" : " = NULL");
+        if (n->saved[i])
+            put(t, "    %s%s%s%s;\n", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name,
+                is_tensors(o->args[i].type)    ? " = {NULL, 0}"
+                : o->args[i].type == T_OPERAND ? ""
+                                               : " = NULL");
     for (int r = 0; r < o->nresults; r++)
         if (n->saved_result[r]) put(t, "    tp_tensor *%s = NULL;\n", o->results[r].name);
     write_edge_names(t, o, true, "    ");
@@ -425,10 +491,13 @@ void write_backward(text *out, const op *o, const needs *n) {
     if (zeros) { /* results nobody used have gradient zero */
         put(t, "    tp_tensor *zeros[%d] = {NULL};\n", o->nresults);
         for (int r = 0; r < o->nresults; r++)
-            if (grad_used(o, r)) put(t, "    if (!grad_%s && !(grad_%s = zeros[%d] = tpi_node_zeros(node, %d))) goto done;\n", o->results[r].name, o->results[r].name, r, r);
+            if (grad_used(o, r))
+                put(t, "    if (!grad_%s && !(grad_%s = zeros[%d] = tpi_node_zeros(node, %d))) goto done;\n",
+                    o->results[r].name, o->results[r].name, r, r);
     }
     write_unpack(t, o, n);
-    put(t, "%s    fine = true;\n    goto done;\ndone:\n    tpi_drop_all(t, %d);\n    tpi_drop_all(held, %d);\n", body.s ? body.s : "", s.ntemps, fixed);
+    put(t, "%s    fine = true;\n    goto done;\ndone:\n    tpi_drop_all(t, %d);\n    tpi_drop_all(held, %d);\n",
+        body.s ? body.s : "", s.ntemps, fixed);
     for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
     for (int i = 0; i < o->nargs; i++)
         if (n->saved[i] && is_tensors(o->args[i].type)) put(t, "    tpi_release_list(%s);\n", o->args[i].name);

@@ -1,4 +1,5 @@
-/* opgen: the tables' compiler. Reads the .op files of tables/operators and writes C: see docs/tables.md for the language.
+/* opgen: the tables' compiler. Reads the .op files of tables/operators and writes C: see docs/tables.md for the
+ * language.
  *
  *   text.c       growing strings, reading and writing files, error messages with file and line
  *   lines.c      a table's lines: stanzas begin in the first column, deeper lines continue, comments are gone
@@ -29,7 +30,8 @@ typedef struct text {
 void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *copy_n(const char *s, size_t n);
-void *need(size_t bytes); /* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */
+void *
+need(size_t bytes); /* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */
 char *read_file(const char *path);
 void write_if_different(const char *dir, const char *name, const text *t);
 char *upper(const char *s);
@@ -48,20 +50,34 @@ typedef struct table_line {
     char *text; /* with the lines that continue it, separated by newlines */
 } table_line;
 table_line *read_lines(const char *path, const char *head, int *n); /* every stanza begins with the word `head` */
-const char *spaces(const char *s);                  /* past them */
-char *word(const char **s);                         /* letters, digits and underscores; s moves behind them */
-bool starts(const char **s, const char *token);     /* if the whole word comes next, s moves past it and the spaces behind it */
+const char *spaces(const char *s);                                  /* past them */
+char *word(const char **s); /* letters, digits and underscores; s moves behind them */
+bool starts(const char **s,
+            const char *token);     /* if the whole word comes next, s moves past it and the spaces behind it */
 char *table_name(const char *path); /* the file's name without folder and ending: a family */
 
 /* ---- expressions ---- */
-typedef enum { E_INT, E_FLOAT, E_STRING, E_NAME, E_CALL, E_UNARY, E_BINARY, E_TERNARY, E_FIELD, E_LIST, E_NAMED } expr_kind;
+typedef enum {
+    E_INT,
+    E_FLOAT,
+    E_STRING,
+    E_NAME,
+    E_CALL,
+    E_UNARY,
+    E_BINARY,
+    E_TERNARY,
+    E_FIELD,
+    E_LIST,
+    E_NAMED
+} expr_kind;
 typedef struct expr {
     expr_kind kind;
     place at;
-    char *name;        /* E_NAME, E_STRING, E_CALL (the function), E_FIELD (the field), E_NAMED (the argument), operators' text */
-    int64_t i;         /* E_INT */
-    double f;          /* E_FLOAT */
-    int n;             /* arguments */
+    char *name; /* E_NAME, E_STRING, E_CALL (the function), E_FIELD (the field), E_NAMED (the argument), operators' text
+                 */
+    int64_t i;  /* E_INT */
+    double f;   /* E_FLOAT */
+    int n;      /* arguments */
     struct expr **arg; /* E_FIELD: arg[0] is what it is a field of; further ones its arguments if it was called */
     bool called;       /* E_FIELD with parentheses */
 } expr;
@@ -76,12 +92,38 @@ typedef struct block {
 } block;
 block *parse_block(const char *s, place at);
 expr *parse_expr(const char *s, place at);
-expr **parse_args(const char *s, place at, int *n, const char **rest); /* a comma list; rest: what follows (at ':' or ';') */
+expr **parse_args(const char *s, place at, int *n,
+                  const char **rest); /* a comma list; rest: what follows (at ':' or ';') */
 
 /* ---- operators ---- */
 typedef enum {
-    T_TENSOR, T_TENSOR_OPT, T_TENSORS, T_TENSORS_OPT, T_OPERAND, T_SCALAR, T_SCALAR_OPT, T_INT, T_INT_OPT, T_INTS, T_INTS_OPT,
-    T_FLOAT, T_FLOAT_OPT, T_FLOATS, T_FLOATS_OPT, T_SCALARS, T_SCALARS_OPT, T_BOOL, T_BOOL_OPT, T_BOOLS, T_STR, T_STR_OPT, T_DTYPE, T_DEVICE, T_LAYOUT, T_GENERATOR, T_COUNT
+    T_TENSOR,
+    T_TENSOR_OPT,
+    T_TENSORS,
+    T_TENSORS_OPT,
+    T_OPERAND,
+    T_SCALAR,
+    T_SCALAR_OPT,
+    T_INT,
+    T_INT_OPT,
+    T_INTS,
+    T_INTS_OPT,
+    T_FLOAT,
+    T_FLOAT_OPT,
+    T_FLOATS,
+    T_FLOATS_OPT,
+    T_SCALARS,
+    T_SCALARS_OPT,
+    T_BOOL,
+    T_BOOL_OPT,
+    T_BOOLS,
+    T_STR,
+    T_STR_OPT,
+    T_DTYPE,
+    T_DEVICE,
+    T_LAYOUT,
+    T_GENERATOR,
+    T_COUNT
 } type;
 typedef struct type_info {
     const char *name; /* in the table */
@@ -94,18 +136,29 @@ const char *space(type t); /* between the C type and a name */
 typedef enum { K_MAP, K_FOLD, K_SCAN, K_VIEW, K_COMPOSE, K_COMPOSE_C, K_NATIVE, K_NATIVE_INPLACE, K_NONE } kind;
 extern const char *kind_names[];
 
-typedef enum { C_B8, C_I32, C_I64, C_F32, C_F64, C_C64, C_C128, C_TYPES, C_REAL, C_WIDE } ctype; /* C_TYPES: "the compute type"; C_REAL: its real type; C_WIDE: with more digits */
+typedef enum {
+    C_B8,
+    C_I32,
+    C_I64,
+    C_F32,
+    C_F64,
+    C_C64,
+    C_C128,
+    C_TYPES,
+    C_REAL,
+    C_WIDE
+} ctype; /* C_TYPES: "the compute type"; C_REAL: its real type; C_WIDE: with more digits */
 
 typedef struct arg {
     char *name;
     type type;
-    expr *fallback;        /* the default, NULL if required */
+    expr *fallback; /* the default, NULL if required */
     char *fallback_text;
-    ctype fixed;           /* map inputs of a fixed element type; C_TYPES otherwise */
-    block *grad;           /* its derivative */
-    int grad_group;        /* index + 1 into the operator's groups, 0 if none */
+    ctype fixed;    /* map inputs of a fixed element type; C_TYPES otherwise */
+    block *grad;    /* its derivative */
+    int grad_group; /* index + 1 into the operator's groups, 0 if none */
     bool nondiff;
-    bool written;          /* natives: the function writes into this tensor, though it is no in-place form of it */
+    bool written; /* natives: the function writes into this tensor, though it is no in-place form of it */
     char *type_text;
 } arg;
 
@@ -124,9 +177,9 @@ typedef struct sample {
     place at;
     int n;
     expr **args;
-    char *dtypes;    /* NULL: what `types` says */
+    char *dtypes; /* NULL: what `types` says */
     bool nograd, nograd2;
-    char *error;     /* NULL: must work */
+    char *error; /* NULL: must work */
     char *text;
 } sample;
 
@@ -141,40 +194,44 @@ typedef struct op {
     char *name, *cname, *family;
     char *signature, *doc;
     kind kind;
-    char *function;       /* natives, views, C compositions */
-    char *gpu;            /* natives: the function that does the same by kernels, on any device that runs them; NULL: by way of the host */
-    bool part;            /* views: each element of the input is seen once at most, so a gradient may be added to that part of the input's */
-    bool anywhere;        /* natives: the function touches no element itself, so it serves tensors of every device */
-    char *kind_text;      /* the expression as written */
+    char *function; /* natives, views, C compositions */
+    char *gpu; /* natives: the function that does the same by kernels, on any device that runs them; NULL: by way of the
+                  host */
+    bool part; /* views: each element of the input is seen once at most, so a gradient may be added to that part of the
+                  input's */
+    bool anywhere;   /* natives: the function touches no element itself, so it serves tensors of every device */
+    char *kind_text; /* the expression as written */
     int nargs, nresults;
     arg args[24];
     result results[6];
-    bool plain;           /* returns bool, int, float or Scalar */
-    char *plain_type;     /* "bool" ... */
-    block *body;          /* map, compose */
+    bool plain;       /* returns bool, int, float or Scalar */
+    char *plain_type; /* "bool" ... */
+    block *body;      /* map, compose */
     block *start, *step, *merge, *finish;
-    expr *first;          /* fold: the second state is the index of the first element for which this holds with the final value, or NULL */
+    expr *first; /* fold: the second state is the index of the first element for which this holds with the final value,
+                    or NULL */
     char *over, *keep, *of;
     bool empty_error;
-    bool each;            /* fold: an empty list of dims folds each element by itself; otherwise it stands for all dims */
+    bool each; /* fold: an empty list of dims folds each element by itself; otherwise it stands for all dims */
     bool rule_float, rule_sum;
-    int result_kind[6];   /* RESULT_* per result */
-    int types;            /* CAT_* mask, -1 unset */
-    bool no_half; /* floating types without the 16-bit ones */
+    int result_kind[6]; /* RESULT_* per result */
+    int types;          /* CAT_* mask, -1 unset */
+    bool no_half;       /* floating types without the 16-bit ones */
     bool nondiff, todo;
-    char *node;           /* PyTorch's name of the node, NULL: from cname */
-    char *node_with;      /* and its name when the argument node_arg is given, or NULL */
+    char *node;      /* PyTorch's name of the node, NULL: from cname */
+    char *node_with; /* and its name when the argument node_arg is given, or NULL */
     int node_arg;
     bool method, inplace, out, internal;
-    bool out_elements;    /* an out tensor with as many elements as the result keeps its shape */
+    bool out_elements; /* an out tensor with as many elements as the result keeps its shape */
     enum { OVERLAP_UNSET, OVERLAP_SAME, OVERLAP_NONE } overlap; /* what inputs may share with what is written */
-    bool lazy;            /* PyTorch's result is a view, ours a copy */
-    bool expanded;        /* in place: elements of self may share memory */
-    const char *autocast, *autocast_gpu; /* "LOWER", "FLOAT", ...: what automatic mixed precision does to the arguments, on the CPU and on GPUs; NULL: nothing anywhere */
-    char *batch;          /* how torch.vmap takes a batch through it; NULL: slice by slice */
-    bool module;          /* a layer's constructor: gives a tp_module */
-    bool hidden;          /* a layer's forward: called by its layer alone, not in the list of operators */
-    char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
+    bool lazy;                                                  /* PyTorch's result is a view, ours a copy */
+    bool expanded;                                              /* in place: elements of self may share memory */
+    const char *autocast, *autocast_gpu; /* "LOWER", "FLOAT", ...: what automatic mixed precision does to the arguments,
+                                            on the CPU and on GPUs; NULL: nothing anywhere */
+    char *batch;                         /* how torch.vmap takes a batch through it; NULL: slice by slice */
+    bool module;                         /* a layer's constructor: gives a tp_module */
+    bool hidden; /* a layer's forward: called by its layer alone, not in the list of operators */
+    char *names; /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;
     group groups[4];
     int nchecks;
@@ -182,7 +239,8 @@ typedef struct op {
     int nsamples;
     sample samples[40];
 } op;
-/* src/base/dtype.h has the same. The first four are the categories of kernels' types; dtypes of the others compute in one of those. */
+/* src/base/dtype.h has the same. The first four are the categories of kernels' types; dtypes of the others compute in
+ * one of those. */
 enum {
     CAT_BOOL = 1,
     CAT_INT = 2,
@@ -205,19 +263,21 @@ op *add_op(const char *signature, const char *family, place at);
 void parse_signature(op *o, const char *s);
 void check_operators(void); /* after all tables are read */
 void parse_batch(op *o, const char *s, place at);
-void derive_batch(void);    /* after all tables are read and sorted */
+void derive_batch(void); /* after all tables are read and sorted */
 op *find_op(const char *name);
 int find_arg(const op *o, const char *name); /* -1 */
 static inline bool is_tensor(type t) { return t == T_TENSOR || t == T_TENSOR_OPT || t == T_OPERAND; }
 static inline bool is_tensors(type t) { return t == T_TENSORS || t == T_TENSORS_OPT; }
-static inline bool differentiable(const op *o) { return !o->nondiff && !o->todo && o->kind != K_COMPOSE && o->kind != K_COMPOSE_C; }
+static inline bool differentiable(const op *o) {
+    return !o->nondiff && !o->todo && o->kind != K_COMPOSE && o->kind != K_COMPOSE_C;
+}
 
 /* ---- element expressions ---- */
 typedef struct function {
     const char *name;
     int nargs;
-    int cats;        /* which categories it takes, CAT_* */
-    int result;      /* RESULT_* */
+    int cats;   /* which categories it takes, CAT_* */
+    int result; /* RESULT_* */
 } function;
 const function *find_function(const char *name, int nargs);
 extern const char *const ctype_c[C_TYPES];      /* "float" */
@@ -245,7 +305,7 @@ value element_expr(element_out *out, const expr *e, const scope *names);
 value element_block(element_out *out, const block *b, scope *names); /* the plain result */
 char *cast_value(value v, ctype to, place at);
 bool uses_name(const expr *e, const char *name);
-bool is_costly_block(const block *b); /* computing binds, not memory */
+bool is_costly_block(const block *b);          /* computing binds, not memory */
 bool is_pointwise(const op *o, const expr *e); /* a derivative that one kernel can compute */
 bool is_pointwise_block(const op *o, const block *b);
 int op_ctypes(const op *o); /* mask over ctype */
@@ -253,9 +313,9 @@ int op_ctypes(const op *o); /* mask over ctype */
 /* A map kernel: the operator's own (grad < 0) or its fused derivative for argument `grad`. */
 typedef struct kernel_inputs {
     int n;
-    int arg[12];        /* argument index, or -1 for grad, -2 for result */
+    int arg[12]; /* argument index, or -1 for grad, -2 for result */
     int nparam;
-    int param[12];      /* argument index */
+    int param[12]; /* argument index */
 } kernel_inputs;
 void map_inputs(const op *o, int grad, kernel_inputs *k);
 bool has_fused_grad(const op *o, int a);
@@ -272,10 +332,13 @@ text write_public_header(void);
 text write_registry(void);
 text write_samples(void);
 text write_docs(void);
-char *parameters(const op *o, bool inplace);        /* as C text */
-char *function_prototype(const op *o);              /* of a native's, a view's or a C composition's function */
-void write_elsewhere(text *t, const op *o);         /* static T elsewhere_NAME(arguments): the call of a native where something is not on the CPU */
-/* A native's call: the CPU's function where all is on the CPU. self: what stands for the first argument of an in-place native, or NULL. */
+char *parameters(const op *o, bool inplace); /* as C text */
+char *function_prototype(const op *o);       /* of a native's, a view's or a C composition's function */
+void write_elsewhere(
+    text *t,
+    const op *o); /* static T elsewhere_NAME(arguments): the call of a native where something is not on the CPU */
+/* A native's call: the CPU's function where all is on the CPU. self: what stands for the first argument of an in-place
+ * native, or NULL. */
 char *native_call(const op *o, const char *args, const char *self);
 text write_device_docs(void);
 const char *runs_by(const op *o); /* on devices other than the CPU: "kernels", "anywhere" or "host" */

@@ -1,4 +1,5 @@
-/* Optimisers' stanzas: options, checks, state and the update, with every mistake named by file and line. docs/tables.md has the language. */
+/* Optimisers' stanzas: options, checks, state and the update, with every mistake named by file and line. docs/tables.md
+ * has the language. */
 #include "optimiser.h"
 #include <ctype.h>
 #include <string.h>
@@ -33,7 +34,11 @@ static const option *find_option(const optimiser *o, const char *name) {
 static void parse_option(optimiser *o, const char *s, place at, const char *key) {
     if (o->noptions == 24) fail(at, "more than 24 options");
     option *p = &o->options[o->noptions];
-    *p = (option){.name = next_word(&s), .keyword = o->keywords, .fixed = !strcmp(key, "fixed"), .at = o->nvalues, .count = strcmp(key, "accept") != 0};
+    *p = (option){.name = next_word(&s),
+                  .keyword = o->keywords,
+                  .fixed = !strcmp(key, "fixed"),
+                  .at = o->nvalues,
+                  .count = strcmp(key, "accept") != 0};
     if (find_option(o, p->name)) fail(at, "two options are called '%s'", p->name);
     if (takes(&s, ':')) {
         char *t = next_word(&s);
@@ -73,7 +78,8 @@ static void parse_groups(optimiser *o, const char *s, place at) {
 static void parse_check(optimiser *o, const char *s, place at) {
     const char *colon = strstr(s, " : ");
     if (!colon || o->nchecks == 12) fail(at, "expected 'check CONDITION : MESSAGE', at most 12 times");
-    o->checks[o->nchecks++] = (check){.condition = parse_expr(copy_n(s, (size_t)(colon - s)), at), .message = copy_n(colon + 3, strlen(colon + 3))};
+    o->checks[o->nchecks++] = (check){.condition = parse_expr(copy_n(s, (size_t)(colon - s)), at),
+                                      .message = copy_n(colon + 3, strlen(colon + 3))};
 }
 
 static void parse_choices(optimiser *o, const char *s, place at) {
@@ -141,23 +147,38 @@ static void inherit(optimiser *o, const char *s, place at) {
 
 static void parse_optimiser_line(optimiser *o, const char *s, place at) {
     char *key = next_word(&s);
-    if (!strcmp(key, "doc")) o->doc = copy_n(s, strlen(s));
-    else if (!strcmp(key, "like")) inherit(o, s, at);
-    else if (!strcmp(key, "option") || !strcmp(key, "fixed") || !strcmp(key, "accept")) parse_option(o, s, at, key);
-    else if (!strcmp(key, "keywords")) o->keywords = true;
-    else if (!strcmp(key, "groups")) parse_groups(o, s, at);
-    else if (!strcmp(key, "check")) parse_check(o, s, at);
-    else if (!strcmp(key, "choices")) parse_choices(o, s, at);
-    else if (!strcmp(key, "flag")) parse_flag(o, s, at);
-    else if (!strcmp(key, "early")) o->early = true;
-    else if (!strcmp(key, "state")) parse_state(o, s, at);
-    else if (!strcmp(key, "scalar")) o->scalar = parse_lines(s, at), o->scalar_text = copy_n(s, strlen(s));
-    else if (!strcmp(key, "update")) o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
-    else if (!strcmp(key, "native")) o->native = next_word(&s);
-    else if (!strcmp(key, "closure")) o->closure = true;
+    if (!strcmp(key, "doc"))
+        o->doc = copy_n(s, strlen(s));
+    else if (!strcmp(key, "like"))
+        inherit(o, s, at);
+    else if (!strcmp(key, "option") || !strcmp(key, "fixed") || !strcmp(key, "accept"))
+        parse_option(o, s, at, key);
+    else if (!strcmp(key, "keywords"))
+        o->keywords = true;
+    else if (!strcmp(key, "groups"))
+        parse_groups(o, s, at);
+    else if (!strcmp(key, "check"))
+        parse_check(o, s, at);
+    else if (!strcmp(key, "choices"))
+        parse_choices(o, s, at);
+    else if (!strcmp(key, "flag"))
+        parse_flag(o, s, at);
+    else if (!strcmp(key, "early"))
+        o->early = true;
+    else if (!strcmp(key, "state"))
+        parse_state(o, s, at);
+    else if (!strcmp(key, "scalar"))
+        o->scalar = parse_lines(s, at), o->scalar_text = copy_n(s, strlen(s));
+    else if (!strcmp(key, "update"))
+        o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
+    else if (!strcmp(key, "native"))
+        o->native = next_word(&s);
+    else if (!strcmp(key, "closure"))
+        o->closure = true;
     else
         fail(at,
-             "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, "
+             "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, "
+             "early, state, "
              "scalar, update, native or closure",
              key);
 }
@@ -195,7 +216,8 @@ static void check_like(const optimiser *o) {
     if (o->nvalues != o->like->nvalues) fail(o->at, "%s: expected the options of %s", o->name, o->like->name);
 }
 
-/* Vector functions may differ in the last bit from scalar ones, and then an element's value would depend on where it stands. */
+/* Vector functions may differ in the last bit from scalar ones, and then an element's value would depend on where it
+ * stands. */
 static void check_exact(const optimiser *o, const expr *e) {
     const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
     if (f && f < find_function("floor", 1) && strcmp(e->name, "sqrt"))
@@ -209,7 +231,8 @@ void check_optimisers(void) {
         if (o->like) check_like(o);
         for (int k = 0; o->update && k < o->update->n; k++) check_exact(o, o->update->value[k]);
         if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
-        if ((o->update != NULL) + (o->native != NULL) + o->closure != 1) fail(o->at, "%s: expected one of update, native and closure", o->name);
+        if ((o->update != NULL) + (o->native != NULL) + o->closure != 1)
+            fail(o->at, "%s: expected one of update, native and closure", o->name);
         for (int k = 0; o->native && k < o->nslots; k++)
             if (o->slots[k].flag >= 0) fail(o->at, "%s: state of a native update is always kept", o->name);
         for (int k = 0; o->update && k < o->nslots; k++)

@@ -1,5 +1,5 @@
-/* Optimisers: stanzas of tables/optimisers, read by optimiser.c, written by optimiser_code.c (kernels and the table) and
- * optimiser_header.c (the public header and the docs). */
+/* Optimisers: stanzas of tables/optimisers, read by optimiser.c, written by optimiser_code.c (kernels and the table)
+ * and optimiser_header.c (the public header and the docs). */
 #ifndef OPGEN_OPTIMISER_H
 #define OPGEN_OPTIMISER_H
 #include "opgen.h"
@@ -21,9 +21,9 @@ typedef struct option {
 
 typedef struct slot { /* per-parameter state */
     char *name;
-    char *shape;  /* "scalar", "like", "rows", "columns", "vector" */
+    char *shape; /* "scalar", "like", "rows", "columns", "vector" */
     expr *start;
-    int flag;     /* kept only where this flag holds; -1: always */
+    int flag; /* kept only where this flag holds; -1: always */
 } slot;
 
 typedef struct optimiser {
@@ -32,8 +32,8 @@ typedef struct optimiser {
     struct optimiser *like; /* whose checks, flags, state and update these are */
     int noptions, nvalues;
     option options[24];
-    int group[24];          /* the options in the order of PyTorch's parameter groups */
-    bool keywords;          /* what follows is keyword-only */
+    int group[24]; /* the options in the order of PyTorch's parameter groups */
+    bool keywords; /* what follows is keyword-only */
     int nchecks;
     check checks[12];
     int nflags;
@@ -42,18 +42,18 @@ typedef struct optimiser {
     char *flag_text[4];
     int nslots;
     slot slots[8];
-    bool early;             /* state is made with the optimiser, not by its first step */
+    bool early; /* state is made with the optimiser, not by its first step */
     block *scalar, *update;
     char *scalar_text, *update_text; /* as written */
     char *native;
-    bool closure;           /* its step computes the loss itself, and keeps no state per parameter */
+    bool closure; /* its step computes the loss itself, and keeps no state per parameter */
 } optimiser;
 extern optimiser **optimisers;
 extern int noptimisers;
 
 void read_optimisers(const char *path);
 void check_optimisers(void);
-char *python_value(const expr *e); /* a default as Python writes it */
+char *python_value(const expr *e);        /* a default as Python writes it */
 char *python_formula(const optimiser *o); /* the step as Python source, or NULL */
 text write_updates(const char *family);
 text write_update_texts(void);

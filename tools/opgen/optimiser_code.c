@@ -1,5 +1,6 @@
-/* Code of optimisers: per optimiser one kernel per compute type and combination of flags, which updates a block of a parameter and of its
- * state; and the table with everything that is worked out once per parameter or group, in double. */
+/* Code of optimisers: per optimiser one kernel per compute type and combination of flags, which updates a block of a
+ * parameter and of its state; and the table with everything that is worked out once per parameter or group, in double.
+ */
 #include "optimiser.h"
 #include <string.h>
 
@@ -26,8 +27,10 @@ static void bind_options(text *t, const optimiser *o, const block *used_by, ctyp
         for (int k = 0; k < p->count; k++) {
             if (used_by && !block_uses(used_by, p->part[k])) continue;
             bool truth = p->kind == O_BOOL;
-            if (truth) put(t, "    const uint8_t o_%s = o[%d] != 0;\n", p->part[k], p->at + k);
-            else put(t, "    const %s o_%s = (%s)o[%d];\n", ctype_c[c], p->part[k], ctype_c[c], p->at + k);
+            if (truth)
+                put(t, "    const uint8_t o_%s = o[%d] != 0;\n", p->part[k], p->at + k);
+            else
+                put(t, "    const %s o_%s = (%s)o[%d];\n", ctype_c[c], p->part[k], ctype_c[c], p->at + k);
             bind(names, p->part[k], (value){format("o_%s", p->part[k]), truth ? C_B8 : c, false});
         }
     }
@@ -53,7 +56,10 @@ static int scalar_index(scalars *s, char *name) {
 static scalars scalar_function(text *t, const optimiser *o) {
     scalars all = {0};
     scope names = {0};
-    put(t, "static void scalars_%s(const double *o, double *s, double *out, bool wide) {\n    (void)o, (void)s, (void)wide;\n", o->cname);
+    put(t,
+        "static void scalars_%s(const double *o, double *s, double *out, bool wide) {\n    (void)o, (void)s, "
+        "(void)wide;\n",
+        o->cname);
     bind_options(t, o, o->scalar, C_F64, &names);
     int at = 0;
     for (int i = 0; i < o->nslots; i++)
@@ -64,9 +70,11 @@ static scalars scalar_function(text *t, const optimiser *o) {
             fail(o->scalar->at, "a scalar line is a list of 'name = value' or 'name:state = value'");
         value v = element_expr(&e, o->scalar->value[i], &names);
         int k = find_slot(o, o->scalar->name[i]);
-        if (k >= 0 && !is_scalar(&o->slots[k])) fail(o->scalar->at, "'%s' is state per element: an update line sets it", o->scalar->name[i]);
+        if (k >= 0 && !is_scalar(&o->slots[k]))
+            fail(o->scalar->at, "'%s' is state per element: an update line sets it", o->scalar->name[i]);
         char *text = cast_value(v, v.t == C_B8 ? C_B8 : C_F64, o->scalar->at);
-        if (k >= 0 || o->scalar->type[i]) text = format("tpi_scalar_state(%s, wide)", text); /* as its tensor will hold it */
+        if (k >= 0 || o->scalar->type[i])
+            text = format("tpi_scalar_state(%s, wide)", text); /* as its tensor will hold it */
         ctype type = v.t == C_B8 ? C_B8 : C_F64;
         put(t, "    const %s n%d = %s;\n", ctype_c[type], i, text);
         bind(&names, o->scalar->name[i], (value){format("n%d", i), type, false});
@@ -94,8 +102,10 @@ static void bind_settings(text *t, const optimiser *o, const scalars *computed, 
     for (int k = 0; k < computed->n; k++) {
         if (!block_uses(o->update, computed->name[k])) continue;
         bool truth = computed->type[k] == C_B8;
-        if (truth) put(t, "    const uint8_t s_%s = s[%d] != 0;\n", computed->name[k], k);
-        else put(t, "    const %s s_%s = (%s)s[%d];\n", ctype_c[c], computed->name[k], ctype_c[c], k);
+        if (truth)
+            put(t, "    const uint8_t s_%s = s[%d] != 0;\n", computed->name[k], k);
+        else
+            put(t, "    const %s s_%s = (%s)s[%d];\n", ctype_c[c], computed->name[k], ctype_c[c], k);
         bind(names, computed->name[k], (value){format("s_%s", computed->name[k]), truth ? C_B8 : c, false});
     }
     put(t, "    const uint8_t is_first = first;\n");
@@ -106,7 +116,8 @@ static void bind_settings(text *t, const optimiser *o, const scalars *computed, 
 static bool is_kept(const slot *p, int flags) { return p->flag < 0 || flags >> p->flag & 1; }
 
 /* One element: `place` is printed with the number of an argument and gives where it is. */
-static void update_element(text *t, const optimiser *o, ctype c, int flags, const char *indent, const char *place, scope *names) {
+static void update_element(text *t, const optimiser *o, ctype c, int flags, const char *indent, const char *place,
+                           scope *names) {
     put(t, "%sconst %s v_param = %s, v_grad = %s;\n", indent, ctype_c[c], format(place, 0), format(place, 1));
     bind(names, "param", (value){"v_param", c, false});
     bind(names, "grad", (value){"v_grad", c, false});
@@ -115,7 +126,8 @@ static void update_element(text *t, const optimiser *o, ctype c, int flags, cons
         const slot *p = &o->slots[i];
         if (is_scalar(p)) continue;
         place_of[i] = at++;
-        put(t, "%sconst %s v_%s = %s;\n", indent, ctype_c[c], p->name, is_kept(p, flags) ? format(place, place_of[i]) : "0");
+        put(t, "%sconst %s v_%s = %s;\n", indent, ctype_c[c], p->name,
+            is_kept(p, flags) ? format(place, place_of[i]) : "0");
         bind(names, p->name, (value){format("v_%s", p->name), c, false});
     }
     element_out e = {.code = t, .indent = indent, .compute = c};
@@ -127,19 +139,23 @@ static void update_element(text *t, const optimiser *o, ctype c, int flags, cons
         int k = find_slot(o, names->name[i]);
         bool kept = k >= 0 && !is_scalar(&o->slots[k]) && is_kept(&o->slots[k], flags);
         if (!kept && strcmp(names->name[i], "param")) continue;
-        put(t, "%s%s = %s;\n", indent, format(place, kept ? place_of[k] : 0), cast_value(names->v[i], c, o->update->at));
+        put(t, "%s%s = %s;\n", indent, format(place, kept ? place_of[k] : 0),
+            cast_value(names->v[i], c, o->update->at));
     }
 }
 
 static void update_kernel(text *t, const optimiser *o, const scalars *computed, ctype c, int flags) {
     put(t,
-        "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    (void)o, (void)s;\n",
+        "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    "
+        "(void)o, (void)s;\n",
         o->cname, flags, ctype_suffix[c]);
     scope names = {0};
     bind_settings(t, o, computed, c, flags, &names);
     int nargs = FIRST_STATE;
     for (int i = 0; i < o->nslots; i++) nargs += !is_scalar(&o->slots[i]);
-    for (int k = 0; k < nargs; k++) put(t, "    %s%s *a%d = (%s%s *)arg[%d];\n", k == 1 ? "const " : "", ctype_c[c], k, k == 1 ? "const " : "", ctype_c[c], k);
+    for (int k = 0; k < nargs; k++)
+        put(t, "    %s%s *a%d = (%s%s *)arg[%d];\n", k == 1 ? "const " : "", ctype_c[c], k, k == 1 ? "const " : "",
+            ctype_c[c], k);
     put(t, "#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
     update_element(t, o, c, flags, "        ", "a%d[i]", &names);
     put(t, "    }\n}\n");
@@ -165,9 +181,11 @@ static scalars scalars_of(const optimiser *o) { /* their names and types */
 
 text write_updates(const char *family) {
     text t = {0};
-    put(&t, "/* Updates of tables/optimisers/%s.opt. Written by opgen: do not edit. */\n"
-            "#pragma GCC diagnostic ignored \"-Wunused-variable\" /* not every combination of flags reads everything */\n"
-            "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"optim/update.h\"\n\n", family);
+    put(&t,
+        "/* Updates of tables/optimisers/%s.opt. Written by opgen: do not edit. */\n"
+        "#pragma GCC diagnostic ignored \"-Wunused-variable\" /* not every combination of flags reads everything */\n"
+        "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"optim/update.h\"\n\n",
+        family);
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
         if (strcmp(o->family, family) || !o->update || o->like) continue;
@@ -175,7 +193,8 @@ text write_updates(const char *family) {
         for (int flags = 0; flags < 1 << o->nflags; flags++)
             for (int c = C_F32; c <= C_F64; c++) update_kernel(&t, o, &computed, (ctype)c, flags);
         put(&t, "const tpi_update_fn TPI_ISA(tpu_%s)[] = {", o->cname);
-        for (int flags = 0; flags < 1 << o->nflags; flags++) put(&t, "update_%s_%d_f32, update_%s_%d_f64, ", o->cname, flags, o->cname, flags);
+        for (int flags = 0; flags < 1 << o->nflags; flags++)
+            put(&t, "update_%s_%d_f32, update_%s_%d_f64, ", o->cname, flags, o->cname, flags);
         put(&t, "};\n\n");
     }
     return t;
@@ -183,7 +202,8 @@ text write_updates(const char *family) {
 
 text write_update_texts(void) {
     text t = {0};
-    put(&t, "/* Kernel text of the optimisers' updates for devices that compile it. Written by opgen: do not edit. */\n#include \"optim/update.h\"\n\n");
+    put(&t, "/* Kernel text of the optimisers' updates for devices that compile it. Written by opgen: do not edit. "
+            "*/\n#include \"optim/update.h\"\n\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
         if (!o->update || o->like) continue;
@@ -197,7 +217,8 @@ text write_update_texts(void) {
 }
 
 /* ---- the table ---- */
-static void value_function(text *t, const optimiser *o, const char *head, int n, expr *const *values, const char *each) {
+static void value_function(text *t, const optimiser *o, const char *head, int n, expr *const *values,
+                           const char *each) {
     put(t, "%s", head);
     scope names = {0};
     bind_options(t, o, NULL, C_F64, &names);
@@ -208,21 +229,26 @@ static void value_function(text *t, const optimiser *o, const char *head, int n,
 static void small_functions(text *t, const optimiser *o) {
     expr *values[16];
     for (int i = 0; i < o->nslots; i++) values[i] = o->slots[i].start;
-    value_function(t, o, format("static void starts_%s(const double *o, double *start) {\n    (void)o, (void)start;\n", o->cname),
-                   o->nslots, values, "    start[%d] = %s;\n");
+    value_function(
+        t, o, format("static void starts_%s(const double *o, double *start) {\n    (void)o, (void)start;\n", o->cname),
+        o->nslots, values, "    start[%d] = %s;\n");
     put(t, "}\n");
     for (int i = 0; i < o->nchecks; i++) values[i] = o->checks[i].condition;
     value_function(t, o, format("static int check_%s(const double *o) {\n    (void)o;\n", o->cname), o->nchecks, values,
                    "    const bool ok%d = %s != 0;\n");
     for (int i = 0; i < o->nchecks; i++) put(t, "    if (!ok%d) return %d;\n", i, i);
     put(t, "    return -1;\n}\n");
-    value_function(t, o, format("static unsigned flags_%s(const double *o) {\n    unsigned flags = 0;\n    (void)o;\n", o->cname),
-                   o->nflags, o->flag_value, "    flags |= (unsigned)(%2$s != 0) << %1$d;\n");
+    value_function(
+        t, o, format("static unsigned flags_%s(const double *o) {\n    unsigned flags = 0;\n    (void)o;\n", o->cname),
+        o->nflags, o->flag_value, "    flags |= (unsigned)(%2$s != 0) << %1$d;\n");
     put(t, "    return flags;\n}\n");
 }
 
 static double number_of(const expr *e) {
-    return e->kind == E_UNARY ? -number_of(e->arg[0]) : e->kind == E_FLOAT ? e->f : e->kind == E_INT ? (double)e->i : !strcmp(e->name, "true");
+    return e->kind == E_UNARY   ? -number_of(e->arg[0])
+           : e->kind == E_FLOAT ? e->f
+           : e->kind == E_INT   ? (double)e->i
+                                : !strcmp(e->name, "true");
 }
 
 char *python_value(const expr *e) {
@@ -249,9 +275,11 @@ static void write_option_rows(text *t, const optimiser *o) {
     put(t, "static const tp_option_info options_%s[] = {\n", o->cname);
     for (int i = 0; i < o->noptions; i++) {
         const option *p = &o->options[i];
-        put(t, "    {\"%s\", \"%s\", %s, %d, %d, %s, %s, %s, %s, %s},\n", p->name, python_value(p->fallback), kinds[p->kind], p->at, p->count,
-            p->fallback->kind == E_LIST ? "true" : "false", p->keyword ? "true" : "false", p->fixed ? "true" : "false",
-            p->nchoices ? format("choices_%s_%s", o->cname, p->name) : "NULL", p->choice_message ? c_string(p->choice_message) : "NULL");
+        put(t, "    {\"%s\", \"%s\", %s, %d, %d, %s, %s, %s, %s, %s},\n", p->name, python_value(p->fallback),
+            kinds[p->kind], p->at, p->count, p->fallback->kind == E_LIST ? "true" : "false",
+            p->keyword ? "true" : "false", p->fixed ? "true" : "false",
+            p->nchoices ? format("choices_%s_%s", o->cname, p->name) : "NULL",
+            p->choice_message ? c_string(p->choice_message) : "NULL");
     }
     put(t, "};\nstatic const double defaults_%s[] = {", o->cname);
     for (int i = 0; i < o->noptions; i++) {
@@ -283,23 +311,26 @@ static void write_optimiser(text *t, const optimiser *o) {
     put(t, "NULL};\n");
     const char *base = o->like ? o->like->cname : o->cname;
     if (o->update) put(t, "TPI_UPDATE_DECLARE(tpu_%s);\nextern const char *const tpt_update_%s[];\n", base, base);
-    put(t, "static const tpi_update_ops ops_%s = {slots_%s, starts_%s, %s, flags_%s, check_%s, %d, %s, %s, %s};\n", o->cname, o->cname, o->cname,
-        o->scalar ? format("scalars_%s", o->cname) : "NULL", o->cname, o->cname, nscalars,
+    put(t, "static const tpi_update_ops ops_%s = {slots_%s, starts_%s, %s, flags_%s, check_%s, %d, %s, %s, %s};\n",
+        o->cname, o->cname, o->cname, o->scalar ? format("scalars_%s", o->cname) : "NULL", o->cname, o->cname, nscalars,
         o->update ? format("TPI_ISA_TABLE(tpu_%s)", base) : "{NULL, NULL, NULL}", o->native ? o->native : "NULL",
         o->update ? format("tpt_update_%s", base) : "NULL");
     const char *formula = python_formula(o);
     put(t,
-        "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, parts_%s, %d, states_%s, %s, "
+        "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, "
+        "parts_%s, %d, states_%s, %s, "
         "messages_%s, &ops_%s, %s};\n\n",
-        o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions, o->nvalues, o->cname,
-        o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname, o->cname, formula ? c_string(formula) : "NULL");
+        o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions,
+        o->nvalues, o->cname, o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname,
+        o->cname, formula ? c_string(formula) : "NULL");
 }
 
 text write_optimisers(void) {
     text t = {0};
     put(&t, "/* The table of optimisers, from tables/optimisers. Written by opgen: do not edit. */\n"
             "#pragma GCC diagnostic ignored \"-Wunused-variable\" /* options that an expression does not read */\n"
-            "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"autograd/glue.h\"\n#include \"optim/optimiser.h\"\n\n");
+            "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"autograd/glue.h\"\n#include "
+            "\"optim/optimiser.h\"\n\n");
     for (int i = 0; i < noptimisers; i++) {
         write_optimiser(&t, optimisers[i]);
         write_constructor_code(&t, optimisers[i]);
@@ -313,7 +344,8 @@ text write_optimisers(void) {
 /* For updates that are C functions: where their options and their state stand. */
 text write_optimisers_internal(void) {
     text t = {0};
-    put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef TPI_OPTIMISERS_H\n#define "
+    put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef "
+            "TPI_OPTIMISERS_H\n#define "
             "TPI_OPTIMISERS_H\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
@@ -322,7 +354,8 @@ text write_optimisers_internal(void) {
         for (int k = 0; k < o->noptions; k++)
             for (int v = 0; v < o->options[k].count; v++)
                 put(&t, "    %s_%s = %d,\n", upper(o->name), upper(o->options[k].part[v]), o->options[k].at + v);
-        for (int k = 0; k < o->nslots; k++) put(&t, "    %s_STATE_%s = %d,\n", upper(o->name), upper(o->slots[k].name), k);
+        for (int k = 0; k < o->nslots; k++)
+            put(&t, "    %s_STATE_%s = %d,\n", upper(o->name), upper(o->slots[k].name), k);
         put(&t, "};\n");
     }
     put(&t, "#endif\n");

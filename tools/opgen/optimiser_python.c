@@ -1,5 +1,6 @@
-/* An optimiser's step as Python source, for steps that autograd records: the same expressions as the kernels', over tensors. What a choice chooses from
- * is computed only where it is chosen, as the state that a flag leaves out is not there. */
+/* An optimiser's step as Python source, for steps that autograd records: the same expressions as the kernels', over
+ * tensors. What a choice chooses from is computed only where it is chosen, as the state that a flag leaves out is not
+ * there. */
 #include "optimiser.h"
 #include <string.h>
 
@@ -51,7 +52,8 @@ static void python_lines(text *t, const block *b) {
     put(t, "]");
 }
 
-/* (flags, state that only a flag keeps, numbers, update): lists of (name, expression). NULL where the update is no expression. */
+/* (flags, state that only a flag keeps, numbers, update): lists of (name, expression). NULL where the update is no
+ * expression. */
 char *python_formula(const optimiser *o) {
     const optimiser *from = o->like ? o->like : o;
     if (!from->update) return NULL;
@@ -63,7 +65,8 @@ char *python_formula(const optimiser *o) {
         put(&t, "'), ");
     }
     put(&t, "], [");
-    for (int i = 0; i < o->nslots; i++) put(&t, "('%s', '%s'), ", o->slots[i].name, o->slots[i].flag < 0 ? "True" : o->flag[o->slots[i].flag]);
+    for (int i = 0; i < o->nslots; i++)
+        put(&t, "('%s', '%s'), ", o->slots[i].name, o->slots[i].flag < 0 ? "True" : o->flag[o->slots[i].flag]);
     put(&t, "], ");
     python_lines(&t, from->scalar);
     put(&t, ", ");

@@ -113,7 +113,8 @@ static expr *primary(parser *x) {
         return e;
     }
     char *name = take_name(x);
-    if (!name) fail(x->at, "expected a number, a name or '(', found '%.20s'", *x->p ? x->p : "the end of the expression");
+    if (!name)
+        fail(x->at, "expected a number, a name or '(', found '%.20s'", *x->p ? x->p : "the end of the expression");
     if (take(x, "(")) {
         expr *e = make(x, E_CALL, name, 0);
         arguments(x, e, ")");
@@ -152,9 +153,12 @@ static expr *unary(parser *x) {
     return postfix(x);
 }
 
-static const struct { const char *token; int level; } binaries[] = {
-    {"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<<", 8}, {">>", 8}, {"|", 3}, {"^", 4}, {"&", 5},
-    {"<", 7}, {">", 7}, {"+", 9}, {"-", 9}, {"*", 10}, {"/", 10}, {"%", 10},
+static const struct {
+    const char *token;
+    int level;
+} binaries[] = {
+    {"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<<", 8}, {">>", 8}, {"|", 3},
+    {"^", 4},  {"&", 5},  {"<", 7},  {">", 7},  {"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10},
 };
 
 static expr *binary(parser *x, int level) {

@@ -4,17 +4,28 @@
 
 vkind kind_of_type(type t) {
     switch (t) {
-    case T_TENSOR: case T_TENSOR_OPT: return V_TENSOR;
-    case T_TENSORS: case T_TENSORS_OPT: return V_TENSORS;
+    case T_TENSOR:
+    case T_TENSOR_OPT: return V_TENSOR;
+    case T_TENSORS:
+    case T_TENSORS_OPT: return V_TENSORS;
     case T_OPERAND: return V_OPERAND;
-    case T_SCALAR: case T_SCALAR_OPT: return V_SCALAR;
-    case T_INT: case T_INT_OPT: case T_BOOL_OPT: return V_INT;
-    case T_INTS: case T_INTS_OPT: case T_BOOLS: return V_INTS;
-    case T_FLOATS: case T_FLOATS_OPT: return V_FLOATS;
-    case T_SCALARS: case T_SCALARS_OPT: return V_SCALARS;
-    case T_FLOAT: case T_FLOAT_OPT: return V_FLOAT;
+    case T_SCALAR:
+    case T_SCALAR_OPT: return V_SCALAR;
+    case T_INT:
+    case T_INT_OPT:
+    case T_BOOL_OPT: return V_INT;
+    case T_INTS:
+    case T_INTS_OPT:
+    case T_BOOLS: return V_INTS;
+    case T_FLOATS:
+    case T_FLOATS_OPT: return V_FLOATS;
+    case T_SCALARS:
+    case T_SCALARS_OPT: return V_SCALARS;
+    case T_FLOAT:
+    case T_FLOAT_OPT: return V_FLOAT;
     case T_BOOL: return V_BOOL;
-    case T_STR: case T_STR_OPT: return V_STR;
+    case T_STR:
+    case T_STR_OPT: return V_STR;
     case T_DTYPE: return V_DTYPE;
     case T_DEVICE: return V_DEVICE;
     case T_LAYOUT: return V_LAYOUT;
@@ -24,7 +35,9 @@ vkind kind_of_type(type t) {
 
 static tvalue plain(vkind k, char *c) { return (tvalue){.kind = k, .c = c, .temp = -1}; }
 static bool tensorish(tvalue v) { return v.kind == V_TENSOR || v.kind == V_OPERAND; }
-static bool numberish(tvalue v) { return v.kind == V_INT || v.kind == V_FLOAT || v.kind == V_BOOL || v.kind == V_SCALAR; }
+static bool numberish(tvalue v) {
+    return v.kind == V_INT || v.kind == V_FLOAT || v.kind == V_BOOL || v.kind == V_SCALAR;
+}
 
 void bind_tensor(tensor_scope *s, const char *name, tvalue v) {
     for (int i = 0; i < s->n; i++)
@@ -38,18 +51,22 @@ void bind_tensor(tensor_scope *s, const char *name, tvalue v) {
 }
 
 void bind_arguments(tensor_scope *s, const op *o) {
-    for (int i = 0; i < o->nargs; i++) bind_tensor(s, o->args[i].name, plain(kind_of_type(o->args[i].type), o->args[i].name));
+    for (int i = 0; i < o->nargs; i++)
+        bind_tensor(s, o->args[i].name, plain(kind_of_type(o->args[i].type), o->args[i].name));
 }
 
 char *print_expr(const expr *e) {
     text t = {0};
     switch (e->kind) {
-    case E_INT: case E_FLOAT: case E_NAME: return e->name;
+    case E_INT:
+    case E_FLOAT:
+    case E_NAME: return e->name;
     case E_STRING: return format("\"%s\"", e->name);
     case E_NAMED: return format("%s=%s", e->name, print_expr(e->arg[0]));
     case E_UNARY: return format("%s%s", e->name, print_expr(e->arg[0]));
     case E_BINARY: return format("(%s %s %s)", print_expr(e->arg[0]), e->name, print_expr(e->arg[1]));
-    case E_TERNARY: return format("(%s ? %s : %s)", print_expr(e->arg[0]), print_expr(e->arg[1]), print_expr(e->arg[2]));
+    case E_TERNARY:
+        return format("(%s ? %s : %s)", print_expr(e->arg[0]), print_expr(e->arg[1]), print_expr(e->arg[2]));
     case E_FIELD:
         put(&t, "%s.%s", print_expr(e->arg[0]), e->name);
         if (e->called) {
@@ -58,7 +75,8 @@ char *print_expr(const expr *e) {
             put(&t, ")");
         }
         return t.s;
-    case E_CALL: case E_LIST:
+    case E_CALL:
+    case E_LIST:
         put(&t, "%s%s", e->kind == E_CALL ? e->name : "", e->kind == E_CALL ? "(" : "[");
         for (int i = 0; i < e->n; i++) put(&t, "%s%s", i ? ", " : "", print_expr(e->arg[i]));
         put(&t, "%s", e->kind == E_CALL ? ")" : "]");
@@ -71,9 +89,13 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e);
 
 /* ---- fields of tensors ---- */
 vkind field_kind(const expr *e) {
-    static const struct { const char *name; vkind kind; } known[] = {
-        {"shape", V_INTS}, {"ndim", V_INT}, {"numel", V_INT}, {"dtype", V_DTYPE}, {"device", V_DEVICE}, {"size", V_INT},
-        {"is_complex", V_BOOL}, {"is_floating", V_BOOL}, {"sizes", V_INTS}, {"count", V_INT}, {"strides", V_INTS}, {"offset", V_INT},
+    static const struct {
+        const char *name;
+        vkind kind;
+    } known[] = {
+        {"shape", V_INTS},    {"ndim", V_INT},  {"numel", V_INT},       {"dtype", V_DTYPE},
+        {"device", V_DEVICE}, {"size", V_INT},  {"is_complex", V_BOOL}, {"is_floating", V_BOOL},
+        {"sizes", V_INTS},    {"count", V_INT}, {"strides", V_INTS},    {"offset", V_INT},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, e->name)) return known[i].kind;
@@ -117,8 +139,11 @@ static tvalue field_expr(tensor_scope *s, const expr *e) {
             if (!strcmp(x.multi->results[i].name, e->name)) return plain(V_TENSOR, format("t[%d]", x.base + i));
         fail(e->at, "%s has no result '%s'", x.multi->name, e->name);
     }
-    if (k == V_NONE) fail(e->at, "unknown field '.%s'; expected shape, ndim, numel, dtype, size(d), is_complex, or a result's name", e->name);
-    if (x.kind != V_TENSOR && x.kind != V_OPERAND && x.kind != V_TENSORS) fail(e->at, "'.%s' of something that is no tensor", e->name);
+    if (k == V_NONE)
+        fail(e->at, "unknown field '.%s'; expected shape, ndim, numel, dtype, size(d), is_complex, or a result's name",
+             e->name);
+    if (x.kind != V_TENSOR && x.kind != V_OPERAND && x.kind != V_TENSORS)
+        fail(e->at, "'.%s' of something that is no tensor", e->name);
     return plain(k, field_text(x.c, e, s, x.kind == V_OPERAND));
 }
 
@@ -151,21 +176,26 @@ static char *list_text(tensor_scope *s, const expr *e, vkind *kind) {
     *kind = V_INTS;
     for (int i = 0; i < e->n; i++) {
         tvalue v = tensor_expr(s, e->arg[i]);
-        if (v.kind == V_TENSOR) *kind = V_TENSORS;
-        else if (v.kind == V_FLOAT) *kind = V_FLOATS;
-        else if (v.kind != V_INT && v.kind != V_BOOL) fail(e->at, "a list holds numbers or tensors");
+        if (v.kind == V_TENSOR)
+            *kind = V_TENSORS;
+        else if (v.kind == V_FLOAT)
+            *kind = V_FLOATS;
+        else if (v.kind != V_INT && v.kind != V_BOOL)
+            fail(e->at, "a list holds numbers or tensors");
         put(&t, "%s%s", i ? ", " : "", v.c);
     }
     if (!e->n) return "(tp_ints){(const int64_t[]){0}, 0}";
     if (*kind == V_FLOATS) return format("(tp_floats){(const double[]){%s}, %d}", t.s, e->n);
-    return format(*kind == V_INTS ? "(tp_ints){(const int64_t[]){%s}, %d}" : "(tp_tensors){(tp_tensor *[]){%s}, %d}", t.s, e->n);
+    return format(*kind == V_INTS ? "(tp_ints){(const int64_t[]){%s}, %d}" : "(tp_tensors){(tp_tensor *[]){%s}, %d}",
+                  t.s, e->n);
 }
 
 static char *to_type(tvalue v, const arg *a, const op *o, place at) {
     type t = a->type;
     if (v.kind == V_NONE) return (char *)types[t].none;
     switch (t) {
-    case T_TENSOR: case T_TENSOR_OPT:
+    case T_TENSOR:
+    case T_TENSOR_OPT:
         if (v.kind == V_TENSOR) return v.c;
         break;
     case T_OPERAND:
@@ -173,24 +203,41 @@ static char *to_type(tvalue v, const arg *a, const op *o, place at) {
         if (v.kind == V_OPERAND) return v.c;
         if (numberish(v)) return format("tp_operand_scalar(%s)", as_scalar(v, at));
         break;
-    case T_SCALAR: case T_SCALAR_OPT: if (numberish(v)) return as_scalar(v, at); break;
-    case T_INT: case T_INT_OPT: case T_BOOL_OPT:
+    case T_SCALAR:
+    case T_SCALAR_OPT:
+        if (numberish(v)) return as_scalar(v, at);
+        break;
+    case T_INT:
+    case T_INT_OPT:
+    case T_BOOL_OPT:
         if (v.kind == V_INT || v.kind == V_BOOL) return v.c;
         if (v.kind == V_SCALAR) return format("tp_scalar_to_int(%s)", v.c);
         break;
-    case T_FLOAT: case T_FLOAT_OPT: if (numberish(v)) return as_double(v, at); break;
-    case T_BOOL: if (numberish(v)) return as_bool(v, at); break;
-    case T_INTS: case T_INTS_OPT: case T_BOOLS:
+    case T_FLOAT:
+    case T_FLOAT_OPT:
+        if (numberish(v)) return as_double(v, at);
+        break;
+    case T_BOOL:
+        if (numberish(v)) return as_bool(v, at);
+        break;
+    case T_INTS:
+    case T_INTS_OPT:
+    case T_BOOLS:
         if (v.kind == V_INTS) return v.c;
-        if (v.kind == V_INT && t == T_INTS_OPT) return format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){(const int64_t[]){%s}, 1})", v.c, v.c);
+        if (v.kind == V_INT && t == T_INTS_OPT)
+            return format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){(const int64_t[]){%s}, 1})", v.c, v.c);
         if (v.kind == V_INT) return format("(tp_ints){(const int64_t[]){%s}, 1}", v.c);
         break;
-    default: if (v.kind == kind_of_type(t)) return v.c; break;
+    default:
+        if (v.kind == kind_of_type(t)) return v.c;
+        break;
     }
     fail(at, "%s: the argument '%s' is a %s; what is given here is something else", o->name, a->name, a->type_text);
 }
 
-char *argument_text(tensor_scope *s, const expr *e, const arg *a, const op *o) { return to_type(tensor_expr(s, e), a, o, e->at); }
+char *argument_text(tensor_scope *s, const expr *e, const arg *a, const op *o) {
+    return to_type(tensor_expr(s, e), a, o, e->at);
+}
 
 static void drop(tensor_scope *s, tvalue v) {
     if (v.temp >= 0) put(s->code, "%stpi_drop(&t[%d]);\n", s->indent, v.temp);
@@ -211,7 +258,8 @@ char *owned(tensor_scope *s, tvalue v, place at) {
 /* An operand where only a tensor will do: a number becomes a zero-dimensional one. */
 static tvalue as_tensor(tensor_scope *s, tvalue v) {
     int k = s->ntemps++;
-    put(s->code, "%st[%d] = tpi_operand_tensor_owned(%s);\n%sif (!t[%d]) %s\n", s->indent, k, v.c, s->indent, k, s->failure);
+    put(s->code, "%st[%d] = tpi_operand_tensor_owned(%s);\n%sif (!t[%d]) %s\n", s->indent, k, v.c, s->indent, k,
+        s->failure);
     return (tvalue){.kind = V_TENSOR, .c = format("t[%d]", k), .temp = k};
 }
 
@@ -226,7 +274,8 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
             k = find_arg(o, a->name);
             if (k < 0) fail(e->at, "%s has no argument '%s'; its signature is %s", o->name, a->name, o->signature);
             a = a->arg[0];
-        } else position++;
+        } else
+            position++;
         if (k >= o->nargs) fail(e->at, "%s takes %d arguments; its signature is %s", o->name, o->nargs, o->signature);
         if (have[k]) fail(e->at, "%s: '%s' is given twice", o->name, o->args[k].name);
         given[k] = tensor_expr(s, a);
@@ -244,17 +293,24 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
         if (have[k] && given[k].kind == V_OPERAND && o->args[k].type == T_OPERAND && weak < 0) weak = k;
     }
     for (int k = 0; k < o->nargs; k++) {
-        if (!have[k] && !o->args[k].fallback) fail(e->at, "%s: '%s' is missing; its signature is %s", o->name, o->args[k].name, o->signature);
-        if (k == weak) given[k] = as_tensor(s, given[k]); /* so that numbers among themselves compute in full precision and stay numbers */
+        if (!have[k] && !o->args[k].fallback)
+            fail(e->at, "%s: '%s' is missing; its signature is %s", o->name, o->args[k].name, o->signature);
+        if (k == weak)
+            given[k] = as_tensor(
+                s, given[k]); /* so that numbers among themselves compute in full precision and stay numbers */
         put(&args, "%s%s", k ? ", " : "", have[k] ? to_type(given[k], &o->args[k], o, e->at) : c_default(&o->args[k]));
     }
     tvalue r = plain(V_TENSOR, NULL);
     const char *comma = o->nargs ? ", " : "";
     if (o->plain) {
         int p = s->ntemps++;
-        vkind k = !strcmp(o->plain_type, "bool") ? V_BOOL : !strcmp(o->plain_type, "int") ? V_INT : !strcmp(o->plain_type, "float") ? V_FLOAT : V_SCALAR;
+        vkind k = !strcmp(o->plain_type, "bool")    ? V_BOOL
+                  : !strcmp(o->plain_type, "int")   ? V_INT
+                  : !strcmp(o->plain_type, "float") ? V_FLOAT
+                                                    : V_SCALAR;
         const char *ct = k == V_BOOL ? "bool" : k == V_INT ? "int64_t" : k == V_FLOAT ? "double" : "tp_scalar";
-        put(s->code, "%s%s p%d;\n%sif (!tpo_%s(%s%s&p%d)) %s\n", s->indent, ct, p, s->indent, o->cname, args.s, comma, p, s->failure);
+        put(s->code, "%s%s p%d;\n%sif (!tpo_%s(%s%s&p%d)) %s\n", s->indent, ct, p, s->indent, o->cname, args.s, comma,
+            p, s->failure);
         r = plain(k, format("p%d", p));
     } else if (o->nresults > 1) {
         r.kind = V_MULTI, r.multi = o, r.base = s->ntemps;
@@ -262,12 +318,14 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
         put(s->code, "%sif (!tpo_%s(%s%s&t[%d])) %s\n", s->indent, o->cname, args.s, comma, r.base, s->failure);
     } else if (o->results[0].type == T_TENSORS) {
         int k = s->nlists++;
-        put(s->code, "%sl[%d] = tpo_%s(%s);\n%sif (!l[%d].v) %s\n", s->indent, k, o->cname, args.s, s->indent, k, s->failure);
+        put(s->code, "%sl[%d] = tpo_%s(%s);\n%sif (!l[%d].v) %s\n", s->indent, k, o->cname, args.s, s->indent, k,
+            s->failure);
         r = plain(V_TENSORS, format("l[%d]", k));
     } else {
         r.temp = s->ntemps++;
         r.c = format("t[%d]", r.temp);
-        put(s->code, "%st[%d] = tpo_%s(%s);\n%sif (!t[%d]) %s\n", s->indent, r.temp, o->cname, args.s, s->indent, r.temp, s->failure);
+        put(s->code, "%st[%d] = tpo_%s(%s);\n%sif (!t[%d]) %s\n", s->indent, r.temp, o->cname, args.s, s->indent,
+            r.temp, s->failure);
     }
     for (int k = 0; k < o->nargs; k++)
         if (have[k]) drop(s, given[k]);
@@ -306,19 +364,29 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     }
     if (!strcmp(f, "given") && e->n == 1) {
         tvalue v = tensor_expr(s, e->arg[0]);
-        const char *test = v.kind == V_INT ? "%s != TP_NONE" : v.kind == V_FLOAT ? "%s == %s" : v.kind == V_SCALAR ? "%s.kind != TP_SCALAR_NONE"
-                         : v.kind == V_INTS || v.kind == V_FLOATS || v.kind == V_SCALARS ? "%s.v != NULL" : v.kind == V_DTYPE ? "%s != TP_NO_DTYPE" : "%s != NULL";
+        const char *test = v.kind == V_INT                                                 ? "%s != TP_NONE"
+                           : v.kind == V_FLOAT                                             ? "%s == %s"
+                           : v.kind == V_SCALAR                                            ? "%s.kind != TP_SCALAR_NONE"
+                           : v.kind == V_INTS || v.kind == V_FLOATS || v.kind == V_SCALARS ? "%s.v != NULL"
+                           : v.kind == V_DTYPE                                             ? "%s != TP_NO_DTYPE"
+                                                                                           : "%s != NULL";
         text t = {0};
-        if (v.kind == V_FLOAT) put(&t, "(%s == %s)", v.c, v.c);
-        else put(&t, "(%s%s)", v.c, test + 2);
+        if (v.kind == V_FLOAT)
+            put(&t, "(%s == %s)", v.c, v.c);
+        else
+            put(&t, "(%s%s)", v.c, test + 2);
         *r = plain(V_BOOL, t.s);
         return true;
     }
     if ((!strcmp(f, "conj") || !strcmp(f, "real")) && e->n == 1) { /* of numbers too */
         tvalue v = tensor_expr(s, e->arg[0]);
-        if (!numberish(v)) *r = call_on(s, f, e->at, 1, &v);
-        else if (v.kind == V_SCALAR) *r = plain(f[0] == 'r' ? V_FLOAT : V_SCALAR, format(f[0] == 'r' ? "tp_scalar_to_double(%s)" : "tpi_scalar_conj(%s)", v.c));
-        else *r = v;
+        if (!numberish(v))
+            *r = call_on(s, f, e->at, 1, &v);
+        else if (v.kind == V_SCALAR)
+            *r = plain(f[0] == 'r' ? V_FLOAT : V_SCALAR,
+                       format(f[0] == 'r' ? "tp_scalar_to_double(%s)" : "tpi_scalar_conj(%s)", v.c));
+        else
+            *r = v;
         return true;
     }
     if (!strcmp(f, "needs") && e->n == 1 && e->arg[0]->kind == E_NAME) {
@@ -351,7 +419,8 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     if (!strcmp(f, "count") && e->n == 2) { /* elements along some dims of a shape */
         tvalue shape = tensor_expr(s, e->arg[0]), dims = tensor_expr(s, e->arg[1]);
         char *d = dims.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, %s == TP_NONE ? 0 : 1}", dims.c, dims.c)
-                : dims.kind == V_NONE ? "tp_no_ints()" : dims.c;
+                  : dims.kind == V_NONE ? "tp_no_ints()"
+                                        : dims.c;
         *r = plain(V_INT, format("tpi_count_along(%s, %s)", shape.c, d));
         return true;
     }
@@ -370,9 +439,12 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     }
     if (!strcmp(f, "tuple") && e->n == 2 && e->arg[1]->kind == E_INT) { /* one number serves for all */
         tvalue v = tensor_expr(s, e->arg[0]);
-        char *list = v.kind == V_INTS ? v.c : v.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, 1}", v.c) : NULL;
+        char *list = v.kind == V_INTS  ? v.c
+                     : v.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, 1}", v.c)
+                                       : NULL;
         if (!list) fail(e->at, "tuple(list, n) takes ints");
-        *r = plain(V_INTS, format("tpi_ints_expanded((int64_t[%s]){0}, %s, %s)", e->arg[1]->name, list, e->arg[1]->name));
+        *r = plain(V_INTS,
+                   format("tpi_ints_expanded((int64_t[%s]){0}, %s, %s)", e->arg[1]->name, list, e->arg[1]->name));
         return true;
     }
     if (!strcmp(f, "any") && e->n == 1) { /* is one of the ints not zero? */
@@ -386,7 +458,8 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     if (!strcmp(f, "all_of") && e->n == 1) { /* are all ints above zero? */
         return *r = plain(V_BOOL, format("tpi_ints_positive(%s)", tensor_expr(s, e->arg[0]).c)), true;
     }
-    if (!strcmp(f, "fan_in") && e->n == 1) return *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c)), true;
+    if (!strcmp(f, "fan_in") && e->n == 1)
+        return *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c)), true;
     if (!strcmp(f, "sqrt") && e->n == 1) { /* of a number */
         tvalue v = tensor_expr(s, e->arg[0]);
         if (numberish(v)) return *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at))), true;
@@ -408,8 +481,10 @@ static tvalue scalar_binary(tensor_scope *s, const expr *e, tvalue a, tvalue b) 
     }
     if (a.kind == V_NONE || b.kind == V_NONE) fail(e->at, "use given() or defined() to ask for None");
     if (a.kind == V_DTYPE && b.kind == V_DTYPE && compares) return plain(V_BOOL, format("(%s %s %s)", a.c, o, b.c));
-    if (!strcmp(o, "&&") || !strcmp(o, "||")) return plain(V_BOOL, format("(%s %s %s)", as_bool(a, e->at), o, as_bool(b, e->at)));
-    if (a.kind == V_INTS && b.kind == V_INTS && o[0] == '+') return plain(V_INTS, format("tpi_ints_joined((int64_t[TP_MAX_DIMS]){0}, %s, %s)", a.c, b.c));
+    if (!strcmp(o, "&&") || !strcmp(o, "||"))
+        return plain(V_BOOL, format("(%s %s %s)", as_bool(a, e->at), o, as_bool(b, e->at)));
+    if (a.kind == V_INTS && b.kind == V_INTS && o[0] == '+')
+        return plain(V_INTS, format("tpi_ints_joined((int64_t[TP_MAX_DIMS]){0}, %s, %s)", a.c, b.c));
     if (!numberish(a) || !numberish(b)) fail(e->at, "'%s' between things that are neither tensors nor numbers", o);
     if (compares) return plain(V_BOOL, format("(%s %s %s)", as_double(a, e->at), o, as_double(b, e->at)));
     if (a.kind == V_SCALAR || b.kind == V_SCALAR) {
@@ -418,16 +493,23 @@ static tvalue scalar_binary(tensor_scope *s, const expr *e, tvalue a, tvalue b) 
         return plain(V_SCALAR, format("tpi_scalar_%s(%s, %s)", f, as_scalar(a, e->at), as_scalar(b, e->at)));
     }
     bool whole = a.kind != V_FLOAT && b.kind != V_FLOAT && o[0] != '/';
-    /* Sizes that users give are among these: they stop at the ends of int64 instead of wrapping around (tensor/sizes.h). */
-    const char *sized = !whole || o[1] ? NULL : o[0] == '+' ? "plus" : o[0] == '-' ? "minus" : o[0] == '*' ? "times" : NULL;
+    /* Sizes that users give are among these: they stop at the ends of int64 instead of wrapping around
+     * (tensor/sizes.h). */
+    const char *sized = !whole || o[1] ? NULL
+                        : o[0] == '+'  ? "plus"
+                        : o[0] == '-'  ? "minus"
+                        : o[0] == '*'  ? "times"
+                                       : NULL;
     if (sized) return plain(V_INT, format("tpi_size_%s(%s, %s)", sized, a.c, b.c));
     if (whole) return plain(V_INT, format("(%s %s %s)", a.c, o, b.c));
     return plain(V_FLOAT, format("(%s %s %s)", as_double(a, e->at), o, as_double(b, e->at)));
 }
 
 static tvalue binary(tensor_scope *s, const expr *e) {
-    static const char *const names[][2] = {{"+", "add"}, {"-", "sub"}, {"*", "mul"}, {"/", "div"}, {"%", "remainder"}, {"<", "lt"}, {"<=", "le"},
-        {">", "gt"}, {">=", "ge"}, {"==", "eq"}, {"!=", "ne"}, {"&&", "logical_and"}, {"||", "logical_or"}, {"&", "bitwise_and"}, {"|", "bitwise_or"}};
+    static const char *const names[][2] = {
+        {"+", "add"}, {"-", "sub"},          {"*", "mul"},         {"/", "div"},         {"%", "remainder"},
+        {"<", "lt"},  {"<=", "le"},          {">", "gt"},          {">=", "ge"},         {"==", "eq"},
+        {"!=", "ne"}, {"&&", "logical_and"}, {"||", "logical_or"}, {"&", "bitwise_and"}, {"|", "bitwise_or"}};
     tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
     if (!tensorish(a) && !tensorish(b)) return scalar_binary(s, e, a, b);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -480,22 +562,34 @@ static tvalue choice(tensor_scope *s, const expr *e) {
     s->ntemps = two.ntemps, s->nlists = two.nlists;
     if (tensorish(a) || tensorish(b)) {
         int k = s->ntemps++;
-        put(s->code, "%sif (%s) {\n%s%st[%d] = %s;\n", s->indent, without_brackets(condition), code1.s, one.indent, k, owned(&one, a, e->at));
-        put(s->code, "%s} else {\n%s%st[%d] = %s;\n%s}\n", s->indent, code2.s, one.indent, k, owned(&two, b, e->at), s->indent);
+        put(s->code, "%sif (%s) {\n%s%st[%d] = %s;\n", s->indent, without_brackets(condition), code1.s, one.indent, k,
+            owned(&one, a, e->at));
+        put(s->code, "%s} else {\n%s%st[%d] = %s;\n%s}\n", s->indent, code2.s, one.indent, k, owned(&two, b, e->at),
+            s->indent);
         return (tvalue){.kind = V_TENSOR, .c = format("t[%d]", k), .temp = k};
     }
     if (code1.n || code2.n) fail(e->at, "a choice between plain values may not call operators");
     if (a.kind == V_NONE || b.kind == V_NONE) {
         tvalue some = a.kind == V_NONE ? b : a;
-        const char *none = some.kind == V_INTS ? "tp_no_ints()" : some.kind == V_FLOATS ? "tp_no_floats()" : some.kind == V_SCALARS ? "tp_no_scalars()" : some.kind == V_INT ? "TP_NONE" : some.kind == V_SCALAR ? "tp_no_scalar()"
-                         : some.kind == V_FLOAT ? "TP_NO_FLOAT" : some.kind == V_DTYPE ? "TP_NO_DTYPE" : "NULL";
-        return plain(some.kind, format("(%s ? %s : %s)", condition, a.kind == V_NONE ? none : a.c, b.kind == V_NONE ? none : b.c));
+        const char *none = some.kind == V_INTS      ? "tp_no_ints()"
+                           : some.kind == V_FLOATS  ? "tp_no_floats()"
+                           : some.kind == V_SCALARS ? "tp_no_scalars()"
+                           : some.kind == V_INT     ? "TP_NONE"
+                           : some.kind == V_SCALAR  ? "tp_no_scalar()"
+                           : some.kind == V_FLOAT   ? "TP_NO_FLOAT"
+                           : some.kind == V_DTYPE   ? "TP_NO_DTYPE"
+                                                    : "NULL";
+        return plain(some.kind,
+                     format("(%s ? %s : %s)", condition, a.kind == V_NONE ? none : a.c, b.kind == V_NONE ? none : b.c));
     }
     vkind k = a.kind;
     if (numberish(a) && numberish(b) && a.kind != b.kind) {
-        if (a.kind == V_SCALAR || b.kind == V_SCALAR) k = V_SCALAR, a.c = as_scalar(a, e->at), b.c = as_scalar(b, e->at);
-        else k = a.kind == V_FLOAT || b.kind == V_FLOAT ? V_FLOAT : V_INT;
-    } else if (a.kind != b.kind) fail(e->at, "the two sides of a choice are of different kinds");
+        if (a.kind == V_SCALAR || b.kind == V_SCALAR)
+            k = V_SCALAR, a.c = as_scalar(a, e->at), b.c = as_scalar(b, e->at);
+        else
+            k = a.kind == V_FLOAT || b.kind == V_FLOAT ? V_FLOAT : V_INT;
+    } else if (a.kind != b.kind)
+        fail(e->at, "the two sides of a choice are of different kinds");
     return plain(k, format("(%s ? %s : %s)", condition, a.c, b.c));
 }
 
@@ -513,11 +607,14 @@ tvalue tensor_expr(tensor_scope *s, const expr *e) {
         if (!strcmp(e->name, "inf")) return plain(V_FLOAT, "INFINITY");
         if (!strcmp(e->name, "nan")) return plain(V_FLOAT, "NAN");
         if (!strcmp(e->name, "pi")) return plain(V_FLOAT, "3.14159265358979323846");
-        static const char *const dtypes[] = {"int64", "int32", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int16", "float16", "bfloat16"};
+        static const char *const dtypes[] = {"int64", "int32", "float32", "float64", "complex64", "complex128",
+                                             "uint8", "int8",  "int16",   "float16", "bfloat16"};
         for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
             if (!strcmp(dtypes[i], e->name)) return plain(V_DTYPE, format("TP_%s", upper(e->name)));
         if (!strcmp(e->name, "boolean")) return plain(V_DTYPE, "TP_BOOL");
-        fail(e->at, "'%s' is not a name here; expected an argument, a local, grad, result, None, true, false, inf or a dtype", e->name);
+        fail(e->at,
+             "'%s' is not a name here; expected an argument, a local, grad, result, None, true, false, inf or a dtype",
+             e->name);
     case E_LIST: {
         vkind k;
         char *c = list_text(s, e, &k);

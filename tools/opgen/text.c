@@ -64,9 +64,12 @@ char *c_string(const char *s) {
     text t = {0};
     put(&t, "\"");
     for (; s && *s; s++) {
-        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
-        else if (*s == '\n') put(&t, " ");
-        else put(&t, "%c", *s);
+        if (*s == '"' || *s == '\\')
+            put(&t, "\\%c", *s);
+        else if (*s == '\n')
+            put(&t, " ");
+        else
+            put(&t, "%c", *s);
     }
     put(&t, "\"");
     return t.s;

@@ -1,6 +1,13 @@
 """torch._decomp: operators written by means of others. Graphs here consist of operators that Taper runs itself, so the tables are empty
 until a program registers entries of its own."""
-__all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "register_decomposition", "remove_decompositions"]
+
+__all__ = [
+    "core_aten_decompositions",
+    "decomposition_table",
+    "get_decompositions",
+    "register_decomposition",
+    "remove_decompositions",
+]
 
 decomposition_table = {}
 
@@ -13,6 +20,7 @@ def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsa
         for operator in aten_op if isinstance(aten_op, (list, tuple)) else (aten_op,):
             table[operator] = function
         return function
+
     return enter
 
 

@@ -4,6 +4,7 @@ A call that involves a tensor of a class with a handler, or that is made in a To
 It becomes an overload of aten with its arguments as PyTorch's schema has them. An operator that PyTorch composes of others is composed here
 too (_decompositions.py), the tape gets a node whose backward is written in operators (_derivatives.py), and what is left goes to the handlers:
 the innermost mode first, then the classes of the arguments. Without either the operator runs."""
+
 from _thread import _local
 
 import taper
@@ -23,16 +24,49 @@ state = _State()
 
 # Python's name for a function or a method -> aten's.
 _NAMES = {
-    "__radd__": "add", "__rmul__": "mul", "__rsub__": "rsub", "__floordiv__": "floor_divide", "__eq__": "eq", "__iadd__": "add_", "__isub__": "sub_",
-    "__imul__": "mul_", "__idiv__": "div_", "__itruediv__": "div_", "__matmul__": "matmul", "cross_entropy": "cross_entropy_loss",
-    "detach_copy": "detach", "T": "numpy_T", "H": "matrix_H", "unique": "_unique2", "logsigmoid": "log_sigmoid",
-    "nll_loss": "nll_loss_nd", "invert": "bitwise_not", "__invert__": "bitwise_not", "__neg__": "neg", "__pow__": "pow", "absolute": "abs",
-    "dropout1d": "feature_dropout", "dropout2d": "feature_dropout", "dropout3d": "feature_dropout",
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__rsub__": "rsub",
+    "__floordiv__": "floor_divide",
+    "__eq__": "eq",
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__idiv__": "div_",
+    "__itruediv__": "div_",
+    "__matmul__": "matmul",
+    "cross_entropy": "cross_entropy_loss",
+    "detach_copy": "detach",
+    "T": "numpy_T",
+    "H": "matrix_H",
+    "unique": "_unique2",
+    "logsigmoid": "log_sigmoid",
+    "nll_loss": "nll_loss_nd",
+    "invert": "bitwise_not",
+    "__invert__": "bitwise_not",
+    "__neg__": "neg",
+    "__pow__": "pow",
+    "absolute": "abs",
+    "dropout1d": "feature_dropout",
+    "dropout2d": "feature_dropout",
+    "dropout3d": "feature_dropout",
 }
 # Operators that take a number where the schema has a tensor.
-_NUMBERS_FOR_TENSORS = frozenset("add add_ sub sub_ subtract mul mul_ multiply div div_ divide true_divide floor_divide floor_divide_".split())
-_OTHER_WORDS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self", "x2": "other", "dims": "dim", "dim": "dims", "training": "train",
-                "ord": "p", "p": "ord"}
+_NUMBERS_FOR_TENSORS = frozenset(
+    "add add_ sub sub_ subtract mul mul_ multiply div div_ divide true_divide floor_divide floor_divide_".split()
+)
+_OTHER_WORDS = {
+    "input": "self",
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x1": "self",
+    "x2": "other",
+    "dims": "dim",
+    "dim": "dims",
+    "training": "train",
+    "ord": "p",
+    "p": "ord",
+}
 _UNSAID = {"cudnn_enabled": False, "cudnn_enable": True}  # arguments that Python's side does not have
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -42,7 +76,14 @@ def _bind(schema, args, kwargs, lenient):
     """The schema's arguments from a call's, or None where they do not fit."""
     numbers = schema.name.rpartition("::")[2] in _NUMBERS_FOR_TENSORS
     takes = [a for a in schema.arguments if not a.kwarg_only]
-    if len(takes) > 1 and len(args) > len(takes) or len(takes) == 2 and takes[1].type.list and len(args) > 1 and _is_size(args[1]):
+    if (
+        len(takes) > 1
+        and len(args) > len(takes)
+        or len(takes) == 2
+        and takes[1].type.list
+        and len(args) > 1
+        and _is_size(args[1])
+    ):
         first = next((i for i, a in enumerate(takes) if a.type.list and a.type.word in ("SymInt", "int")), None)
         if first is None or not all(_is_size(a) for a in args[first:]):
             return None
@@ -75,7 +116,12 @@ def _bind(schema, args, kwargs, lenient):
             continue
         if lenient and argument.type.list and argument.type.word in ("SymInt", "int") and _is_size(value):
             continue  # torch.zeros(2)
-        if lenient and argument.type.word in ("Scalar", "float", "int", "SymInt") and isinstance(value, Tensor) and value.dim() == 0:
+        if (
+            lenient
+            and argument.type.word in ("Scalar", "float", "int", "SymInt")
+            and isinstance(value, Tensor)
+            and value.dim() == 0
+        ):
             bound[argument.name] = value.item()
             continue
         return None
@@ -91,7 +137,9 @@ def arguments_of(schema, bound):
     args, kwargs, given = [], {}, 0
     for argument in schema.arguments:
         value = settle(argument.type, bound[argument.name]) if argument.name in bound else argument.default_value
-        default = argument.has_default_value() and (value is None or _same(value, settle(argument.type, argument.default_value)))
+        default = argument.has_default_value() and (
+            value is None or _same(value, settle(argument.type, argument.default_value))
+        )
         if argument.kwarg_only:
             if not default or value is not None and argument.default_value is None:
                 kwargs[argument.name] = value
@@ -141,7 +189,9 @@ def _in_order(packet, out):
                 continue
             order[any(a.is_out for a in schema.arguments)].append(overload)
         for listed in order:
-            listed.sort(key=lambda o: (sum(a.type.word == "Scalar" for a in o._schema.arguments), len(o._schema.arguments)))
+            listed.sort(
+                key=lambda o: (sum(a.type.word == "Scalar" for a in o._schema.arguments), len(o._schema.arguments))
+            )
         packet.__dict__["_order"] = order
     return order[out]
 
@@ -158,6 +208,7 @@ def call(function, args, kwargs):
             raise RuntimeError(f"no overload of {function} takes these arguments")
         return _call_overload(*found)
     from taper._dispatch._decompositions import FUNCTIONS
+
     own = FUNCTIONS.get(name)
     if own is not None:
         return own(*args, **kwargs)
@@ -181,7 +232,14 @@ def _resolve_named(packet, function, args, kwargs):
             return resolve(packet, args, kwargs)
         found = resolve(packet, (), given)
         if found is None:  # Python has defaults that aten has not
-            found = resolve(packet, (), {**{a.name: a.default_value for a in parse_schema(signature).arguments if a.has_default_value()}, **given})
+            found = resolve(
+                packet,
+                (),
+                {
+                    **{a.name: a.default_value for a in parse_schema(signature).arguments if a.has_default_value()},
+                    **given,
+                },
+            )
         if found is not None:
             return found
     return resolve(packet, args, kwargs)
@@ -215,6 +273,7 @@ def _call_overload(overload, args, kwargs):
 def compose(overload, args, kwargs):
     """An overload's call above the tape: what PyTorch composes of others is composed."""
     from taper._dispatch._decompositions import DECOMPOSED
+
     composed = DECOMPOSED.get(overload._name)
     if composed is not None:
         result = composed(*args, **kwargs)
@@ -225,8 +284,12 @@ def compose(overload, args, kwargs):
 
 def _without_handlers(function, name, args, kwargs):
     """What is no operator of aten runs as it is. A wrapper has no elements that it could run on."""
-    if any(_C._has_handler(t) for t in tensors_of((args, kwargs))) and any(_is_wrapper(t) for t in tensors_of((args, kwargs))):
-        raise NotImplementedError(f"{name}: there is no operator of aten that a __torch_dispatch__ could see for these arguments")
+    if any(_C._has_handler(t) for t in tensors_of((args, kwargs))) and any(
+        _is_wrapper(t) for t in tensors_of((args, kwargs))
+    ):
+        raise NotImplementedError(
+            f"{name}: there is no operator of aten that a __torch_dispatch__ could see for these arguments"
+        )
     with NoHandlers():
         return function(*args, **kwargs)
 
@@ -251,6 +314,7 @@ def run(overload, args, kwargs):
     """An overload's call: on the tape if a gradient may flow, then to handlers."""
     if taper.is_grad_enabled() and any(t.requires_grad for t in tensors_of((args, kwargs))):
         from taper._dispatch._tape import record
+
         return record(overload, args, kwargs)
     return ask(overload, args, kwargs)
 
@@ -266,7 +330,11 @@ def ask(overload, args, kwargs):
         _C._change_dispatch(-1, 0)
         rule = overload.python_key_table.get(type(mode))
         try:
-            result = rule(mode, overload, tuple(kinds), args, kwargs) if rule else mode.__torch_dispatch__(overload, tuple(kinds), args, kwargs)
+            result = (
+                rule(mode, overload, tuple(kinds), args, kwargs)
+                if rule
+                else mode.__torch_dispatch__(overload, tuple(kinds), args, kwargs)
+            )
         finally:
             modes.append(mode)
             _C._change_dispatch(1, 0)
@@ -275,14 +343,20 @@ def ask(overload, args, kwargs):
         asked.append(f"mode object {mode}")
     for kind in kinds:
         rule = overload.python_key_table.get(kind)
-        result = rule(kind, overload, tuple(kinds), args, kwargs) if rule else kind.__torch_dispatch__(overload, tuple(kinds), args, kwargs)
+        result = (
+            rule(kind, overload, tuple(kinds), args, kwargs)
+            if rule
+            else kind.__torch_dispatch__(overload, tuple(kinds), args, kwargs)
+        )
         if result is not NotImplemented:
             return result
         asked.append(f"tensor subclass {kind}")
     if asked:
         lines = "".join(f"\n  - {one}" for one in asked)
-        raise TypeError(f"Multiple dispatch failed for '{overload._qualified}'; all __torch_dispatch__ handlers returned NotImplemented:\n{lines}\n\n"
-                        "For more information, try re-running with TORCH_LOGS=not_implemented")
+        raise TypeError(
+            f"Multiple dispatch failed for '{overload._qualified}'; all __torch_dispatch__ handlers returned NotImplemented:\n{lines}\n\n"
+            "For more information, try re-running with TORCH_LOGS=not_implemented"
+        )
     return overload._kernel(*args, **kwargs)
 
 
@@ -320,7 +394,9 @@ def answer_tape(what, one, two):
             strides.insert(0, at)
             at *= max(n, 1)
         options = {"dtype": one.dtype, "layout": one.layout, "device": one.device}
-        return run(aten.copy_.default, (run(aten.new_empty_strided.default, (one, list(one.shape), strides), options), one), {})
+        return run(
+            aten.copy_.default, (run(aten.new_empty_strided.default, (one, list(one.shape), strides), options), one), {}
+        )
     return run(aten.ones_like.default, (one,), {"pin_memory": False, "memory_format": taper.preserve_format})
 
 
@@ -344,9 +420,23 @@ class NoHandlers:
 
 
 # ---- Wrappers ----
-def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=taper.strided, device=None, pin_memory=False,
-                          requires_grad=False, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False, _extra_dispatch_keys=None,
-                          storage_size=None):
+def make_wrapper_subclass(
+    cls,
+    size,
+    strides=None,
+    storage_offset=None,
+    memory_format=None,
+    dtype=None,
+    layout=taper.strided,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    dispatch_sizes_strides_policy=None,
+    dispatch_device=False,
+    dispatch_layout=False,
+    _extra_dispatch_keys=None,
+    storage_size=None,
+):
     """A tensor of a subclass that has a shape and no elements: its __torch_dispatch__ computes."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError("cls must be a type that inherits from Tensor")
@@ -354,10 +444,18 @@ def make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_f
         raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__")
     with NoHandlers(), taper.no_grad():
         if strides is None:
-            data = taper.empty(tuple(size), dtype=dtype, device="meta", memory_format=memory_format or taper.contiguous_format)
+            data = taper.empty(
+                tuple(size), dtype=dtype, device="meta", memory_format=memory_format or taper.contiguous_format
+            )
         else:
             data = taper.empty_strided(tuple(size), tuple(strides), dtype=dtype, device="meta")
         if storage_offset:
-            room = storage_offset + 1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride())) if data.numel() else storage_offset
+            room = (
+                storage_offset + 1 + sum((n - 1) * s for n, s in zip(data.shape, data.stride()))
+                if data.numel()
+                else storage_offset
+            )
             data = taper.empty(room, dtype=dtype, device="meta").as_strided(data.shape, data.stride(), storage_offset)
-    return _C._wrapper(cls, data, taper.device(device) if device is not None else taper.get_default_device(), requires_grad)
+    return _C._wrapper(
+        cls, data, taper.device(device) if device is not None else taper.get_default_device(), requires_grad
+    )

@@ -1,5 +1,6 @@
 """What PyTorch composes of other operators before a handler sees it. DECOMPOSED has operators of aten, called with their schema's arguments;
 NotImplemented sends a call on as it is. FUNCTIONS has functions and methods of Python's side, called as the program does."""
+
 import math
 
 import taper
@@ -14,6 +15,7 @@ def composed(*names):
         for name in names:
             DECOMPOSED[name] = function
         return function
+
     return add
 
 
@@ -22,16 +24,56 @@ def function(*names):
         for name in names:
             FUNCTIONS[name] = function
         return function
+
     return add
 
 
 # ---- Other names of the same ----
-_SAME = {"multiply": "mul", "subtract": "sub", "true_divide": "div", "divide": "div", "absolute": "abs", "clip": "clamp", "negative": "neg", "greater": "gt",
-         "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh",
-         "arcsinh": "asinh", "arctanh": "atanh", "arctan2": "atan2", "swapaxes": "transpose", "swapdims": "transpose", "concat": "cat", "concatenate": "cat",
-         "fix": "trunc", "ger": "outer", "inverse": "linalg_inv", "det": "linalg_det", "special_exp2": "exp2", "special_expm1": "expm1", "special_erf": "erf",
-         "special_expit": "sigmoid", "special_log1p": "log1p", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor", "moveaxis": "movedim",
-         "multiply_": "mul_", "subtract_": "sub_", "divide_": "div_", "true_divide_": "div_", "clip_": "clamp_", "negative_": "neg_", "absolute_": "abs_"}
+_SAME = {
+    "multiply": "mul",
+    "subtract": "sub",
+    "true_divide": "div",
+    "divide": "div",
+    "absolute": "abs",
+    "clip": "clamp",
+    "negative": "neg",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "not_equal": "ne",
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arccosh": "acosh",
+    "arcsinh": "asinh",
+    "arctanh": "atanh",
+    "arctan2": "atan2",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "concat": "cat",
+    "concatenate": "cat",
+    "fix": "trunc",
+    "ger": "outer",
+    "inverse": "linalg_inv",
+    "det": "linalg_det",
+    "special_exp2": "exp2",
+    "special_expm1": "expm1",
+    "special_erf": "erf",
+    "special_expit": "sigmoid",
+    "special_log1p": "log1p",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "moveaxis": "movedim",
+    "multiply_": "mul_",
+    "subtract_": "sub_",
+    "divide_": "div_",
+    "true_divide_": "div_",
+    "clip_": "clamp_",
+    "negative_": "neg_",
+    "absolute_": "abs_",
+}
 
 
 def _same(name):
@@ -93,7 +135,15 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     if enable_gqa:
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
     tracked = attn_mask is not None and attn_mask.requires_grad
-    if query.device.type == "cpu" and query.dim() == 4 and not dropout_p and not tracked and query.shape[-1] == value.shape[-1] and query.numel() and key.numel():
+    if (
+        query.device.type == "cpu"
+        and query.dim() == 4
+        and not dropout_p
+        and not tracked
+        and query.shape[-1] == value.shape[-1]
+        and query.numel()
+        and key.numel()
+    ):
         given = {word: value for word, value in (("attn_mask", attn_mask), ("scale", scale)) if value is not None}
         return aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, **given)[0]
     scores = (query * factor).matmul(key.transpose(-2, -1) * factor)
@@ -117,6 +167,7 @@ FUNCTIONS["__rmod__"] = lambda self, other: taper.remainder(other, self)
 # ---- Shapes ----
 def _can_view(tensor, shape):
     from taper._dispatch import NoHandlers
+
     with NoHandlers():
         try:
             taper.empty_strided(tensor.shape, tensor.stride(), device="meta", dtype=tensor.dtype).view(shape)
@@ -150,7 +201,7 @@ def _flatten(self, start_dim=0, end_dim=-1):
     start, end = start_dim % n, end_dim % n
     if start == end:
         return self
-    return self.reshape([*self.shape[:start], math.prod(self.shape[start:end + 1]), *self.shape[end + 1:]])
+    return self.reshape([*self.shape[:start], math.prod(self.shape[start : end + 1]), *self.shape[end + 1 :]])
 
 
 @composed("unflatten.int")
@@ -158,7 +209,7 @@ def _unflatten(self, dim, sizes):
     dim %= self.dim()
     rest = -math.prod(sizes) if -1 in sizes else 0
     sizes = [self.shape[dim] // rest if s == -1 else s for s in sizes]
-    return self.view([*self.shape[:dim], *sizes, *self.shape[dim + 1:]])
+    return self.view([*self.shape[:dim], *sizes, *self.shape[dim + 1 :]])
 
 
 DECOMPOSED["view_as"] = lambda self, other: self.view(list(other.shape))
@@ -170,10 +221,16 @@ DECOMPOSED["mT"] = lambda self: self.transpose(-2, -1)
 DECOMPOSED["mH"] = lambda self: self.transpose(-2, -1).conj()
 DECOMPOSED["matrix_H"] = lambda self: self.transpose(0, 1).conj()
 DECOMPOSED["adjoint"] = lambda self: self.transpose(-2, -1).conj()
-DECOMPOSED["narrow"] = lambda self, dim, start, length: aten.slice(self, dim, start % (self.shape[dim] or 1) if start < 0 else start,
-                                                                   (start + self.shape[dim] if start < 0 else start) + length)
+DECOMPOSED["narrow"] = lambda self, dim, start, length: aten.slice(
+    self,
+    dim,
+    start % (self.shape[dim] or 1) if start < 0 else start,
+    (start + self.shape[dim] if start < 0 else start) + length,
+)
 DECOMPOSED["split.sizes"] = lambda self, split_size, dim=0: self.split_with_sizes(split_size, dim)
-DECOMPOSED["hstack"] = lambda tensors: taper.cat([t.reshape(1) if not t.dim() else t for t in tensors], 0 if tensors[0].dim() <= 1 else 1)
+DECOMPOSED["hstack"] = lambda tensors: taper.cat(
+    [t.reshape(1) if not t.dim() else t for t in tensors], 0 if tensors[0].dim() <= 1 else 1
+)
 DECOMPOSED["vstack"] = lambda tensors: taper.cat([t.reshape(1, -1) if t.dim() < 2 else t for t in tensors], 0)
 DECOMPOSED["conj"] = lambda self: self if not self.is_complex() else NotImplemented
 DECOMPOSED["resolve_conj"] = DECOMPOSED["resolve_neg"] = lambda self: self
@@ -220,12 +277,19 @@ def _to(self, dtype=None, device=None, non_blocking=False, copy=False, memory_fo
         device = None
     if dtype in (None, self.dtype) and device is None and not copy and memory_format in (None, taper.preserve_format):
         return self
-    given = {"dtype": dtype if dtype != self.dtype else None, "device": device, "non_blocking": non_blocking or None, "memory_format": memory_format}
+    given = {
+        "dtype": dtype if dtype != self.dtype else None,
+        "device": device,
+        "non_blocking": non_blocking or None,
+        "memory_format": memory_format,
+    }
     return aten._to_copy(self, **{key: value for key, value in given.items() if value is not None})
 
 
 @function("to")
-def _to_method(self, *args, non_blocking=False, copy=False, memory_format=None, dtype=None, device=None, other=None, tensor=None):
+def _to_method(
+    self, *args, non_blocking=False, copy=False, memory_format=None, dtype=None, device=None, other=None, tensor=None
+):
     for at, arg in enumerate(args):
         if isinstance(arg, bool):
             if at and not isinstance(args[at - 1], bool):
@@ -246,11 +310,25 @@ def _to_method(self, *args, non_blocking=False, copy=False, memory_format=None, 
     return _to(self, dtype, device, non_blocking, copy, memory_format)
 
 
-for _name, _dtype in {"float": taper.float32, "double": taper.float64, "half": taper.float16, "bfloat16": taper.bfloat16, "int": taper.int32, "long": taper.int64,
-                      "short": taper.int16, "char": taper.int8, "byte": taper.uint8, "bool": taper.bool, "cfloat": taper.complex64, "cdouble": taper.complex128}.items():
+for _name, _dtype in {
+    "float": taper.float32,
+    "double": taper.float64,
+    "half": taper.float16,
+    "bfloat16": taper.bfloat16,
+    "int": taper.int32,
+    "long": taper.int64,
+    "short": taper.int16,
+    "char": taper.int8,
+    "byte": taper.uint8,
+    "bool": taper.bool,
+    "cfloat": taper.complex64,
+    "cdouble": taper.complex128,
+}.items():
     FUNCTIONS[_name] = lambda self, memory_format=None, _dtype=_dtype: _to(self, _dtype, memory_format=memory_format)
 FUNCTIONS["cpu"] = lambda self, memory_format=None: _to(self, device="cpu", memory_format=memory_format)
-FUNCTIONS["cuda"] = lambda self, device="cuda", non_blocking=False, memory_format=None: _to(self, device=device, non_blocking=non_blocking, memory_format=memory_format)
+FUNCTIONS["cuda"] = lambda self, device="cuda", non_blocking=False, memory_format=None: _to(
+    self, device=device, non_blocking=non_blocking, memory_format=memory_format
+)
 DECOMPOSED["type_as"] = lambda self, other: _to(self, other.dtype, other.device)
 
 
@@ -258,6 +336,7 @@ DECOMPOSED["type_as"] = lambda self, other: _to(self, other.dtype, other.device)
 def _type(self, dtype=None, non_blocking=False, **kwargs):
     if dtype is None:
         from taper._dispatch import NoHandlers
+
         with NoHandlers():
             return _C.Tensor.type(self)
     if isinstance(dtype, str):
@@ -299,7 +378,13 @@ def _walk_index(self, key):
             dim += 1
         elif isinstance(k, slice):
             if k.start is not None or k.stop is not None or k.step not in (None, 1):
-                self = aten.slice(self, dim, 0 if k.start is None else k.start, 9223372036854775807 if k.stop is None else k.stop, 1 if k.step is None else k.step)
+                self = aten.slice(
+                    self,
+                    dim,
+                    0 if k.start is None else k.start,
+                    9223372036854775807 if k.stop is None else k.stop,
+                    1 if k.step is None else k.step,
+                )
             dim += 1
         elif isinstance(k, bool):
             self = self.unsqueeze(dim)
@@ -320,7 +405,7 @@ def _is_mask(key):
 
 def _rest(keys):
     """Dimensions that the keys behind the ellipsis take."""
-    after = keys[next(i for i, k in enumerate(keys) if k is Ellipsis) + 1:]
+    after = keys[next(i for i, k in enumerate(keys) if k is Ellipsis) + 1 :]
     return sum(k.dim() if _is_mask(k) else k is not None for k in after)
 
 
@@ -373,8 +458,12 @@ def _log_softmax(self, dim, dtype=None):
 DECOMPOSED["log_sigmoid"] = lambda self: aten.log_sigmoid_forward(self)[0]
 DECOMPOSED["relu6"] = lambda self: taper.nn.functional.hardtanh(self, 0.0, 6.0)
 DECOMPOSED["selu"] = lambda self: aten.elu(self, 1.6732632423543772, 1.0507009873554805)
-DECOMPOSED["where.ScalarOther"] = lambda condition, self, other: taper.where(condition, self, taper.scalar_tensor(other, dtype=self.dtype, device=self.device))
-DECOMPOSED["where.ScalarSelf"] = lambda condition, self, other: taper.where(condition, taper.scalar_tensor(self, dtype=other.dtype, device=other.device), other)
+DECOMPOSED["where.ScalarOther"] = lambda condition, self, other: taper.where(
+    condition, self, taper.scalar_tensor(other, dtype=self.dtype, device=self.device)
+)
+DECOMPOSED["where.ScalarSelf"] = lambda condition, self, other: taper.where(
+    condition, taper.scalar_tensor(self, dtype=other.dtype, device=other.device), other
+)
 
 
 @composed("dropout")
@@ -403,7 +492,9 @@ def _nll_loss(self, target, weight=None, reduction=1, ignore_index=-100):
     if self.dim() == 4:
         return aten.nll_loss2d_forward(self, target, weight, reduction, ignore_index)[0]
     n, c = self.shape[:2]
-    made = aten.nll_loss2d_forward(self.reshape(n, c, 1, -1), target.reshape(n, 1, -1), weight, reduction, ignore_index)[0]
+    made = aten.nll_loss2d_forward(
+        self.reshape(n, c, 1, -1), target.reshape(n, 1, -1), weight, reduction, ignore_index
+    )[0]
     return made.view([n, *self.shape[2:]]) if reduction == 0 else made
 
 
@@ -422,7 +513,9 @@ def _layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn
 @composed("group_norm")
 def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     n, c = input.shape[:2]
-    return aten.native_group_norm(input.contiguous(), weight, bias, n, c, math.prod(input.shape[2:]), num_groups, eps)[0]
+    return aten.native_group_norm(input.contiguous(), weight, bias, n, c, math.prod(input.shape[2:]), num_groups, eps)[
+        0
+    ]
 
 
 @composed("batch_norm")
@@ -440,17 +533,38 @@ def _convolution(n):
         if isinstance(padding, str):
             return NotImplemented
         batched = input.dim() == n + 2
-        made = aten.convolution(input if batched else input.unsqueeze(0), weight, bias, _each(stride, n), _each(padding, n), _each(dilation, n), False, [0] * n, groups)
+        made = aten.convolution(
+            input if batched else input.unsqueeze(0),
+            weight,
+            bias,
+            _each(stride, n),
+            _each(padding, n),
+            _each(dilation, n),
+            False,
+            [0] * n,
+            groups,
+        )
         return made if batched else made.squeeze(0)
+
     return conv
 
 
 def _transposed(n):
     def conv(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
         batched = input.dim() == n + 2
-        made = aten.convolution(input if batched else input.unsqueeze(0), weight, bias, _each(stride, n), _each(padding, n), _each(dilation, n), True,
-                                _each(output_padding, n), groups)
+        made = aten.convolution(
+            input if batched else input.unsqueeze(0),
+            weight,
+            bias,
+            _each(stride, n),
+            _each(padding, n),
+            _each(dilation, n),
+            True,
+            _each(output_padding, n),
+            groups,
+        )
         return made if batched else made.squeeze(0)
+
     return conv
 
 
@@ -463,16 +577,25 @@ DECOMPOSED["max_pool3d"] = lambda *args: aten.max_pool3d_with_indices(*args)[0]
 
 @composed("adaptive_avg_pool2d")
 def _adaptive_avg_pool2d(self, output_size):
-    return self.mean([-1, -2], True) if _each(output_size, 2) == [1, 1] else aten._adaptive_avg_pool2d(self, output_size)
+    return (
+        self.mean([-1, -2], True) if _each(output_size, 2) == [1, 1] else aten._adaptive_avg_pool2d(self, output_size)
+    )
 
 
 # ---- Statistics ----
 def _spread(name):
     def spread(self, *args, **kwargs):
         dim = args[0] if args and not isinstance(args[0], bool) else kwargs.get("dim")
-        unbiased = args[0] if args and isinstance(args[0], bool) else args[1] if len(args) > 1 else kwargs.get("unbiased", True)
+        unbiased = (
+            args[0]
+            if args and isinstance(args[0], bool)
+            else args[1]
+            if len(args) > 1
+            else kwargs.get("unbiased", True)
+        )
         keepdim = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
         return getattr(aten, name).correction(self, dim, keepdim=keepdim, **({} if unbiased else {"correction": 0}))
+
     return spread
 
 
@@ -514,7 +637,9 @@ def _einsum(equation, *operands, path=None):
         right = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
     sizes = {letter: n for term, operand in zip(terms, operands) for letter, n in zip(term, operand.shape)}
     term, made = terms[0], operands[0]
-    for other, operand, rest in zip(terms[1:], operands[1:], ["".join(terms[i:]) + right for i in range(2, len(terms) + 1)]):
+    for other, operand, rest in zip(
+        terms[1:], operands[1:], ["".join(terms[i:]) + right for i in range(2, len(terms) + 1)]
+    ):
         term, made = _contract(term, made, other, operand, rest, sizes)
     gone = [at for at, letter in enumerate(term) if letter not in right]
     if gone:
@@ -531,6 +656,7 @@ def _contract(left, one, right, two, rest, sizes):
 
     def shape(*groups):
         return [math.prod(sizes[letter] for letter in group) for group in groups]
+
     one = one.permute([left.index(letter) for letter in both + first + summed]).reshape(shape(both, first, summed))
     two = two.permute([right.index(letter) for letter in both + summed + second]).reshape(shape(both, summed, second))
     term = both + first + second

@@ -1,4 +1,5 @@
 """Names of PyTorch's dispatcher that programs and its own tests read from torch._C: keys, schemas by name, and questions about calls."""
+
 from enum import IntEnum
 
 from taper import _C
@@ -6,14 +7,18 @@ from taper._dispatch import NoHandlers, resolve, state, tensors_of
 from taper._ops import _overloads, ops
 from taper._schema import Argument, FunctionSchema, parse_schema  # noqa: F401
 
-DispatchKey = IntEnum("DispatchKey", """Undefined Dense FPGA MAIA Vulkan Metal Quantized CustomRNGKeyId MkldnnCPU Sparse SparseCsr NestedTensor BackendSelect Python Fake
+DispatchKey = IntEnum(
+    "DispatchKey",
+    """Undefined Dense FPGA MAIA Vulkan Metal Quantized CustomRNGKeyId MkldnnCPU Sparse SparseCsr NestedTensor BackendSelect Python Fake
 FuncTorchDynamicLayerBackMode Functionalize Named Conjugate Negative ZeroTensor ADInplaceOrView AutogradOther AutogradFunctionality AutogradNestedTensor Tracer
 AutocastCPU AutocastMTIA AutocastMAIA AutocastXPU AutocastIPU AutocastHPU AutocastXLA AutocastMPS AutocastCUDA AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor
 FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode
 PreDispatch PythonDispatcher CPU CUDA HIP XLA MPS MTIA IPU XPU HPU VE Lazy Meta PrivateUse1 PrivateUse2 PrivateUse3 QuantizedCPU QuantizedCUDA QuantizedXPU SparseCPU
 SparseCUDA SparseXPU SparseCsrCPU SparseCsrCUDA NestedTensorCPU NestedTensorCUDA AutogradCPU AutogradCUDA AutogradXLA AutogradMPS AutogradMTIA AutogradIPU AutogradXPU
 AutogradHPU AutogradLazy AutogradMeta AutogradPrivateUse1 Autograd CompositeImplicitAutograd CompositeImplicitAutogradNestedTensor CompositeExplicitAutograd
-CompositeExplicitAutogradNonFunctional FuncTorchBatchedDecomposition""".split(), start=0)
+CompositeExplicitAutogradNonFunctional FuncTorchBatchedDecomposition""".split(),
+    start=0,
+)
 DispatchKey.__module__ = "torch._C"
 
 
@@ -61,7 +66,9 @@ class DispatchKeySet:
 
 def _dispatch_keys(tensor):
     """The keys of a tensor: its place, and whether a handler sees it."""
-    place = getattr(DispatchKey, {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "xpu": "XPU"}.get(tensor.device.type, "PrivateUse1"))
+    place = getattr(
+        DispatchKey, {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta", "xpu": "XPU"}.get(tensor.device.type, "PrivateUse1")
+    )
     own = {DispatchKey.Python, DispatchKey.PythonTLSSnapshot} if _C._has_handler(tensor) else set()
     return DispatchKeySet(place, DispatchKey.ADInplaceOrView, DispatchKey[f"Autograd{place.name}"], *own)
 
@@ -99,7 +106,11 @@ def _dispatch_has_kernel_for_dispatch_key(name, key):
     key = key if isinstance(key, str) else key.name
     kernels = getattr(operator._kernel, "kernels", None)
     if kernels is None:  # the library's own
-        return operator._composite if key == "CompositeImplicitAutograd" else not operator._composite and key in ("CPU", "CUDA", "Meta", "Autograd", "AutogradCPU")
+        return (
+            operator._composite
+            if key == "CompositeImplicitAutograd"
+            else not operator._composite and key in ("CPU", "CUDA", "Meta", "Autograd", "AutogradCPU")
+        )
     own = operator._kernel
     if key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
         return None in kernels and own.composite == (key == "CompositeImplicitAutograd")
@@ -120,7 +131,12 @@ def _dispatch_has_kernel_for_any_dispatch_key(name, keys):
 def _dispatch_get_all_op_names():
     _overloads("add")
     from taper._ops import _listed
-    return [f"aten::{name}" + ("" if overload == "default" else f".{overload}") for name, overloads in _listed.items() for overload in overloads]
+
+    return [
+        f"aten::{name}" + ("" if overload == "default" else f".{overload}")
+        for name, overloads in _listed.items()
+        for overload in overloads
+    ]
 
 
 def _get_schema(name, overload=""):
@@ -169,9 +185,11 @@ def _any_requires_grad(*args, **kwargs):
 
 def _any_output_is_alias_to_input_or_output(args, kwargs, outs):
     """Does a result share its memory with an argument or with another result?"""
+
     def places(values):
         tensors = tensors_of((values,)) if not isinstance(values, _C.Tensor) else [values]
         return [p for p in (t.untyped_storage().data_ptr() for t in tensors) if p]
+
     results = places(outs)
     return len(set(results)) < len(results) or bool(set(results) & set(places(args) + places(kwargs or {})))
 
@@ -227,8 +245,13 @@ _IncludeDispatchKeyGuard = _ForceDispatchKeyGuard = _Guard
 def _AutoDispatchBelowAutograd():
     """with this: operators of torch.library run their kernels, and not what was given for the key Autograd."""
     from taper.library import _below
+
     return _below
 
 
-NAMES = frozenset(name for name, value in globals().items() if not name.startswith("__") and (getattr(value, "__module__", "") in (__name__, "torch._C", "taper._schema")
-                                                                                               or name == "_DisableTorchDispatch")) - {"_Guard", "_parts", "settle", "fits"}
+NAMES = frozenset(
+    name
+    for name, value in globals().items()
+    if not name.startswith("__")
+    and (getattr(value, "__module__", "") in (__name__, "torch._C", "taper._schema") or name == "_DisableTorchDispatch")
+) - {"_Guard", "_parts", "settle", "fits"}

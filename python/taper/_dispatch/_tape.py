@@ -1,4 +1,5 @@
 """The tape over handlers: a node per operator that they see, whose backward calls operators that they see again."""
+
 from inspect import signature
 
 import taper
@@ -24,7 +25,9 @@ class _Call:
     def choose(self, formulas):
         """The formulas of inputs that need a gradient, and what they read."""
         needed = {name for name, t in self.inputs if t.requires_grad}
-        self.formulas = [(names.split(), formula) for names, formula in formulas.items() if needed.intersection(names.split())]
+        self.formulas = [
+            (names.split(), formula) for names, formula in formulas.items() if needed.intersection(names.split())
+        ]
         self.reads = {word for _, formula in self.formulas for word in _words(formula)}
         self.needed = needed
         missing = needed - {name for names, _ in self.formulas for name in names}
@@ -72,7 +75,7 @@ class _Call:
         """One gradient for each tensor among the arguments."""
         words = {"grad": grads[0], "grads": grads}
         for word, (at, value) in self.values.items():
-            words[word] = value if at is None else saved[at] if value is None else list(saved[at:at + value])
+            words[word] = value if at is None else saved[at] if value is None else list(saved[at : at + value])
         if "result" in words:
             words["result"] = words["result"].detach()
         made = {}

@@ -1,4 +1,5 @@
 """torch.compile and the names around it: calls are captured and run as graphs (eval_frame.py)."""
+
 import functools
 import sys
 import types
@@ -9,7 +10,18 @@ from taper._dynamo.eval_frame import OptimizedModule
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _BACKENDS = ["cudagraphs", "inductor", "openxla", "tvm"]
-_DEBUG_BACKENDS = ["aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager", "eager_noexcept", "ts", "onnxrt", "ipex", "openvino", "hidet"]
+_DEBUG_BACKENDS = [
+    "aot_eager",
+    "aot_eager_decomp_partition",
+    "aot_ts",
+    "eager",
+    "eager_noexcept",
+    "ts",
+    "onnxrt",
+    "ipex",
+    "openvino",
+    "hidet",
+]
 _registered = {}  # backends of the program's own: name -> function, tags
 
 
@@ -24,6 +36,7 @@ class Settings(types.ModuleType):
     def patch(self, arg=None, value=None, **values):
         """The settings as given within a `with`, or around a function."""
         from contextlib import contextmanager
+
         values.update(arg if isinstance(arg, dict) else {} if arg is None else {arg: value})
 
         @contextmanager
@@ -34,13 +47,31 @@ class Settings(types.ModuleType):
                 yield
             finally:
                 self.__dict__.update(before)
+
         return patched()
 
 
-config = Settings("taper._dynamo.config", suppress_errors=False, verbose=False, cache_size_limit=8, recompile_limit=8, accumulated_cache_size_limit=256,
-                  accumulated_recompile_limit=256, optimize_ddp=True, dynamic_shapes=True, assume_static_by_default=True, automatic_dynamic_shapes=True,
-                  capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False, guard_nn_modules=True, log_level=None, force_parameter_static_shapes=True,
-                  allow_unspec_int_on_nn_module=False, inline_inbuilt_nn_modules=True, error_on_recompile=False)
+config = Settings(
+    "taper._dynamo.config",
+    suppress_errors=False,
+    verbose=False,
+    cache_size_limit=8,
+    recompile_limit=8,
+    accumulated_cache_size_limit=256,
+    accumulated_recompile_limit=256,
+    optimize_ddp=True,
+    dynamic_shapes=True,
+    assume_static_by_default=True,
+    automatic_dynamic_shapes=True,
+    capture_scalar_outputs=False,
+    capture_dynamic_output_shape_ops=False,
+    guard_nn_modules=True,
+    log_level=None,
+    force_parameter_static_shapes=True,
+    allow_unspec_int_on_nn_module=False,
+    inline_inbuilt_nn_modules=True,
+    error_on_recompile=False,
+)
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
@@ -79,26 +110,56 @@ def _check(backend, mode, options):
         raise exc.InvalidBackend(backend)
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False, recompile_limit=None, isolate_recompiles=False,
-            dynamic_shapes=None):
+def compile(
+    model=None,
+    *,
+    fullgraph=False,
+    dynamic=None,
+    backend=None,
+    mode=None,
+    options=None,
+    name=None,
+    disable=False,
+    recompile_limit=None,
+    isolate_recompiles=False,
+    dynamic_shapes=None,
+):
     """A module or function whose calls are recorded once and then run as graphs. Other shapes, dtypes or values of what it reads are recorded anew; what cannot be
     repeated (looking at a value, printing) runs as it is, with one warning that names the line, or an error with fullgraph. A backend that is a
     function, or registered as one, is handed what torch.fx traces (_backends.py)."""
     _check(backend, mode, options)
     if model is None:
-        return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+        return lambda model: compile(
+            model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
     if not callable(model):
         raise RuntimeError(f"torch.compile() expects a module or a function, but got {type(model).__name__}")
     if disable:
         return eval_frame.wrapped(model, lambda function: function)
     if callable(backend) or backend in _registered:
         from taper._dynamo import _backends
-        given = {word: value for word, value in (("mode", mode if mode != "default" else None), ("options", options)) if value}
-        return eval_frame.wrapped(model, functools.partial(_backends.compiled, backend=lookup_backend(backend), options=given, fullgraph=fullgraph, limit=recompile_limit))
+
+        given = {
+            word: value
+            for word, value in (("mode", mode if mode != "default" else None), ("options", options))
+            if value
+        }
+        return eval_frame.wrapped(
+            model,
+            functools.partial(
+                _backends.compiled,
+                backend=lookup_backend(backend),
+                options=given,
+                fullgraph=fullgraph,
+                limit=recompile_limit,
+            ),
+        )
     return eval_frame.wrapped(model, functools.partial(eval_frame.captured, fullgraph=fullgraph, limit=recompile_limit))
 
 
-def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
+def optimize(
+    backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None
+):
     """The older name of torch.compile, as a decorator."""
     _check(backend, None, None)
     return eval_frame.wrapped
@@ -122,6 +183,7 @@ def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
     def disabled(*args, **kwargs):
         _C._graph_break(f"{getattr(fn, '__qualname__', 'a function')} is disabled{': ' + reason if reason else ''}")
         return fn(*args, **kwargs)
+
     return disabled
 
 

@@ -1,5 +1,6 @@
 """Backends of the program's own: torch.compile(f, backend=function) traces f with torch.fx, hands the function the graph and the example inputs,
 and runs what it gives back for all calls that give the same graph. Each call is traced, so whatever the function reads counts as it is then."""
+
 import functools
 import warnings
 
@@ -17,6 +18,7 @@ _VALUES = frozenset("item tolist __bool__ __int__ __float__ __index__ __complex_
 
 class _Inlining(Tracer):
     """Traces a call with tensors as its only inputs; buffers are read when the graph runs."""
+
     proxy_buffer_attributes = True
 
     def __init__(self, call, count):
@@ -74,6 +76,7 @@ class _Graph:
             result, self.spec = _pytree.tree_flatten(model(*args, **kwargs))
             self.constants = [None if isinstance(leaf, (Proxy, taper.Tensor)) else (leaf,) for leaf in result]
             return tuple(leaf for leaf in result if isinstance(leaf, (Proxy, taper.Tensor)))
+
         tracer = _Inlining(call, len(inputs))
         with _RecordMade(tracer):
             graph = tracer.trace(model if isinstance(model, Module) else call)
@@ -85,8 +88,17 @@ class _Graph:
     def _steps(self, graph):
         """The graph as plain values: what each node does, to what."""
         number = {node: _Step(i) for i, node in enumerate(graph.nodes)}
-        return [(node.op, functools.reduce(getattr, node.target.split("."), self.module) if node.op in ("get_attr", "call_module") else node.target,
-                 map_arg(node.args, number.get), map_arg(node.kwargs, number.get)) for node in graph.nodes]
+        return [
+            (
+                node.op,
+                functools.reduce(getattr, node.target.split("."), self.module)
+                if node.op in ("get_attr", "call_module")
+                else node.target,
+                map_arg(node.args, number.get),
+                map_arg(node.kwargs, number.get),
+            )
+            for node in graph.nodes
+        ]
 
     def compile(self, backend, inputs, options):
         name = getattr(backend, "__name__", type(backend).__name__)
@@ -95,11 +107,15 @@ class _Graph:
         except Exception as error:
             raise exc.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
         if not callable(self.run):
-            raise exc.BackendCompilerFailed(f"backend={name!r} raised:\nTypeError: compiler_fn did not return a callable, but {type(self.run).__name__}")
+            raise exc.BackendCompilerFailed(
+                f"backend={name!r} raised:\nTypeError: compiler_fn did not return a callable, but {type(self.run).__name__}"
+            )
 
     def __call__(self, inputs):
         results = iter(self.run(*inputs))
-        return _pytree.tree_unflatten([next(results) if constant is None else constant[0] for constant in self.constants], self.spec)
+        return _pytree.tree_unflatten(
+            [next(results) if constant is None else constant[0] for constant in self.constants], self.spec
+        )
 
 
 class _Step(int):
@@ -121,7 +137,11 @@ def _same(a, b):
         return list(a) == list(b) and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, slice):
         return _same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
-    return repr(a) == repr(b) if isinstance(a, (float, complex)) else isinstance(a, _COMPARED + (_pytree.TreeSpec,)) and a == b
+    return (
+        repr(a) == repr(b)
+        if isinstance(a, (float, complex))
+        else isinstance(a, _COMPARED + (_pytree.TreeSpec,)) and a == b
+    )
 
 
 def _kind(tensor):
@@ -131,6 +151,7 @@ def _kind(tensor):
 def compiled(model, backend, options, fullgraph=False, limit=None):
     """The callable that runs `model` through graphs of the backend's, or as it is, with one warning, where torch.fx cannot trace it."""
     from taper._dynamo import config
+
     graphs, eager = {}, False
 
     def give_up(why):
@@ -151,8 +172,14 @@ def compiled(model, backend, options, fullgraph=False, limit=None):
                 at[id(leaf)] = len(inputs)
                 inputs.append(leaf)
             places.append(at.get(id(leaf)))
-        key = (tuple(map(_kind, inputs)), tuple(places), spec, tuple((type(leaf), leaf) for leaf, place in zip(leaves, places) if place is None),
-               taper.is_grad_enabled(), tuple(m.training for m in model.modules()) if isinstance(model, Module) else None)
+        key = (
+            tuple(map(_kind, inputs)),
+            tuple(places),
+            spec,
+            tuple((type(leaf), leaf) for leaf, place in zip(leaves, places) if place is None),
+            taper.is_grad_enabled(),
+            tuple(m.training for m in model.modules()) if isinstance(model, Module) else None,
+        )
         try:
             known = graphs.setdefault(key, [])
         except TypeError:
@@ -173,4 +200,5 @@ def compiled(model, backend, options, fullgraph=False, limit=None):
             known.append(graph)
             made = graph
         return made(inputs)
+
     return functools.wraps(model)(run) if hasattr(model, "__code__") else run

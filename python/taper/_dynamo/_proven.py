@@ -1,5 +1,6 @@
 """What a captured call may meet that is not Python code. A function of C is listed if it computes from its arguments alone; a type, if a call of it does. Everything
 else ends a capture, since nobody sees what it reads. A list or dict that the program keeps is guarded, so that changing it is seen there."""
+
 import abc
 import builtins
 import collections
@@ -19,9 +20,45 @@ import taper._C as _C
 _BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr hasattr hex isinstance issubclass iter len locals max min next oct ord pow repr round
 setattr sorted sum vars __build_class__""".split()
 _VALUES = (str, bytes, int, float, complex, bool, range, slice, list, tuple, dict, set, frozenset, type, object)
-_TYPES = _VALUES + (property, staticmethod, classmethod, super, enumerate, zip, map, filter, reversed, bytearray, memoryview, types.SimpleNamespace, types.MethodType, types.MappingProxyType,
-                    types.GenericAlias, functools.partial, operator.itemgetter, collections.deque, collections.defaultdict, collections.OrderedDict, type(None), type(...), type(NotImplemented), types.FunctionType, types.ModuleType)
-_LOOKUPS = (getattr, hasattr, setattr, delattr, vars, str.format, str.format_map, object.__reduce__, object.__reduce_ex__, object.__dir__)
+_TYPES = _VALUES + (
+    property,
+    staticmethod,
+    classmethod,
+    super,
+    enumerate,
+    zip,
+    map,
+    filter,
+    reversed,
+    bytearray,
+    memoryview,
+    types.SimpleNamespace,
+    types.MethodType,
+    types.MappingProxyType,
+    types.GenericAlias,
+    functools.partial,
+    operator.itemgetter,
+    collections.deque,
+    collections.defaultdict,
+    collections.OrderedDict,
+    type(None),
+    type(...),
+    type(NotImplemented),
+    types.FunctionType,
+    types.ModuleType,
+)
+_LOOKUPS = (
+    getattr,
+    hasattr,
+    setattr,
+    delattr,
+    vars,
+    str.format,
+    str.format_map,
+    object.__reduce__,
+    object.__reduce_ex__,
+    object.__dir__,
+)
 # Attributes through which code reads others that it does not name, and some that lead to what no guard follows.
 _LOOKUP_WORDS = "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__ __match_args__".split()
 _REFUSED_WORDS = """__globals__ __builtins__ __closure__ cell_contents __subclasses__ __weakref__ f_locals f_globals f_back f_builtins gi_frame gi_yieldfrom gi_running cr_frame ag_frame
@@ -39,18 +76,37 @@ Node.register_hook Node.register_prehook _FunctionBase.register_hook _FunctionBa
 
 def _own_types():
     found = {value for value in vars(_C).values() if isinstance(value, type)}
-    return frozenset(base for kind in found for base in kind.__mro__ if base not in _TYPES and not issubclass(base, BaseException))
+    return frozenset(
+        base for kind in found for base in kind.__mro__ if base not in _TYPES and not issubclass(base, BaseException)
+    )
 
 
 def _methods(kind):
     """Its methods, as they are found in the type and bound to it."""
-    yield from (value for value in vars(kind).values() if type(value).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method", "classmethod_descriptor"))
-    yield from (getattr(kind, name) for name in vars(kind) if type(getattr(kind, name, None)).__name__ == "builtin_function_or_method")
+    yield from (
+        value
+        for value in vars(kind).values()
+        if type(value).__name__
+        in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method", "classmethod_descriptor")
+    )
+    yield from (
+        getattr(kind, name)
+        for name in vars(kind)
+        if type(getattr(kind, name, None)).__name__ == "builtin_function_or_method"
+    )
 
 
 def _functions():
     found = {getattr(builtins, name) for name in _BUILTINS} | {warnings.warn, functools.reduce}
-    for kind in (*_VALUES, collections.OrderedDict, collections.defaultdict, collections.deque, bytearray, re.Pattern, re.Match):  # a deque of the program's is refused where it is met
+    for kind in (
+        *_VALUES,
+        collections.OrderedDict,
+        collections.defaultdict,
+        collections.deque,
+        bytearray,
+        re.Pattern,
+        re.Match,
+    ):  # a deque of the program's is refused where it is met
         found.update(_methods(kind))
     for module in (math, operator, itertools):
         found.update(value for value in vars(module).values() if callable(value) and not isinstance(value, type))
@@ -61,9 +117,28 @@ def _opcodes():
     """What instructions do (guards.h) and by how many bits their argument is shifted to be a name's index."""
     other, of_globals, attribute, imports, name, extended, nothing, store_global, match_class, store = range(10)
     found = {op: (name, 0) for op in hasname}
-    shifts = {"LOAD_GLOBAL": int(sys.version_info >= (3, 11)), "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2, "LOAD_ZERO_SUPER_ATTR": 2}
-    kinds = {"LOAD_GLOBAL": of_globals, "LOAD_NAME": of_globals, "LOAD_ATTR": attribute, "LOAD_METHOD": attribute, "LOAD_SUPER_ATTR": attribute, "IMPORT_NAME": imports, "EXTENDED_ARG": extended,
-             "CACHE": nothing, "STORE_GLOBAL": store_global, "DELETE_GLOBAL": store_global, "MATCH_CLASS": match_class, "STORE_ATTR": store, "DELETE_ATTR": store, "LOAD_FROM_DICT_OR_GLOBALS": of_globals}
+    shifts = {
+        "LOAD_GLOBAL": int(sys.version_info >= (3, 11)),
+        "LOAD_ATTR": int(sys.version_info >= (3, 12)),
+        "LOAD_SUPER_ATTR": 2,
+        "LOAD_ZERO_SUPER_ATTR": 2,
+    }
+    kinds = {
+        "LOAD_GLOBAL": of_globals,
+        "LOAD_NAME": of_globals,
+        "LOAD_ATTR": attribute,
+        "LOAD_METHOD": attribute,
+        "LOAD_SUPER_ATTR": attribute,
+        "IMPORT_NAME": imports,
+        "EXTENDED_ARG": extended,
+        "CACHE": nothing,
+        "STORE_GLOBAL": store_global,
+        "DELETE_GLOBAL": store_global,
+        "MATCH_CLASS": match_class,
+        "STORE_ATTR": store,
+        "DELETE_ATTR": store,
+        "LOAD_FROM_DICT_OR_GLOBALS": of_globals,
+    }
     found.update({opmap[key]: (kind, shifts.get(key, 0)) for key, kind in kinds.items() if key in opmap})
     return {op: kind for op, kind in found.items() if op < 256}
 
@@ -71,7 +146,23 @@ def _opcodes():
 def _numpy():
     """(types that may be called, types of objects that never change) of NumPy, where it is in use."""
     numpy = sys.modules.get("numpy")
-    scalars = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "longdouble", "complex64", "complex128")
+    scalars = (
+        "bool_",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "longdouble",
+        "complex64",
+        "complex128",
+    )
     kinds = {getattr(numpy, name) for name in scalars} if hasattr(numpy, "ufunc") else set()
     return kinds, kinds | ({numpy.ufunc} if kinds else set())
 
@@ -88,13 +179,60 @@ def tell():
     called, constant = _numpy()
     own = _own_types()
     iterators = {value for value in vars(itertools).values() if isinstance(value, type)}
-    fixed = {type(NotImplemented), types.GenericAlias, types.MethodDescriptorType, types.ClassMethodDescriptorType, type(abc.ABC._abc_impl),
-             type(collections.namedtuple("_Pair", "first").first), type(threading.Lock()), type(threading.RLock()), re.Pattern, operator.itemgetter, _C.Generator, _C.Function, _C.Method, _C._Asking,
-             _C.DisableTorchFunction, _C.DisableTorchFunctionSubclass}
+    fixed = {
+        type(NotImplemented),
+        types.GenericAlias,
+        types.MethodDescriptorType,
+        types.ClassMethodDescriptorType,
+        type(abc.ABC._abc_impl),
+        type(collections.namedtuple("_Pair", "first").first),
+        type(threading.Lock()),
+        type(threading.RLock()),
+        re.Pattern,
+        operator.itemgetter,
+        _C.Generator,
+        _C.Function,
+        _C.Method,
+        _C._Asking,
+        _C.DisableTorchFunction,
+        _C.DisableTorchFunctionSubclass,
+    }
     if hasattr(types, "UnionType"):
         fixed.add(types.UnionType)
-    _C._graph_proven({"functions": frozenset(f for f in _functions() if f.__hash__ is not None), "own_functions": frozenset(_OWN), "lookups": frozenset(_LOOKUPS),
-                      "types": frozenset(_TYPES) | iterators | called, "layouts": frozenset((object, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, type, property,
-                                                                                           collections.OrderedDict, collections.defaultdict, types.ModuleType, _C.ModuleBase, _C._FunctionBase)),
-                      "opaque": frozenset(fixed) | constant, "own_types": own, "lookup_words": frozenset(_LOOKUP_WORDS), "refused_words": frozenset(_REFUSED_WORDS), "opcodes": _opcodes(),
-                      "python_class": type("Example", (), {}), "package": vars(sys.modules["taper"])})
+    _C._graph_proven(
+        {
+            "functions": frozenset(f for f in _functions() if f.__hash__ is not None),
+            "own_functions": frozenset(_OWN),
+            "lookups": frozenset(_LOOKUPS),
+            "types": frozenset(_TYPES) | iterators | called,
+            "layouts": frozenset(
+                (
+                    object,
+                    int,
+                    float,
+                    complex,
+                    str,
+                    bytes,
+                    tuple,
+                    list,
+                    dict,
+                    set,
+                    frozenset,
+                    type,
+                    property,
+                    collections.OrderedDict,
+                    collections.defaultdict,
+                    types.ModuleType,
+                    _C.ModuleBase,
+                    _C._FunctionBase,
+                )
+            ),
+            "opaque": frozenset(fixed) | constant,
+            "own_types": own,
+            "lookup_words": frozenset(_LOOKUP_WORDS),
+            "refused_words": frozenset(_REFUSED_WORDS),
+            "opcodes": _opcodes(),
+            "python_class": type("Example", (), {}),
+            "package": vars(sys.modules["taper"]),
+        }
+    )

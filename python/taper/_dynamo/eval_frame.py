@@ -1,5 +1,6 @@
 """What torch.compile gives back: a module around the module, a function around the function. The first call with arguments of a kind runs as
 Python while its operators are recorded; later ones run the recorded graph, as long as what the first call saw of the program is as it was."""
+
 import functools
 import warnings
 import weakref
@@ -16,14 +17,23 @@ class Capture:
     """Decides what a call that no graph fits becomes: a new graph, or the function as it is."""
 
     def __init__(self, function, fullgraph, limit, quiet):
-        self.function, self.fullgraph, self.limit, self.quiet, self.tries, self.captured = function, fullgraph, limit, quiet, 0, None
+        self.function, self.fullgraph, self.limit, self.quiet, self.tries, self.captured = (
+            function,
+            fullgraph,
+            limit,
+            quiet,
+            0,
+            None,
+        )
 
     def miss(self, *args, **kwargs):
         captured = self.captured()
         if captured is None or self.tries > 1:
             return self.function(*args, **kwargs)
         if captured.count >= self.limit():
-            self.give_up(f"it was captured {captured.count} times, for other arguments or other values of what it reads", None)
+            self.give_up(
+                f"it was captured {captured.count} times, for other arguments or other values of what it reads", None
+            )
             return self.function(*args, **kwargs)
         _proven.tell()
         result, why, where = captured.capture(*args, **kwargs)
@@ -42,7 +52,11 @@ class Capture:
             return
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
         kind = type(self.function)
-        code = getattr(getattr(kind, "forward", self.function if hasattr(self.function, "__code__") else kind.__call__), "__code__", None)
+        code = getattr(
+            getattr(kind, "forward", self.function if hasattr(self.function, "__code__") else kind.__call__),
+            "__code__",
+            None,
+        )
         if where is None:
             where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else name
         warnings.warn(f"torch.compile runs {name} without a graph, for what is at {where}: {why}", stacklevel=3)
@@ -51,6 +65,7 @@ class Capture:
 def captured(function, fullgraph=False, limit=None, quiet=False):
     """The callable that captures `function` and runs its graphs; `quiet`: a trace or script, which holds what it saw, without a warning where it cannot."""
     from taper._dynamo import config
+
     decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit, quiet)
     given = _C.Captured(function, decides.miss, not quiet)
     decides.captured = weakref.ref(given)
@@ -70,7 +85,9 @@ class OptimizedModule(Module):
     def __init__(self, mod, dynamo_ctx=None):
         super().__init__()
         self._modules["_orig_mod"] = mod
-        self.__dict__["dynamo_ctx"] = functools.partial(wrapped, how=dynamo_ctx or captured)  # packages compile other methods the same way
+        self.__dict__["dynamo_ctx"] = functools.partial(
+            wrapped, how=dynamo_ctx or captured
+        )  # packages compile other methods the same way
         self.__dict__["_captured"] = (dynamo_ctx or captured)(mod)
 
     @property

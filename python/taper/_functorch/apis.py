@@ -1,4 +1,5 @@
 """Where PyTorch keeps torch.vmap and torch.func.grad."""
+
 from taper.func import grad, grad_and_value, vmap  # noqa: F401
 
 
@@ -19,8 +20,13 @@ def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
         rows, out_spec = [], None
         for start in range(0, size, step):
             part = [x if d is None else x.narrow(d, start, min(step, size - start)) for x, d in zip(leaves, dims)]
-            row, out_spec = tree_flatten(vmap(func, in_dims, out_dims, randomness)(*tree_unflatten(part, spec), **kwargs))
+            row, out_spec = tree_flatten(
+                vmap(func, in_dims, out_dims, randomness)(*tree_unflatten(part, spec), **kwargs)
+            )
             rows.append(row)
         where = _output_dims(out_spec, func, out_dims)
-        return tree_unflatten([column[0] if d is None else cat(column, d) for column, d in zip(zip(*rows), where)], out_spec)
+        return tree_unflatten(
+            [column[0] if d is None else cat(column, d) for column, d in zip(zip(*rows), where)], out_spec
+        )
+
     return wrapped

@@ -1,4 +1,5 @@
 """Where PyTorch keeps what takes running statistics away."""
+
 from taper.func import replace_all_batch_norm_modules_  # noqa: F401
 
 

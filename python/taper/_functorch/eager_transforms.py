@@ -1,6 +1,17 @@
 """Where PyTorch keeps the transforms of torch.func."""
-from taper.func import (_positions, functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize,  # noqa: F401
-                        vjp)
+
+from taper.func import (
+    _positions,
+    functionalize,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,  # noqa: F401
+    vjp,
+)
 
 
 def _slice_argnums(args, argnums, as_tuple=True):

@@ -1,11 +1,18 @@
 """Modules as functions of their parameters, in functorch's way: parameters go in as tuples, in the order of named_parameters()."""
+
 from copy import deepcopy
 
 from taper import stack
 from taper.func import functional_call
 from taper.nn import Module
 
-__all__ = ["FunctionalModule", "FunctionalModuleWithBuffers", "make_functional", "make_functional_with_buffers", "combine_state_for_ensemble"]
+__all__ = [
+    "FunctionalModule",
+    "FunctionalModuleWithBuffers",
+    "make_functional",
+    "make_functional_with_buffers",
+    "combine_state_for_ensemble",
+]
 
 
 def _taken(tensors, disable_autograd_tracking):
@@ -57,7 +64,9 @@ class FunctionalModule(Module):
 def make_functional(model, disable_autograd_tracking=False):
     """The model as a function of its parameters, and copies of them."""
     if next(model.buffers(), None) is not None:
-        raise RuntimeError("make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.")
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead."
+        )
     return FunctionalModule._create_from(model, disable_autograd_tracking)
 
 

@@ -9,7 +9,13 @@ class Room:
 
     def functions(self, without=()):
         """{name: function}, for the room's globals."""
-        names = [name for part in type(self).__mro__ if part not in (Room, object) for name in vars(part) if not name.startswith("_")]
+        names = [
+            name
+            for part in type(self).__mro__
+            if part not in (Room, object)
+            for name in vars(part)
+            if not name.startswith("_")
+        ]
         return {name: getattr(self, name) for name in names if name not in without}
 
 
@@ -19,9 +25,11 @@ def loaded_later(room, places):
 
     def __getattr__(name):
         from importlib import import_module
+
         if name not in where:
             raise AttributeError(f"module 'torch.{room}' has no attribute '{name}'")
         if not where[name]:
             return import_module(f"taper.{room}.{name}")
         return getattr(import_module(f"taper.{room}.{where[name]}"), name)
+
     return __getattr__

@@ -1,4 +1,5 @@
 """Devices of one type: how many there are, the current one, what they can do."""
+
 import os
 
 from taper import _C
@@ -17,10 +18,14 @@ os.register_at_fork(after_in_child=_in_child)
 def need(kind, word):
     """PyTorch's errors where no device of the type can be used."""
     if kind in _forked:
-        raise RuntimeError(f"Cannot re-initialize {word} in forked subprocess. To use {word} with multiprocessing, you must use the 'spawn' start method")
+        raise RuntimeError(
+            f"Cannot re-initialize {word} in forked subprocess. To use {word} with multiprocessing, you must use the 'spawn' start method"
+        )
     if not _C._gpu_count(kind) and kind == "cuda":
-        raise RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
-                           f"http://www.nvidia.com/Download/index.aspx: {_C._gpu_missing(kind)}")
+        raise RuntimeError(
+            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+            f"http://www.nvidia.com/Download/index.aspx: {_C._gpu_missing(kind)}"
+        )
     if not _C._gpu_count(kind):
         raise AssertionError(f"Torch not compiled with {word} enabled: {_C._gpu_missing(kind)}")
 
@@ -45,6 +50,7 @@ class Properties:
 
     def __init__(self, about, **more):
         from uuid import UUID
+
         self.name, self.total_memory, self.uuid = about["name"], about["memory"], UUID(bytes=about["uuid"])
         self.__dict__.update(more)
 
@@ -119,6 +125,7 @@ class Devices(Room):
 
 def guard(kind, word):
     """The classes torch.KIND.device and device_of."""
+
     class device:
         """Makes a device the current one within a `with`; None and an index below zero do nothing."""
 

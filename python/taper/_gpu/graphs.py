@@ -1,4 +1,5 @@
 """Graphs: work of a stream that is recorded once and started again as one piece, and the memory pools they own."""
+
 from taper import _C
 from taper._gpu.devices import need
 
@@ -22,8 +23,12 @@ class Graph:
     def capture_begin(self, pool=None, capture_error_mode="global"):
         """Records what comes on the current stream, which must not be the default one."""
         if capture_error_mode not in _MODES:
-            raise RuntimeError(f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}")
-        self._graph.begin(self._kind, _C._gpu_current(self._kind), 0 if pool is None else pool[1], _MODES[capture_error_mode])
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
+            )
+        self._graph.begin(
+            self._kind, _C._gpu_current(self._kind), 0 if pool is None else pool[1], _MODES[capture_error_mode]
+        )
 
     def capture_end(self):
         self._graph.end()
@@ -52,6 +57,7 @@ class Graph:
 
 def capturing(room):
     """The class torch.ROOM.graph: records a with block into a graph, on a stream of its own."""
+
     class graph:
         default_capture_stream = None
 
@@ -65,6 +71,7 @@ def capturing(room):
 
         def __enter__(self):
             import gc
+
             room.synchronize()
             gc.collect()
             room.empty_cache()
@@ -81,6 +88,7 @@ def capturing(room):
             finally:
                 self.stream_ctx.__exit__(*error)
             return False
+
     graph.__doc__ = "Records a with block into a graph, on a stream of its own."
     graph.__module__, graph.__qualname__ = f"{room.__name__}.graphs", "graph"
     return graph
@@ -108,6 +116,7 @@ class use_mem_pool:
 
 def _flat(value):
     from taper.utils._pytree import tree_flatten
+
     return tree_flatten(value)
 
 
@@ -116,8 +125,11 @@ class _Graphed:
 
     def __init__(self, function, sample, warmup, allow_unused, pool, room, graph_class, mode):
         from taper import autograd, empty_like
+
         self.function, self.room = function, room
-        self.parameters = tuple(p for p in function.parameters() if p.requires_grad) if hasattr(function, "parameters") else ()
+        self.parameters = (
+            tuple(p for p in function.parameters() if p.requires_grad) if hasattr(function, "parameters") else ()
+        )
         leaves, self.shape = _flat(sample)
         self.inputs = tuple(leaves)
         surface = tuple(t for t in (*self.inputs, *self.parameters) if t.requires_grad)
@@ -131,7 +143,13 @@ class _Graphed:
 
         def gradients(outputs, grads):
             chosen = [(o, g) for o, g in zip(outputs, grads) if o.requires_grad]
-            return autograd.grad([o for o, _ in chosen], surface, [g for _, g in chosen], only_inputs=True, allow_unused=allow_unused) if surface and chosen else ()
+            return (
+                autograd.grad(
+                    [o for o, _ in chosen], surface, [g for _, g in chosen], only_inputs=True, allow_unused=allow_unused
+                )
+                if surface and chosen
+                else ()
+            )
 
         aside = room.Stream()
         aside.wait_stream(room.current_stream())
@@ -153,6 +171,7 @@ class _Graphed:
 
     def _function(self):
         from taper.autograd import Function
+
         graphed = self
 
         class Graphed(Function):
@@ -171,25 +190,49 @@ class _Graphed:
                         static.copy_(new)
                 graphed.backward_graph.replay()
                 return tuple(g if g is None else g.detach() for g in graphed.grad_inputs)
+
         return Graphed
 
     def __call__(self, *args):
         from taper.utils._pytree import tree_unflatten
+
         given, _ = _flat(args)
         outputs = self.autograd_function.apply(*given, *self.parameters)
         return tree_unflatten(outputs if isinstance(outputs, tuple) else (outputs,), self.made)
 
 
-def graphed_callables(room, graph_class, callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None, capture_error_mode="global"):
+def graphed_callables(
+    room,
+    graph_class,
+    callables,
+    sample_args,
+    num_warmup_iters=3,
+    allow_unused_input=False,
+    pool=None,
+    capture_error_mode="global",
+):
     """Callables (functions or modules) whose forward and backward are recorded as graphs with the sample arguments and replayed from then on."""
     one = not isinstance(callables, tuple)
     functions, samples = ((callables,), (sample_args,)) if one else (callables, sample_args)
     result = []
-    for function, sample in zip(functions, samples):  # each with memory of its own, so that their order at replay does not matter
-        graphed = _Graphed(function, sample, num_warmup_iters, allow_unused_input, pool or graph_pool_handle(), room, graph_class, capture_error_mode)
+    for function, sample in zip(
+        functions, samples
+    ):  # each with memory of its own, so that their order at replay does not matter
+        graphed = _Graphed(
+            function,
+            sample,
+            num_warmup_iters,
+            allow_unused_input,
+            pool or graph_pool_handle(),
+            room,
+            graph_class,
+            capture_error_mode,
+        )
         if hasattr(function, "parameters"):
             training, forward = function.training, function.forward
-            function.forward = lambda *args, _g=graphed, _t=training, _m=function, _f=forward: _g(*args) if _m.training == _t else _f(*args)
+            function.forward = lambda *args, _g=graphed, _t=training, _m=function, _f=forward: (
+                _g(*args) if _m.training == _t else _f(*args)
+            )
             result.append(function)
         else:
             result.append(graphed)

@@ -1,4 +1,5 @@
 """The memory of devices of one type, as the allocator counts it. Without a device there is nothing to count, which is no error."""
+
 from taper import _C
 from taper._gpu import Room
 from taper._gpu.devices import index_of, need
@@ -30,11 +31,17 @@ class Memory(Room):
         if not self._there():
             return {}
         stats = _C._gpu_memory(self._kind, self._index(device))
-        return {**stats, "oversize_allocations": dict(_NO_COUNTS), "oversize_segments": dict(_NO_COUNTS), "max_split_size": -1}
+        return {
+            **stats,
+            "oversize_allocations": dict(_NO_COUNTS),
+            "oversize_segments": dict(_NO_COUNTS),
+            "max_split_size": -1,
+        }
 
     def memory_stats(self, device=None):
         """The counters by names such as allocated_bytes.all.current."""
         from collections import OrderedDict
+
         flat = {}
         _flat("", self.memory_stats_as_nested_dict(device), flat)
         return OrderedDict(sorted(flat.items()))
@@ -93,11 +100,35 @@ class Memory(Room):
         segments = []
         for device in range(_C._gpu_count(self._kind) if _C._gpu_used(self._kind) else 0):
             found = {}
-            for start, total, stream, large, pool, address, size, requested, state in _C._gpu_snapshot(self._kind, device):
-                segment = found.setdefault(start, {
-                    "device": device, "address": start, "total_size": total, "allocated_size": 0, "active_size": 0, "requested_size": 0, "stream": stream,
-                    "segment_type": "large" if large else "small", "segment_pool_id": (0, pool), "is_expandable": False, "frames": [], "blocks": []})
-                segment["blocks"].append({"address": address, "size": size, "requested_size": requested, "state": _STATES[state], "frames": []})
+            for start, total, stream, large, pool, address, size, requested, state in _C._gpu_snapshot(
+                self._kind, device
+            ):
+                segment = found.setdefault(
+                    start,
+                    {
+                        "device": device,
+                        "address": start,
+                        "total_size": total,
+                        "allocated_size": 0,
+                        "active_size": 0,
+                        "requested_size": 0,
+                        "stream": stream,
+                        "segment_type": "large" if large else "small",
+                        "segment_pool_id": (0, pool),
+                        "is_expandable": False,
+                        "frames": [],
+                        "blocks": [],
+                    },
+                )
+                segment["blocks"].append(
+                    {
+                        "address": address,
+                        "size": size,
+                        "requested_size": requested,
+                        "state": _STATES[state],
+                        "frames": [],
+                    }
+                )
                 segment["allocated_size"] += size * (state == 1)
                 segment["active_size"] += size * (state != 0)
                 segment["requested_size"] += requested * (state != 0)
@@ -110,7 +141,10 @@ class Memory(Room):
         if self._kind != "cuda":
             raise RuntimeError(f"torch.{self._kind}.list_gpu_processes needs a management library for these devices")
         from taper._gpu import nvml
+
         lines = [f"GPU:{index}"]
         processes = nvml.processes(index)
-        lines += [f"process {pid:>10d} uses {used / (1024 * 1024):>12.3f} MB GPU memory" for pid, used in processes] or ["no processes are running"]
+        lines += [
+            f"process {pid:>10d} uses {used / (1024 * 1024):>12.3f} MB GPU memory" for pid, used in processes
+        ] or ["no processes are running"]
         return "\n".join(lines)

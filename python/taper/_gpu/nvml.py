@@ -1,4 +1,5 @@
 """NVIDIA's management library by ctypes, where the driver has brought it along. GPUs are found by their UUID, so CUDA_VISIBLE_DEVICES does not matter."""
+
 import ctypes
 
 from taper import _C
@@ -25,6 +26,7 @@ def _check(status):
 def _handle(index):
     library, handle = _opened(), ctypes.c_void_p()
     from uuid import UUID
+
     name = f"GPU-{UUID(bytes=_C._gpu_describe('cuda', index)['uuid'])}"
     _check(library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)))
     return handle
@@ -45,7 +47,12 @@ def utilization(index):
 
 
 class _Process(ctypes.Structure):
-    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("instance", ctypes.c_uint), ("compute", ctypes.c_uint)]
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("instance", ctypes.c_uint),
+        ("compute", ctypes.c_uint),
+    ]
 
 
 def processes(index):
@@ -53,4 +60,4 @@ def processes(index):
     room = 512
     found, count = (_Process * room)(), ctypes.c_uint(room)
     _check(_opened().nvmlDeviceGetComputeRunningProcesses_v3(_handle(index), ctypes.byref(count), found))
-    return [(p.pid, 0 if p.used == 2**64 - 1 else p.used) for p in found[:count.value]]
+    return [(p.pid, 0 if p.used == 2**64 - 1 else p.used) for p in found[: count.value]]

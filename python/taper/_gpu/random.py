@@ -1,4 +1,5 @@
 """Random numbers on devices of one type: each device has a generator of its own."""
+
 from taper import _C
 from taper._gpu import Room
 from taper._gpu.devices import index_of, need

@@ -1,4 +1,5 @@
 """Streams and events of accelerators: torch.Stream and torch.Event, which torch.cuda's and torch.xpu's are kinds of. The CPU has one stream, which is always done."""
+
 from taper import _C
 from taper._gpu import Room
 from taper._gpu.devices import index_of, need
@@ -13,13 +14,16 @@ def _place(device, kind=None):
         return _C.device(kind, device)
     if device is None:
         from taper.accelerator import current_accelerator
+
         accelerator = None if kind else current_accelerator()
         kind = kind or (accelerator.type if accelerator else "cpu")
         return _C.device("cpu") if kind == "cpu" else _C.device(kind, _C._gpu_current(kind))
     place = _C.device(device)
     if kind and place.type != kind:
         raise ValueError(f"Expected a {kind} device, but got: {device}")
-    return place if place.type == "cpu" or place.index is not None else _C.device(place.type, index_of(place.type, place))
+    return (
+        place if place.type == "cpu" or place.index is not None else _C.device(place.type, index_of(place.type, place))
+    )
 
 
 class Stream:
@@ -27,12 +31,18 @@ class Stream:
 
     _kind = None  # the relatives fix it
 
-    def __new__(cls, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None, **unused):
+    def __new__(
+        cls, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None, **unused
+    ):
         self = object.__new__(cls)
         if isinstance(device, Stream):  # torch.Stream(stream)
             stream_ptr, device = device.stream_id, device.device
         if device is None and device_index is not None:
-            device = device_index if cls._kind else _C.device({number: name for name, number in _TYPE_NUMBERS.items()}[device_type], device_index)
+            device = (
+                device_index
+                if cls._kind
+                else _C.device({number: name for name, number in _TYPE_NUMBERS.items()}[device_type], device_index)
+            )
         self._device = _place(device, cls._kind)
         kind = self._device.type
         if kind == "cpu":
@@ -121,7 +131,9 @@ class Stream:
         return hash((self._device, self._handle))
 
     def __repr__(self):
-        return f"torch.Stream device_type={self._device.type}, device_index={self.device_index}, stream_id={self._handle}"
+        return (
+            f"torch.Stream device_type={self._device.type}, device_index={self.device_index}, stream_id={self._handle}"
+        )
 
 
 class Event:
@@ -144,7 +156,13 @@ class Event:
     @property
     def device(self):
         index = self._mark.index() if self._mark else None
-        return None if self._mark and index is None else _C.device(self._device_kind) if index is None else _C.device(self._device_kind, index)
+        return (
+            None
+            if self._mark and index is None
+            else _C.device(self._device_kind)
+            if index is None
+            else _C.device(self._device_kind, index)
+        )
 
     event_id = property(lambda self: self._mark.handle() if self._mark else 0)
     _as_parameter_ = property(lambda self: __import__("ctypes").c_void_p(self.event_id))
@@ -186,8 +204,10 @@ class Event:
 
     def __repr__(self):
         device = self.device
-        return (f"torch.Event device_type={self._device_kind}, device_index={-1 if device is None or device.index is None else device.index}, event_flag={int(self._timing)}, "
-                f"event_id={self.event_id}")
+        return (
+            f"torch.Event device_type={self._device_kind}, device_index={-1 if device is None or device.index is None else device.index}, event_flag={int(self._timing)}, "
+            f"event_id={self.event_id}"
+        )
 
 
 def current_stream(kind, device=None, relative=Stream):

@@ -1,4 +1,5 @@
 """torch._higher_order_ops: control flow over tensors."""
+
 from taper import cond, while_loop  # noqa: F401
 from taper._higher_order_ops.associative_scan import associative_scan  # noqa: F401
 

@@ -1,4 +1,5 @@
 """All the partial results of an associative function along a dimension."""
+
 import taper
 from taper.utils import _pytree
 
@@ -22,8 +23,8 @@ def _partial_results(combine, leaves):
         even = [taper.cat(pair) for pair in zip(first, rest)]
     results = []
     for at_even, at_odd in zip(even, odd):
-        pairs = taper.stack([at_even[:n // 2], at_odd], 1).flatten(0, 1)
-        results.append(taper.cat([pairs, at_even[n // 2:]]))
+        pairs = taper.stack([at_even[: n // 2], at_odd], 1).flatten(0, 1)
+        results.append(taper.cat([pairs, at_even[n // 2 :]]))
     return results
 
 

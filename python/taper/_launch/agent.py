@@ -2,6 +2,7 @@
 
 When a rank fails, what it failed of (its exit status or signal, and the error that `taper run` or torch's @record left in the rank's error file) is
 said once on the launcher's stderr and added to the log of every rank."""
+
 import json
 import os
 import selectors
@@ -69,10 +70,17 @@ class Rank:
     def reason(self):
         """Why it failed, or that it has ended, in a few words."""
         code = self.code()
-        what = "left before the others, with status 0" if code == 0 else f"ended with status {code}" if code > 0 else \
-            f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        what = (
+            "left before the others, with status 0"
+            if code == 0
+            else f"ended with status {code}"
+            if code > 0
+            else f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        )
         text = self._error() or (self._last_words() if code > 0 else "")
-        return f"rank {self.rank} (pid {self.process.pid} on {socket.gethostname()}) {what}{': ' + text if text else ''}"
+        return (
+            f"rank {self.rank} (pid {self.process.pid} on {socket.gethostname()}) {what}{': ' + text if text else ''}"
+        )
 
     def _error(self):
         try:
@@ -154,7 +162,11 @@ class Agent:
             if reason is None:
                 return status
             left = self.asked.max_restarts - attempt
-            again = f"; all ranks are started again ({left} {'time' if left == 1 else 'times'} left)" if left else "; all ranks are ended"
+            again = (
+                f"; all ranks are started again ({left} {'time' if left == 1 else 'times'} left)"
+                if left
+                else "; all ranks are ended"
+            )
             self.console.say(reason + again)
             for rank in self.ranks:
                 rank.streams[1].note(f"taper launch: {reason}{again}")
@@ -199,9 +211,14 @@ class Agent:
         if bound:
             os.sched_setaffinity(0, bound)  # inherited: a rank is bound before its first instruction
         try:
-            rank.process = subprocess.Popen(self._command(rank), env=environment, start_new_session=True,
-                                            stdin=None if rank.local_rank == 0 else subprocess.DEVNULL,
-                                            stdout=rank.streams[0].target, stderr=rank.streams[1].target)
+            rank.process = subprocess.Popen(
+                self._command(rank),
+                env=environment,
+                start_new_session=True,
+                stdin=None if rank.local_rank == 0 else subprocess.DEVNULL,
+                stdout=rank.streams[0].target,
+                stderr=rank.streams[1].target,
+            )
         except OSError as error:
             raise SystemExit(f"taper launch: {self.asked.training_script}: {error.strerror}") from None
         finally:
@@ -220,18 +237,39 @@ class Agent:
         extra = [f"--local-rank={rank.local_rank}"] if getattr(asked, "pass_local_rank", False) else []
         if asked.no_python:
             return [asked.training_script, *extra, *asked.training_script_args]
-        return [sys.executable, "-m", "taper", "run", *(["-m"] if asked.module else []), asked.training_script, *extra,
-                *asked.training_script_args]
+        return [
+            sys.executable,
+            "-m",
+            "taper",
+            "run",
+            *(["-m"] if asked.module else []),
+            asked.training_script,
+            *extra,
+            *asked.training_script_args,
+        ]
 
     def _environment(self, rank, place, attempt):
         asked = self.asked
         values = {
-            "LOCAL_RANK": rank.local_rank, "RANK": rank.rank, "GROUP_RANK": place.node, "ROLE_RANK": rank.rank, "ROLE_NAME": asked.role,
-            "LOCAL_WORLD_SIZE": asked.count, "WORLD_SIZE": place.world, "GROUP_WORLD_SIZE": place.nodes, "ROLE_WORLD_SIZE": place.world,
-            "MASTER_ADDR": place.host, "MASTER_PORT": place.port, "TORCHELASTIC_RESTART_COUNT": attempt,
-            "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts, "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_USE_AGENT_STORE": place.shared,
+            "LOCAL_RANK": rank.local_rank,
+            "RANK": rank.rank,
+            "GROUP_RANK": place.node,
+            "ROLE_RANK": rank.rank,
+            "ROLE_NAME": asked.role,
+            "LOCAL_WORLD_SIZE": asked.count,
+            "WORLD_SIZE": place.world,
+            "GROUP_WORLD_SIZE": place.nodes,
+            "ROLE_WORLD_SIZE": place.world,
+            "MASTER_ADDR": place.host,
+            "MASTER_PORT": place.port,
+            "TORCHELASTIC_RESTART_COUNT": attempt,
+            "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts,
+            "TORCHELASTIC_RUN_ID": asked.rdzv_id,
+            "TORCHELASTIC_USE_AGENT_STORE": place.shared,
             "TORCHELASTIC_ERROR_FILE": rank.error_file,
-            "TAPER_LAUNCHER": os.getpid(), **self.secret}
+            "TAPER_LAUNCHER": os.getpid(),
+            **self.secret,
+        }
         environment = {**os.environ, **{name: str(value) for name, value in values.items()}}
         bound = self.bound[rank.local_rank]
         sharing = self.bound.count(bound) if bound else 1
@@ -256,7 +294,12 @@ class Agent:
             for rank, code in zip(self.ranks, codes):
                 if code is not None and rank.ended is None:
                     rank.ended = now
-            self.console.draw([rank.live(now, self.console.last.get(rank.rank, "")) for rank in self.ranks] if self.asked.live else (), now)
+            self.console.draw(
+                [rank.live(now, self.console.last.get(rank.rank, "")) for rank in self.ranks]
+                if self.asked.live
+                else (),
+                now,
+            )
             if self.signal is not None:
                 return None, self._ended_by_signal()
             failed = [rank for rank, code in zip(self.ranks, codes) if code not in (None, 0)]
@@ -292,7 +335,9 @@ class Agent:
         return reason, code if code > 0 else 128 - code
 
     def _ended_by_signal(self):
-        self.console.say(f"{signal.Signals(self.signal).name} came: ranks have {self.asked.shutdown_timeout:g} s to end")
+        self.console.say(
+            f"{signal.Signals(self.signal).name} came: ranks have {self.asked.shutdown_timeout:g} s to end"
+        )
         self._end(self.asked.shutdown_timeout, signal.SIGINT if self.signal == signal.SIGINT else signal.SIGTERM)
         return 128 + self.signal
 

@@ -1,5 +1,6 @@
 """Which processors each process of a node gets. The launcher's own mask (what srun --cpu-bind, mpiexec --cpu-bind, a cgroup or taskset left
 to it) is divided; nobody gets a processor outside of it unless a list or mask names it."""
+
 import os
 import re
 
@@ -9,7 +10,7 @@ def _parts(processors, count):
     n = len(processors)
     if count > n:
         return [[processors[i % n]] for i in range(count)]
-    return [processors[i * n // count:(i + 1) * n // count] for i in range(count)]
+    return [processors[i * n // count : (i + 1) * n // count] for i in range(count)]
 
 
 def _ranges(text):
@@ -34,7 +35,11 @@ def _bits(text):
 def _numa(processors, count):
     """Each process on the processors of one NUMA node, nodes in order, processes of one node sharing it."""
     nodes, root = [], "/sys/devices/system/node"
-    for name in sorted((name for name in os.listdir(root) if re.fullmatch(r"node\d+", name)), key=lambda name: int(name[4:])) if os.path.isdir(root) else ():
+    for name in (
+        sorted((name for name in os.listdir(root) if re.fullmatch(r"node\d+", name)), key=lambda name: int(name[4:]))
+        if os.path.isdir(root)
+        else ()
+    ):
         with open(f"{root}/{name}/cpulist", encoding="utf-8") as file:
             text = file.read().strip()
         here = [processor for processor in (_ranges(text) if text else ()) if processor in processors]
@@ -54,9 +59,13 @@ def _spoken(how):
 def described(how, bound):
     """Lines that tell each process's processors, where the binding asks for that."""
     from taper._report import _ranges as ranges
+
     if not _spoken(how)[0]:
         return []
-    return [f"local rank {i}: processors {ranges(sorted(given or os.sched_getaffinity(0)))}" for i, given in enumerate(bound)]
+    return [
+        f"local rank {i}: processors {ranges(sorted(given or os.sched_getaffinity(0)))}"
+        for i, given in enumerate(bound)
+    ]
 
 
 def binding(how, count):
@@ -73,12 +82,19 @@ def binding(how, count):
         return _numa(processors, count)
     if kind in ("list", "mask"):
         slurm = how.startswith(("map_cpu", "mask_cpu"))  # Slurm separates processes by commas, PALS by colons
-        given = [(_ranges if kind == "list" else _bits)(part) for part in text.split("," if slurm or kind == "mask" and ":" not in text else ":")]
+        given = [
+            (_ranges if kind == "list" else _bits)(part)
+            for part in text.split("," if slurm or kind == "mask" and ":" not in text else ":")
+        ]
         absent = sorted({processor for part in given for processor in part} - set(range(os.cpu_count())))
         if absent:
-            raise SystemExit(f"taper launch: --cpu-bind: this node has no processor {absent[0]}: its last one is {os.cpu_count() - 1}")
+            raise SystemExit(
+                f"taper launch: --cpu-bind: this node has no processor {absent[0]}: its last one is {os.cpu_count() - 1}"
+            )
         return [given[i % len(given)] for i in range(count)]
-    raise SystemExit(f"taper launch: --cpu-bind: expected none, cores, numa, list:0-7:8-15 or mask:0xff:0xff00, got '{how}'")
+    raise SystemExit(
+        f"taper launch: --cpu-bind: expected none, cores, numa, list:0-7:8-15 or mask:0xff:0xff00, got '{how}'"
+    )
 
 
 def threads(bound, count):

@@ -3,20 +3,28 @@
 One node agrees with itself. Several meet in a TCPStore: with --rdzv-backend static that of the launcher whose --node-rank is 0, with c10d that of
 the first launcher on the host that --rdzv-endpoint names; node numbers are then given in the order of arrival. The ranks use the same store (each
 attempt under a prefix of its own)."""
+
 import json
 import socket
 import time
 
-_LOOK = 1.0     # seconds between two questions whether another node has failed
-_LAST = 30.0    # seconds that more than the least number of nodes are waited for
-_JOIN = 600.0   # seconds for all to come
+_LOOK = 1.0  # seconds between two questions whether another node has failed
+_LAST = 30.0  # seconds that more than the least number of nodes are waited for
+_JOIN = 600.0  # seconds for all to come
 
 
 class Place:
     """Where this node's ranks stand in the job."""
 
     def __init__(self, node, nodes, first_rank, world, host, port, shared):
-        self.node, self.nodes, self.first_rank, self.world, self.host, self.port = node, nodes, first_rank, world, host, port
+        self.node, self.nodes, self.first_rank, self.world, self.host, self.port = (
+            node,
+            nodes,
+            first_rank,
+            world,
+            host,
+            port,
+        )
         self.shared = shared  # the launchers' store is the ranks' as well
 
 
@@ -51,17 +59,27 @@ class Meeting:
     def _open(self):
         from datetime import timedelta
         from taper.distributed import TCPStore
+
         asked, limit = self.asked, timedelta(seconds=self.join)
         static = asked.rdzv_backend == "static"
-        may_serve = self.hosts if self.hosts is not None else asked.node_rank == 0 if static else _is_here(asked.master_addr)
+        may_serve = (
+            self.hosts if self.hosts is not None else asked.node_rank == 0 if static else _is_here(asked.master_addr)
+        )
         if may_serve:
             try:
-                self.store, self.serves = TCPStore(asked.master_addr, asked.master_port, is_master=True, timeout=limit, wait_for_workers=False), True
+                self.store, self.serves = (
+                    TCPStore(
+                        asked.master_addr, asked.master_port, is_master=True, timeout=limit, wait_for_workers=False
+                    ),
+                    True,
+                )
                 return
             except RuntimeError:
                 if static:
                     raise
-        self.store = TCPStore(asked.master_addr, asked.master_port, is_master=False, timeout=limit, wait_for_workers=False)
+        self.store = TCPStore(
+            asked.master_addr, asked.master_port, is_master=False, timeout=limit, wait_for_workers=False
+        )
 
     def _key(self, name, attempt=None):
         return f"launch/{self.asked.rdzv_id if self.asked.rdzv_backend != 'static' else 'job'}/{self.attempt if attempt is None else attempt}/{name}"
@@ -112,7 +130,10 @@ class Meeting:
         if self.store is None or now < self.next_look:
             return None
         self.next_look = now + _LOOK
-        return self._try(lambda: self.store.get(self._key("failed")).decode() if self.store.check([self._key("failed")]) else None, "the launcher of node 0 is gone")
+        return self._try(
+            lambda: self.store.get(self._key("failed")).decode() if self.store.check([self._key("failed")]) else None,
+            "the launcher of node 0 is gone",
+        )
 
     @staticmethod
     def _try(ask, otherwise=None):

@@ -1,4 +1,5 @@
 """What a launch is asked for: torchrun's options, in both spellings and with its PET_ variables, and those of Taper's own."""
+
 import argparse
 import os
 import socket
@@ -36,7 +37,9 @@ def _both(name):
 
 def get_args_parser(program="torchrun"):
     """torchrun's parser, with --cpu-bind and --live beside."""
-    parser = argparse.ArgumentParser(program, description="Starts a script as several processes that work together, and watches them.")
+    parser = argparse.ArgumentParser(
+        program, description="Starts a script as several processes that work together, and watches them."
+    )
 
     def value(name, default=None, *more, **kwargs):
         parser.add_argument(*more, *_both(name), action=_FromVariable, default=default, **kwargs)
@@ -45,8 +48,14 @@ def get_args_parser(program="torchrun"):
         parser.add_argument(*more, *_both(name), action=_FlagFromVariable, help=help)
 
     value("nnodes", "1", help="how many nodes: N, or MIN:MAX")
-    parser.add_argument("--nproc", *_both("nproc-per-node"), dest="nproc_per_node", action=_FromVariable, default="1",
-                        help="processes per node: a number, auto, cpu or gpu")
+    parser.add_argument(
+        "--nproc",
+        *_both("nproc-per-node"),
+        dest="nproc_per_node",
+        action=_FromVariable,
+        default="1",
+        help="processes per node: a number, auto, cpu or gpu",
+    )
     value("rdzv-backend", "static", help="how nodes meet: static (node 0 is known) or c10d (the first ones that come)")
     value("rdzv-endpoint", "", help="HOST:PORT where they meet")
     value("rdzv-id", "none", help="the job's name")
@@ -54,16 +63,33 @@ def get_args_parser(program="torchrun"):
     flag("standalone", help="one node that needs nobody: a free port is taken")
     value("max-restarts", 0, type=int, help="how often all processes are started again after a failure")
     value("monitor-interval", 0.1, type=float, help="seconds between two looks at the processes")
-    value("start-method", "spawn", choices=["spawn", "fork", "forkserver"], help="accepted; processes are always started anew")
+    value(
+        "start-method",
+        "spawn",
+        choices=["spawn", "fork", "forkserver"],
+        help="accepted; processes are always started anew",
+    )
     value("event-log-handler", "null", help="accepted and not used")
     value("role", "default", help="a name for these processes")
     flag("module", "-m", help="the script is a module's name, as in python -m")
     flag("no-python", help="the script is a program of its own")
     flag("run-path", help="accepted; scripts are always run this way")
     value("log-dir", None, help="where per-rank logs go")
-    parser.add_argument("-r", "--redirects", action=_FromVariable, default="0", help="streams that go to logs only: 1 stdout, 2 stderr, 3 both; or RANK:N,...")
-    parser.add_argument("-t", "--tee", action=_FromVariable, default="0", help="streams that go to logs as well; as --redirects")
-    value("log-line-prefix-template", None, help="what stands before a line that was teed: ${role_name} ${local_rank} ${rank} ${hostname}")
+    parser.add_argument(
+        "-r",
+        "--redirects",
+        action=_FromVariable,
+        default="0",
+        help="streams that go to logs only: 1 stdout, 2 stderr, 3 both; or RANK:N,...",
+    )
+    parser.add_argument(
+        "-t", "--tee", action=_FromVariable, default="0", help="streams that go to logs as well; as --redirects"
+    )
+    value(
+        "log-line-prefix-template",
+        None,
+        help="what stands before a line that was teed: ${role_name} ${local_rank} ${rank} ${hostname}",
+    )
     value("local-ranks-filter", "", help="only these local ranks are shown: 0,1")
     value("duplicate-stdout-filters", "", help="accepted and not used")
     value("duplicate-stderr-filters", "", help="accepted and not used")
@@ -72,12 +98,30 @@ def get_args_parser(program="torchrun"):
     value("master-port", None, type=int, help="the port of rank 0 (29500 over several nodes, a free one on one)")
     value("local-addr", None, help="this node's address")
     value("logs-specs", None, help="accepted and not used")
-    value("numa-binding", None, choices=["node", "socket", "exclusive", "core-complex"], help="as --cpu-bind numa (node, socket) or cores")
-    value("signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="signals that end the job; SIGUSR1 and SIGUSR2 are handed on in any case")
+    value(
+        "numa-binding",
+        None,
+        choices=["node", "socket", "exclusive", "core-complex"],
+        help="as --cpu-bind numa (node, socket) or cores",
+    )
+    value(
+        "signals-to-handle",
+        "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        help="signals that end the job; SIGUSR1 and SIGUSR2 are handed on in any case",
+    )
     value("shutdown-timeout", 30.0, type=float, help="seconds from SIGTERM to SIGKILL")
     flag("virtual-local-rank", help="every process sees one GPU, as number 0")
-    value("cpu-bind", "none", help="processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it tells them")
-    parser.add_argument("--live", action=argparse.BooleanOptionalAction, default=None, help="a line per rank at the bottom of the terminal")
+    value(
+        "cpu-bind",
+        "none",
+        help="processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it tells them",
+    )
+    parser.add_argument(
+        "--live",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="a line per rank at the bottom of the terminal",
+    )
     parser.add_argument("training_script", help="the script, or with -m the module")
     parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
     return parser
@@ -85,6 +129,7 @@ def get_args_parser(program="torchrun"):
 
 def _devices():
     from taper import cuda
+
     return cuda.device_count()
 
 
@@ -99,7 +144,9 @@ def _processes(text):
     if text == "cpu":
         return cores
     if not text.isdigit() or int(text) < 1:
-        raise SystemExit(f"taper launch: --nproc-per-node: expected a number above zero, auto, cpu or gpu, got '{text}'")
+        raise SystemExit(
+            f"taper launch: --nproc-per-node: expected a number above zero, auto, cpu or gpu, got '{text}'"
+        )
     return int(text)
 
 
@@ -165,7 +212,9 @@ def _place(asked):
     asked.own_port = False
     asked.master_addr = asked.master_addr or host or _master_host()
     if not asked.master_addr:
-        raise SystemExit("taper launch: several nodes need --master-addr (or --rdzv-endpoint HOST:PORT): no scheduler's list of hosts was found")
+        raise SystemExit(
+            "taper launch: several nodes need --master-addr (or --rdzv-endpoint HOST:PORT): no scheduler's list of hosts was found"
+        )
     asked.master_port = asked.master_port or (int(port) if port.isdigit() and int(port) else 29500)
 
 
@@ -202,7 +251,9 @@ def settle_parsed(asked, torchrun):
     if asked.rdzv_id == "none":
         asked.rdzv_id = os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID") or f"taper-{os.getpid()}"
     asked.redirects, asked.tee = _streams(asked.redirects, asked.count), _streams(asked.tee, asked.count)
-    asked.shown = [int(rank) for rank in asked.local_ranks_filter.split(",") if rank.strip()] or list(range(asked.count))
+    asked.shown = [int(rank) for rank in asked.local_ranks_filter.split(",") if rank.strip()] or list(
+        range(asked.count)
+    )
     if asked.live is None:
         asked.live = not torchrun and sys.stderr.isatty() and sys.stdout.isatty()
     if asked.numa_binding and asked.cpu_bind == "none":

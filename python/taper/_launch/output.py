@@ -1,6 +1,7 @@
 """What the processes of a node print: passed on line by line, kept in a log per rank and stream, and a live line per rank at the bottom of a terminal.
 
 A stream that nobody asked to keep, mark or watch is the launcher's own: the process writes to it directly."""
+
 import os
 import selectors
 import subprocess
@@ -117,7 +118,7 @@ class Console:
         self.next_draw = now + 0.3
         width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 0
         self.clear()
-        sys.stderr.write("".join(line[:(width or 120) - 1] + "\n" for line in lines))
+        sys.stderr.write("".join(line[: (width or 120) - 1] + "\n" for line in lines))
         sys.stderr.flush()
         self.drawn = len(lines)
 
@@ -128,7 +129,9 @@ def streams_of(process, asked, console, folder):
     for bit, name in enumerate(STREAMS):
         tee = asked.tee[process.local_rank] >> bit & 1
         redirect = asked.redirects[process.local_rank] >> bit & 1 and not tee  # what is asked for twice is shown
-        keep = asked.log_dir is not None and not any(asked.redirects) and not any(asked.tee)  # --log-dir alone keeps everything
+        keep = (
+            asked.log_dir is not None and not any(asked.redirects) and not any(asked.tee)
+        )  # --log-dir alone keeps everything
         log = os.path.join(folder, f"{name}.log") if redirect or tee or keep else None
         show = process.local_rank in asked.shown and not redirect
         template = asked.log_line_prefix_template or "[${role_name}${local_rank}]:"
@@ -141,4 +144,7 @@ def streams_of(process, asked, console, folder):
 def _fill(template, process, asked):
     from string import Template
     import socket
-    return Template(template).safe_substitute(role_name=asked.role, local_rank=process.local_rank, rank=process.rank, hostname=socket.gethostname())
+
+    return Template(template).safe_substitute(
+        role_name=asked.role, local_rank=process.local_rank, rank=process.rank, hostname=socket.gethostname()
+    )

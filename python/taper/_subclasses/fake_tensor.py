@@ -1,5 +1,6 @@
 """torch._subclasses.fake_tensor: operators on tensors without elements, which say that they are on a device. A FakeTensor's tensor lies on the meta
 device, where the library works out shapes, strides and dtypes."""
+
 import taper
 from taper import _C
 from taper._dispatch import NoHandlers, tensors_of
@@ -38,9 +39,21 @@ class FakeTensor(taper.Tensor):
 
     @staticmethod
     def __new__(cls, fake_mode, elem, device, constant=None, real_tensor=None, pytype=None, dispatch_keys=None):
-        made = taper.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype, device=device,
-                                                   requires_grad=elem.requires_grad)
-        made.elem, made.fake_device, made.fake_mode, made.constant = elem.detach() if elem.requires_grad else elem, taper.device(device), fake_mode, constant
+        made = taper.Tensor._make_wrapper_subclass(
+            cls,
+            elem.size(),
+            strides=elem.stride(),
+            storage_offset=elem.storage_offset(),
+            dtype=elem.dtype,
+            device=device,
+            requires_grad=elem.requires_grad,
+        )
+        made.elem, made.fake_device, made.fake_mode, made.constant = (
+            elem.detach() if elem.requires_grad else elem,
+            taper.device(device),
+            fake_mode,
+            constant,
+        )
         return made
 
     @staticmethod
@@ -49,7 +62,9 @@ class FakeTensor(taper.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         place = "" if self.fake_device.type == "cpu" else f"device='{self.fake_device}', "
-        return f"FakeTensor(..., {place}size={tuple(self.shape)}" + (f", dtype={self.dtype})" if self.dtype != taper.get_default_dtype() else ")")
+        return f"FakeTensor(..., {place}size={tuple(self.shape)}" + (
+            f", dtype={self.dtype})" if self.dtype != taper.get_default_dtype() else ")"
+        )
 
     __torch_function__ = _C._disabled_torch_function_impl
 
@@ -70,13 +85,28 @@ _BY_VALUES = frozenset(("nonzero", "masked_select", "unique", "_unique2", "uniqu
 class FakeTensorMode(TorchDispatchMode):
     """with FakeTensorMode(): tensors that are made have no elements, and operators compute shapes."""
 
-    def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None, export=False, **more):
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels=True,
+        allow_non_fake_inputs=False,
+        shape_env=None,
+        static_shapes=None,
+        export=False,
+        **more,
+    ):
         super().__init__()
-        self.allow_fallback_kernels, self.allow_non_fake_inputs, self.shape_env, self.static_shapes = allow_fallback_kernels, allow_non_fake_inputs, shape_env, static_shapes
+        self.allow_fallback_kernels, self.allow_non_fake_inputs, self.shape_env, self.static_shapes = (
+            allow_fallback_kernels,
+            allow_non_fake_inputs,
+            shape_env,
+            static_shapes,
+        )
         self.enter_stack = []
 
     def __enter__(self):
         from taper._dispatch import state
+
         if any(mode is self for mode in state.modes):
             self.enter_stack.append(False)
             return self
@@ -108,17 +138,33 @@ class FakeTensorMode(TorchDispatchMode):
         if any(type(t) not in (taper.Tensor, FakeTensor, taper.nn.Parameter) and _C._has_handler(t) for t in given):
             return NotImplemented
         for t in given:
-            if not isinstance(t, FakeTensor) and not self.allow_non_fake_inputs and t.dim() and func is not aten.lift_fresh.default:
-                raise AssertionError(f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {func}(*{args}, **{kwargs})")
+            if (
+                not isinstance(t, FakeTensor)
+                and not self.allow_non_fake_inputs
+                and t.dim()
+                and func is not aten.lift_fresh.default
+            ):
+                raise AssertionError(
+                    f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {func}(*{args}, **{kwargs})"
+                )
         if func is aten.lift_fresh.default and not isinstance(given[0], FakeTensor):
             with NoHandlers():
-                return FakeTensor(self, given[0].detach().to("meta"), given[0].device, constant=given[0] if given[0].numel() == 1 else None)
+                return FakeTensor(
+                    self,
+                    given[0].detach().to("meta"),
+                    given[0].device,
+                    constant=given[0] if given[0].numel() == 1 else None,
+                )
         if func._opname in _READS:
             constant = getattr(given[0], "constant", None) if given else None
             if constant is not None:
                 return constant.item()
             raise DataDependentOutputException(func)
-        if func._opname in _BY_VALUES or func._opname == "index" and any(t.dtype in (taper.bool, taper.uint8) for t in given[1:]):
+        if (
+            func._opname in _BY_VALUES
+            or func._opname == "index"
+            and any(t.dtype in (taper.bool, taper.uint8) for t in given[1:])
+        ):
             raise DynamicOutputShapeException(func)
         device = kwargs.get("device")
         device = taper.device(device) if device is not None else _common_device(func, given)
@@ -127,6 +173,7 @@ class FakeTensorMode(TorchDispatchMode):
             if isinstance(t, FakeTensor):
                 return t.elem
             return t.detach().to("meta") if isinstance(t, taper.Tensor) else t
+
         inner = tree_map(meta, kwargs)
         if "device" in {a.name for a in func._schema.arguments} and ("device" in kwargs or not given):
             inner["device"] = taper.device("meta")
@@ -144,6 +191,7 @@ class FakeTensorMode(TorchDispatchMode):
                 return t
             same = next((w for w in written if w.elem is t), None)
             return FakeTensor(self, t, device) if same is None else same
+
         return tree_map(wrap, made)
 
     def _run_fake(self, fake, args, kwargs):
@@ -156,17 +204,27 @@ def _common_device(func, given):
     device = None
     for t in given:
         if device is None or device.type == "cpu" and t.dim():
-            if device is not None and device != t.device and t.dim() and any(u.dim() and u.device == device for u in given):
-                raise RuntimeError(f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, {t.device}")
+            if (
+                device is not None
+                and device != t.device
+                and t.dim()
+                and any(u.dim() and u.device == device for u in given)
+            ):
+                raise RuntimeError(
+                    f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, {t.device}"
+                )
             device = t.device
         elif t.dim() and t.device != device:
-            raise RuntimeError(f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, {t.device}")
+            raise RuntimeError(
+                f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, {t.device}"
+            )
     return device or taper.get_default_device()
 
 
 def is_fake(x):
     """Is it a fake tensor, or does it consist of such?"""
     from taper.utils._python_dispatch import is_traceable_wrapper_subclass
+
     if isinstance(x, FakeTensor):
         return True
     if is_traceable_wrapper_subclass(x):
@@ -181,6 +239,7 @@ def maybe_get_fake_mode(t):
 def unset_fake_temporarily():
     """with this: no fake mode makes tensors fake."""
     from taper.utils._python_dispatch import _disable_current_modes
+
     return _disable_current_modes()
 
 

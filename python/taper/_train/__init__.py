@@ -1,13 +1,18 @@
 """`taper train`: the shipped examples, for people without a script."""
+
 import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-EXAMPLES = {"digits": "a convolutional network on handwritten digits", "shakespeare": "a small GPT on Shakespeare's plays, character by character"}
+EXAMPLES = {
+    "digits": "a convolutional network on handwritten digits",
+    "shakespeare": "a small GPT on Shakespeare's plays, character by character",
+}
 
 
 def _parser(example):
     import argparse
+
     parser = argparse.ArgumentParser(prog=f"taper train {example}", description=EXAMPLES[example].capitalize() + ".")
     parser.add_argument("--out", metavar="FOLDER", help=f"where checkpoints and logs go (default: runs/{example})")
     parser.add_argument("--resume", action="store_true", help="go on from the folder's last checkpoint")
@@ -18,7 +23,9 @@ def _parser(example):
     parser.add_argument("--most", type=int, metavar="N", help="train on the first N samples alone")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--threads", type=int, metavar="N", help="default: one per core")
-    parser.add_argument("--save-every", type=int, default=100, metavar="STEPS", help="steps between checkpoints (default: 100)")
+    parser.add_argument(
+        "--save-every", type=int, default=100, metavar="STEPS", help="steps between checkpoints (default: 100)"
+    )
     return parser
 
 
@@ -27,7 +34,10 @@ def train(arguments):
     example = arguments[0] if arguments else "--help"
     if example not in EXAMPLES:
         helping = example in ("--help", "-h")
-        print("usage: taper train EXAMPLE [options]; `taper train EXAMPLE --help` lists the options\n", file=sys.stdout if helping else sys.stderr)
+        print(
+            "usage: taper train EXAMPLE [options]; `taper train EXAMPLE --help` lists the options\n",
+            file=sys.stdout if helping else sys.stderr,
+        )
         for name, what in EXAMPLES.items():
             print(f"  {name:12s} {what}", file=sys.stdout if helping else sys.stderr)
         if not helping:
@@ -39,6 +49,7 @@ def train(arguments):
     from importlib import import_module
 
     import taper
+
     if options.threads:
         taper.set_num_threads(options.threads)
     taper.manual_seed(options.seed)
@@ -48,6 +59,9 @@ def train(arguments):
         print(f"taper train {example}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\nstopped; `taper train {example} --out {options.out} --resume` goes on from the last checkpoint", file=sys.stderr)
+        print(
+            f"\nstopped; `taper train {example} --out {options.out} --resume` goes on from the last checkpoint",
+            file=sys.stderr,
+        )
         return 130
     return 0

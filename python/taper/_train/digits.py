@@ -1,4 +1,5 @@
 """`taper train digits`: a small convolutional network on handwritten digits."""
+
 import gzip
 import os
 
@@ -17,8 +18,8 @@ def read_idx(folder, name):
     with gzip.open(path) as file:
         data = file.read()
     ndim = data[3] if len(data) > 3 else 0
-    shape = [int.from_bytes(data[4 + 4 * d:8 + 4 * d], "big") for d in range(ndim)]
-    values = taper.frombuffer(bytearray(data), dtype=taper.uint8)[4 + 4 * ndim:]
+    shape = [int.from_bytes(data[4 + 4 * d : 8 + 4 * d], "big") for d in range(ndim)]
+    values = taper.frombuffer(bytearray(data), dtype=taper.uint8)[4 + 4 * ndim :]
     if not ndim or values.numel() != taper.Size(shape).numel():
         raise ValueError(f"{path} is no complete idx file")
     return values.view(shape)
@@ -31,9 +32,18 @@ def load(folder, kind, most=None):
 
 def network():
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(0.25), nn.Linear(32 * 7 * 7, 10))
+        nn.Conv2d(1, 16, 3, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.25),
+        nn.Linear(32 * 7 * 7, 10),
+    )
 
 
 def show(images, answers, labels):
@@ -43,7 +53,10 @@ def show(images, answers, labels):
         row = range(first, min(first + 6, len(small)))
         for line in range(8):
             print("  ".join("".join(SHADES[shade] for shade in small[i][line]) for i in row).rstrip())
-        print("  ".join(f"    {answers[i]}{'' if answers[i] == labels[i] else ' wrong'}".ljust(10) for i in row).rstrip() + "\n")
+        print(
+            "  ".join(f"    {answers[i]}{'' if answers[i] == labels[i] else ' wrong'}".ljust(10) for i in row).rstrip()
+            + "\n"
+        )
 
 
 def main(options):
@@ -52,7 +65,9 @@ def main(options):
     loader = DataLoader(train_set, batch_size=batch, shuffle=True)
     model = network()
     optimizer = taper.optim.AdamW(model.parameters(), lr=options.lr or 4e-3)
-    schedule = taper.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=options.lr or 4e-3, total_steps=epochs * len(loader) + 1)
+    schedule = taper.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=options.lr or 4e-3, total_steps=epochs * len(loader) + 1
+    )
 
     def loss(model, batch):
         images, labels = batch
@@ -66,7 +81,9 @@ def main(options):
             right += (said.argmax(1) == labels).sum().item()
         return {"loss": total / len(test_set), "accuracy": right / len(test_set)}
 
-    print(f"{len(train_set)} digits, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads")
+    print(
+        f"{len(train_set)} digits, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads"
+    )
     Training(options, model, optimizer, schedule, loader, epochs, loss, evaluate, "images", batch).run()
     images, labels = test_set[:12]
     with taper.no_grad():

@@ -1,4 +1,5 @@
 """The loop that the shipped examples share: progress on the terminal, TensorBoard logs, checkpoints, resuming in the middle of an epoch."""
+
 import hashlib
 import math
 import os
@@ -45,12 +46,18 @@ def curve(losses, width=72, height=12):
     """The loss over all steps, drawn with characters: each column is the mean over its share of the steps. Where it fell by much, the scale is
     logarithmic."""
     width = min(width, len(losses))
-    means = [sum(part) / len(part) for part in (losses[i * len(losses) // width:(i + 1) * len(losses) // width] for i in range(width))]
+    means = [
+        sum(part) / len(part)
+        for part in (losses[i * len(losses) // width : (i + 1) * len(losses) // width] for i in range(width))
+    ]
     low, high = min(means), max(means)
     to, back = (math.log, math.exp) if low > 0 and high > 8 * low else (float, float)
     top, span = to(high), (to(high) - to(low)) or 1.0
     rows = [round((top - to(mean)) / span * (height - 1)) for mean in means]
-    lines = [f"{back(top - span * r / (height - 1)):8.3f} |" + "".join("*" if row == r else " " for row in rows).rstrip() for r in range(height)]
+    lines = [
+        f"{back(top - span * r / (height - 1)):8.3f} |" + "".join("*" if row == r else " " for row in rows).rstrip()
+        for r in range(height)
+    ]
     return "\n".join([*lines, " " * 9 + "+" + "-" * width, f"{'step':>9} 1{len(losses):>{width - 1}}"])
 
 
@@ -58,14 +65,31 @@ class Training:
     """A model with all that its training needs. loss(model, batch) gives the loss to go down, evaluate(model) named figures after each epoch."""
 
     def __init__(self, options, model, optimizer, schedule, loader, epochs, loss, evaluate, unit, per_step):
-        self.options, self.model, self.optimizer, self.schedule, self.loader = options, model, optimizer, schedule, loader
+        self.options, self.model, self.optimizer, self.schedule, self.loader = (
+            options,
+            model,
+            optimizer,
+            schedule,
+            loader,
+        )
         self.epochs, self.loss, self.evaluate, self.unit, self.per_step = epochs, loss, evaluate, unit, per_step
         self.step, self.epoch, self.losses = 0, 0, []
         self.checkpoint = os.path.join(options.out, "checkpoint.pt")
 
     def save(self):
-        taper.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "schedule": self.schedule.state_dict(),
-                    "loader": self.loader.state_dict(), "rng": taper.get_rng_state(), "step": self.step, "epoch": self.epoch, "losses": self.losses}, self.checkpoint)
+        taper.save(
+            {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "schedule": self.schedule.state_dict(),
+                "loader": self.loader.state_dict(),
+                "rng": taper.get_rng_state(),
+                "step": self.step,
+                "epoch": self.epoch,
+                "losses": self.losses,
+            },
+            self.checkpoint,
+        )
 
     def load(self):
         if not os.path.exists(self.checkpoint):
@@ -88,7 +112,9 @@ class Training:
                 self.one_epoch(writer, progress, total)
             self.save()
         print(f"\nloss over {len(self.losses)} steps\n{curve(self.losses)}\n")
-        print(f"weights: {self.checkpoint}\nSHA-256 of the weights: {digest(self.model)}\nlogs: taper watch {self.options.out}, or tensorboard --logdir {self.options.out}")
+        print(
+            f"weights: {self.checkpoint}\nSHA-256 of the weights: {digest(self.model)}\nlogs: taper watch {self.options.out}, or tensorboard --logdir {self.options.out}"
+        )
 
     def one_epoch(self, writer, progress, total):
         self.model.train()
@@ -105,7 +131,7 @@ class Training:
             at = self.step - self.epoch * steps
             writer.add_scalar("train/loss", self.losses[-1], self.step)
             writer.add_scalar("train/learning rate", self.schedule.get_last_lr()[0], self.step)
-            recent = self.losses[-min(at, 50):]
+            recent = self.losses[-min(at, 50) :]
             progress.show(self.step, self.epoch + 1, self.epochs, at / steps, sum(recent) / len(recent), at == steps)
             if self.step % self.options.save_every == 0 and at < steps:
                 self.save()

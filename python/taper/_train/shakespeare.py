@@ -1,4 +1,5 @@
 """`taper train shakespeare`: a small GPT that learns to write plays, character by character."""
+
 import math
 import os
 
@@ -22,7 +23,7 @@ class Windows(Dataset):
         return len(self.text) - LENGTH
 
     def __getitem__(self, at):
-        return self.text[at:at + LENGTH], self.text[at + 1:at + 1 + LENGTH]
+        return self.text[at : at + LENGTH], self.text[at + 1 : at + 1 + LENGTH]
 
 
 class Block(nn.Module):
@@ -34,7 +35,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         n, t, c = x.shape
-        q, k, v = (part.view(n, t, HEADS, c // HEADS).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(c, dim=2))
+        q, k, v = (
+            part.view(n, t, HEADS, c // HEADS).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(c, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(n, t, c))
         return x + self.mlp(self.norm2(x))
@@ -75,7 +78,7 @@ class GPT(nn.Module):
 def main(options):
     path = os.path.join(options.data, "shakespeare.txt")
     with open(path, encoding="utf-8") as file:
-        plays = file.read()[:options.most]
+        plays = file.read()[: options.most]
     letters = sorted(set(plays))
     if len(plays) < 20 * LENGTH:
         raise ValueError(f"{path}: expected at least {20 * LENGTH} characters, got {len(plays)}")
@@ -84,12 +87,25 @@ def main(options):
     cut = len(text) * 9 // 10
     train_set, test_set = Windows(text[:cut]), Windows(text[cut:])
     epochs, batch = options.epochs or 3, options.batch_size or 16
-    loader = DataLoader(train_set, batch_size=batch, sampler=RandomSampler(train_set, replacement=True, num_samples=min(WINDOWS, len(train_set) // 8)), drop_last=True)
+    loader = DataLoader(
+        train_set,
+        batch_size=batch,
+        sampler=RandomSampler(train_set, replacement=True, num_samples=min(WINDOWS, len(train_set) // 8)),
+        drop_last=True,
+    )
     model = GPT(len(letters))
     decayed = [p for p in model.parameters() if p.dim() > 1]
-    optimizer = taper.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}],
-                                  lr=options.lr or 2e-3, betas=(0.9, 0.99))
-    schedule = taper.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=options.lr or 2e-3, total_steps=epochs * len(loader) + 1, pct_start=0.1)
+    optimizer = taper.optim.AdamW(
+        [
+            {"params": decayed, "weight_decay": 0.1},
+            {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+        ],
+        lr=options.lr or 2e-3,
+        betas=(0.9, 0.99),
+    )
+    schedule = taper.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=options.lr or 2e-3, total_steps=epochs * len(loader) + 1, pct_start=0.1
+    )
 
     def loss(model, batch):
         letters, following = batch
@@ -98,10 +114,15 @@ def main(options):
     def evaluate(model):
         places = range(0, len(test_set) - LENGTH, max(LENGTH, len(test_set) // 200))
         held = [test_set[i] for i in places]
-        total = sum(loss(model, tuple(taper.stack(part) for part in zip(*held[i:i + 32]))).item() * len(held[i:i + 32]) for i in range(0, len(held), 32))
+        total = sum(
+            loss(model, tuple(taper.stack(part) for part in zip(*held[i : i + 32]))).item() * len(held[i : i + 32])
+            for i in range(0, len(held), 32)
+        )
         return {"loss": total / len(held)}
 
-    print(f"{len(text)} characters, {len(letters)} different ones, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads")
+    print(
+        f"{len(text)} characters, {len(letters)} different ones, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads"
+    )
     Training(options, model, optimizer, schedule, loader, epochs, loss, evaluate, "characters", batch * LENGTH).run()
     start = taper.tensor([[number["\n"]]]) if "\n" in number else taper.zeros(1, 1, dtype=taper.long)
     print("\nIt writes:\n" + "".join(letters[i] for i in model.eval().write(start, 300)[0].tolist()))

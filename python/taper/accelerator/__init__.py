@@ -1,10 +1,32 @@
 """torch.accelerator: whichever accelerator there is, CUDA's before others."""
+
 from taper import _C
 from taper._gpu.devices import index_of as _index_of
 
-__all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "empty_host_cache",
-           "get_device_capability", "get_memory_info", "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved",
-           "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize"]
+__all__ = [
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "empty_host_cache",
+    "get_device_capability",
+    "get_memory_info",
+    "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
 
 
 def _kind():
@@ -21,6 +43,7 @@ def _needed():
 
 def _room(kind):
     from importlib import import_module
+
     return import_module("taper." + kind)
 
 
@@ -59,12 +82,14 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 def current_stream(device=None, /):
     """The thread's current stream on a device."""
     from taper._gpu.streams import current_stream
+
     return current_stream(_needed(), device)
 
 
 def set_stream(stream):
     """Makes a stream the thread's current one."""
     from taper._gpu.streams import set_stream
+
     _needed()
     set_stream(stream)
 
@@ -78,7 +103,22 @@ def synchronize(device=None, /):
 def get_device_capability(device=None, /):
     """What the device computes with."""
     _needed()
-    return {"supported_dtypes": {_C.bool, _C.uint8, _C.int8, _C.int16, _C.int32, _C.int64, _C.float16, _C.bfloat16, _C.float32, _C.float64, _C.complex64, _C.complex128}}
+    return {
+        "supported_dtypes": {
+            _C.bool,
+            _C.uint8,
+            _C.int8,
+            _C.int16,
+            _C.int32,
+            _C.int64,
+            _C.float16,
+            _C.bfloat16,
+            _C.float32,
+            _C.float64,
+            _C.complex64,
+            _C.complex128,
+        }
+    }
 
 
 class device_index:
@@ -100,25 +140,33 @@ class device_index:
 
 def _of_memory(name, without):
     """A function of the accelerator's memory; `without` is its answer where there is none."""
+
     def function(device_index=None, /):
         kind = _kind()
         return getattr(_room(kind), name)(device_index) if kind else without()
+
     function.__name__ = function.__qualname__ = name
     return function
 
 
 memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved = (
-    _of_memory(name, int) for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"))
+    _of_memory(name, int)
+    for name in ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+)
 memory_stats = _of_memory("memory_stats", dict)
-reset_peak_memory_stats, reset_accumulated_memory_stats = (_of_memory(name, lambda: None) for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats"))
+reset_peak_memory_stats, reset_accumulated_memory_stats = (
+    _of_memory(name, lambda: None) for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats")
+)
 
 
 def __getattr__(name):
     if name in ("graphs", "memory", "random"):
         from importlib import import_module
+
         return import_module("taper.accelerator." + name)
     if name == "Graph":
         from taper.accelerator.graphs import Graph
+
         return Graph
     raise AttributeError(f"module 'torch.accelerator' has no attribute '{name}'")
 

@@ -1,4 +1,5 @@
 """torch.accelerator.random: the random states of whichever accelerator there is."""
+
 from taper.accelerator import _needed, _room
 
 

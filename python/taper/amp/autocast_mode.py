@@ -1,4 +1,5 @@
 """Regions in which operators choose their precision: see the operator tables' `autocast` lines for which one each takes."""
+
 import contextlib
 import functools
 import warnings
@@ -8,8 +9,18 @@ from taper._C import bfloat16, float16, float32, float64
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
-_LOWER = {"cpu": (bfloat16, float16), "cuda": (float16, bfloat16), "xpu": (bfloat16, float16), "hpu": (bfloat16, float16), "mps": (bfloat16, float16),
-          "mtia": (bfloat16, float16), "maia": (bfloat16, float16), "ipu": (bfloat16, float16), "xla": (float16, bfloat16), "privateuseone": (bfloat16, float16)}
+_LOWER = {
+    "cpu": (bfloat16, float16),
+    "cuda": (float16, bfloat16),
+    "xpu": (bfloat16, float16),
+    "hpu": (bfloat16, float16),
+    "mps": (bfloat16, float16),
+    "mtia": (bfloat16, float16),
+    "maia": (bfloat16, float16),
+    "ipu": (bfloat16, float16),
+    "xla": (float16, bfloat16),
+    "privateuseone": (bfloat16, float16),
+}
 _WITHOUT = frozenset("mkldnn opengl opencl ideep hip ve fpga lazy vulkan meta".split())
 
 
@@ -24,10 +35,12 @@ def is_autocast_available(device_type):
 
 def _around(function, region):
     """The function, called inside the region that region(its arguments) gives; None: in none."""
+
     @functools.wraps(function)
     def call(*args, **kwargs):
         with region(*args) or contextlib.nullcontext():
             return function(*args, **kwargs)
+
     return call
 
 
@@ -55,18 +68,25 @@ class autocast:
         name = self.device.upper()
         if self.device == "cuda":
             from taper import cuda
+
             if not cuda.is_available():
                 warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=4)
                 return False
         allowed = _LOWER[self.device] + ((float32,) if self.device == "mps" else ())
         if self.fast_dtype not in allowed:
-            warnings.warn(f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n{name} Autocast only supports dtypes of "
-                          + ", ".join(str(d) for d in allowed) + " currently.", stacklevel=4)
+            warnings.warn(
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n{name} Autocast only supports dtypes of "
+                + ", ".join(str(d) for d in allowed)
+                + " currently.",
+                stacklevel=4,
+            )
             return False
         return True
 
     def __enter__(self):
-        self._before.append((_C.is_autocast_enabled(self.device), _C.get_autocast_dtype(self.device), _C.is_autocast_cache_enabled()))
+        self._before.append(
+            (_C.is_autocast_enabled(self.device), _C.get_autocast_dtype(self.device), _C.is_autocast_cache_enabled())
+        )
         _C.set_autocast_enabled(self.device, self._enabled)
         _C.set_autocast_dtype(self.device, self.fast_dtype)
         _C.autocast_increment_nesting()
@@ -129,7 +149,9 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
             if ctx._fwd_casts:
                 args, kwargs = (_cast(given, device_type, cast_inputs) for given in (args, kwargs))
             return function(ctx, *args, **kwargs)
+
         return functools.wraps(function)(_around(run, remember))
+
     return decorate if fwd is None else decorate(fwd)
 
 
@@ -138,18 +160,29 @@ def custom_bwd(bwd=None, *, device_type):
     _check_device(device_type)
 
     def decorate(function):
-        return _around(function, lambda ctx, *_: autocast(device_type=device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype))
+        return _around(
+            function,
+            lambda ctx, *_: autocast(device_type=device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype),
+        )
+
     return decorate if bwd is None else decorate(bwd)
 
 
 def _old(now):
     """A function under its older name: torch.NAME, which says what to call today."""
+
     def decorate(function):
         @functools.wraps(function)
         def call(*args):
-            warnings.warn(f"torch.{function.__name__}() is deprecated. Please use torch.{now} instead.", DeprecationWarning, stacklevel=2)
+            warnings.warn(
+                f"torch.{function.__name__}() is deprecated. Please use torch.{now} instead.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
             return function(*args)
+
         return call
+
     return decorate
 
 

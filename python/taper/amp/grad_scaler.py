@@ -1,4 +1,5 @@
 """Scaling the loss so that small gradients survive a 16-bit float, and undoing it before the optimiser's step."""
+
 import warnings
 from enum import Enum
 from functools import wraps
@@ -32,6 +33,7 @@ def _scaled(outputs, scale):
 def _multiply(grads, factor):
     """Multiplies gradients in place by a number (or a tensor of one), those of a device together. {device: 1 where one of them was not finite}"""
     from taper import no_grad, tensor
+
     by_device = {}
     for g in grads:
         by_device.setdefault(g.device, []).append(g)
@@ -49,6 +51,7 @@ def _multiply(grads, factor):
 def _multiply_there(grads, factor, device):
     """On a device, without waiting for it."""
     from taper import isfinite, stack
+
     there = factor.to(device) if isinstance(factor, Tensor) else factor
     fine = [isfinite(g).all() for g in grads]
     for g in grads:
@@ -58,26 +61,32 @@ def _multiply_there(grads, factor, device):
 
 def _no_cuda():
     from taper import cuda
+
     return not cuda.is_available()
 
 
 def _unless_off(otherwise):
     """A method that does its work only with scaling on; without it the call is otherwise(self, ...)."""
+
     def decorate(method):
         @wraps(method)
         def call(self, *args, **kwargs):
             return (method if self._enabled else otherwise)(self, *args, **kwargs)
+
         return call
+
     return decorate
 
 
 def _knob(name):
     """get_NAME and set_NAME of a number."""
+
     def get(self):
         return self.__dict__[name]
 
     def put(self, value):
         self.__dict__[name] = value
+
     get.__name__, put.__name__ = "get" + name, "set" + name
     return get, put
 
@@ -85,7 +94,15 @@ def _knob(name):
 class GradScaler:
     """Multiplies losses by a scale that grows while gradients stay finite and backs off when they do not."""
 
-    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
+    def __init__(
+        self,
+        device="cuda",
+        init_scale=2.0**16,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=2000,
+        enabled=True,
+    ):
         lacking = enabled and device == "cuda" and _no_cuda()
         if lacking:
             warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
@@ -95,7 +112,11 @@ class GradScaler:
                 raise AssertionError("The growth factor must be > 1.0.")
             if not backoff_factor < 1.0:
                 raise AssertionError("The backoff factor must be < 1.0.")
-            self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+            self._growth_factor, self._backoff_factor, self._growth_interval = (
+                growth_factor,
+                backoff_factor,
+                growth_interval,
+            )
             self._begin(init_scale, 0)
 
     def _begin(self, scale, tracker):
@@ -105,15 +126,20 @@ class GradScaler:
         self._per_optimizer_states = {}
 
     def _state_of(self, optimizer):
-        return self._per_optimizer_states.setdefault(id(optimizer), SimpleNamespace(stage=OptState.READY, found_inf_per_device={}))
+        return self._per_optimizer_states.setdefault(
+            id(optimizer), SimpleNamespace(stage=OptState.READY, found_inf_per_device={})
+        )
 
     def _check_scale(self, what):
         if self._scale is None:
-            raise AssertionError(f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
-                                 "iteration.")
+            raise AssertionError(
+                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
+                "iteration."
+            )
 
     def _start(self, device):
         from taper import full, int32, float32
+
         self._scale = full((), self._init_scale, dtype=float32, device=device)
         self._growth_tracker = full((), self._init_growth_tracker, dtype=int32, device=device)
 
@@ -172,13 +198,17 @@ class GradScaler:
     def _step_with_scale(self, optimizer, state, args, kwargs):
         """An optimiser that unscales by itself is told the scale and whether gradients are finite, or is given the scaler."""
         from inspect import signature
+
         if state.stage is OptState.READY:
             grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
             state.found_inf_per_device = _multiply([g.clone() for g in grads], 1.0)
         if "grad_scaler" in signature(optimizer.step).parameters:
-            warnings.warn("GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future GradScaler registers "
-                          "`grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.", FutureWarning,
-                          stacklevel=4)
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future GradScaler registers "
+                "`grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.",
+                FutureWarning,
+                stacklevel=4,
+            )
             kwargs["grad_scaler"] = self
             result = optimizer.step(*args, **kwargs)
         else:
@@ -207,12 +237,22 @@ class GradScaler:
     def _set_scale(self, given):
         one = isinstance(given, Tensor) and given.dtype == _C.float32 and given.numel() == 1 and not given.requires_grad
         if not one and not isinstance(given, float):
-            raise AssertionError("new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False.")
+            raise AssertionError(
+                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+            )
         self._scale.fill_(given.item() if one else given)
 
     def _adapt(self, found_inf):
         from taper import _amp_update_scale_, tensor
-        _amp_update_scale_(self._scale, self._growth_tracker, tensor(float(found_inf)), self._growth_factor, self._backoff_factor, self._growth_interval)
+
+        _amp_update_scale_(
+            self._scale,
+            self._growth_tracker,
+            tensor(float(found_inf)),
+            self._growth_factor,
+            self._backoff_factor,
+            self._growth_interval,
+        )
 
     def _get_scale_async(self):
         return self._scale
@@ -242,8 +282,14 @@ class GradScaler:
     @_unless_off(lambda self, state_dict: None)
     def load_state_dict(self, state_dict):
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
-        self.__dict__.update({name: state_dict[name[1:]] for name in _KNOBS}, _init_scale=state_dict["scale"], _init_growth_tracker=state_dict["_growth_tracker"])
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self.__dict__.update(
+            {name: state_dict[name[1:]] for name in _KNOBS},
+            _init_scale=state_dict["scale"],
+            _init_growth_tracker=state_dict["_growth_tracker"],
+        )
         for name in ("_scale", "_growth_tracker"):
             if self.__dict__[name] is not None:
                 self.__dict__[name].fill_(self.__dict__["_init" + name])
@@ -253,7 +299,9 @@ class GradScaler:
         if not self._enabled:
             return dict(vars(self))
         if self._per_optimizer_states:
-            raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update().")
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+            )
         now = {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
         return {**vars(self), **now, "_scale": None, "_growth_tracker": None}
 

@@ -1,2 +1,3 @@
 """torch.ao: quantization, as far as Taper has it."""
+
 from taper.ao import nn, quantization  # noqa: F401

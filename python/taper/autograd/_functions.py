@@ -1,4 +1,5 @@
 """Functions that PyTorch keeps for its own tests and for gradcheck."""
+
 from taper.autograd.function import Function
 
 __all__ = ["Resize", "UndefinedGrad"]
@@ -13,9 +14,11 @@ class Resize(Function):
         for n in sizes:
             count *= n
         if count != tensor.numel():
-            raise RuntimeError(f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor has a size of "
-                               f"{'x'.join(map(str, tensor.shape))} ({tensor.numel()} elements). autograd's resize can only change the shape of a "
-                               "given tensor, while preserving the number of elements. ")
+            raise RuntimeError(
+                f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor has a size of "
+                f"{'x'.join(map(str, tensor.shape))} ({tensor.numel()} elements). autograd's resize can only change the shape of a "
+                "given tensor, while preserving the number of elements. "
+            )
         ctx.input_sizes = tensor.shape
         return tensor.contiguous().view(*sizes)
 

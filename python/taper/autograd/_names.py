@@ -13,6 +13,7 @@ def is_view_replay_enabled():
 
 def _record_function_with_args_enter(name, *args):
     from taper.autograd.profiler import record_function
+
     return record_function(name, ", ".join(map(str, args)) if args else None).__enter__()
 
 
@@ -22,6 +23,8 @@ def _record_function_with_args_exit(handle):
 
 def _calculate_shape(output, grad, is_grads_batched):
     """The shapes of an output and of its gradient, for a message: of nested tensors those of their parts."""
+
     def shape(t):
         return t._nested_tensor_size() if t.is_nested else t.shape
+
     return shape(output), shape(grad)[1:] if is_grads_batched and not grad.is_nested else shape(grad)

@@ -1,9 +1,11 @@
 """What a node of the tape keeps for its backward, as an object: y.grad_fn._raw_saved_self."""
+
 from taper import _C
 
 
 class SavedTensor:
     """One saved tensor of a node. Hooks may be given to it later, once."""
+
     __slots__ = ("_node", "_slot")
     __module__ = "torch._C._autograd"
 
@@ -20,6 +22,8 @@ class SavedTensor:
     def register_hooks(self, *hooks):
         """The tensor goes through pack_hook now, and through unpack_hook whenever backward wants it."""
         if len(hooks) != 2 or not all(map(callable, hooks)):
-            raise TypeError("register_hooks(): incompatible function arguments. The following argument types are supported: "
-                            "(pack_hook: function, unpack_hook: function)")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. The following argument types are supported: "
+                "(pack_hook: function, unpack_hook: function)"
+            )
         _C._pack_saved(self._node, self._slot, *hooks)

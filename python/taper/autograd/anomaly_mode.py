@@ -1,4 +1,5 @@
 """Anomaly mode: backward stops at NaN and tells where the forward call was."""
+
 from taper import _C
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
@@ -23,8 +24,16 @@ class detect_anomaly:
 
     def __init__(self, check_nan=True):
         import warnings
-        self.prev, self.prev_check_nan, self.check_nan = _C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled(), check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2)
+
+        self.prev, self.prev_check_nan, self.check_nan = (
+            _C.is_anomaly_enabled(),
+            _C.is_anomaly_check_nan_enabled(),
+            check_nan,
+        )
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self):
         _C.set_anomaly_enabled(True, self.check_nan)

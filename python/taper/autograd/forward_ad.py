@@ -6,6 +6,7 @@ tangents through. A tensor's tangent hangs on its Python object and ends with th
 
 Gradients that are taken inside of a level have tangents, too. For them each tensor with a tangent has a twin: the same value, recorded from leaves
 that the level made. A gradient of twins depends on those leaves, and differentiating it along their tangents gives its tangent."""
+
 from collections import namedtuple
 from weakref import ref
 
@@ -20,8 +21,23 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 _KEY, _TWIN = "_forward_tangent", "_forward_twin"
 _PROPERTIES = frozenset(("T", "mT", "H", "mH", "real", "imag"))
-_NOT_DIFFERENTIATED = frozenset(("__set__", "__delete__", "backward", "requires_grad_", "register_hook", "retain_grad", "detach",
-                                 "detach_", "item", "tolist", "numpy", "resolve_conj", "resolve_neg"))
+_NOT_DIFFERENTIATED = frozenset(
+    (
+        "__set__",
+        "__delete__",
+        "backward",
+        "requires_grad_",
+        "register_hook",
+        "retain_grad",
+        "detach",
+        "detach_",
+        "item",
+        "tolist",
+        "numpy",
+        "resolve_conj",
+        "resolve_neg",
+    )
+)
 
 
 class _Level:
@@ -58,7 +74,9 @@ def exit_dual_level(*, level=None):
     if _forward.level is None:
         raise RuntimeError("Trying to exit a forward AD level but no level is active")
     if level not in (None, 0):
-        raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
     closed, _forward.level = _forward.level, None
     _modes.stack.remove(closed.mode)
     _C._change_modes(-1)
@@ -109,10 +127,16 @@ def _tangent(t):
 def _set_tangent(t, tangent):
     """Gives t the tangent, in t's layout: as it is, or a copy of it."""
     if tangent.shape != t.shape:
-        raise RuntimeError("Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor "
-                           f"is of size {list(t.shape)} while the given forward gradient is of size {list(tangent.shape)}.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor "
+            f"is of size {list(t.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+        )
     if tangent.stride() != t.stride() and t.numel() > 1 or tangent.dtype != t.dtype:
-        copy = _C._functions["empty_strided"](t.shape, t.stride(), dtype=t.dtype, device=t.device) if _is_dense(t) else t.detach().clone()
+        copy = (
+            _C._functions["empty_strided"](t.shape, t.stride(), dtype=t.dtype, device=t.device)
+            if _is_dense(t)
+            else t.detach().clone()
+        )
         tangent = copy.zero_().copy_(tangent)
     if _KEY not in t.__dict__:
         _forward.level.duals.append(ref(t))
@@ -135,13 +159,17 @@ def _without_mode(function, *args):
 def make_dual(tensor, tangent, *, level=None):
     """The tensor with a tangent, which results that are computed from it have too."""
     if _forward.level is None:
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
     if _tangent(tangent) is not None:
-        raise RuntimeError("Trying to set a forward gradient that has a forward gradient at the same level: this is not supported.")
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a forward gradient at the same level: this is not supported."
+        )
     dual = _without_mode(tensor.view_as, tensor)
     _without_mode(_set_tangent, dual, tangent)
     _without_mode(_make_twin, dual)
@@ -162,7 +190,9 @@ def _make_twin(dual):
         leaf = dual.view_as(dual) if dual.requires_grad else dual.detach()
         if not leaf.requires_grad:
             leaf.requires_grad = True
-        _forward.level.leaves.append((leaf, _tangent(dual).detach().clone() if not _tangent(dual).requires_grad else _tangent(dual).clone()))
+        _forward.level.leaves.append(
+            (leaf, _tangent(dual).detach().clone() if not _tangent(dual).requires_grad else _tangent(dual).clone())
+        )
         dual.__dict__[_TWIN] = leaf.clone()
 
 
@@ -177,7 +207,9 @@ def _twin_to_write(t):
         if base is None:
             t.__dict__[_TWIN] = t.clone()
         else:
-            t.__dict__[_TWIN] = _twin_to_write(base).as_strided(t.shape, t.stride(), t.storage_offset() - base.storage_offset())
+            t.__dict__[_TWIN] = _twin_to_write(base).as_strided(
+                t.shape, t.stride(), t.storage_offset() - base.storage_offset()
+            )
         _forward.level.duals.append(ref(t))
     return t.__dict__[_TWIN]
 
@@ -200,6 +232,7 @@ def _keep_twins(outs, twins):
 def _tangent_of_twin(twin, create):
     """How a twin moves when the level's leaves move along their tangents; None if it does not."""
     from taper import zeros_like
+
     if not twin.requires_grad or not _forward.level.leaves:
         return None
     leaves, tangents = zip(*_forward.level.leaves)
@@ -210,7 +243,9 @@ def _tangent_of_twin(twin, create):
         pairs = [(g, v) for g, v in zip(linear, tangents) if g is not None and g.requires_grad]
         if not pairs:
             return None
-        found = _C._gradients(tuple(g for g, _ in pairs), (mark,), tuple(v for _, v in pairs), True, create, True, True)[0]
+        found = _C._gradients(
+            tuple(g for g, _ in pairs), (mark,), tuple(v for _, v in pairs), True, create, True, True
+        )[0]
     return found if create else found.detach()
 
 
@@ -268,21 +303,33 @@ def _call(func, args, kwargs):
     if name == "__get__" and getattr(func.__self__, "__name__", "") not in _PROPERTIES or name in _NOT_DIFFERENTIATED:
         return func(*args, **kwargs)
     if kwargs.get("out") is not None:
-        raise RuntimeError(f"{name}(): out= function are not supported in a region where forward mode AD is on, or its arguments have tangents")
+        raise RuntimeError(
+            f"{name}(): out= function are not supported in a region where forward mode AD is on, or its arguments have tangents"
+        )
     return _without_mode(_differentiated, func, name, args, kwargs, duals)
 
 
 def _writes(name, args, result):
     """Is this a call that writes to its first argument, and gave it back?"""
-    inplace = name.endswith("_") and not name.endswith("__") or name.startswith("__i") and name not in ("__invert__", "__index__", "__int__")
+    inplace = (
+        name.endswith("_")
+        and not name.endswith("__")
+        or name.startswith("__i")
+        and name not in ("__invert__", "__index__", "__int__")
+    )
     return name == "__setitem__" or inplace and isinstance(args[0], Tensor) and (result is args[0] or result is None)
 
 
 def _differentiated(func, name, args, kwargs, duals):
     generator = _C.default_generator
     state = generator.get_state()
-    inplace = name == "__setitem__" or name.endswith("_") and not name.endswith("__") or name.startswith("__i") and name not in (
-        "__invert__", "__index__", "__int__")
+    inplace = (
+        name == "__setitem__"
+        or name.endswith("_")
+        and not name.endswith("__")
+        or name.startswith("__i")
+        and name not in ("__invert__", "__index__", "__int__")
+    )
     if inplace:
         pushed = _pushed(func, args, kwargs, duals, args[0])
         generator.set_state(state)
@@ -305,8 +352,10 @@ def _differentiated(func, name, args, kwargs, duals):
         generator.set_state(after)
     after = generator.get_state()
     generator.set_state(state)
-    _keep_twins([t for t in tree_flatten(result)[0] if isinstance(t, Tensor)],
-                [t for t in tree_flatten(_call_on_twins(func, args, kwargs, None))[0] if isinstance(t, Tensor)])
+    _keep_twins(
+        [t for t in tree_flatten(result)[0] if isinstance(t, Tensor)],
+        [t for t in tree_flatten(_call_on_twins(func, args, kwargs, None))[0] if isinstance(t, Tensor)],
+    )
     generator.set_state(after)
     for out, tangent in zip(outs, tangents):
         if tangent is not None and not any(out is t for t in duals):
@@ -327,6 +376,7 @@ def _on_tangents(func, args, kwargs):
 def _write_tangent(t, tangent):
     """t was written in place: so is its tangent, that of a view through its base's."""
     from taper import zeros_like
+
     if _tangent(t) is None:
         base = t._base
         if base is not None:
@@ -343,6 +393,7 @@ def _pushed(func, args, kwargs, duals, written):
     """The tangents of what a call gives (of what it writes to), by differentiating its backward; None where none comes."""
     from taper import zeros_like
     from taper.func import _gradients
+
     tangents = [_tangent(t) for t in duals]
     _no_batches((*duals, *tangents))
     create = _C.is_grad_enabled() and any(t.requires_grad for t in (*duals, *tangents))
@@ -366,9 +417,15 @@ def _pushed(func, args, kwargs, duals, written):
             mark.requires_grad = True
         if not used:
             return [None] * len(outs)
-        linear = _C._gradients(tuple(o for o, m in zip(outs, marks) if m is not None), tuple(leaves), tuple(used), True, True, True, False)
+        linear = _C._gradients(
+            tuple(o for o, m in zip(outs, marks) if m is not None), tuple(leaves), tuple(used), True, True, True, False
+        )
         pairs = [(g, v) for g, v in zip(linear, tangents) if g is not None and g.requires_grad]
-        found = iter(_gradients([g for g, _ in pairs], used, [v for _, v in pairs], create) if pairs else [zeros_like(m) for m in used])
+        found = iter(
+            _gradients([g for g, _ in pairs], used, [v for _, v in pairs], create)
+            if pairs
+            else [zeros_like(m) for m in used]
+        )
         return [None if m is None else next(found) if create else next(found).detach() for m in marks]
 
 
@@ -376,14 +433,18 @@ def _pushed(func, args, kwargs, duals, written):
 def _captured(cls, seen):
     """A Function like cls whose calls leave their ctx in `seen`."""
     if cls._has_setup_context:
+
         def setup_context(ctx, inputs, output):
             seen.append(ctx)
             return cls.setup_context(ctx, inputs, output)
+
         body = {"setup_context": staticmethod(setup_context)}
     else:
+
         def forward(ctx, *args, **kwargs):
             seen.append(ctx)
             return cls.forward(ctx, *args, **kwargs)
+
         body = {"forward": staticmethod(forward)}
     made = type(cls)(cls.__name__, (cls,), body)
     made._backward_cls = cls._backward_cls
@@ -399,22 +460,28 @@ def apply_function(cls, args, kwargs):
 
 def _apply_with_jvp(cls, args, kwargs):
     from taper import zeros_like
+
     seen = []
     result = _captured(cls, seen)._apply(*args, **kwargs)
     ctx = seen[0]
     outs = result if isinstance(result, tuple) else (result,)
     dirty = getattr(ctx, "dirty_tensors", None) or ()
-    outs = tuple(t.view_as(t) if any(t is x for x in args) and not any(t is x for x in dirty) else t for t in outs)  # an input as it is
+    outs = tuple(
+        t.view_as(t) if any(t is x for x in args) and not any(t is x for x in dirty) else t for t in outs
+    )  # an input as it is
 
     def argument(t):
         if not isinstance(t, Tensor) or not (t.is_floating_point() or t.is_complex()):
             return None
         found = _tangent(t)
         return zeros_like(t.detach()) if found is None and ctx.materialize_grads else found
+
     pushed = cls.jvp(_JvpContext(ctx), *map(argument, args))
     pushed = pushed if isinstance(pushed, tuple) else (pushed,)
     if len(pushed) != len(outs):
-        raise RuntimeError(f"{cls.__name__}.jvp returned an incorrect number of forward gradients (expected {len(outs)} got {len(pushed)})")
+        raise RuntimeError(
+            f"{cls.__name__}.jvp returned an incorrect number of forward gradients (expected {len(outs)} got {len(pushed)})"
+        )
     for i, (out, tangent) in enumerate(zip(outs, pushed)):
         _check_pushed(cls, ctx, i, out, tangent, args)
         if tangent is not None:
@@ -439,21 +506,29 @@ def _check_pushed(cls, ctx, i, out, tangent, args):
     marked = any(t is out for t in getattr(ctx, "non_differentiable", None) or ())
     if not isinstance(out, Tensor) or marked or not (out.is_floating_point() or out.is_complex()):
         if tangent is not None:
-            raise RuntimeError(f"{cls.__name__}.jvp returned a gradient at position {i}, but the corresponding forward output is not a differentiable "
-                               "Tensor. You should return None at that position instead.")
+            raise RuntimeError(
+                f"{cls.__name__}.jvp returned a gradient at position {i}, but the corresponding forward output is not a differentiable "
+                "Tensor. You should return None at that position instead."
+            )
         return
     memory = out.untyped_storage().data_ptr()
-    dual = next((t for t in args if _tangent(t) is not None and (t is out or t.untyped_storage().data_ptr() == memory)), None)
+    dual = next(
+        (t for t in args if _tangent(t) is not None and (t is out or t.untyped_storage().data_ptr() == memory)), None
+    )
     if dual is None or tangent is None:
         return
     if dual is out:
         if tangent is not _tangent(dual):
-            raise RuntimeError("An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
-                               "inplace, then the jvp function must modify the corresponding gradient inplace.")
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
+                "inplace, then the jvp function must modify the corresponding gradient inplace."
+            )
         return
-    head = ("A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view")
+    head = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
     if tangent is _tangent(dual) or not tangent._is_view():
         raise RuntimeError(f"{head}.")
     if tangent.untyped_storage().data_ptr() != _tangent(dual).untyped_storage().data_ptr():
-        raise RuntimeError(f"{head} of the same base as the given gradient, or of the given gradient: jvp is not returning a view of the given gradient "
-                           "and jvp is not returning a view of the same base.")
+        raise RuntimeError(
+            f"{head} of the same base as the given gradient, or of the given gradient: jvp is not returning a view of the given gradient "
+            "and jvp is not returning a view of the same base."
+        )

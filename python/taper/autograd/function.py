@@ -1,4 +1,5 @@
 """torch.autograd.Function: differentiable functions written in Python."""
+
 from taper import _C
 from taper._C import _FunctionBase
 from taper.autograd.grad_mode import no_grad
@@ -22,8 +23,12 @@ class FunctionCtx:
 
     def mark_shared_storage(self, *pairs):
         import warnings
-        warnings.warn("mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` are not tracked",
-                      FutureWarning, stacklevel=2)
+
+        warnings.warn(
+            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
 
     def mark_non_differentiable(self, *args):
         """These results have no gradient."""
@@ -54,7 +59,9 @@ class BackwardCFunction(_FunctionBase, FunctionCtx):
         if vjp is Function.vjp:
             return backward
         if backward is not Function.backward:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+            )
         return vjp
 
     def apply_jvp(self, *args):
@@ -87,18 +94,26 @@ def _setup_context(ctx, inputs, output):
 
 class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     """The base of custom functions: forward and backward are static methods; call it by apply."""
+
     generate_vmap_rule = False
     boxed_grads_call = False  # backward(ctx, grads) gets a list that it may empty, instead of backward(ctx, *grads)
     setup_context = staticmethod(_setup_context)
 
     def __init__(self, *args, **kwargs):
         import warnings
-        warnings.warn(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself. "
-                      "Instantiating an autograd function will raise an error in a future version of PyTorch.", DeprecationWarning, stacklevel=2)
+
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself. "
+            "Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
-                           "method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
+            "method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+        )
 
     @staticmethod
     def forward(*args, **kwargs):
@@ -108,19 +123,25 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx, *grad_outputs):
         """Gradients of the arguments, one each, from those of the results."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx, *grad_inputs):
         """The results' tangents from those of the arguments."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info, in_dims, *args):
         """The rule for torch.vmap."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args, **kwargs):
@@ -129,8 +150,12 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
             return _apply_in_vmap(cls, args, kwargs)
         if _forward.level is not None:
             from taper.autograd.forward_ad import apply_function
-            return apply_function(cls, _bind_defaults(cls.forward, args, kwargs) if cls._has_setup_context else args,
-                                  {} if cls._has_setup_context else kwargs)
+
+            return apply_function(
+                cls,
+                _bind_defaults(cls.forward, args, kwargs) if cls._has_setup_context else args,
+                {} if cls._has_setup_context else kwargs,
+            )
         if cls._has_setup_context:
             return cls._apply(*_bind_defaults(cls.forward, args, kwargs))
         if _vmaps.levels:
@@ -139,14 +164,17 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
 
 _FURTHER = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
-_NO_SETUP = ("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
-             "staticmethod. " + _FURTHER)
+_NO_SETUP = (
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
+    "staticmethod. " + _FURTHER
+)
 
 
 def _apply_in_vmap(cls, args, kwargs):
     """The call where some argument is a batch: by the class's own rule, or slice by slice."""
     from taper._batched import Batched
     from taper.utils._pytree import tree_flatten
+
     if not cls._has_setup_context:
         raise RuntimeError(_NO_SETUP)
     args = _bind_defaults(cls.forward, args, kwargs)
@@ -155,11 +183,15 @@ def _apply_in_vmap(cls, args, kwargs):
         return cls._apply(*args)
     has_rule = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule and has_rule:
-        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
-                           "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " + _FURTHER)
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
+            "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " + _FURTHER
+        )
     if not cls.generate_vmap_rule and not has_rule:
-        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
-                           "staticmethod or set generate_vmap_rule=True. " + _FURTHER)
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+            "staticmethod or set generate_vmap_rule=True. " + _FURTHER
+        )
     if cls.generate_vmap_rule:
         _no_batches(tree_flatten(args)[0])
     return _by_own_rule(cls, args, level)
@@ -173,6 +205,7 @@ def _by_own_rule(cls, args, level):
 
     def here(t):
         return isinstance(t, Batched) and t._level == level
+
     in_dims = tree_map(lambda t: 0 if here(t) else None, args)
     plain = tree_map(lambda t: t._physical if here(t) else t, args)
     info = namedtuple("VmapInfo", ["batch_size", "randomness"])(_vmaps.sizes[-1], _vmaps.randomness)
@@ -182,15 +215,19 @@ def _by_own_rule(cls, args, level):
     finally:
         _vmaps.sizes = sizes
     if not (isinstance(given, tuple) and len(given) == 2):
-        raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
-                           f"output. Got a {type(given)} instead")
+        raise RuntimeError(
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
+            f"output. Got a {type(given)} instead"
+        )
     output, out_dims = given
     leaves, spec = tree_flatten(output)
     dims = _broadcast_to_and_flatten(out_dims, spec)
     if dims is None:
-        raise RuntimeError("The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
-                           f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
-                           f"{tree_flatten(out_dims)[1]} but output has structure {spec}. " + _FURTHER)
+        raise RuntimeError(
+            "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+            f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
+            f"{tree_flatten(out_dims)[1]} but output has structure {spec}. " + _FURTHER
+        )
     return tree_unflatten([t if dim is None else wrap(t.movedim(dim, 0), level) for t, dim in zip(leaves, dims)], spec)
 
 
@@ -199,6 +236,7 @@ def _bind_defaults(forward, args, kwargs):
     if not kwargs and (code is None or len(args) >= code.co_argcount):
         return args
     from inspect import signature
+
     bound = signature(forward).bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.args
@@ -240,9 +278,12 @@ def once_differentiable(fn):
         leaves = [given[i].detach() for i in where]
         for leaf in leaves:
             leaf.requires_grad = True
-        marked = _DelayedError.apply("trying to differentiate twice a function that was marked with @once_differentiable", *leaves)
+        marked = _DelayedError.apply(
+            "trying to differentiate twice a function that was marked with @once_differentiable", *leaves
+        )
         filled = list(given)
         for i, t in zip(where, marked):
             filled[i] = t
         return tuple(filled) if isinstance(outputs, tuple) else filled[0]
+
     return wrapper

@@ -1,4 +1,5 @@
 """Modes of the tape, each a context manager and a decorator."""
+
 from taper import _C
 
 _GENERATOR = 0x20  # the flag of generator functions in their code objects
@@ -31,23 +32,31 @@ def _drive(context, generator):
 def context_decorator(context, function):
     """`function` under `context()`, entered anew at each call."""
     from functools import wraps
+
     if isinstance(function, type):
         import warnings
-        warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To "
-                      "preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
-                      FutureWarning, stacklevel=3)
+
+        warnings.warn(
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To "
+            "preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+            FutureWarning,
+            stacklevel=3,
+        )
         function.__init__ = context_decorator(context, function.__init__)
         return function
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & _GENERATOR:
+
         @wraps(function)
         def wrapper(*args, **kwargs):
             return _drive(context, function(*args, **kwargs))
     else:
+
         @wraps(function)
         def wrapper(*args, **kwargs):
             with context():
                 return function(*args, **kwargs)
+
     return wrapper
 
 
@@ -141,6 +150,7 @@ class inference_mode(_DecoratorContextManager):
 
 class set_multithreading_enabled(_DecoratorContextManager):
     """Remembered for programs that ask: backward runs in the thread that calls it."""
+
     _now = True
 
     def __init__(self, mode):

@@ -1,4 +1,5 @@
 """torch.autograd.graph: nodes of the tape, hooks on them and on what they save."""
+
 from collections import namedtuple
 from threading import Lock
 
@@ -6,8 +7,18 @@ from taper import _C
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 
-__all__ = ["saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "register_multi_grad_hook", "allow_mutation_on_saved_tensors", "Node",
-           "GradientEdge", "get_gradient_edge", "increment_version", "queue_callback"]
+__all__ = [
+    "saved_tensors_hooks",
+    "save_on_cpu",
+    "disable_saved_tensors_hooks",
+    "register_multi_grad_hook",
+    "allow_mutation_on_saved_tensors",
+    "Node",
+    "GradientEdge",
+    "get_gradient_edge",
+    "increment_version",
+    "queue_callback",
+]
 
 GradientEdge = namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=[None])
 
@@ -28,7 +39,9 @@ def get_gradient_edge(tensor):
     """Where the tensor's gradient enters the tape."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(tensor.grad_fn if tensor.grad_fn is not None else _C._grad_accumulator(tensor), tensor.output_nr)
+    return GradientEdge(
+        tensor.grad_fn if tensor.grad_fn is not None else _C._grad_accumulator(tensor), tensor.output_nr
+    )
 
 
 def increment_version(tensor):
@@ -81,6 +94,7 @@ class disable_saved_tensors_hooks:
 
     def __call__(self, function):
         from taper.autograd.grad_mode import context_decorator
+
         return context_decorator(lambda: type(self)(self.message), function)
 
 
@@ -117,6 +131,7 @@ def _at_first(fn):
             seen.add(number)
         if first:
             fn(grad)
+
     return note
 
 
@@ -128,7 +143,10 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     if mode == "any":
         note = _at_first(fn)
         return _MultiHandle([t.register_hook(note) for t in tensors if t.requires_grad])
-    lock, waiting = Lock(), {}  # backward's number -> [gradients, how many are still to come]: several threads may run one each
+    lock, waiting = (
+        Lock(),
+        {},
+    )  # backward's number -> [gradients, how many are still to come]: several threads may run one each
 
     def note(i, grad):
         number = _C._backward_number()

@@ -1,4 +1,5 @@
 """torch.autograd.profiler: what operators and backward nodes a block ran, how often and how long; and named ranges."""
+
 from taper import _C
 from taper.autograd.grad_mode import _DecoratorContextManager
 
@@ -28,6 +29,7 @@ class record_function(_DecoratorContextManager):
 def _stack():
     """The Python frames of the program, innermost first, as texts."""
     import sys
+
     frame, out = sys._getframe(1), []
     while frame is not None and len(out) < 64:
         code = frame.f_code
@@ -40,11 +42,32 @@ def _stack():
 class profile:
     """Records what the thread runs within a `with` block."""
 
-    def __init__(self, enabled=True, *, use_cuda=False, use_device=None, record_shapes=False, with_flops=False, profile_memory=False, with_stack=False, with_modules=False,
-                 use_kineto=False, use_cpu=True, experimental_config=None, acc_events=False, custom_trace_id_callback=None, post_processing_timeout_s=None):
+    def __init__(
+        self,
+        enabled=True,
+        *,
+        use_cuda=False,
+        use_device=None,
+        record_shapes=False,
+        with_flops=False,
+        profile_memory=False,
+        with_stack=False,
+        with_modules=False,
+        use_kineto=False,
+        use_cpu=True,
+        experimental_config=None,
+        acc_events=False,
+        custom_trace_id_callback=None,
+        post_processing_timeout_s=None,
+    ):
         self.enabled, self.use_device = enabled, use_device
         self.record_shapes = record_shapes or with_flops
-        self.with_flops, self.profile_memory, self.with_stack, self.with_modules = with_flops, profile_memory, with_stack, with_modules
+        self.with_flops, self.profile_memory, self.with_stack, self.with_modules = (
+            with_flops,
+            profile_memory,
+            with_stack,
+            with_modules,
+        )
         self.acc_events = acc_events
         self.entered = False
         self._running = self._function_events = None
@@ -73,6 +96,7 @@ class profile:
 
     def _stop(self):
         from taper.autograd.profiler_util import events_from
+
         if self._running is None:
             return
         running, self._running = self._running, None
@@ -93,10 +117,27 @@ class profile:
     def __str__(self):
         return "<unfinished torch.autograd.profile>" if self._function_events is None else str(self._function_events)
 
-    def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80, header=None,
-              top_level_events_only=False, time_unit=None):
+    def table(
+        self,
+        sort_by=None,
+        row_limit=100,
+        max_src_column_width=75,
+        max_name_column_width=55,
+        max_shapes_column_width=80,
+        header=None,
+        top_level_events_only=False,
+        time_unit=None,
+    ):
         self._check_finish()
-        return self._function_events.table(sort_by, row_limit, max_src_column_width, max_name_column_width, max_shapes_column_width, header, top_level_events_only)
+        return self._function_events.table(
+            sort_by,
+            row_limit,
+            max_src_column_width,
+            max_name_column_width,
+            max_shapes_column_width,
+            header,
+            top_level_events_only,
+        )
 
     def export_chrome_trace(self, path):
         self._check_finish()
@@ -134,6 +175,7 @@ class profile:
 def __getattr__(name):
     if name in ("EventList", "FunctionEvent", "FunctionEventAvg", "Kernel"):
         from taper.autograd import profiler_util
+
         return getattr(profiler_util, name)
     raise AttributeError(f"module 'torch.autograd.profiler' has no attribute '{name}'")
 
@@ -148,6 +190,7 @@ class emit_nvtx:
         if not self.enabled:
             return None
         from taper import cuda
+
         cuda.synchronize()
         return self
 
@@ -163,7 +206,9 @@ class emit_itt:
 
     def __enter__(self):
         if self.enabled:
-            raise RuntimeError("ITT marks need Intel's library, which Taper is not built with; torch.profiler.profile records on its own")
+            raise RuntimeError(
+                "ITT marks need Intel's library, which Taper is not built with; torch.profiler.profile records on its own"
+            )
 
     def __exit__(self, *error):
         return False

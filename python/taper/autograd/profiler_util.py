@@ -1,4 +1,5 @@
 """What a profile gives: events, their averages by name, and the table of them."""
+
 import os
 from collections import namedtuple
 
@@ -78,8 +79,29 @@ class FunctionEvent(FormattedTimesMixin):
     device_resource_id = 0
     kernels = ()
 
-    def __init__(self, id, name, thread, start_us, end_us, input_shapes=None, input_dtypes=None, structured_input_shapes=None, stack=None, scope=0, sequence_nr=-1,
-                 fwd_thread=0, bytes_taken=0, flops=0, trace_name=None, node_id=-1, is_async=False, is_remote=False, device_type=None, device_index=0):
+    def __init__(
+        self,
+        id,
+        name,
+        thread,
+        start_us,
+        end_us,
+        input_shapes=None,
+        input_dtypes=None,
+        structured_input_shapes=None,
+        stack=None,
+        scope=0,
+        sequence_nr=-1,
+        fwd_thread=0,
+        bytes_taken=0,
+        flops=0,
+        trace_name=None,
+        node_id=-1,
+        is_async=False,
+        is_remote=False,
+        device_type=None,
+        device_index=0,
+    ):
         self.id = self.external_id = id
         self.name = self.key = name
         self.trace_name = trace_name or name
@@ -117,18 +139,22 @@ class FunctionEvent(FormattedTimesMixin):
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     def __repr__(self):
-        return (f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} device_type=DeviceType.CPU node_id={self.node_id} "
-                f"cpu_time={self.cpu_time_str} start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
-                f"cpu_children={[child.id for child in self.cpu_children]} None_time={self.device_time_str} name={self.name} thread={self.thread} "
-                f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} None_memory_usage=0 is_async=False is_remote=False "
-                f"seq_nr={self.sequence_nr} is_legacy=False>")
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} device_type=DeviceType.CPU node_id={self.node_id} "
+            f"cpu_time={self.cpu_time_str} start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[child.id for child in self.cpu_children]} None_time={self.device_time_str} name={self.name} thread={self.thread} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} None_memory_usage=0 is_async=False is_remote=False "
+            f"seq_nr={self.sequence_nr} is_legacy=False>"
+        )
 
 
 class FunctionEventAvg(FormattedTimesMixin):
     """The calls of one name (and shapes, or stack) together."""
 
     def __init__(self):
-        self.key = self.input_shapes = self.stack = self.scope = self.cpu_parent = self.use_device = self.device_type = None
+        self.key = self.input_shapes = self.stack = self.scope = self.cpu_parent = self.use_device = (
+            self.device_type
+        ) = None
         self.count = self.node_id = self.cpu_time_total = self.self_cpu_time_total = 0
         self.cpu_memory_usage = self.self_cpu_memory_usage = self.flops = 0
         self.cpu_children = []
@@ -137,17 +163,35 @@ class FunctionEventAvg(FormattedTimesMixin):
 
     def add(self, other):
         if self.key is None:
-            for name in ("key", "node_id", "cpu_parent", "cpu_children", "input_shapes", "stack", "scope", "is_user_annotation"):
+            for name in (
+                "key",
+                "node_id",
+                "cpu_parent",
+                "cpu_children",
+                "input_shapes",
+                "stack",
+                "scope",
+                "is_user_annotation",
+            ):
                 setattr(self, name, getattr(other, name))
-        for name in ("count", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "flops"):
+        for name in (
+            "count",
+            "cpu_time_total",
+            "self_cpu_time_total",
+            "cpu_memory_usage",
+            "self_cpu_memory_usage",
+            "flops",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         return self
 
     __iadd__ = add
 
     def __repr__(self):
-        return (f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us "
-                f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>")
+        return (
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>"
+        )
 
 
 class EventList(list):
@@ -160,7 +204,14 @@ class EventList(list):
         self._tree_built = True
 
     def _like(self, events):
-        return EventList(events, use_device=self._use_device, profile_memory=self._profile_memory, with_flops=self._with_flops, started_us=self._started_us, thread=self._thread)
+        return EventList(
+            events,
+            use_device=self._use_device,
+            profile_memory=self._profile_memory,
+            with_flops=self._with_flops,
+            started_us=self._started_us,
+            thread=self._thread,
+        )
 
     @property
     def self_cpu_time_total(self):
@@ -171,7 +222,11 @@ class EventList(list):
         """One row per name; with the shapes, or the innermost entries of the stack, told apart if asked."""
         rows = {}
         for event in self:
-            key = (event.key, str(event.input_shapes) if group_by_input_shapes else "", tuple(event.stack[:group_by_stack_n]))
+            key = (
+                event.key,
+                str(event.input_shapes) if group_by_input_shapes else "",
+                tuple(event.stack[:group_by_stack_n]),
+            )
             rows.setdefault(key, FunctionEventAvg()).add(event)
         for row in rows.values():
             row.input_shapes = str(row.input_shapes) if group_by_input_shapes else ""
@@ -187,10 +242,28 @@ class EventList(list):
         total.key = "Total"
         return total
 
-    def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80, header=None,
-              top_level_events_only=False, time_unit=None):
+    def table(
+        self,
+        sort_by=None,
+        row_limit=100,
+        max_src_column_width=75,
+        max_name_column_width=55,
+        max_shapes_column_width=80,
+        header=None,
+        top_level_events_only=False,
+        time_unit=None,
+    ):
         """The events as a table in text, the largest first if `sort_by` names a column."""
-        return _build_table(self, sort_by, row_limit, max_src_column_width, max_name_column_width, max_shapes_column_width, header, top_level_events_only)
+        return _build_table(
+            self,
+            sort_by,
+            row_limit,
+            max_src_column_width,
+            max_name_column_width,
+            max_shapes_column_width,
+            header,
+            top_level_events_only,
+        )
 
     def __str__(self):
         return self.table()
@@ -198,6 +271,7 @@ class EventList(list):
     def export_chrome_trace(self, path):
         """Writes the events for chrome://tracing or Perfetto."""
         from taper.profiler._trace import write_trace
+
         write_trace(path, self, {})
 
     def supported_export_stacks_metrics(self):
@@ -213,7 +287,9 @@ class EventList(list):
             for event in self.key_averages(group_by_stack_n=1 << 30):
                 value = int(getattr(event, metric))
                 if event.stack and value > 0:
-                    frames = ";".join(frame.translate(str.maketrans(" ;\t\n", "____")) for frame in reversed(event.stack))
+                    frames = ";".join(
+                        frame.translate(str.maketrans(" ;\t\n", "____")) for frame in reversed(event.stack)
+                    )
                     file.write(f"{frames} {value}\n")
 
 
@@ -226,25 +302,33 @@ def _flops_unit(events):
     power = 0
     while least >= 1000 ** (power + 1) and power + 1 < len(_FLOP_UNITS):
         power += 1
-    return 1000 ** power, _FLOP_UNITS[power]
+    return 1000**power, _FLOP_UNITS[power]
 
 
 def _short(text, width):
-    return text if len(text) <= width or width < 4 else text[:width - 3] + "..."
+    return text if len(text) <= width or width < 4 else text[: width - 3] + "..."
 
 
 def _columns(events, total_us, name_width, shapes_width, source_width):
     """(heading, width, value of an event) for each column."""
+
     def longest(texts, limit):
         return min(max((len(text) for text in texts), default=0) + 4, limit)
 
     name = longest((event.key for event in events), name_width)
-    columns = [("Name", name, lambda e: e.key[:name_width - 3] + "..." if 3 < name_width <= len(e.key) + 3 else e.key)]
-    columns += [("Self CPU %", 12, lambda e: _format_time_share(e.self_cpu_time_total, total_us)), ("Self CPU", 12, lambda e: e.self_cpu_time_total_str),
-                ("CPU total %", 12, lambda e: _format_time_share(e.cpu_time_total, total_us)), ("CPU total", 12, lambda e: e.cpu_time_total_str),
-                ("CPU time avg", 12, lambda e: e.cpu_time_str)]
+    columns = [("Name", name, lambda e: e.key[: name_width - 3] + "..." if 3 < name_width <= len(e.key) + 3 else e.key)]
+    columns += [
+        ("Self CPU %", 12, lambda e: _format_time_share(e.self_cpu_time_total, total_us)),
+        ("Self CPU", 12, lambda e: e.self_cpu_time_total_str),
+        ("CPU total %", 12, lambda e: _format_time_share(e.cpu_time_total, total_us)),
+        ("CPU total", 12, lambda e: e.cpu_time_total_str),
+        ("CPU time avg", 12, lambda e: e.cpu_time_str),
+    ]
     if events._profile_memory:
-        columns += [("CPU Mem", 12, lambda e: _format_memory(e.cpu_memory_usage)), ("Self CPU Mem", 12, lambda e: _format_memory(e.self_cpu_memory_usage))]
+        columns += [
+            ("CPU Mem", 12, lambda e: _format_memory(e.cpu_memory_usage)),
+            ("Self CPU Mem", 12, lambda e: _format_memory(e.self_cpu_memory_usage)),
+        ]
     columns.append(("# of Calls", 12, lambda e: str(e.count)))
     if any(isinstance(event, FunctionEventAvg) and event.input_shapes for event in events):
         shapes = longest((str(event.input_shapes) for event in events), shapes_width)
@@ -263,7 +347,9 @@ def _build_table(events, sort_by, row_limit, source_width, name_width, shapes_wi
     if not events:
         return ""
     if sort_by is not None:
-        events = events._like(sorted(events, key=lambda event: getattr(event, sort_by.replace("cuda", "device")), reverse=True))
+        events = events._like(
+            sorted(events, key=lambda event: getattr(event, sort_by.replace("cuda", "device")), reverse=True)
+        )
     total_us = events.self_cpu_time_total
     columns = _columns(events, total_us, name_width, shapes_width, source_width)
     line = "  ".join("-" * width for _, width, _ in columns) + "  "
@@ -278,7 +364,13 @@ def _build_table(events, sort_by, row_limit, source_width, name_width, shapes_wi
         out.append("  ".join(f"{value(event):>{width}}" for _, width, value in columns) + "  ")
         deeper = event.stack[1:] if len(columns) and columns[-1][0] == "Source Location" else ()
         for frame in deeper:  # the rest of the stack, below its first entry
-            out.append("  ".join(f"{_short(frame, width) if heading == 'Source Location' else '':>{width}}" for heading, width, _ in columns) + "  ")
+            out.append(
+                "  ".join(
+                    f"{_short(frame, width) if heading == 'Source Location' else '':>{width}}"
+                    for heading, width, _ in columns
+                )
+                + "  "
+            )
     out += [line, f"Self CPU time total: {_format_time(total_us)}", ""]
     return "\n".join(out)
 
@@ -298,7 +390,13 @@ def _is_tensor(entry):
 def _type_of(entry):
     if isinstance(entry, list):
         return "TensorList"
-    return str(entry[0]).replace("torch.", "").replace("float32", "float").replace("float64", "double") if _is_tensor(entry) else "Scalar" if isinstance(entry, tuple) else ""
+    return (
+        str(entry[0]).replace("torch.", "").replace("float32", "float").replace("float64", "double")
+        if _is_tensor(entry)
+        else "Scalar"
+        if isinstance(entry, tuple)
+        else ""
+    )
 
 
 def _flops(name, inputs):
@@ -330,7 +428,9 @@ def _flops(name, inputs):
 
 def _convolution_flops(shapes, options):
     (x, w), dims = shapes[:2], len(shapes[1]) - 2
-    stride, padding, dilation = [tuple(option) * dims if isinstance(option, tuple) and len(option) == 1 else option for option in options]
+    stride, padding, dilation = [
+        tuple(option) * dims if isinstance(option, tuple) and len(option) == 1 else option for option in options
+    ]
     if not all(isinstance(option, tuple) and len(option) == dims for option in (stride, padding, dilation)):
         return 0
     count = 2 * w[0] * (x[0] if len(x) == dims + 2 else 1)
@@ -362,7 +462,16 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
     made, out = [], []
 
     def add(parent, name, kind, start, end, **about):
-        event = FunctionEvent(len(out) + 1, _rewritten(name), 1, (start - started) / 1e3, (end - started) / 1e3, scope=_SCOPES[kind], trace_name=name, **about)
+        event = FunctionEvent(
+            len(out) + 1,
+            _rewritten(name),
+            1,
+            (start - started) / 1e3,
+            (end - started) / 1e3,
+            scope=_SCOPES[kind],
+            trace_name=name,
+            **about,
+        )
         if parent is not None:
             event.set_cpu_parent(parent)
             parent.append_cpu_child(event)
@@ -375,7 +484,12 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
         above = made[parent] if parent >= 0 else None
         backward = kind == _KIND_BACKWARD
         sequence = sequence - 1 if sequence > 0 else sequence  # PyTorch counts from zero
-        about = {"sequence_nr": sequence, "fwd_thread": int(backward), "bytes_taken": taken, "stack": forward.get(sequence) if backward else note}
+        about = {
+            "sequence_nr": sequence,
+            "fwd_thread": int(backward),
+            "bytes_taken": taken,
+            "stack": forward.get(sequence) if backward else note,
+        }
         if backward:
             name = "torch::autograd::AccumulateGrad" if name == "AccumulateGrad" else name
             above = add(above, "autograd::engine::evaluate_function: " + name, kind, start, end, **about)
@@ -383,7 +497,9 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
             forward.setdefault(sequence, note)
         if record_shapes and kind == _KIND_OPERATOR:
             about["input_shapes"] = [_shape_of(entry) for entry in inputs]
-            about["structured_input_shapes"] = [[_shape_of(e) for e in entry] if isinstance(entry, list) else _shape_of(entry) for entry in inputs]
+            about["structured_input_shapes"] = [
+                [_shape_of(e) for e in entry] if isinstance(entry, list) else _shape_of(entry) for entry in inputs
+            ]
             about["input_dtypes"] = [_type_of(entry) for entry in inputs]
         if with_flops and kind == _KIND_OPERATOR:
             about["flops"] = _flops(name.partition(".")[0], inputs)
@@ -391,4 +507,10 @@ def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
     for event in reversed(out):  # a product inside a product is counted once
         if event.flops and any(child.flops for child in event.cpu_children):
             event.flops = 0
-    return EventList(out, profile_memory=profile_memory, with_flops=with_flops, started_us=started / 1e3, thread=thread or os.getpid())
+    return EventList(
+        out,
+        profile_memory=profile_memory,
+        with_flops=with_flops,
+        started_us=started / 1e3,
+        thread=thread or os.getpid(),
+    )

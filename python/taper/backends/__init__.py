@@ -1,4 +1,5 @@
 """torch.backends: switches of the libraries underneath. GPUs obey those of cuda and cudnn; results on the CPU depend on none."""
+
 import sys
 import types
 
@@ -80,12 +81,16 @@ class _Room(types.ModuleType):
 class _Products:
     """torch.backends.cuda.matmul: allow_tf32 and fp32_precision are other faces of torch.set_float32_matmul_precision."""
 
-    _wired = {"allow_fp16_reduced_precision_reduction": "reduced_f16", "allow_bf16_reduced_precision_reduction": "reduced_bf16"}
+    _wired = {
+        "allow_fp16_reduced_precision_reduction": "reduced_f16",
+        "allow_bf16_reduced_precision_reduction": "reduced_bf16",
+    }
     _known = {"allow_fp16_accumulation": False}
 
     def __getattr__(self, name):
         if name == "allow_tf32":
             from taper import get_float32_matmul_precision
+
             return get_float32_matmul_precision() != "highest"
         if name == "fp32_precision":
             return "tf32" if self.allow_tf32 else self.__dict__.get("_precision", "none")
@@ -102,6 +107,7 @@ class _Products:
             name, value = "allow_tf32", value == "tf32"
         if name == "allow_tf32":
             from taper import set_float32_matmul_precision
+
             set_float32_matmul_precision("high" if value else "highest")
         elif name in self._wired:
             _C._gpu_turn(self._wired[name], bool(value[0] if isinstance(value, (tuple, list)) else value))
@@ -169,6 +175,7 @@ class _Attention:
                 yield {}
             finally:
                 self.on.update(before)
+
         return chosen()
 
 
@@ -231,26 +238,83 @@ _attention = _Attention("flash", "math", "mem_efficient", "cudnn")
 fp32_precision = "none"
 
 cpu = _Room("cpu", get_cpu_capability=_capability)
-cudnn = _Room("cudnn", {"enabled": True, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"},
-              {"enabled": "conv_library", "benchmark": "conv_benchmark", "deterministic": "conv_deterministic", "allow_tf32": "conv_tf32"},
-              is_available=_cudnn_available, version=_cudnn_version, is_acceptable=_cudnn_acceptable, conv=_Precision(), rnn=_Precision(), _flag_defaults={
-                  "enabled": False, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"})
-cuda = _Room("cuda", is_built=_has_cuda, matmul=_Products(), cufft_plan_cache=_PlanCache(), sdp_kernel=_attention.kernel, is_flash_attention_available=_has_cuda,
-             can_use_flash_attention=_no, can_use_efficient_attention=_no, can_use_cudnn_attention=_no, preferred_linalg_library=lambda backend=None: "default",
-             preferred_blas_library=lambda backend=None: "default", fp16_bf16_reduction_math_sdp_allowed=_no, allow_fp16_bf16_reduction_math_sdp=_nothing,
-             **_attention.functions())
+cudnn = _Room(
+    "cudnn",
+    {
+        "enabled": True,
+        "benchmark": False,
+        "benchmark_limit": 10,
+        "deterministic": False,
+        "allow_tf32": True,
+        "fp32_precision": "none",
+    },
+    {
+        "enabled": "conv_library",
+        "benchmark": "conv_benchmark",
+        "deterministic": "conv_deterministic",
+        "allow_tf32": "conv_tf32",
+    },
+    is_available=_cudnn_available,
+    version=_cudnn_version,
+    is_acceptable=_cudnn_acceptable,
+    conv=_Precision(),
+    rnn=_Precision(),
+    _flag_defaults={
+        "enabled": False,
+        "benchmark": False,
+        "benchmark_limit": 10,
+        "deterministic": False,
+        "allow_tf32": True,
+        "fp32_precision": "none",
+    },
+)
+cuda = _Room(
+    "cuda",
+    is_built=_has_cuda,
+    matmul=_Products(),
+    cufft_plan_cache=_PlanCache(),
+    sdp_kernel=_attention.kernel,
+    is_flash_attention_available=_has_cuda,
+    can_use_flash_attention=_no,
+    can_use_efficient_attention=_no,
+    can_use_cudnn_attention=_no,
+    preferred_linalg_library=lambda backend=None: "default",
+    preferred_blas_library=lambda backend=None: "default",
+    fp16_bf16_reduction_math_sdp_allowed=_no,
+    allow_fp16_bf16_reduction_math_sdp=_nothing,
+    **_attention.functions(),
+)
 cusparselt = _Room("cusparselt", is_available=_no, version=_nothing)
 kleidiai = _Room("kleidiai", is_available=_no)
-mha = _Room("mha", {"_fastpath": True}, get_fastpath_enabled=lambda: mha._fastpath, set_fastpath_enabled=lambda value: setattr(mha, "_fastpath", bool(value)))
+mha = _Room(
+    "mha",
+    {"_fastpath": True},
+    get_fastpath_enabled=lambda: mha._fastpath,
+    set_fastpath_enabled=lambda value: setattr(mha, "_fastpath", bool(value)),
+)
 miopen = _Room("miopen", {"immediate": False}, _flag_defaults={"immediate": False})
 mkl = _Room("mkl", is_available=_no, verbose=verbose, VERBOSE_OFF=0, VERBOSE_ON=1)
-mkldnn = _Room("mkldnn", {"enabled": True, "deterministic": False, "allow_tf32": None, "fp32_precision": "none"}, is_available=_mkldnn_available, verbose=verbose,
-               VERBOSE_OFF=0, VERBOSE_ON=1, VERBOSE_ON_CREATION=2, is_acl_available=_no,
-               _flag_defaults={"enabled": False, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"})
+mkldnn = _Room(
+    "mkldnn",
+    {"enabled": True, "deterministic": False, "allow_tf32": None, "fp32_precision": "none"},
+    is_available=_mkldnn_available,
+    verbose=verbose,
+    VERBOSE_OFF=0,
+    VERBOSE_ON=1,
+    VERBOSE_ON_CREATION=2,
+    is_acl_available=_no,
+    _flag_defaults={"enabled": False, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"},
+)
 mps = _Room("mps", is_available=_no, is_built=_no, is_macos_or_newer=_no, is_macos13_or_newer=_no)
 nnpack = _Room("nnpack", {"enabled": True}, is_available=_no, _flag_defaults={"enabled": False})
 openmp = _Room("openmp", is_available=_yes)
-opt_einsum = _Room("opt_einsum", {"enabled": False, "strategy": None}, is_available=_no, get_opt_einsum=_nothing, _flag_defaults={"enabled": None, "strategy": None})
+opt_einsum = _Room(
+    "opt_einsum",
+    {"enabled": False, "strategy": None},
+    is_available=_no,
+    get_opt_einsum=_nothing,
+    _flag_defaults={"enabled": None, "strategy": None},
+)
 quantized = _Room("quantized", {"engine": "none", "supported_engines": ["none"]})
 xnnpack = _Room("xnnpack", {"enabled": False})
 

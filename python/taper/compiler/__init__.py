@@ -1,10 +1,31 @@
 """torch.compiler: what programs say to and ask of torch.compile."""
+
 import taper._C as _C
 import taper._dynamo as _dynamo
 
-__all__ = ["compile", "config", "assume_constant_result", "reset", "allow_in_graph", "substitute_in_graph", "list_backends", "disable", "set_stance",
-           "set_enable_guard_collectives", "cudagraph_mark_step_begin", "load_compiled_function", "wrap_numpy", "is_compiling", "is_dynamo_compiling", "is_exporting",
-           "save_cache_artifacts", "load_cache_artifacts", "nested_compile_region", "get_default_backend", "set_default_backend"]
+__all__ = [
+    "compile",
+    "config",
+    "assume_constant_result",
+    "reset",
+    "allow_in_graph",
+    "substitute_in_graph",
+    "list_backends",
+    "disable",
+    "set_stance",
+    "set_enable_guard_collectives",
+    "cudagraph_mark_step_begin",
+    "load_compiled_function",
+    "wrap_numpy",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "save_cache_artifacts",
+    "load_cache_artifacts",
+    "nested_compile_region",
+    "get_default_backend",
+    "set_default_backend",
+]
 
 compile = _dynamo.compile
 reset = _dynamo.reset
@@ -41,18 +62,27 @@ class set_stance:
     """How strict compilation is: from now on, within a `with`, or in a function."""
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-        if stance not in ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"):
+        if stance not in (
+            "default",
+            "force_eager",
+            "eager_on_recompile",
+            "fail_on_recompile",
+            "eager_then_compile",
+            "aot_eager_then_compile",
+        ):
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         self._stance, self._before = stance, _C._graph_enable(stance != "force_eager")
 
     def __call__(self, fn):
         from functools import wraps
+
         _C._graph_enable(self._before)
 
         @wraps(fn)
         def within(*args, **kwargs):
             with set_stance(self._stance):
                 return fn(*args, **kwargs)
+
         return within
 
     def __enter__(self):

@@ -91,8 +91,15 @@ def set_device(device):
     """Does nothing: there is one CPU."""
 
 
-_FEATURES = {"avx2": "avx2", "avx512": "avx512f", "avx512_bf16": "avx512_bf16", "avx512_vnni": "avx512_vnni", "vnni": "avx512_vnni", "amx_tile": "amx_tile",
-             "amx_fp16": "amx_fp16"}  # as PyTorch and as Linux call what a processor has
+_FEATURES = {
+    "avx2": "avx2",
+    "avx512": "avx512f",
+    "avx512_bf16": "avx512_bf16",
+    "avx512_vnni": "avx512_vnni",
+    "vnni": "avx512_vnni",
+    "amx_tile": "amx_tile",
+    "amx_fp16": "amx_fp16",
+}  # as PyTorch and as Linux call what a processor has
 
 
 def _has(flag):
@@ -108,5 +115,6 @@ def __getattr__(name):
         return lambda: _has(_FEATURES[name[4:].removesuffix("_supported")])
     if name == "amp":
         from importlib import import_module
+
         return import_module("taper.cpu.amp")
     raise AttributeError(f"module 'torch.cpu' has no attribute '{name}'")

@@ -1,4 +1,5 @@
 """torch.cuda: NVIDIA's GPUs, or AMD's through HIP. Without one is_available() says so, and what asks for a GPU raises PyTorch's error."""
+
 from taper import _C
 from taper._C import AcceleratorError, OutOfMemoryError  # noqa: F401
 from taper._gpu import loaded_later
@@ -16,19 +17,38 @@ class _CudaDeviceProperties(Properties):
 
     def __init__(self, about):
         hip = _C._gpu_backend("cuda") == "HIP"
-        super().__init__(about, major=about["major"], minor=about["minor"], multi_processor_count=about["units"], warp_size=about["warp"],
-                         max_threads_per_multi_processor=about["threads_per_unit"], max_threads_per_block=about["max_threads"], regs_per_multiprocessor=65536,
-                         shared_memory_per_block=about["shared"], shared_memory_per_block_optin=about["shared_most"], shared_memory_per_multiprocessor=about["shared_most"],
-                         L2_cache_size=about["l2"], clock_rate=about["clock_khz"], memory_clock_rate=about["memory_clock_khz"], memory_bus_width=about["bus_bits"],
-                         pci_domain_id=about["pci_domain"], pci_bus_id=about["pci_bus"], pci_device_id=about["pci_device"], is_integrated=int(about["integrated"]),
-                         is_multi_gpu_board=0, **{"gcnArchName": about["arch"] if hip else about["name"]})
+        super().__init__(
+            about,
+            major=about["major"],
+            minor=about["minor"],
+            multi_processor_count=about["units"],
+            warp_size=about["warp"],
+            max_threads_per_multi_processor=about["threads_per_unit"],
+            max_threads_per_block=about["max_threads"],
+            regs_per_multiprocessor=65536,
+            shared_memory_per_block=about["shared"],
+            shared_memory_per_block_optin=about["shared_most"],
+            shared_memory_per_multiprocessor=about["shared_most"],
+            L2_cache_size=about["l2"],
+            clock_rate=about["clock_khz"],
+            memory_clock_rate=about["memory_clock_khz"],
+            memory_bus_width=about["bus_bits"],
+            pci_domain_id=about["pci_domain"],
+            pci_bus_id=about["pci_bus"],
+            pci_device_id=about["pci_device"],
+            is_integrated=int(about["integrated"]),
+            is_multi_gpu_board=0,
+            **{"gcnArchName": about["arch"] if hip else about["name"]},
+        )
 
     def __repr__(self):
         arch = f", gcnArchName='{self.gcnArchName}'" if self.gcnArchName != self.name else ""
         mega = 1024 * 1024
-        return (f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}{arch}, total_memory={self.total_memory // mega}MB, "
-                f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
-                f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // mega}MB)")
+        return (
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}{arch}, total_memory={self.total_memory // mega}MB, "
+            f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
+            f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // mega}MB)"
+        )
 
 
 class _Cuda(Devices):
@@ -49,10 +69,13 @@ class _Cuda(Devices):
     def can_device_access_peer(self, device, peer_device):
         """Can one GPU read another's memory?"""
         from taper.cuda import _driver
+
         here, there = self._index(device), self._index(peer_device)
         for index in here, there:
             if not 0 <= index < self.device_count():
-                raise AssertionError(f"Invalid peer device id: {index}" if index == there else f"Invalid device id: {index}")
+                raise AssertionError(
+                    f"Invalid peer device id: {index}" if index == there else f"Invalid device id: {index}"
+                )
         return _driver.can_access_peer(here, there)
 
     def get_gencode_flags(self):
@@ -72,7 +95,10 @@ class _Cuda(Devices):
 _cuda = _Cuda("cuda", "CUDA")
 globals().update(_cuda.functions())
 device, device_of = guard("cuda", "CUDA")
-_lazy_init, _is_in_bad_fork = _cuda.init, lambda: "cuda" in __import__("taper._gpu.devices", fromlist=["_forked"])._forked
+_lazy_init, _is_in_bad_fork = (
+    _cuda.init,
+    lambda: "cuda" in __import__("taper._gpu.devices", fromlist=["_forked"])._forked,
+)
 
 
 def _lazy_call(callable, **options):
@@ -113,18 +139,22 @@ def get_sync_debug_mode():
     return _sync_debug_mode
 
 
-_later = loaded_later("cuda", {
-    "": "amp comm graphs memory nccl nvtx profiler random streams",
-    "streams": "Stream ExternalStream Event StreamContext current_stream default_stream get_stream_from_external set_stream stream",
-    "graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
-    "random": "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all",
-    "memory": """CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete change_current_allocator empty_cache get_allocator_backend
+_later = loaded_later(
+    "cuda",
+    {
+        "": "amp comm graphs memory nccl nvtx profiler random streams",
+        "streams": "Stream ExternalStream Event StreamContext current_stream default_stream get_stream_from_external set_stream stream",
+        "graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
+        "random": "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all",
+        "memory": """CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete change_current_allocator empty_cache get_allocator_backend
         get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict list_gpu_processes max_memory_allocated max_memory_cached max_memory_reserved
         mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary
         reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
         reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool""",
-    "_driver": "cudart cudaStatus check_error",
-    "_management": "clock_rate device_memory_used memory_usage power_draw temperature utilization"})
+        "_driver": "cudart cudaStatus check_error",
+        "_management": "clock_rate device_memory_used memory_usage power_draw temperature utilization",
+    },
+)
 
 
 def __getattr__(name):

@@ -1,4 +1,5 @@
 """The few calls of CUDA's own that scripts make themselves, through the driver (or HIP's library) by ctypes."""
+
 import ctypes
 
 from taper import _C
@@ -38,12 +39,14 @@ def can_access_peer(here, there):
 
 class cudaStatus:
     """The codes that PyTorch names."""
+
     SUCCESS, ERROR_NOT_READY = 0, 34
 
 
 def check_error(res):
     """Raises for a code that is not success."""
     from taper.cuda import CudaError
+
     if int(res) != 0:
         raise CudaError(res)
 

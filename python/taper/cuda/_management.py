@@ -1,4 +1,5 @@
 """What NVIDIA's management library tells of a GPU: how busy and how warm it is."""
+
 from taper._gpu import nvml
 from taper._gpu.devices import index_of, need
 
@@ -36,5 +37,6 @@ def clock_rate(device=None):
 def device_memory_used(device=None):
     """Bytes in use by all processes."""
     from taper.cuda import mem_get_info
+
     free, total = mem_get_info(_asked(device))
     return total - free

@@ -1,4 +1,5 @@
 """torch.cuda.comm: tensors between the GPUs of one process."""
+
 from taper import _C
 from taper._gpu.devices import index_of
 
@@ -12,7 +13,9 @@ def _gpu(device):
 def broadcast(tensor, devices=None, *, out=None):
     """The tensor on each of the devices."""
     if (devices is None) == (out is None):
-        raise RuntimeError(f"Exactly one of 'devices' and 'out' must be specified, but got devices={devices} and out={out}")
+        raise RuntimeError(
+            f"Exactly one of 'devices' and 'out' must be specified, but got devices={devices} and out={out}"
+        )
     if out is not None:
         return tuple(each.copy_(tensor, non_blocking=True) for each in out)
     return tuple(tensor.to(_gpu(device), non_blocking=True) for device in devices)
@@ -29,7 +32,9 @@ def reduce_add(inputs, destination=None):
     inputs = list(inputs)
     if any(t.shape != inputs[0].shape for t in inputs):
         got = next(t.shape for t in inputs if t.shape != inputs[0].shape)
-        raise ValueError(f"input {[t.shape for t in inputs].index(got)} has invalid size: got {'x'.join(map(str, got))}, but expected {'x'.join(map(str, inputs[0].shape))}")
+        raise ValueError(
+            f"input {[t.shape for t in inputs].index(got)} has invalid size: got {'x'.join(map(str, got))}, but expected {'x'.join(map(str, inputs[0].shape))}"
+        )
     place = _gpu(destination)
     first = next((i for i, t in enumerate(inputs) if t.device == place), None)
     if first is None:
@@ -58,6 +63,7 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
 def gather(tensors, dim=0, destination=None, *, out=None):
     """Tensors on several GPUs put together along dim, on one GPU or on the CPU ('cpu', or -1)."""
     from taper import cat
+
     if out is not None:
         return out.copy_(cat([t.to(out.device) for t in tensors], dim))
     cpu = destination == -1 or getattr(destination, "type", destination) == "cpu"

@@ -1,4 +1,5 @@
 """torch.cuda.memory: the memory of GPUs."""
+
 from taper import _C
 from taper._gpu.devices import index_of, need
 from taper._gpu.graphs import MemPool, use_mem_pool  # noqa: F401
@@ -17,28 +18,44 @@ def memory_summary(device=None, abbreviated=False):
 
 def _now(name, old):
     """A function under its older name."""
+
     def function(device=None):
         import warnings
+
         warnings.warn(f"`torch.cuda.{old}` has been renamed to `torch.cuda.{name}`", FutureWarning, stacklevel=2)
         return getattr(_memory, name)(device)
+
     function.__name__ = function.__qualname__ = old
     return function
 
 
-memory_cached, max_memory_cached = _now("memory_reserved", "memory_cached"), _now("max_memory_reserved", "max_memory_cached")
+memory_cached, max_memory_cached = (
+    _now("memory_reserved", "memory_cached"),
+    _now("max_memory_reserved", "max_memory_cached"),
+)
 
 
 def reset_max_memory_allocated(device=None):
     """The older name of reset_peak_memory_stats."""
     import warnings
-    warnings.warn("torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.", FutureWarning, stacklevel=2)
+
+    warnings.warn(
+        "torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.",
+        FutureWarning,
+        stacklevel=2,
+    )
     _memory.reset_peak_memory_stats(device)
 
 
 def reset_max_memory_cached(device=None):
     """The older name of reset_peak_memory_stats."""
     import warnings
-    warnings.warn("torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.", FutureWarning, stacklevel=2)
+
+    warnings.warn(
+        "torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.",
+        FutureWarning,
+        stacklevel=2,
+    )
     _memory.reset_peak_memory_stats(device)
 
 
@@ -48,7 +65,9 @@ def caching_allocator_alloc(size, device=None, stream=None):
     index = index_of("cuda", device)
     handle = _C._stream_current("cuda", index) if stream is None else getattr(stream, "cuda_stream", stream)
     if not isinstance(handle, int):
-        raise TypeError("Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer to a existing stream")
+        raise TypeError(
+            "Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer to a existing stream"
+        )
     return _C._gpu_alloc("cuda", index, size, handle)
 
 
@@ -65,6 +84,7 @@ def get_allocator_backend():
 def host_memory_stats():
     """Pinned memory is not counted: no counters."""
     from collections import OrderedDict
+
     return OrderedDict()
 
 
@@ -96,11 +116,17 @@ def _record_memory_history(enabled="all", *args, **kwargs):
 
 def _snapshot(device=None, augment_with_fx_traces=False):
     """All segments and blocks, as PyTorch's memory viewer reads them."""
-    return {"segments": _memory.memory_snapshot(), "device_traces": [[] for _ in range(_C._gpu_count("cuda"))], "allocator_settings": {}, "external_annotations": []}
+    return {
+        "segments": _memory.memory_snapshot(),
+        "device_traces": [[] for _ in range(_C._gpu_count("cuda"))],
+        "allocator_settings": {},
+        "external_annotations": [],
+    }
 
 
 def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
     """Writes _snapshot() to a file."""
     import pickle
+
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)

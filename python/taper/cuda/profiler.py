@@ -1,4 +1,5 @@
 """torch.cuda.profiler: tells NVIDIA's profilers when to look."""
+
 from contextlib import contextmanager
 
 from taper.cuda._driver import check_error, cudart

@@ -1,4 +1,5 @@
 """torch.cuda.random: the random numbers of GPUs."""
+
 from taper._gpu.random import Random
 
 globals().update(Random("cuda", "CUDA").functions())

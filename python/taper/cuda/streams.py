@@ -1,4 +1,5 @@
 """torch.cuda.streams: streams and events of GPUs."""
+
 from taper._gpu import streams as _streams
 
 

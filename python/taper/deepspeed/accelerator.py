@@ -1,4 +1,5 @@
 """deepspeed.accelerator: which device a script should use."""
+
 import taper
 
 

@@ -1,4 +1,5 @@
 """deepspeed.checkpointing: activations computed again in the backward."""
+
 from taper.utils.checkpoint import checkpoint as _checkpoint
 
 

@@ -1,4 +1,5 @@
 """A configuration of DeepSpeed's: a dict or a JSON file, with the three batch sizes made to agree."""
+
 import json
 import os
 
@@ -28,7 +29,12 @@ class Config:
         def number(name):
             value = self.all.get(name)
             return None if value in (None, "auto") else int(value)
-        whole, micro, steps = number("train_batch_size"), number("train_micro_batch_size_per_gpu"), number("gradient_accumulation_steps")
+
+        whole, micro, steps = (
+            number("train_batch_size"),
+            number("train_micro_batch_size_per_gpu"),
+            number("gradient_accumulation_steps"),
+        )
         if whole is None and micro is None:
             raise AssertionError("Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided")
         if micro is None:
@@ -37,6 +43,8 @@ class Config:
             steps = whole // (micro * world) if whole is not None else 1
         whole = micro * steps * world if whole is None else whole
         if whole != micro * steps * world or not micro or not steps:
-            raise AssertionError("Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size "
-                                 f"{whole} != {micro} * {steps} * {world}")
+            raise AssertionError(
+                "Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size "
+                f"{whole} != {micro} * {steps} * {world}"
+            )
         self.train_batch_size, self.micro_batch, self.accumulation = whole, micro, steps

@@ -3,6 +3,7 @@
 What lies in parts on the ranks: stage 0, nothing; 1, the optimiser's state (each rank steps its own parameters, then all get them); 2, the gradients
 as well (reduced to the rank that steps them); 3, the parameters too, by fully_shard. With bf16 or fp16 the model computes in 16 bits, and the optimiser
 keeps and steps float32."""
+
 import os
 
 import taper
@@ -16,7 +17,14 @@ from taper.distributed._alone import local_rank
 from taper.distributed._wrapper import Wrapper
 from taper.nn.parallel._verify import broadcast_coalesced
 
-_OPTIMISERS = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": optim.SGD, "adagrad": optim.Adagrad, "rmsprop": optim.RMSprop, "fusedadam": optim.AdamW}
+_OPTIMISERS = {
+    "adam": optim.Adam,
+    "adamw": optim.AdamW,
+    "sgd": optim.SGD,
+    "adagrad": optim.Adagrad,
+    "rmsprop": optim.RMSprop,
+    "fusedadam": optim.AdamW,
+}
 
 
 class _Scaler:
@@ -50,7 +58,16 @@ def _layers(module):
 
 
 class DeepSpeedEngine(Wrapper):
-    def __init__(self, model, config, optimizer=None, model_parameters=None, lr_scheduler=None, training_data=None, collate_fn=None):
+    def __init__(
+        self,
+        model,
+        config,
+        optimizer=None,
+        model_parameters=None,
+        lr_scheduler=None,
+        training_data=None,
+        collate_fn=None,
+    ):
         super().__init__()
         self.world_size, self.global_rank = dist.get_world_size(), dist.get_rank()
         self.local_rank = local_rank()
@@ -64,7 +81,9 @@ class DeepSpeedEngine(Wrapper):
         broadcast_coalesced([*model.parameters(), *model.buffers()], 0, dist.distributed_c10d._get_default_group())
         self._prepare(optimizer, model_parameters)
         self.lr_scheduler = self._make_schedule(lr_scheduler)
-        self.training_dataloader = self.deepspeed_io(training_data, collate_fn=collate_fn) if training_data is not None else None
+        self.training_dataloader = (
+            self.deepspeed_io(training_data, collate_fn=collate_fn) if training_data is not None else None
+        )
 
     # ---- Parameters and who steps them ----
     def _prepare(self, optimizer, model_parameters):
@@ -82,7 +101,9 @@ class DeepSpeedEngine(Wrapper):
             self.module.to(self._compute)
         self._owner = self._owners() if stage else {}
         for group in optimizer.param_groups:
-            group["params"] = [self._masters[p] for p in group["params"] if self._owner.get(p, self.global_rank) == self.global_rank]
+            group["params"] = [
+                self._masters[p] for p in group["params"] if self._owner.get(p, self.global_rank) == self.global_rank
+            ]
         self.optimizer = optimizer
 
     def _owners(self):
@@ -96,9 +117,16 @@ class DeepSpeedEngine(Wrapper):
     def _shard(self, optimizer, model_parameters, names):
         """Stage 3: every layer of a list or sequence is a unit, and what is left the last one."""
         from taper.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
         policy = MixedPrecisionPolicy(param_dtype=self._compute, reduce_dtype=taper.float32 if self._compute else None)
-        options = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups] if optimizer is not None else None
-        members = [[names[p] for p in group["params"]] for group in optimizer.param_groups] if optimizer is not None else None
+        options = (
+            [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+            if optimizer is not None
+            else None
+        )
+        members = (
+            [[names[p] for p in group["params"]] for group in optimizer.param_groups] if optimizer is not None else None
+        )
         for layer in _layers(self.module):
             fully_shard(layer, mp_policy=policy)
         fully_shard(self.module, mp_policy=policy)
@@ -124,12 +152,18 @@ class DeepSpeedEngine(Wrapper):
         kind = _OPTIMISERS.get(asked["type"].lower()) or getattr(optim, asked["type"], None)
         if kind is None:
             raise ValueError(f"deepspeed: there is no optimizer '{asked['type']}' here")
-        options = {key: tuple(value) if key == "betas" else value for key, value in asked.get("params", {}).items() if value != "auto"}
+        options = {
+            key: tuple(value) if key == "betas" else value
+            for key, value in asked.get("params", {}).items()
+            if value != "auto"
+        }
         plain = options.pop("adam_w_mode", True) is False or options.pop("torch_adam", False)
         if asked["type"].lower() == "adam" and not plain:
             kind = optim.AdamW  # DeepSpeed's Adam is AdamW unless it is told otherwise
         params = list(model_parameters) if model_parameters is not None else list(self.module.parameters())
-        return kind(params if params and isinstance(params[0], dict) else [p for p in params if p.requires_grad], **options)
+        return kind(
+            params if params and isinstance(params[0], dict) else [p for p in params if p.requires_grad], **options
+        )
 
     def _make_schedule(self, given):
         if given is not None:
@@ -142,18 +176,35 @@ class DeepSpeedEngine(Wrapper):
             raise ValueError(f"deepspeed: there is no scheduler '{asked['type']}' here")
         return kind(self.optimizer, **{key: value for key, value in asked.get("params", {}).items() if value != "auto"})
 
-    def deepspeed_io(self, dataset, batch_size=None, route=None, pin_memory=False, data_sampler=None, collate_fn=None, num_local_io_workers=None):
+    def deepspeed_io(
+        self,
+        dataset,
+        batch_size=None,
+        route=None,
+        pin_memory=False,
+        data_sampler=None,
+        collate_fn=None,
+        num_local_io_workers=None,
+    ):
         """A loader that gives each rank its part of a dataset."""
         from taper.utils.data import DataLoader
         from taper.utils.data.distributed import DistributedSampler
+
         sampler = data_sampler or DistributedSampler(dataset, self.world_size, self.global_rank)
-        return DataLoader(dataset, batch_size or self._config.micro_batch, sampler=sampler, collate_fn=collate_fn, num_workers=num_local_io_workers or 0,
-                          drop_last=bool(self._config.all.get("dataloader_drop_last", False)))
+        return DataLoader(
+            dataset,
+            batch_size or self._config.micro_batch,
+            sampler=sampler,
+            collate_fn=collate_fn,
+            num_workers=num_local_io_workers or 0,
+            drop_last=bool(self._config.all.get("dataloader_drop_last", False)),
+        )
 
     # ---- Training ----
     def forward(self, *inputs, **kwargs):
         if self._compute is not None and self._config.stage != 3:
             from taper.distributed.fsdp._fully_shard import cast
+
             inputs, kwargs = cast(inputs, self._compute), cast(kwargs, self._compute)
         return self.module(*inputs, **kwargs)
 
@@ -202,7 +253,7 @@ class DeepSpeedEngine(Wrapper):
         dist.all_reduce(flat) if rank is None else dist.reduce(flat, rank)
         at = 0
         for grad in grads:
-            grad.copy_(flat[at:at + grad.numel()].view(grad.shape))
+            grad.copy_(flat[at : at + grad.numel()].view(grad.shape))
             at += grad.numel()
 
     def _stepped(self):
@@ -309,10 +360,24 @@ class DeepSpeedEngine(Wrapper):
         """A folder save_dir/tag to which each rank writes its part; save_dir/latest names the last one."""
         return _states.save(self, save_dir, tag, client_state or {}, save_latest)
 
-    def load_checkpoint(self, load_dir, tag=None, load_module_strict=True, load_optimizer_states=True, load_lr_scheduler_states=True, load_module_only=False,
-                        custom_load_fn=None):
+    def load_checkpoint(
+        self,
+        load_dir,
+        tag=None,
+        load_module_strict=True,
+        load_optimizer_states=True,
+        load_lr_scheduler_states=True,
+        load_module_only=False,
+        custom_load_fn=None,
+    ):
         """Loads what any number of ranks saved, in any stage: the folder, and the client's state; None where there is none."""
-        return _states.load(self, load_dir, tag, load_optimizer_states and not load_module_only, load_lr_scheduler_states and not load_module_only)
+        return _states.load(
+            self,
+            load_dir,
+            tag,
+            load_optimizer_states and not load_module_only,
+            load_lr_scheduler_states and not load_module_only,
+        )
 
     def save_16bit_model(self, save_dir, save_filename="pytorch_model.bin", exclude_frozen_parameters=False):
         """The whole weights in one file, written by rank 0."""

@@ -1,4 +1,5 @@
 """deepspeed.zero: contexts around the making and looking at of parameters that lie in parts."""
+
 from contextlib import contextmanager
 
 from taper import distributed as dist
@@ -9,8 +10,19 @@ __all__ = ["GatheredParameters", "Init"]
 
 
 @contextmanager
-def Init(module=None, data_parallel_group=None, mem_efficient_linear=True, remote_device=None, pin_memory=False, config_dict_or_path=None, config=None, enabled=True,
-         dtype=None, mpu=None, **options):
+def Init(
+    module=None,
+    data_parallel_group=None,
+    mem_efficient_linear=True,
+    remote_device=None,
+    pin_memory=False,
+    config_dict_or_path=None,
+    config=None,
+    enabled=True,
+    dtype=None,
+    mpu=None,
+    **options,
+):
     """Models are made whole, and cut up by initialize()."""
     yield
 

@@ -1,4 +1,5 @@
 """Joining the world of whatever started the process, or being a world of one: what Horovod's and DeepSpeed's ways in do."""
+
 import os
 
 from taper import _C
@@ -11,6 +12,7 @@ def join_world():
         return False
     if _C._dist_place()[0] is None:
         from taper._launch.options import free_port
+
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
         os.environ.setdefault("MASTER_PORT", str(free_port()))
     dist.init_process_group()

@@ -1,11 +1,15 @@
 """torch.distributed._functional_collectives: collectives that give new tensors, and can be differentiated. Results are there when a call returns, so
 wait_tensor has nothing left to do."""
+
 import taper
 from taper import distributed as dist
 from taper._C import Tensor
 from taper.autograd.function import Function
 
-REDUCE_OP_TO_STR = {getattr(dist.ReduceOp, name): name.lower() for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}
+REDUCE_OP_TO_STR = {
+    getattr(dist.ReduceOp, name): name.lower()
+    for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
+}
 
 
 def _op(name):
@@ -21,6 +25,7 @@ def _resolve_group(group, tag=""):
     """A process group from a group, its name, ranks, lists of ranks, a mesh of one dimension, or a mesh and one of its dimensions."""
     from taper.distributed._process_group import _groups
     from taper.distributed.device_mesh import DeviceMesh
+
     if group is None:
         return dist.group.WORLD
     if isinstance(group, DeviceMesh):
@@ -33,7 +38,11 @@ def _resolve_group(group, tag=""):
             raise ValueError(f"Could not resolve the process group registered under the name {group}")
         return found
     if isinstance(group, list):
-        ranks = next((one for one in group if dist.get_rank() in one), []) if group and isinstance(group[0], list) else group
+        ranks = (
+            next((one for one in group if dist.get_rank() in one), [])
+            if group and isinstance(group[0], list)
+            else group
+        )
         found = next((one for one in _groups if one._ranks == sorted(ranks)), None)
         return found or dist.new_group(ranks, use_local_synchronization=True)
     return group
@@ -58,7 +67,9 @@ class _AllReduce(Function):
         if op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG):
             return _reduced(grad, op, group), None, None
         if op not in (dist.ReduceOp.MAX, dist.ReduceOp.MIN):
-            raise RuntimeError(f"all_reduce backward only supports 'sum', 'avg', 'max' and 'min' reduction, got '{REDUCE_OP_TO_STR[op]}'")
+            raise RuntimeError(
+                f"all_reduce backward only supports 'sum', 'avg', 'max' and 'min' reduction, got '{REDUCE_OP_TO_STR[op]}'"
+            )
         tensor, result = ctx.saved_tensors
         here = (tensor == result).to(grad.dtype)
         return _reduced(grad, dist.ReduceOp.SUM, group) * here / _reduced(here, dist.ReduceOp.SUM, group), None, None
@@ -103,7 +114,9 @@ class _ReduceScatter(Function):
     def backward(ctx, grad):
         op, group = ctx.how
         if op != dist.ReduceOp.SUM:
-            raise RuntimeError(f"reduce_scatter_tensor backward only supports 'sum' reduction, got '{REDUCE_OP_TO_STR[op]}'")
+            raise RuntimeError(
+                f"reduce_scatter_tensor backward only supports 'sum' reduction, got '{REDUCE_OP_TO_STR[op]}'"
+            )
         return _gathered(grad, group), None, None
 
 
@@ -131,14 +144,19 @@ def all_gather_tensor(self, gather_dim, group, tag=""):
 
 def reduce_scatter_tensor(self, reduceOp, scatter_dim, group, tag=""):
     """This rank's part, along a dimension, of all ranks' tensors combined."""
-    return _ReduceScatter.apply(self.movedim(scatter_dim, 0), _op(reduceOp), _resolve_group(group)).movedim(0, scatter_dim)
+    return _ReduceScatter.apply(self.movedim(scatter_dim, 0), _op(reduceOp), _resolve_group(group)).movedim(
+        0, scatter_dim
+    )
 
 
 def all_to_all_single(self, output_split_sizes, input_split_sizes, group, tag=""):
     """Parts of the first dimension, each to the rank of its place."""
     from taper.distributed.nn.functional import all_to_all_single as exchange
+
     rows = sum(output_split_sizes) if output_split_sizes else self.shape[0]
-    return exchange(self.new_empty((rows, *self.shape[1:])), self, output_split_sizes, input_split_sizes, _resolve_group(group))
+    return exchange(
+        self.new_empty((rows, *self.shape[1:])), self, output_split_sizes, input_split_sizes, _resolve_group(group)
+    )
 
 
 class _Broadcast(Function):
@@ -196,7 +214,9 @@ def reduce_scatter_tensor_inplace(output, input, op="sum", group=None, async_op=
     return _in_place(async_op, output, reduce_scatter_tensor(input, op, scatter_dim, group))
 
 
-def all_to_all_inplace(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False, tag=""):
+def all_to_all_inplace(
+    output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False, tag=""
+):
     return _in_place(async_op, output, all_to_all_single(input, output_split_sizes, input_split_sizes, group))
 
 

@@ -1,4 +1,5 @@
 """Process groups: backends, who is in a group and who meets where, over the library's (include/taper/dist.h). The collectives are in distributed_c10d.py."""
+
 import os
 import sys
 from enum import IntEnum
@@ -6,11 +7,25 @@ from enum import IntEnum
 import taper as torch
 from taper import _C
 from taper.distributed._reduce_op import RedOpType, ReduceOp, reduce_op  # noqa: F401
-from taper.distributed._store import FileStore, HashStore, PrefixStore, QueueEmptyError, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
+from taper.distributed._store import (
+    FileStore,
+    HashStore,
+    PrefixStore,
+    QueueEmptyError,
+    Store,
+    TCPStore,
+    _Wrapped,
+    _seconds,
+)  # noqa: F401
 from taper.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
 from taper.distributed.rendezvous import env_is_served, env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
 
-DistError, DistBackendError, DistNetworkError, DistStoreError = _C._DistError, _C._DistBackendError, _C._DistNetworkError, _C._DistStoreError
+DistError, DistBackendError, DistNetworkError, DistStoreError = (
+    _C._DistError,
+    _C._DistBackendError,
+    _C._DistNetworkError,
+    _C._DistStoreError,
+)
 
 
 class Backend(str):
@@ -45,8 +60,10 @@ class BackendConfig:
 
     @staticmethod
     def _form(text):
-        return (f"The custom backend string argument is invalid: {text}. Custom backend string is an experimental feature where the backend string must be in the "
-                "format: \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'")
+        return (
+            f"The custom backend string argument is invalid: {text}. Custom backend string is an experimental feature where the backend string must be in the "
+            "format: \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'"
+        )
 
     def get_device_backend_map(self):
         return self.device_backend_map
@@ -93,6 +110,7 @@ class Work:
         """A torch.futures.Future of the list of tensors."""
         if self._future is None:
             from taper.futures import Future
+
             self._future = Future._of(self._handle.done, self.result)
         return self._future
 
@@ -151,7 +169,13 @@ class _BackendOptions:
     """What pg_options take: the settings of NCCL's own are kept, and its variables set them."""
 
     def __init__(self, is_high_priority_stream=False):
-        self.is_high_priority_stream, self.config, self.split_from, self.split_color, self._timeout = is_high_priority_stream, type("Config", (), {})(), None, 0, default_pg_timeout
+        self.is_high_priority_stream, self.config, self.split_from, self.split_color, self._timeout = (
+            is_high_priority_stream,
+            type("Config", (), {})(),
+            None,
+            0,
+            default_pg_timeout,
+        )
 
 
 class ProcessGroupGloo(ProcessGroup):
@@ -172,7 +196,14 @@ class _Options:
     """What PyTorch's C++ methods take beside tensors."""
 
     def __init__(self):
-        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids = ReduceOp.SUM, 0, 0, default_pg_timeout, True, []
+        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids = (
+            ReduceOp.SUM,
+            0,
+            0,
+            default_pg_timeout,
+            True,
+            [],
+        )
 
 
 class AllreduceOptions(_Options):
@@ -230,9 +261,9 @@ class GroupMember(metaclass=_WorldMeta):
 
 
 _default = None  # the ProcessGroup of all ranks
-_groups = []     # all that are open
+_groups = []  # all that are open
 _store = None
-_count = 0       # of groups made
+_count = 0  # of groups made
 
 
 def open_groups():
@@ -246,6 +277,7 @@ def _set_default(group_):
 
 
 # ---- What is there ----
+
 
 def is_available():
     """Are process groups there? Always."""
@@ -273,7 +305,12 @@ def is_xccl_available():
 
 
 def is_backend_available(backend):
-    return {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available, "xccl": is_xccl_available}.get(backend.lower(), lambda: False)()
+    return {
+        "gloo": is_gloo_available,
+        "mpi": is_mpi_available,
+        "nccl": is_nccl_available,
+        "xccl": is_xccl_available,
+    }.get(backend.lower(), lambda: False)()
 
 
 def is_initialized():
@@ -298,10 +335,13 @@ def get_default_backend_for_device(device):
 
 # ---- Beginning and ending ----
 
+
 def _timeout_for(backend, timeout):
     if timeout is not None and not hasattr(timeout, "total_seconds"):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
-    return _seconds(timeout, (default_pg_nccl_timeout if str(backend) == "nccl" else default_pg_timeout).total_seconds())
+    return _seconds(
+        timeout, (default_pg_nccl_timeout if str(backend) == "nccl" else default_pg_timeout).total_seconds()
+    )
 
 
 _SERVED = ("gloo", "nccl", "mpi", "ccl", "xccl", "tcp")
@@ -329,7 +369,17 @@ def _default_name():
     return Backend(",".join([f"cpu:{host}", *gpus]) if gpus else host)
 
 
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None):
+def init_process_group(
+    backend=None,
+    init_method=None,
+    timeout=None,
+    world_size=-1,
+    rank=-1,
+    store=None,
+    group_name="",
+    pg_options=None,
+    device_id=None,
+):
     """Joins the other processes of the job; where they meet is `store`, or what `init_method` says: env://, tcp://host:port, file:///path."""
     global _store
     if _default is not None:
@@ -368,6 +418,7 @@ def _at_exit():
         return
     _exit_is_set = True
     import atexit
+
     atexit.register(_leave)
     told = sys.excepthook
 
@@ -379,6 +430,7 @@ def _at_exit():
     sys.excepthook = excepthook
     if "multiprocessing" in sys.modules:  # whose children end without atexit
         from multiprocessing import util
+
         util.Finalize(None, _leave, exitpriority=0)
 
 
@@ -433,6 +485,7 @@ def _rank_not_in_group(group_):
 
 def _warn_not_in_group(name):
     from warnings import warn
+
     warn(f"Running {name} on global rank {_group().rank()} which does not belong to the given group.", stacklevel=3)
 
 
@@ -460,8 +513,10 @@ def get_node_local_rank(fallback_rank=None):
         return local
     if fallback_rank is not None:
         return int(fallback_rank)
-    raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, "
-                       "assuming you are not running in a multi-device context and want the code to run locally instead.")
+    raise RuntimeError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, "
+        "assuming you are not running in a multi-device context and want the code to run locally instead."
+    )
 
 
 def get_pg_count():
@@ -496,13 +551,24 @@ _set_pg_timeout = set_timeout
 
 # ---- Groups of some ranks ----
 
-def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None, device_id=None):
+
+def new_group(
+    ranks=None,
+    timeout=None,
+    backend=None,
+    pg_options=None,
+    use_local_synchronization=False,
+    group_desc=None,
+    device_id=None,
+):
     """A group of some ranks. All ranks of the job make the call (with use_local_synchronization, those in the group)."""
     global _count
     world = _group()
     ranks = list(range(world.size())) if ranks is None else sorted(ranks)
     if len(ranks) > world.size():
-        raise ValueError("the new group's world size should be less or equal to the world size set by init_process_group")
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by init_process_group"
+        )
     for rank in ranks:
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
@@ -510,7 +576,12 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     if use_local_synchronization and world.rank() not in ranks:
         return None
     _count += 1
-    handle = _C._dist_group(ranks, _timeout_for(world._backend, timeout) if timeout is not None else 0.0, group_desc, use_local_synchronization)
+    handle = _C._dist_group(
+        ranks,
+        _timeout_for(world._backend, timeout) if timeout is not None else 0.0,
+        group_desc,
+        use_local_synchronization,
+    )
     if world.rank() not in ranks:
         handle.free()
         return GroupMember.NON_GROUP_MEMBER
@@ -527,7 +598,9 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
     for ranks in ranks_per_subgroup_list:
         for rank in ranks:
             if rank in seen:
-                raise ValueError(f"Rank {rank} has appeared in both subgroup {[r for r in ranks_per_subgroup_list if rank in r][0]} and {ranks}")
+                raise ValueError(
+                    f"Rank {rank} has appeared in both subgroup {[r for r in ranks_per_subgroup_list if rank in r][0]} and {ranks}"
+                )
             seen.add(rank)
         made.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
         if get_rank() in ranks:
@@ -555,12 +628,18 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     parent = _group(parent_pg)
     mine = None
     for ranks in split_ranks or ():
-        made = new_group([get_global_rank(parent, rank) for rank in ranks], timeout, group_desc=group_desc, use_local_synchronization=True)
+        made = new_group(
+            [get_global_rank(parent, rank) for rank in ranks],
+            timeout,
+            group_desc=group_desc,
+            use_local_synchronization=True,
+        )
         mine = mine or made
     return mine
 
 
 # ---- How much is told ----
+
 
 class DebugLevel(IntEnum):
     OFF, INFO, DETAIL = range(3)
@@ -582,5 +661,10 @@ def set_debug_level_from_env():
     set_debug_level(DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()])
 
 
-__all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(os)) and name not in (
-    "IntEnum", "RedOpType", "env_place", "find_store")]
+__all__ = [
+    name
+    for name, value in list(globals().items())
+    if name[0] != "_"
+    and not isinstance(value, type(os))
+    and name not in ("IntEnum", "RedOpType", "env_place", "find_store")
+]

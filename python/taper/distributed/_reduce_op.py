@@ -1,4 +1,5 @@
 """ReduceOp: how a reduction combines what the ranks have."""
+
 from enum import Enum
 
 import taper as torch

@@ -1,4 +1,5 @@
 """Stores: keys and values that all processes of a job see."""
+
 from datetime import timedelta
 
 from taper import _C
@@ -27,6 +28,7 @@ def _needs(method):
         if self._s is None:
             raise NotImplementedError("Not implemented.")
         return method(self, *args, **kwargs)
+
     return checked
 
 
@@ -115,7 +117,9 @@ class Store:
         try:
             self.wait([f"{key}/all"], timeout)
         except _C._DistStoreError as error:
-            raise _C._DistStoreError(f"barrier timeout: {self.add(f'{key}/came', 0)} of {world_size} have come to the barrier {key} ({error})") from error
+            raise _C._DistStoreError(
+                f"barrier timeout: {self.add(f'{key}/came', 0)} of {world_size} have come to the barrier {key} ({error})"
+            ) from error
 
     def has_extended_api(self):
         return self._s is not None
@@ -138,8 +142,18 @@ class Store:
 class TCPStore(Store):
     """A store that one process serves and others connect to."""
 
-    def __init__(self, host_name, port=29500, world_size=None, is_master=False, timeout=timedelta(seconds=300), wait_for_workers=True,
-                 multi_tenant=False, master_listen_fd=None, use_libuv=True):
+    def __init__(
+        self,
+        host_name,
+        port=29500,
+        world_size=None,
+        is_master=False,
+        timeout=timedelta(seconds=300),
+        wait_for_workers=True,
+        multi_tenant=False,
+        master_listen_fd=None,
+        use_libuv=True,
+    ):
         if world_size == 0:
             raise ValueError("TCPStore world size cannot be 0")
         self.libuvBackend = use_libuv
@@ -147,6 +161,7 @@ class TCPStore(Store):
             is_master = False
         if master_listen_fd is not None and is_master:
             import os
+
             os.close(master_listen_fd)  # it held the port for us; the server opens sockets of its own there
         served = _served.get(port) if multi_tenant and is_master else None
         self._s = served or _C._store_tcp(host_name, port, is_master, _seconds(timeout, 300.0))
@@ -159,11 +174,14 @@ class TCPStore(Store):
     def _wait_for_workers(self, world_size, is_master, seconds):
         """The server waits until everybody is there."""
         import time
+
         until, pause = time.monotonic() + seconds, 0.001
         came = self._s.add("init/", 1)
         while is_master and came < world_size:
             if time.monotonic() > until:
-                raise _C._DistStoreError(f"Timed out after {int(seconds) + 1} seconds waiting for clients. {came}/{world_size} clients joined.")
+                raise _C._DistStoreError(
+                    f"Timed out after {int(seconds) + 1} seconds waiting for clients. {came}/{world_size} clients joined."
+                )
             time.sleep(pause)
             pause = min(2 * pause, 0.1)
             came = self._s.add("init/", 0)
@@ -175,6 +193,7 @@ class TCPStore(Store):
 def _agent_serves(port):
     """Does the process that launched this one serve a store at this port already?"""
     import os
+
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "1" and os.environ.get("MASTER_PORT") == str(port)
 
 
@@ -237,7 +256,10 @@ class _PrefixOfPython(PrefixStore):
         return self.underlying_store.compare_set(self._key(key), _bytes(expected_value), _bytes(desired_value))
 
     def wait(self, keys, timeout=None):
-        self.underlying_store.wait([self._key(key) for key in ([keys] if isinstance(keys, str) else keys)], *([timeout] if timeout is not None else []))
+        self.underlying_store.wait(
+            [self._key(key) for key in ([keys] if isinstance(keys, str) else keys)],
+            *([timeout] if timeout is not None else []),
+        )
 
     def check(self, keys):
         return self.underlying_store.check([self._key(key) for key in keys])
@@ -268,7 +290,9 @@ class _PrefixOfPython(PrefixStore):
 
     def multi_set(self, keys, values):
         if not self._missing("multi_set"):
-            return self.underlying_store.multi_set([self._key(key) for key in keys], [_bytes(value) for value in values])
+            return self.underlying_store.multi_set(
+                [self._key(key) for key in keys], [_bytes(value) for value in values]
+            )
         for key, value in zip(keys, values):
             self.set(key, value)
 

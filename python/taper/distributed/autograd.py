@@ -2,6 +2,7 @@
 
 Within a context, a tensor that travels becomes a leaf where it arrives. A worker's backward gives gradients of its own leaves to the context and sends those of leaves that
 came from elsewhere back to where they came from, which goes on there. Gradients of several paths add up, so each path may be walked on its own."""
+
 import itertools
 import threading
 from contextlib import contextmanager
@@ -48,13 +49,17 @@ class _Context:
                     self.gradients[leaf] = gradient if before is None else before + gradient
         agent = _agent()
         with _within(-1):
-            calls = [agent.call(agent.workers[peer], _go_on, (self.id, agent.info.id, message, parts), timeout=0) for (peer, message), parts in onward.items()]
+            calls = [
+                agent.call(agent.workers[peer], _go_on, (self.id, agent.info.id, message, parts), timeout=0)
+                for (peer, message), parts in onward.items()
+            ]
         for call in calls:
             call.wait()
 
 
 def _agent():
     from taper.distributed.rpc.api import _get_current_rpc_agent
+
     return _get_current_rpc_agent()
 
 

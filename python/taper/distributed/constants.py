@@ -1,4 +1,5 @@
 """torch.distributed.constants: how long a collective may take."""
+
 from datetime import timedelta
 
 __all__ = ["default_pg_timeout", "default_pg_nccl_timeout"]

@@ -1,17 +1,22 @@
 """torch.distributed.device_mesh: ranks as a grid with named dimensions, and a process group along each line of it."""
+
 import taper
 from taper import distributed as dist
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
 _current = []  # meshes of with statements
-_known = {}    # the first mesh of each kind, for those that are unpickled, with the group of all ranks that it was made in
+_known = {}  # the first mesh of each kind, for those that are unpickled, with the group of all ranks that it was made in
 
 
 def _mesh_like(device_type, ranks, names):
     """A mesh that was pickled: the one of its kind, for groups do not travel. Where there is none, all ranks make it together."""
     world, found = _known.get((device_type, names, str(ranks)), (None, None))
-    return found if found is not None and world is dist.group.WORLD else DeviceMesh(device_type, ranks, mesh_dim_names=names)
+    return (
+        found
+        if found is not None and world is dist.group.WORLD
+        else DeviceMesh(device_type, ranks, mesh_dim_names=names)
+    )
 
 
 def current_mesh():
@@ -46,7 +51,17 @@ def _group_along(mesh, dims):
 class DeviceMesh:
     """A grid of ranks. All ranks make a mesh together, for its groups are made with it."""
 
-    def __init__(self, device_type, mesh, *, mesh_dim_names=None, backend_override=None, _init_backend=True, _groups=None, _root=None):
+    def __init__(
+        self,
+        device_type,
+        mesh,
+        *,
+        mesh_dim_names=None,
+        backend_override=None,
+        _init_backend=True,
+        _groups=None,
+        _root=None,
+    ):
         self.device_type = device_type
         self.mesh = mesh if isinstance(mesh, taper.Tensor) else taper.tensor(mesh)
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names is not None else None
@@ -56,7 +71,9 @@ class DeviceMesh:
             dist.init_process_group()
         where = (self.mesh == dist.get_rank()).nonzero()
         self._coordinate = where[0].tolist() if len(where) else None
-        self._groups = _groups if _groups is not None else [_group_along(self.mesh, [dim]) for dim in range(self.mesh.dim())]
+        self._groups = (
+            _groups if _groups is not None else [_group_along(self.mesh, [dim]) for dim in range(self.mesh.dim())]
+        )
         self._root, self._flat, self._parts = _root, {}, {}
         if _known.get(self._key(), (None,))[0] is not dist.group.WORLD:
             _known[self._key()] = dist.group.WORLD, self
@@ -77,7 +94,9 @@ class DeviceMesh:
             if self.mesh_dim_names is None:
                 raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
             if dim not in self.mesh_dim_names:
-                raise KeyError(f"Mesh dimension '{dim}' does not exist. Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}")
+                raise KeyError(
+                    f"Mesh dimension '{dim}' does not exist. Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}"
+                )
             return self.mesh_dim_names.index(dim)
         return dim
 
@@ -85,7 +104,9 @@ class DeviceMesh:
         """The group along a dimension; a mesh of one dimension has but one."""
         if mesh_dim is None:
             if self.ndim > 1:
-                raise RuntimeError(f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.")
+                raise RuntimeError(
+                    f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1."
+                )
             mesh_dim = 0
         if isinstance(mesh_dim, str) and mesh_dim in self._get_root_mesh()._flat:
             return self[mesh_dim].get_group()
@@ -114,7 +135,9 @@ class DeviceMesh:
     def __getitem__(self, names):
         """The mesh along some of the dimensions, at this rank's place in the others."""
         if isinstance(names, int):
-            raise TypeError(f"a mesh is sliced by the names of its dimensions, {self.mesh_dim_names}, not by numbers: got {names}")
+            raise TypeError(
+                f"a mesh is sliced by the names of its dimensions, {self.mesh_dim_names}, not by numbers: got {names}"
+            )
         names = (names,) if isinstance(names, str) else tuple(names)
         if len(names) == 1 and names[0] in self._get_root_mesh()._flat:
             return self._get_root_mesh()._flat[names[0]]
@@ -125,8 +148,13 @@ class DeviceMesh:
             at = tuple(slice(None) if dim in dims else self._coordinate[dim] for dim in range(self.ndim))
             kept = [dim for dim in range(self.ndim) if dim in dims]
             root = self._root or (self, list(range(self.ndim)))
-            self._parts[names] = DeviceMesh(self.device_type, self.mesh[at].permute([kept.index(dim) for dim in dims]), mesh_dim_names=names,
-                                            _groups=[self._groups[dim] for dim in dims], _root=(root[0], [root[1][dim] for dim in dims]))
+            self._parts[names] = DeviceMesh(
+                self.device_type,
+                self.mesh[at].permute([kept.index(dim) for dim in dims]),
+                mesh_dim_names=names,
+                _groups=[self._groups[dim] for dim in dims],
+                _root=(root[0], [root[1][dim] for dim in dims]),
+            )
         return self._parts[names]
 
     def _flatten(self, mesh_dim_name=None, backend_override=None):
@@ -137,7 +165,9 @@ class DeviceMesh:
             return self
         if name not in root._flat:
             group = self._groups[0] if self.ndim == 1 else _group_along(root.mesh, dims)
-            root._flat[name] = DeviceMesh(self.device_type, self.mesh.reshape(-1), mesh_dim_names=(name,), _groups=[group], _root=(root, dims))
+            root._flat[name] = DeviceMesh(
+                self.device_type, self.mesh.reshape(-1), mesh_dim_names=(name,), _groups=[group], _root=(root, dims)
+            )
         return root._flat[name]
 
     @staticmethod
@@ -177,16 +207,24 @@ def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, backend_ov
     """A mesh over the first ranks, in order."""
     if mesh_dim_names is not None:
         if len(set(mesh_dim_names)) != len(mesh_dim_names):
-            raise RuntimeError(f"Each mesh_dim_name must be unique, found repeated mesh_dim_name in mesh_dim_names {mesh_dim_names}")
+            raise RuntimeError(
+                f"Each mesh_dim_name must be unique, found repeated mesh_dim_name in mesh_dim_names {mesh_dim_names}"
+            )
         if len(mesh_dim_names) != len(mesh_shape):
-            raise RuntimeError(f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} and len(mesh_shape):{len(mesh_shape)}.")
+            raise RuntimeError(
+                f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} and len(mesh_shape):{len(mesh_shape)}."
+            )
     if not device_type.isalpha():
-        raise RuntimeError(f"Device type with index is not supported but got {device_type}. If you maintained a 'torch.device' object, it's recommended to pass in 'device.type'.")
+        raise RuntimeError(
+            f"Device type with index is not supported but got {device_type}. If you maintained a 'torch.device' object, it's recommended to pass in 'device.type'."
+        )
     count = 1
     for n in mesh_shape:
         count *= n
     if not dist.is_initialized():
         dist.init_process_group()
     if count > dist.get_world_size():
-        raise RuntimeError(f"Mesh should not be bigger than default world size {dist.get_world_size()}, but found {count} ranks!")
+        raise RuntimeError(
+            f"Mesh should not be bigger than default world size {dist.get_world_size()}, but found {count} ranks!"
+        )
     return DeviceMesh(device_type, taper.arange(count).view(tuple(mesh_shape)), mesh_dim_names=mesh_dim_names)

@@ -1,7 +1,17 @@
 """torch.distributed.distributed_c10d: collectives and messages between the ranks of process groups (_process_group.py), of tensors and of objects."""
+
 import taper as torch
 from taper.distributed._process_group import *  # noqa: F401,F403
-from taper.distributed._process_group import open_groups, _get_default_group, _get_default_store, _get_process_group_store, _group, _rank_not_in_group, _set_pg_timeout, _warn_not_in_group  # noqa: F401
+from taper.distributed._process_group import (
+    open_groups,
+    _get_default_group,
+    _get_default_store,
+    _get_process_group_store,
+    _group,
+    _rank_not_in_group,
+    _set_pg_timeout,
+    _warn_not_in_group,
+)  # noqa: F401
 from taper.distributed._reduce_op import _make_nccl_premul_sum, _scaled  # noqa: F401
 from taper.distributed._store import _seconds
 
@@ -13,6 +23,7 @@ def __getattr__(name):
 
 
 # ---- Collectives ----
+
 
 def _done(work, async_op):
     if async_op:
@@ -34,13 +45,17 @@ def _root(group_, rank, group_rank, what, default=0):
 
 def _check_tensor(value, name):
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead."
+        )
 
 
 def _check_list(value, name):
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(value)} "
-                        f"with elements of type {[type(item) for item in value] if isinstance(value, (list, tuple)) else []}.")
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(value)} "
+            f"with elements of type {[type(item) for item in value] if isinstance(value, (list, tuple)) else []}."
+        )
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
@@ -150,7 +165,9 @@ def gather_into_tensor(output_tensor, input_tensor, dst=None, group=None, async_
     """The same into one tensor."""
     g = _group(group)
     here = g.rank() == _root(g, dst, group_dst, "dst")
-    return gather(input_tensor, list(output_tensor.view(-1).chunk(g.size())) if here else None, dst, group, async_op, group_dst)
+    return gather(
+        input_tensor, list(output_tensor.view(-1).chunk(g.size())) if here else None, dst, group, async_op, group_dst
+    )
 
 
 gather_single = gather_into_tensor
@@ -199,7 +216,10 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
     _check_list(input_tensor_list, "input_tensor_list")
     if _rank_not_in_group(group):
         return _warn_not_in_group("all_to_all")
-    return _done(Work(_group(group)._handle.all_to_all(output_tensor_list, input_tensor_list), list(output_tensor_list)), async_op)
+    return _done(
+        Work(_group(group)._handle.all_to_all(output_tensor_list, input_tensor_list), list(output_tensor_list)),
+        async_op,
+    )
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
@@ -208,7 +228,13 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     _check_tensor(input, "input")
     if _rank_not_in_group(group):
         return _warn_not_in_group("all_to_all_single")
-    return _done(Work(_group(group)._handle.all_to_all_single(output, input, output_split_sizes or (), input_split_sizes or ()), [output]), async_op)
+    return _done(
+        Work(
+            _group(group)._handle.all_to_all_single(output, input, output_split_sizes or (), input_split_sizes or ()),
+            [output],
+        ),
+        async_op,
+    )
 
 
 def barrier(group=None, async_op=False, device_ids=None):
@@ -231,13 +257,25 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
             sent.wait(seconds)
             answer.wait(seconds * 2)
         except DistBackendError as error:
-            raise RuntimeError(f"Rank {g._ranks[g.rank()]} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
-                               f"Please check rank 0 logs for faulty rank.\n Original exception:\n{error}") from None
+            raise RuntimeError(
+                f"Rank {g._ranks[g.rank()]} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
+                f"Please check rank 0 logs for faulty rank.\n Original exception:\n{error}"
+            ) from None
         if flag.item():
-            raise RuntimeError(f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names them.")
+            raise RuntimeError(
+                f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names them."
+            )
         return None
     from time import monotonic
-    came, missing, until = [None] + [g._handle.recv(torch.zeros(1, dtype=torch.uint8, device="cpu"), r, _BARRIER_TAG) for r in range(1, g.size())], [], monotonic() + seconds
+
+    came, missing, until = (
+        [None]
+        + [
+            g._handle.recv(torch.zeros(1, dtype=torch.uint8, device="cpu"), r, _BARRIER_TAG) for r in range(1, g.size())
+        ],
+        [],
+        monotonic() + seconds,
+    )
     for rank in range(1, g.size()):
         try:
             came[rank].wait(max(until - monotonic(), 0.001))
@@ -250,7 +288,9 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
         work.wait(seconds)
     if missing:
         names = ", ".join(str(g._ranks[r]) for r in missing)
-        raise RuntimeError(f"Rank{'s' if len(missing) > 1 else ''} {names} failed to pass monitoredBarrier in {int(seconds * 1000)} ms")
+        raise RuntimeError(
+            f"Rank{'s' if len(missing) > 1 else ''} {names} failed to pass monitoredBarrier in {int(seconds * 1000)} ms"
+        )
     return None
 
 
@@ -269,7 +309,9 @@ def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
         raise ValueError("Must specify dst or group_dst")
     to = _root(g, dst, group_dst, "dst")
     if to == g.rank():
-        raise ValueError("Invalid destination rank: destination rank should not be the same as the rank of the current process.")
+        raise ValueError(
+            "Invalid destination rank: destination rank should not be the same as the rank of the current process."
+        )
     return Work(g._handle.send(tensor, to, tag), [tensor])
 
 
@@ -304,7 +346,9 @@ class P2POp:
 
     def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
         if op not in (isend, irecv):
-            raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+            raise ValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
+            )
         _check_tensor(tensor, "tensor")
         self.op, self.tensor, self.group, self.tag = op, tensor, _group(group), tag
         self.group_peer = _root(self.group, peer, group_peer, "peer")
@@ -318,21 +362,29 @@ def batch_isend_irecv(p2p_op_list):
     """Begins sends and receives together."""
     if not isinstance(p2p_op_list, list) or not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
-    works = [p.op(p.tensor, group=p.group, tag=p.tag, **{"group_src" if p.op is irecv else "group_dst": p.group_peer}) for p in p2p_op_list]
+    works = [
+        p.op(p.tensor, group=p.group, tag=p.tag, **{"group_src" if p.op is irecv else "group_dst": p.group_peer})
+        for p in p2p_op_list
+    ]
     return [work for work in works if work is not None]
 
 
 # ---- Objects, pickled ----
 
+
 def _to_tensor(obj):
     import pickle
+
     data = pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor([len(data)], dtype=torch.int64, device="cpu")
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor(
+        [len(data)], dtype=torch.int64, device="cpu"
+    )
 
 
 def _to_object(tensor, size):
     import pickle
-    return pickle.loads(memoryview(tensor)[:int(size)])
+
+    return pickle.loads(memoryview(tensor)[: int(size)])
 
 
 def all_gather_object(object_list, obj, group=None):
@@ -364,8 +416,10 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
     all_gather(sizes, size, group)
     most = max(int(n) for n in sizes)
     padded = torch.zeros(most, dtype=torch.uint8, device="cpu")
-    padded[:len(data)] = data
-    tensors = [torch.empty(most, dtype=torch.uint8, device="cpu") for _ in range(g.size())] if g.rank() == root else None
+    padded[: len(data)] = data
+    tensors = (
+        [torch.empty(most, dtype=torch.uint8, device="cpu") for _ in range(g.size())] if g.rank() == root else None
+    )
     gather(padded, tensors, group=group, group_dst=root)
     for i, tensor in enumerate(tensors or ()):
         object_gather_list[i] = _to_object(tensor, sizes[i])
@@ -379,9 +433,17 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     g = _group(group)
     root = _root(g, src, group_src, "src")
     pairs = [_to_tensor(obj) for obj in object_list] if g.rank() == root else None
-    sizes = torch.cat([size for _, size in pairs]) if pairs else torch.zeros(len(object_list), dtype=torch.int64, device="cpu")
+    sizes = (
+        torch.cat([size for _, size in pairs])
+        if pairs
+        else torch.zeros(len(object_list), dtype=torch.int64, device="cpu")
+    )
     broadcast(sizes, group=group, group_src=root)
-    data = torch.cat([part for part, _ in pairs]) if pairs else torch.empty(int(sizes.sum()), dtype=torch.uint8, device="cpu")
+    data = (
+        torch.cat([part for part, _ in pairs])
+        if pairs
+        else torch.empty(int(sizes.sum()), dtype=torch.uint8, device="cpu")
+    )
     broadcast(data, group=group, group_src=root)
     if g.rank() != root:
         for i, part in enumerate(data.split([int(n) for n in sizes])):
@@ -389,7 +451,9 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     return None
 
 
-def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
+def scatter_object_list(
+    scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None
+):
     """Of rank `src`'s list, each rank gets the object of its place."""
     if _rank_not_in_group(group):
         return _warn_not_in_group("scatter_object_list")
@@ -400,8 +464,13 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     pairs = [_to_tensor(obj) for obj in scatter_object_input_list] if g.rank() == root else []
     most = torch.tensor([max((int(n) for _, n in pairs), default=0)], device="cpu")
     broadcast(most, group=group, group_src=root)
-    padded = [torch.cat([part, torch.zeros(int(most) - len(part), dtype=torch.uint8, device="cpu")]) for part, _ in pairs]
-    mine, size = torch.empty(int(most), dtype=torch.uint8, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")
+    padded = [
+        torch.cat([part, torch.zeros(int(most) - len(part), dtype=torch.uint8, device="cpu")]) for part, _ in pairs
+    ]
+    mine, size = (
+        torch.empty(int(most), dtype=torch.uint8, device="cpu"),
+        torch.zeros(1, dtype=torch.int64, device="cpu"),
+    )
     scatter(mine, padded or None, group=group, group_src=root)
     scatter(size, [n for _, n in pairs] or None, group=group, group_src=root)
     scatter_object_output_list[0] = _to_object(mine, size)

@@ -1,4 +1,5 @@
 """torch.distributed.rendezvous: where the processes of a job meet, from an address like tcp://host:port or file:///path."""
+
 import os
 import time
 
@@ -62,7 +63,9 @@ def _meet(host, port, world_size, serves, timeout, libuv=True):
     until = time.monotonic() + _PORT_SECONDS
     while True:
         try:
-            return TCPStore(host, port, world_size, serves, timeout, multi_tenant=True, wait_for_workers=False, use_libuv=libuv)
+            return TCPStore(
+                host, port, world_size, serves, timeout, multi_tenant=True, wait_for_workers=False, use_libuv=libuv
+            )
         except _C._DistNetworkError as error:
             if not serves or "already in use" not in str(error) or time.monotonic() > until:
                 raise
@@ -76,6 +79,7 @@ def _env_key(rank, world_size):
 def _store_of_group(rank, world_size):
     """The process group's store, where it has the same ranks: it may be what listens at MASTER_PORT."""
     from taper.distributed import _process_group
+
     group = _process_group._default
     if group is None or (group.rank(), group.size()) != (rank, world_size):
         return None
@@ -101,7 +105,9 @@ def _env(rank, world_size, timeout):
         return PrefixStore(attempt, _meet(host, port, world_size, False, timeout, _libuv())), rank, world_size
     key = _env_key(rank, world_size)
     if key not in _env_stores:
-        _env_stores[key] = _store_of_group(rank, world_size) or _meet(host, port, world_size, rank == 0, timeout, _libuv())
+        _env_stores[key] = _store_of_group(rank, world_size) or _meet(
+            host, port, world_size, rank == 0, timeout, _libuv()
+        )
     return _env_stores[key], rank, world_size
 
 

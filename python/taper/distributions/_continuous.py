@@ -1,4 +1,5 @@
 """Families of real numbers: those that are moved and stretched, waiting times, and parts of one."""
+
 import math
 
 import taper as torch
@@ -6,7 +7,14 @@ from taper import Size
 from taper.distributions import constraints
 from taper.distributions.distribution import Family, OfLogits
 from taper.distributions.exp_family import ExponentialFamily
-from taper.distributions.utils import _standard_normal, broadcast_all, clamp_probs, is_number, lazy_property, logits_to_probs
+from taper.distributions.utils import (
+    _standard_normal,
+    broadcast_all,
+    clamp_probs,
+    is_number,
+    lazy_property,
+    logits_to_probs,
+)
 from taper.nn.functional import binary_cross_entropy_with_logits
 
 _LOC_SCALE = {"loc": constraints.real, "scale": constraints.positive}
@@ -15,6 +23,7 @@ _LOC_SCALE = {"loc": constraints.real, "scale": constraints.positive}
 class LocationScale(Family):
     """The frame of loc + scale * z, where z has a fixed density exp(_peak - _fall(z)), the cumulative probability _below, its inverse _quantile and
     the entropy _width."""
+
     arg_constraints = _LOC_SCALE
     support = constraints.real
     has_rsample = True
@@ -44,6 +53,7 @@ class LocationScale(Family):
 
 class Normal(LocationScale, ExponentialFamily):
     """Mean loc, standard deviation scale."""
+
     _peak, _width, _mean_carrier_measure = -math.log(math.sqrt(2 * math.pi)), 0.5 + 0.5 * math.log(2 * math.pi), 0
 
     def __init__(self, loc, scale, validate_args=None):
@@ -63,7 +73,7 @@ class Normal(LocationScale, ExponentialFamily):
     def log_prob(self, value):
         """In this order, so that policies train to PyTorch's digits."""
         self._check(value)
-        return -((value - self.loc) ** 2) / (2 * self.scale ** 2) - self.scale.log() + self._peak
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() + self._peak
 
     def _below(self, z):
         return (torch.erf(z / math.sqrt(2)) + 1) / 2
@@ -83,6 +93,7 @@ class Normal(LocationScale, ExponentialFamily):
 
 class Cauchy(LocationScale):
     """Median loc, half width at half maximum scale; it has neither mean nor variance."""
+
     _peak, _width = -math.log(math.pi), math.log(4 * math.pi)
 
     def __init__(self, loc, scale, validate_args=None):
@@ -107,13 +118,14 @@ class Cauchy(LocationScale):
 
 class Laplace(LocationScale):
     """Exponential on both sides of loc."""
+
     _peak, _width = -math.log(2), 1 + math.log(2)
 
     def __init__(self, loc, scale, validate_args=None):
         super().__init__(self._start(loc=loc, scale=scale), validate_args=validate_args)
 
     variance = property(lambda self: 2 * self.scale.pow(2))
-    stddev = property(lambda self: 2 ** 0.5 * self.scale)
+    stddev = property(lambda self: 2**0.5 * self.scale)
 
     def _noise(self, shape):
         u = self.loc.new_empty(shape).uniform_(torch.finfo(self.loc.dtype).eps - 1, 1)
@@ -132,6 +144,7 @@ class Laplace(LocationScale):
 
 class StudentT(Family):
     """df degrees of freedom, moved by loc and stretched by scale."""
+
     arg_constraints = {"df": constraints.positive, **_LOC_SCALE}
     support = constraints.real
     has_rsample = True
@@ -157,17 +170,29 @@ class StudentT(Family):
     def log_prob(self, value):
         self._check(value)
         half, off = 0.5 * (self.df + 1.0), (value - self.loc) / self.scale
-        normalizer = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + torch.lgamma(0.5 * self.df) - torch.lgamma(half)
-        return -half * torch.log1p(off ** 2.0 / self.df) - normalizer
+        normalizer = (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + torch.lgamma(0.5 * self.df)
+            - torch.lgamma(half)
+        )
+        return -half * torch.log1p(off**2.0 / self.df) - normalizer
 
     def entropy(self):
         half = 0.5 * (self.df + 1)
         log_beta = torch.lgamma(0.5 * self.df) + math.lgamma(0.5) - torch.lgamma(half)
-        return self.scale.log() + half * (torch.digamma(half) - torch.digamma(0.5 * self.df)) + 0.5 * self.df.log() + log_beta
+        return (
+            self.scale.log()
+            + half * (torch.digamma(half) - torch.digamma(0.5 * self.df))
+            + 0.5 * self.df.log()
+            + log_beta
+        )
 
 
 class Uniform(Family):
     """Every number in [low, high) alike."""
+
     has_rsample = True
     _spread = {"low": 0, "high": 0}
 
@@ -181,9 +206,11 @@ class Uniform(Family):
     _length = property(lambda self: self.high - self.low)
     mean = property(lambda self: (self.high + self.low) / 2)
     mode = property(lambda self: math.nan * self.high)
-    stddev = property(lambda self: self._length / 12 ** 0.5)
+    stddev = property(lambda self: self._length / 12**0.5)
     variance = property(lambda self: self._length.pow(2) / 12)
-    support = constraints.dependent_property(lambda self: constraints.interval(self.low, self.high), is_discrete=False, event_dim=0)
+    support = constraints.dependent_property(
+        lambda self: constraints.interval(self.low, self.high), is_discrete=False, event_dim=0
+    )
 
     def rsample(self, sample_shape=Size()):
         return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device))
@@ -206,6 +233,7 @@ class Uniform(Family):
 
 class VonMises(Family):
     """Angles around loc, the closer the larger the concentration."""
+
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
@@ -236,7 +264,11 @@ class VonMises(Family):
     def sample(self, sample_shape=Size()):
         """Best and Fisher's rejection from a wrapped Cauchy distribution (1979), in double: all draw again until the last is accepted."""
         with torch.no_grad():
-            r, k, options = self._proposal_r, self.concentration.double(), {"dtype": torch.double, "device": self.loc.device}
+            r, k, options = (
+                self._proposal_r,
+                self.concentration.double(),
+                {"dtype": torch.double, "device": self.loc.device},
+            )
             angle = torch.full(self._extended_shape(sample_shape), math.nan, **options)
             while angle.isnan().any():
                 turn, height, side = torch.rand((3,) + tuple(angle.shape), **options)
@@ -250,6 +282,7 @@ class VonMises(Family):
 
 class Exponential(Family, ExponentialFamily):
     """Waiting times for events that come with a rate."""
+
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample, _mean_carrier_measure = True, 0
@@ -286,6 +319,7 @@ class Exponential(Family, ExponentialFamily):
 
 class Gamma(Family, ExponentialFamily):
     """Shape `concentration`, inverse scale `rate`."""
+
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample, _mean_carrier_measure = True, 0
@@ -310,7 +344,9 @@ class Gamma(Family, ExponentialFamily):
     def rsample(self, sample_shape=Size(), generator=None):
         a, rate = (each.expand(self._extended_shape(sample_shape)) for each in (self.concentration, self.rate))
         drawn = torch._standard_gamma(a, generator=generator) / rate
-        drawn.detach().clamp_(torch.finfo(drawn.dtype).tiny)  # unseen by the tape: the gradient is that of the sample as drawn
+        drawn.detach().clamp_(
+            torch.finfo(drawn.dtype).tiny
+        )  # unseen by the tape: the gradient is that of the sample as drawn
         return drawn
 
     def log_prob(self, value):
@@ -330,6 +366,7 @@ class Gamma(Family, ExponentialFamily):
 
 class Chi2(Gamma):
     """Sums of df squared standard normal numbers."""
+
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df, validate_args=None):
@@ -340,6 +377,7 @@ class Chi2(Gamma):
 
 class FisherSnedecor(Family):
     """The ratio of two chi-squared numbers over their degrees of freedom."""
+
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
@@ -351,7 +389,9 @@ class FisherSnedecor(Family):
         super().__init__(shape, validate_args=validate_args)
 
     mean = property(lambda self: (self.df2 / (self.df2 - 2)).masked_fill(self.df2 <= 2, math.nan))
-    mode = property(lambda self: ((self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)).masked_fill(self.df1 <= 2, math.nan))
+    mode = property(
+        lambda self: ((self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)).masked_fill(self.df1 <= 2, math.nan)
+    )
 
     @property
     def variance(self):
@@ -359,19 +399,29 @@ class FisherSnedecor(Family):
         return (2 * b.pow(2) * (a + b - 2) / (a * (b - 2).pow(2) * (b - 4))).masked_fill(b <= 4, math.nan)
 
     def rsample(self, sample_shape=Size()):
-        above, below = (gamma.rsample(sample_shape).view(self._extended_shape(sample_shape)) for gamma in (self._gamma1, self._gamma2))
+        above, below = (
+            gamma.rsample(sample_shape).view(self._extended_shape(sample_shape))
+            for gamma in (self._gamma1, self._gamma2)
+        )
         tiny = torch.finfo(below.dtype).tiny
         return (above / below.clamp_(min=tiny)).clamp_(min=tiny)
 
     def log_prob(self, value):
         self._check(value)
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        return ((a + b).lgamma() - a.lgamma() - b.lgamma() + a * ratio.log() + (a - 1) * torch.log(value)
-                - (a + b) * torch.log1p(ratio * value))
+        return (
+            (a + b).lgamma()
+            - a.lgamma()
+            - b.lgamma()
+            + a * ratio.log()
+            + (a - 1) * torch.log(value)
+            - (a + b) * torch.log1p(ratio * value)
+        )
 
 
 class GeneralizedPareto(Family):
     """Excesses over loc; a concentration of zero is the exponential distribution."""
+
     arg_constraints = {**_LOC_SCALE, "concentration": constraints.real}
     has_rsample = True
     _spread = {"loc": 0, "scale": 0, "concentration": 0}
@@ -422,7 +472,7 @@ class GeneralizedPareto(Family):
     def variance(self):
         finite = self.concentration < 0.5
         k = torch.where(finite, self.concentration, 0.25)
-        return torch.where(finite, self.scale ** 2 / ((1 - k) ** 2 * (1 - 2 * k)), math.nan)
+        return torch.where(finite, self.scale**2 / ((1 - k) ** 2 * (1 - 2 * k)), math.nan)
 
     def entropy(self):
         return torch.broadcast_to(torch.log(self.scale) + self.concentration + 1, self._batch_shape)
@@ -435,6 +485,7 @@ class GeneralizedPareto(Family):
 
 class Dirichlet(Family, ExponentialFamily):
     """Rows of positive numbers that add up to one."""
+
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
@@ -478,11 +529,16 @@ class Dirichlet(Family, ExponentialFamily):
 
     def entropy(self):
         a, total = self.concentration, self.concentration.sum(-1)
-        return self._log_normalizer(a) - (a.size(-1) - total) * torch.digamma(total) - ((a - 1.0) * torch.digamma(a)).sum(-1)
+        return (
+            self._log_normalizer(a)
+            - (a.size(-1) - total) * torch.digamma(total)
+            - ((a - 1.0) * torch.digamma(a)).sum(-1)
+        )
 
 
 class Beta(Family, ExponentialFamily):
     """The first part of a Dirichlet distribution of two."""
+
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
@@ -519,6 +575,7 @@ class Beta(Family, ExponentialFamily):
 
 class ContinuousBernoulli(OfLogits, ExponentialFamily):
     """Numbers between zero and one with density proportional to probs^x (1 - probs)^(1 - x); near one half (within lims) by series."""
+
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample, _mean_carrier_measure = True, 0
@@ -546,8 +603,11 @@ class ContinuousBernoulli(OfLogits, ExponentialFamily):
     def _cont_bern_log_norm(self):
         p, near = self._cut(), (self.probs - 0.5).square()
         low = p <= 0.5
-        gap = torch.where(low, torch.log1p(-2.0 * torch.where(low, p, torch.zeros_like(p))),
-                          torch.log(2.0 * torch.where(p >= 0.5, p, torch.ones_like(p)) - 1.0))
+        gap = torch.where(
+            low,
+            torch.log1p(-2.0 * torch.where(low, p, torch.zeros_like(p))),
+            torch.log(2.0 * torch.where(p >= 0.5, p, torch.ones_like(p)) - 1.0),
+        )
         series = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * near) * near
         return torch.where(self._outside(), torch.log(torch.abs(torch.log1p(-p) - torch.log(p))) - gap, series)
 
@@ -564,18 +624,24 @@ class ContinuousBernoulli(OfLogits, ExponentialFamily):
         return torch.where(self._outside(), variance, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
 
     def rsample(self, sample_shape=Size()):
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
+        return self.icdf(
+            torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+        )
 
     def log_prob(self, value):
         self._check(value)
-        return self._cont_bern_log_norm() - binary_cross_entropy_with_logits(*broadcast_all(self.logits, value), reduction="none")
+        return self._cont_bern_log_norm() - binary_cross_entropy_with_logits(
+            *broadcast_all(self.logits, value), reduction="none"
+        )
 
     def cdf(self, value):
         self._check(value)
         p = self._cut()
         inside = (torch.pow(p, value) * torch.pow(1.0 - p, 1.0 - value) + p - 1.0) / (2.0 * p - 1.0)
         inside = torch.where(self._outside(), inside, value)
-        return torch.where(value <= 0.0, torch.zeros_like(value), torch.where(value >= 1.0, torch.ones_like(value), inside))
+        return torch.where(
+            value <= 0.0, torch.zeros_like(value), torch.where(value >= 1.0, torch.ones_like(value), inside)
+        )
 
     def icdf(self, value):
         p = self._cut()

@@ -1,4 +1,5 @@
 """Distributions made of others: dims taken into the event, mixtures, functions of random numbers and the families that are such functions."""
+
 import math
 
 import taper as torch
@@ -7,22 +8,33 @@ from taper.distributions import constraints
 from taper.distributions._continuous import _LOC_SCALE, Cauchy, Exponential, Gamma, Normal, Uniform
 from taper.distributions._discrete import _PROBABILITY, _ROW, Categorical, ExpRelaxedCategorical, LogitRelaxedBernoulli
 from taper.distributions.distribution import Distribution, Family
-from taper.distributions.transforms import (AbsTransform, AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform,
-                                            StickBreakingTransform, Transform)
+from taper.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    ComposeTransform,
+    ExpTransform,
+    PowerTransform,
+    SigmoidTransform,
+    StickBreakingTransform,
+    Transform,
+)
 from taper.distributions.utils import _sum_rightmost, euler_constant, is_number
 
 
 def _of_base(name, depth=1):
     """An attribute that is the base's."""
+
     def get(self):
         for _ in range(depth):
             self = self.base_dist
         return getattr(self, name)
+
     return property(get)
 
 
 class Independent(Family):
     """The last reinterpreted_batch_ndims dims of the batch are parts of one value, independent of each other."""
+
     arg_constraints = {}
     _kept = ("reinterpreted_batch_ndims",)
     _spread = property(lambda self: {"base_dist": self.reinterpreted_batch_ndims})
@@ -31,18 +43,28 @@ class Independent(Family):
         batch_shape = base_distribution.batch_shape
         cut = len(batch_shape) - reinterpreted_batch_ndims
         if cut < 0:
-            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
-                             f"{reinterpreted_batch_ndims} vs {len(batch_shape)}")
+            raise ValueError(
+                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+                f"{reinterpreted_batch_ndims} vs {len(batch_shape)}"
+            )
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
-        super().__init__(batch_shape[:cut], batch_shape[cut:] + base_distribution.event_shape, validate_args=validate_args)
+        super().__init__(
+            batch_shape[:cut], batch_shape[cut:] + base_distribution.event_shape, validate_args=validate_args
+        )
 
     has_rsample, mean, mode, variance = map(_of_base, ("has_rsample", "mean", "mode", "variance"))
-    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)
+    has_enumerate_support = property(
+        lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
+    )
 
     @constraints.dependent_property
     def support(self):
         support = self.base_dist.support
-        return constraints.independent(support, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else support
+        return (
+            constraints.independent(support, self.reinterpreted_batch_ndims)
+            if self.reinterpreted_batch_ndims
+            else support
+        )
 
     def _summed(self, values):
         return _sum_rightmost(values, self.reinterpreted_batch_ndims)
@@ -72,6 +94,7 @@ class Independent(Family):
 
 class MixtureSameFamily(Family):
     """The mixture chooses one of the components, which lie along the last dim of their batch."""
+
     arg_constraints = {}
     has_rsample = False
     _spread = {"_mixture_distribution": 0, "_component_distribution": 1}
@@ -85,14 +108,20 @@ class MixtureSameFamily(Family):
             raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
         mixed, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         if any(1 not in (a, b) and a != b for a, b in zip(reversed(mixed), reversed(batch))):
-            raise ValueError(f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with `component_distribution.batch_shape`({batch})")
+            raise ValueError(
+                f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with `component_distribution.batch_shape`({batch})"
+            )
         choices, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if choices != components:
-            raise ValueError(f"`mixture_distribution component` ({choices}) does not equal `component_distribution.batch_shape[-1]` ({components})")
+            raise ValueError(
+                f"`mixture_distribution component` ({choices}) does not equal `component_distribution.batch_shape[-1]` ({components})"
+            )
         self._num_component, self._event_ndims = choices, len(component_distribution.event_shape)
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
-    support = constraints.dependent_property(lambda self: constraints.MixtureSameFamilyConstraint(self._component_distribution.support))
+    support = constraints.dependent_property(
+        lambda self: constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
+    )
     mixture_distribution = property(lambda self: self._mixture_distribution)
     component_distribution = property(lambda self: self._component_distribution)
 
@@ -124,9 +153,12 @@ class MixtureSameFamily(Family):
     def sample(self, sample_shape=Size()):
         with torch.no_grad():
             dim = len(sample_shape) + len(self.batch_shape)
-            chosen, drawn = self.mixture_distribution.sample(sample_shape), self.component_distribution.sample(sample_shape)
+            chosen, drawn = (
+                self.mixture_distribution.sample(sample_shape),
+                self.component_distribution.sample(sample_shape),
+            )
             chosen = chosen.reshape(chosen.shape + (1,) * (self._event_ndims + 1))
-            return torch.gather(drawn, dim, chosen.expand(chosen.shape[:dim + 1] + self.event_shape)).squeeze(dim)
+            return torch.gather(drawn, dim, chosen.expand(chosen.shape[: dim + 1] + self.event_shape)).squeeze(dim)
 
     def __repr__(self):
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
@@ -134,6 +166,7 @@ class MixtureSameFamily(Family):
 
 class TransformedDistribution(Family):
     """What base_distribution's numbers become under the transforms: their composition carries values, shapes and densities."""
+
     arg_constraints = {}
     _kept = ("transforms",)
 
@@ -143,14 +176,17 @@ class TransformedDistribution(Family):
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
         if not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError("transforms must be a Transform or a list of Transforms")
-        shape_in, base_dim = base_distribution.batch_shape + base_distribution.event_shape, len(base_distribution.event_shape)
+        shape_in, base_dim = (
+            base_distribution.batch_shape + base_distribution.event_shape,
+            len(base_distribution.event_shape),
+        )
         in_dim, out_dim = self._whole.domain.event_dim, self._whole.codomain.event_dim
         if len(shape_in) < in_dim:
             raise ValueError(f"base_distribution needs to have shape with size at least {in_dim}, but got {shape_in}.")
         shape = self._whole.forward_shape(shape_in)
         needed = self._whole.inverse_shape(shape)
         if shape_in != needed:
-            base_distribution = base_distribution.expand(needed[:len(needed) - base_dim])
+            base_distribution = base_distribution.expand(needed[: len(needed) - base_dim])
         self.base_dist = Independent(base_distribution, in_dim - base_dim) if in_dim > base_dim else base_distribution
         cut = len(shape) - max(out_dim, base_dim + out_dim - in_dim)
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
@@ -161,7 +197,7 @@ class TransformedDistribution(Family):
     def _grow(self, new, batch_shape):
         super()._grow(new, batch_shape)
         shape = self._whole.inverse_shape(batch_shape + self.event_shape)
-        new.base_dist = self.base_dist.expand(shape[:len(shape) - len(self.base_dist.event_shape)])
+        new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
 
     @constraints.dependent_property(is_discrete=False)
     def support(self):
@@ -209,6 +245,7 @@ class TransformedDistribution(Family):
 
 class Half(TransformedDistribution):
     """The frame of absolute values of distributions around zero: twice the density on one side."""
+
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -253,6 +290,7 @@ class HalfCauchy(Half):
 
 class LogNormal(TransformedDistribution):
     """Numbers whose logarithm is normal."""
+
     arg_constraints = _LOC_SCALE
     support = constraints.positive
     has_rsample = True
@@ -271,19 +309,23 @@ class LogNormal(TransformedDistribution):
 
 class LogisticNormal(TransformedDistribution):
     """Parts of a stick that is broken at normal places."""
+
     arg_constraints = _LOC_SCALE
     support = constraints.simplex
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
         base = Normal(loc, scale, validate_args=validate_args)
-        super().__init__(base if base.batch_shape else base.expand([1]), StickBreakingTransform(), validate_args=validate_args)
+        super().__init__(
+            base if base.batch_shape else base.expand([1]), StickBreakingTransform(), validate_args=validate_args
+        )
 
     loc, scale = _of_base("loc", 2), _of_base("scale", 2)
 
 
 class Gumbel(TransformedDistribution):
     """Largest of many: minus the logarithm of exponential waiting times, moved by loc and stretched by scale."""
+
     arg_constraints = _LOC_SCALE
     support = constraints.real
     _spread = {"loc": 0, "scale": 0}
@@ -295,7 +337,11 @@ class Gumbel(TransformedDistribution):
         if not (is_number(loc) and is_number(scale)):
             ends = [torch.full_like(self.loc, end) for end in ends]
         down = lambda loc, scale: [ExpTransform().inv, AffineTransform(loc, -scale)]
-        super().__init__(Uniform(*ends, validate_args=validate_args), down(0, torch.ones_like(self.scale)) + down(loc, self.scale), validate_args=validate_args)
+        super().__init__(
+            Uniform(*ends, validate_args=validate_args),
+            down(0, torch.ones_like(self.scale)) + down(loc, self.scale),
+            validate_args=validate_args,
+        )
 
     mean = property(lambda self: self.loc + self.scale * euler_constant)
     mode = property(lambda self: self.loc)
@@ -313,14 +359,20 @@ class Gumbel(TransformedDistribution):
 
 class Pareto(TransformedDistribution):
     """Numbers from scale up whose tail falls with the power alpha: scale times the exponential of waiting times with the rate alpha."""
+
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
-    support = constraints.dependent_property(lambda self: constraints.greater_than_eq(self.scale), is_discrete=False, event_dim=0)
+    support = constraints.dependent_property(
+        lambda self: constraints.greater_than_eq(self.scale), is_discrete=False, event_dim=0
+    )
     _spread = {"scale": 0, "alpha": 0}
 
     def __init__(self, scale, alpha, validate_args=None):
         self._start(scale=scale, alpha=alpha)
-        super().__init__(Exponential(self.alpha, validate_args=validate_args), [ExpTransform(), AffineTransform(loc=0, scale=self.scale)],
-                         validate_args=validate_args)
+        super().__init__(
+            Exponential(self.alpha, validate_args=validate_args),
+            [ExpTransform(), AffineTransform(loc=0, scale=self.scale)],
+            validate_args=validate_args,
+        )
 
     mode = property(lambda self: self.scale)
 
@@ -342,6 +394,7 @@ class Pareto(TransformedDistribution):
 
 class Weibull(TransformedDistribution):
     """Powers of exponential waiting times."""
+
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
     _spread = {"scale": 0, "concentration": 0, "concentration_reciprocal": 0}
@@ -349,10 +402,15 @@ class Weibull(TransformedDistribution):
     def __init__(self, scale, concentration, validate_args=None):
         self._start(scale=scale, concentration=concentration)
         power = self.concentration_reciprocal = 1 / self.concentration
-        super().__init__(Exponential(torch.ones_like(self.scale), validate_args=validate_args),
-                         [PowerTransform(power), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
+        super().__init__(
+            Exponential(torch.ones_like(self.scale), validate_args=validate_args),
+            [PowerTransform(power), AffineTransform(loc=0, scale=self.scale)],
+            validate_args=validate_args,
+        )
 
-    mode = property(lambda self: self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration_reciprocal)
+    mode = property(
+        lambda self: self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration_reciprocal
+    )
 
     def _log_moment(self, n):
         """The logarithm of the moment of order n, in units of the scale."""
@@ -368,6 +426,7 @@ class Weibull(TransformedDistribution):
 
 class Kumaraswamy(TransformedDistribution):
     """Like a beta distribution, but with a cumulative probability that can be inverted."""
+
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
@@ -375,9 +434,18 @@ class Kumaraswamy(TransformedDistribution):
 
     def __init__(self, concentration1, concentration0, validate_args=None):
         self._start(concentration1=concentration1, concentration0=concentration0)
-        base = Uniform(torch.zeros_like(self.concentration0), torch.ones_like(self.concentration0), validate_args=validate_args)
-        super().__init__(base, [PowerTransform(self.concentration0.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(self.concentration1.reciprocal())],
-                         validate_args=validate_args)
+        base = Uniform(
+            torch.zeros_like(self.concentration0), torch.ones_like(self.concentration0), validate_args=validate_args
+        )
+        super().__init__(
+            base,
+            [
+                PowerTransform(self.concentration0.reciprocal()),
+                AffineTransform(1.0, -1.0),
+                PowerTransform(self.concentration1.reciprocal()),
+            ],
+            validate_args=validate_args,
+        )
 
     def _moment(self, n):
         a, b = 1 + n / self.concentration1, self.concentration0
@@ -400,6 +468,7 @@ class Kumaraswamy(TransformedDistribution):
 
 class InverseGamma(TransformedDistribution):
     """One over gamma distributed numbers."""
+
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
@@ -424,23 +493,31 @@ class InverseGamma(TransformedDistribution):
 
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers between zero and one, near either when the temperature is low, through which gradients flow."""
+
     arg_constraints = _PROBABILITY
     support = constraints.unit_interval
     has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
+        )
 
     temperature, logits, probs = map(_of_base, ("temperature", "logits", "probs"))
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Rows that add up to one, near a single one when the temperature is low, through which gradients flow."""
+
     arg_constraints = _ROW
     support = constraints.simplex
     has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
+        super().__init__(
+            ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args),
+            ExpTransform(),
+            validate_args=validate_args,
+        )
 
     temperature, logits, probs = map(_of_base, ("temperature", "logits", "probs"))

@@ -1,4 +1,5 @@
 """Families of counts and choices, and what makes those smooth (relaxed ones)."""
+
 import taper as torch
 from taper import Size
 from taper.distributions import constraints
@@ -19,6 +20,7 @@ def _surprise(logits, value):
 
 class Bernoulli(OfLogits, ExponentialFamily):
     """One with probability probs, zero otherwise."""
+
     arg_constraints = _PROBABILITY
     support = constraints.boolean
     has_enumerate_support, _mean_carrier_measure = True, 0
@@ -51,14 +53,17 @@ class Bernoulli(OfLogits, ExponentialFamily):
 
 class Geometric(OfLogits):
     """How many tries fail before the first success, which has probability probs."""
+
     arg_constraints = _PROBABILITY
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
         super().__init__(self._start_of(probs, logits), validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
-            raise ValueError(f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive "
-                             f"but found invalid values:\n{self.probs.data[~(self.probs > 0)]}")
+            raise ValueError(
+                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive "
+                f"but found invalid values:\n{self.probs.data[~(self.probs > 0)]}"
+            )
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)
     mode = property(lambda self: torch.zeros_like(self.probs))
@@ -67,7 +72,9 @@ class Geometric(OfLogits):
     def sample(self, sample_shape=Size()):
         """The tail (1 - probs)^k, inverted."""
         with torch.no_grad():
-            tail = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(torch.finfo(self.probs.dtype).tiny, 1)
+            tail = self.probs.new_empty(self._extended_shape(sample_shape)).uniform_(
+                torch.finfo(self.probs.dtype).tiny, 1
+            )
             return torch.floor(tail.log() / self.probs.neg().log1p())
 
     def log_prob(self, value):
@@ -81,6 +88,7 @@ class Geometric(OfLogits):
 
 class Poisson(Family, ExponentialFamily):
     """Counts with mean rate."""
+
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
     _spread = {"rate": 0}
@@ -107,6 +115,7 @@ class Poisson(Family, ExponentialFamily):
 
 class OfCounts(OfLogits):
     """The frame of families over a count and a probability."""
+
     _spread = {"total_count": 0, **OfLogits._spread}
 
     def _start_counts(self, total_count, probs, logits):
@@ -117,9 +126,12 @@ class OfCounts(OfLogits):
 
 class Binomial(OfCounts):
     """How many of total_count tries succeed with probability probs."""
+
     arg_constraints = {"total_count": constraints.nonnegative_integer, **_PROBABILITY}
     has_enumerate_support = True
-    support = constraints.dependent_property(lambda self: constraints.integer_interval(0, self.total_count), is_discrete=True, event_dim=0)
+    support = constraints.dependent_property(
+        lambda self: constraints.integer_interval(0, self.total_count), is_discrete=True, event_dim=0
+    )
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         super().__init__(self._start_counts(total_count, probs, logits), validate_args=validate_args)
@@ -130,7 +142,9 @@ class Binomial(OfCounts):
 
     def sample(self, sample_shape=Size()):
         with torch.no_grad():
-            return torch.binomial(*(each.expand(self._extended_shape(sample_shape)) for each in (self.total_count, self.probs)))
+            return torch.binomial(
+                *(each.expand(self._extended_shape(sample_shape)) for each in (self.total_count, self.probs))
+            )
 
     def log_prob(self, value):
         """n log(1 + exp(logit)) as n max(logit, 0) + n log(1 + exp(-|logit|)); the maximum has half the gradient at zero."""
@@ -157,7 +171,12 @@ class Binomial(OfCounts):
 
 class NegativeBinomial(OfCounts):
     """How many tries succeed, with probability probs, before total_count have failed."""
-    arg_constraints = {"total_count": constraints.greater_than_eq(0), "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
+
+    arg_constraints = {
+        "total_count": constraints.greater_than_eq(0),
+        "probs": constraints.half_open_interval(0.0, 1.0),
+        "logits": constraints.real,
+    }
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
@@ -184,9 +203,12 @@ class NegativeBinomial(OfCounts):
 
 class Categorical(OfLogits):
     """One of several places, each with its probability; probs and logits need not be normalised."""
+
     arg_constraints = _ROW
     has_enumerate_support = True
-    support = constraints.dependent_property(lambda self: constraints.integer_interval(0, self._num_events - 1), is_discrete=True, event_dim=0)
+    support = constraints.dependent_property(
+        lambda self: constraints.integer_interval(0, self._num_events - 1), is_discrete=True, event_dim=0
+    )
     _spread = {"probs": 1, "logits": 1}
     _kept = ("_given", "_num_events")
     _binary = False
@@ -197,7 +219,11 @@ class Categorical(OfLogits):
         if not row.shape:
             raise ValueError(f"`{self._given}` parameter must be at least one-dimensional.")
         *batch, self._num_events = row.shape
-        setattr(self, self._given, row - row.logsumexp(dim=-1, keepdim=True) if probs is None else row / row.sum(-1, keepdim=True))
+        setattr(
+            self,
+            self._given,
+            row - row.logsumexp(dim=-1, keepdim=True) if probs is None else row / row.sum(-1, keepdim=True),
+        )
         super().__init__(Size(batch), validate_args=validate_args)
 
     mean = variance = property(lambda self: self._filled(float("nan"), self.probs))
@@ -223,6 +249,7 @@ class Categorical(OfLogits):
 
 class OverCategorical(Family):
     """The frame of distributions whose events are as wide as a categorical one's probabilities."""
+
     arg_constraints = _ROW
     _spread = {"_categorical": 0}
 
@@ -239,6 +266,7 @@ class OverCategorical(Family):
 
 class OneHotCategorical(OverCategorical):
     """A one at a place drawn with its probability, zeros elsewhere."""
+
     support = constraints.one_hot
     has_enumerate_support = True
 
@@ -268,6 +296,7 @@ class OneHotCategorical(OverCategorical):
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """The same with the gradient of the probabilities."""
+
     has_rsample = True
 
     def rsample(self, sample_shape=Size()):
@@ -276,7 +305,10 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 class Multinomial(OverCategorical):
     """How often each place came in total_count draws."""
-    support = constraints.dependent_property(lambda self: constraints.multinomial(self.total_count), is_discrete=True, event_dim=1)
+
+    support = constraints.dependent_property(
+        lambda self: constraints.multinomial(self.total_count), is_discrete=True, event_dim=1
+    )
     _spread = {"_categorical": 0, "_binomial": 1}
     _kept = ("total_count",)
 
@@ -292,7 +324,11 @@ class Multinomial(OverCategorical):
 
     def sample(self, sample_shape=Size()):
         places = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape)).movedim(0, -1)
-        return places.new_zeros(self._extended_shape(sample_shape)).scatter_add_(-1, places, torch.ones_like(places)).to(self.probs.dtype)
+        return (
+            places.new_zeros(self._extended_shape(sample_shape))
+            .scatter_add_(-1, places, torch.ones_like(places))
+            .to(self.probs.dtype)
+        )
 
     def entropy(self):
         n = self.probs.new_tensor(self.total_count)
@@ -310,6 +346,7 @@ class Multinomial(OverCategorical):
 
 class LogitRelaxedBernoulli(OfLogits):
     """The logits of the relaxed ones: logistic noise around the logit, over the temperature."""
+
     arg_constraints = _PROBABILITY
     support = constraints.real
     _kept = ("_given", "temperature")
@@ -332,6 +369,7 @@ class LogitRelaxedBernoulli(OfLogits):
 
 class ExpRelaxedCategorical(OverCategorical):
     """The logarithms of the relaxed rows."""
+
     support = constraints.real_vector
     has_rsample = True
     _kept = ("temperature",)
@@ -341,7 +379,9 @@ class ExpRelaxedCategorical(OverCategorical):
         self._start(probs, logits, validate_args)
 
     def rsample(self, sample_shape=Size()):
-        u = clamp_probs(torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device))
+        u = clamp_probs(
+            torch.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device)
+        )
         noisy = (self.logits - u.log().neg().log()) / self.temperature
         return noisy - noisy.logsumexp(-1, True)
 

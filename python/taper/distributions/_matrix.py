@@ -1,4 +1,5 @@
 """Families of vectors and matrices: multivariate normal ones, Wishart's scatter matrices and LKJ's correlations."""
+
 import math
 
 import taper as torch
@@ -23,12 +24,16 @@ def _precision_to_scale_tril(precision):
     """The Cholesky factor of the inverse: factored from the last row up, so that no inverse is factored."""
     flipped = torch.linalg.cholesky(torch.flip(precision, (-2, -1)))
     inverse = torch.flip(flipped, (-2, -1)).mT
-    return torch.linalg.solve_triangular(inverse, torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device), upper=False)
+    return torch.linalg.solve_triangular(
+        inverse, torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device), upper=False
+    )
 
 
 def _only(error, *matrices):
     """Which of the ways to give a covariance was taken, and with which matrix."""
-    given = [pair for pair in zip(("covariance_matrix", "precision_matrix", "scale_tril"), matrices) if pair[1] is not None]
+    given = [
+        pair for pair in zip(("covariance_matrix", "precision_matrix", "scale_tril"), matrices) if pair[1] is not None
+    ]
     if len(given) != 1:
         raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
     return given[0]
@@ -38,8 +43,11 @@ class OfMatrix(Family):
     """The frame of families over a covariance, given by itself, by its inverse or by its Cholesky factor."""
 
     _spread = {"covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
-    _factors = {"covariance_matrix": lambda matrix: torch.linalg.cholesky(matrix), "precision_matrix": lambda matrix: _precision_to_scale_tril(matrix),
-                "scale_tril": lambda matrix: matrix}
+    _factors = {
+        "covariance_matrix": lambda matrix: torch.linalg.cholesky(matrix),
+        "precision_matrix": lambda matrix: _precision_to_scale_tril(matrix),
+        "scale_tril": lambda matrix: matrix,
+    }
 
     def _start_matrix(self, name, matrix, batch_shape, event_shape, validate_args):
         """Keeps what is given, which is checked before it is factored."""
@@ -56,7 +64,9 @@ class OfMatrix(Family):
 
     @lazy_property
     def covariance_matrix(self):
-        return torch.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT).expand(self._matrix_shape())
+        return torch.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT).expand(
+            self._matrix_shape()
+        )
 
     @lazy_property
     def precision_matrix(self):
@@ -68,8 +78,13 @@ class OfMatrix(Family):
 
 class MultivariateNormal(OfMatrix):
     """Mean loc, and one of covariance_matrix, precision_matrix and scale_tril."""
-    arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
-                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
     support = constraints.real_vector
     has_rsample = True
 
@@ -81,14 +96,18 @@ class MultivariateNormal(OfMatrix):
             raise ValueError("loc must be at least one-dimensional.")
         name, matrix = _only(ValueError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
-            raise ValueError(f"{name}{' matrix' * (name == 'scale_tril')} must be at least two-dimensional, with optional leading batch dimensions")
+            raise ValueError(
+                f"{name}{' matrix' * (name == 'scale_tril')} must be at least two-dimensional, with optional leading batch dimensions"
+            )
         batch_shape = torch.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(tuple(batch_shape) + loc.shape[-1:])
         self._start_matrix(name, matrix, batch_shape, loc.shape[-1:], validate_args)
 
     mean = mode = property(lambda self: self.loc)
 
-    variance = property(lambda self: self._unbroadcasted_scale_tril.square().sum(-1).expand(self._batch_shape + self._event_shape))
+    variance = property(
+        lambda self: self._unbroadcasted_scale_tril.square().sum(-1).expand(self._batch_shape + self._event_shape)
+    )
 
     def rsample(self, sample_shape=Size()):
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
@@ -100,7 +119,9 @@ class MultivariateNormal(OfMatrix):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self):
-        return (0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()).expand(self._batch_shape)
+        return (0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()).expand(
+            self._batch_shape
+        )
 
 
 def _plus_one(matrix):
@@ -122,8 +143,12 @@ def _batch_lowrank_mahalanobis(factor, diag, x, capacitance):
 
 class LowRankMultivariateNormal(Family):
     """Covariance cov_factor cov_factor^T + diag(cov_diag)."""
-    arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
-                       "cov_diag": constraints.independent(constraints.positive, 1)}
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
     support = constraints.real_vector
     has_rsample = True
 
@@ -131,8 +156,10 @@ class LowRankMultivariateNormal(Family):
     _kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
     def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
-        for what, least, problem in ((loc, 1, "loc must be at least one-dimensional."),
-                                     (cov_factor, 2, "cov_factor must be at least two-dimensional, with optional leading batch dimensions")):
+        for what, least, problem in (
+            (loc, 1, "loc must be at least one-dimensional."),
+            (cov_factor, 2, "cov_factor must be at least two-dimensional, with optional leading batch dimensions"),
+        ):
             if what.dim() < least:
                 raise ValueError(problem)
         n = loc.shape[-1]
@@ -141,9 +168,13 @@ class LowRankMultivariateNormal(Family):
         if tuple(cov_diag.shape[-1:]) != (n,):
             raise ValueError(f"cov_diag must be a batch of vectors with shape {loc.shape[-1:]}")
         try:
-            wide_loc, self.cov_factor, wide_diag = torch.broadcast_tensors(loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1))
+            wide_loc, self.cov_factor, wide_diag = torch.broadcast_tensors(
+                loc.unsqueeze(-1), cov_factor, cov_diag.unsqueeze(-1)
+            )
         except RuntimeError as error:
-            raise ValueError(f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}") from error
+            raise ValueError(
+                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
+            ) from error
         self.loc, self.cov_diag = wide_loc[..., 0], wide_diag[..., 0]
         self.__dict__.update(zip(self._kept, (cov_factor, cov_diag, _batch_capacitance_tril(cov_factor, cov_diag))))
         super().__init__(self.loc.shape[:-1], loc.shape[-1:], validate_args=validate_args)
@@ -171,12 +202,19 @@ class LowRankMultivariateNormal(Family):
 
     @lazy_property
     def precision_matrix(self):
-        a = torch.linalg.solve_triangular(self._capacitance_tril, self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2), upper=False)
+        a = torch.linalg.solve_triangular(
+            self._capacitance_tril,
+            self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2),
+            upper=False,
+        )
         return self._matrix(torch.diag_embed(self._unbroadcasted_cov_diag.reciprocal()) - a.mT @ a)
 
     def rsample(self, sample_shape=Size()):
         whole = self._extended_shape(sample_shape)
-        along, each = (_standard_normal(size, self.loc.dtype, self.loc.device) for size in (whole[:-1] + self.cov_factor.shape[-1:], whole))
+        along, each = (
+            _standard_normal(size, self.loc.dtype, self.loc.device)
+            for size in (whole[:-1] + self.cov_factor.shape[-1:], whole)
+        )
         return self.loc + _batch_mv(self._unbroadcasted_cov_factor, along) + self._unbroadcasted_cov_diag.sqrt() * each
 
     def _parts(self):
@@ -189,7 +227,9 @@ class LowRankMultivariateNormal(Family):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + _batch_lowrank_logdet(*self._parts()) + distance)
 
     def entropy(self):
-        return (0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + _batch_lowrank_logdet(*self._parts()))).expand(self._batch_shape)
+        return (
+            0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + _batch_lowrank_logdet(*self._parts()))
+        ).expand(self._batch_shape)
 
 
 def _mvdigamma(x, p):
@@ -201,6 +241,7 @@ def _mvdigamma(x, p):
 
 class Wishart(OfMatrix, ExponentialFamily):
     """Scatter matrices of df normal vectors."""
+
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
@@ -208,8 +249,12 @@ class Wishart(OfMatrix, ExponentialFamily):
 
     @property
     def arg_constraints(self):
-        return {"covariance_matrix": constraints.positive_definite, "precision_matrix": constraints.positive_definite,
-                "scale_tril": constraints.lower_cholesky, "df": constraints.greater_than(self.event_shape[-1] - 1)}
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self.event_shape[-1] - 1),
+        }
 
     def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         name, matrix = _only(AssertionError, covariance_matrix, precision_matrix, scale_tril)
@@ -226,11 +271,17 @@ class Wishart(OfMatrix, ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         if self.df.lt(n).any():
             from warnings import warn
-            warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
+
+            warn(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
+                stacklevel=2,
+            )
         self._start_matrix(name, matrix, batch_shape, matrix.shape[-2:], validate_args)
         factor = self._unbroadcasted_scale_tril
         steps = torch.arange(n, dtype=factor.dtype, device=factor.device)
-        self._dist_chi2 = Chi2(df=self.df.unsqueeze(-1) - steps.expand(tuple(batch_shape) + (-1,)))  # of the diagonal in Bartlett's decomposition
+        self._dist_chi2 = Chi2(
+            df=self.df.unsqueeze(-1) - steps.expand(tuple(batch_shape) + (-1,))
+        )  # of the diagonal in Bartlett's decomposition
 
     def _df(self, df):
         return df.view(self._batch_shape + (1, 1))
@@ -253,7 +304,9 @@ class Wishart(OfMatrix, ExponentialFamily):
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
         noise = diagonal.clamp(min=torch.finfo(diagonal.dtype).eps).diag_embed(dim1=-2, dim2=-1)
         rows, columns = torch.tril_indices(p, p, offset=-1)
-        noise[..., rows, columns] = torch.randn(Size(sample_shape) + self._batch_shape + (p * (p - 1) // 2,), dtype=noise.dtype, device=noise.device)
+        noise[..., rows, columns] = torch.randn(
+            Size(sample_shape) + self._batch_shape + (p * (p - 1) // 2,), dtype=noise.dtype, device=noise.device
+        )
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
 
@@ -278,13 +331,21 @@ class Wishart(OfMatrix, ExponentialFamily):
         self._check(value)
         df, p, factor = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
         trace = torch.cholesky_solve(value, factor).diagonal(dim1=-2, dim2=-1).sum(dim=-1)
-        return (-df * (p * math.log(2) / 2 + self._half_log_det()) - torch.mvlgamma(df / 2, p=p)
-                + (df - p - 1) / 2 * torch.linalg.slogdet(value).logabsdet - trace / 2)
+        return (
+            -df * (p * math.log(2) / 2 + self._half_log_det())
+            - torch.mvlgamma(df / 2, p=p)
+            + (df - p - 1) / 2 * torch.linalg.slogdet(value).logabsdet
+            - trace / 2
+        )
 
     def entropy(self):
         df, p = self.df, self._event_shape[-1]
-        return ((p + 1) * (p * math.log(2) / 2 + self._half_log_det()) + torch.mvlgamma(df / 2, p=p)
-                - (df - p - 1) / 2 * _mvdigamma(df / 2, p=p) + df * p / 2)
+        return (
+            (p + 1) * (p * math.log(2) / 2 + self._half_log_det())
+            + torch.mvlgamma(df / 2, p=p)
+            - (df - p - 1) / 2 * _mvdigamma(df / 2, p=p)
+            + df * p / 2
+        )
 
     @property
     def _natural_params(self):
@@ -298,6 +359,7 @@ class Wishart(OfMatrix, ExponentialFamily):
 
 class LKJCholesky(Family):
     """Density proportional to the determinant to the power concentration - 1 (Lewandowski, Kurowicka and Joe, 2009)."""
+
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
     _spread = {"concentration": 0, "_beta": 1}
@@ -307,7 +369,12 @@ class LKJCholesky(Family):
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim, (self.concentration,) = dim, broadcast_all(concentration)
-        offset = torch.cat([self.concentration.new_zeros((1,)), torch.arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)])
+        offset = torch.cat(
+            [
+                self.concentration.new_zeros((1,)),
+                torch.arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device),
+            ]
+        )
         marginal = self.concentration + 0.5 * (dim - 2)
         self._beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
         super().__init__(self.concentration.size(), Size((dim, dim)), validate_args)
@@ -319,13 +386,17 @@ class LKJCholesky(Family):
         direction = direction / direction.norm(dim=-1, keepdim=True)
         direction[..., 0, :] = 0.0
         below = torch.sqrt(length) * direction
-        diagonal = torch.clamp(1 - torch.sum(below ** 2, dim=-1), min=torch.finfo(below.dtype).tiny).sqrt()
+        diagonal = torch.clamp(1 - torch.sum(below**2, dim=-1), min=torch.finfo(below.dtype).tiny).sqrt()
         return below + torch.diag_embed(diagonal)
 
     def log_prob(self, value):
         self._check(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - torch.arange(2, self.dim + 1, device=self.concentration.device)
+        order = (
+            2 * (self.concentration - 1).unsqueeze(-1)
+            + self.dim
+            - torch.arange(2, self.dim + 1, device=self.concentration.device)
+        )
         n = self.dim - 1
         alpha = self.concentration + 0.5 * n
         normalizer = 0.5 * n * math.log(math.pi) + torch.mvlgamma(alpha - 0.5, n) - torch.lgamma(alpha) * n

@@ -1,4 +1,5 @@
 """Transforms from all real numbers to where a constraint holds: biject_to one to one, transform_to in the way that suits optimisation."""
+
 from taper.distributions import constraints as c
 from taper.distributions import transforms as t
 from taper.distributions.utils import is_number
@@ -40,15 +41,22 @@ def _interval(constraint):
     return t.ComposeTransform([t.SigmoidTransform(), t.AffineTransform(low, high - low)])
 
 
-_for_both = {c.real: lambda _: t.identity_transform, c.interval: _interval, c.half_open_interval: _interval,
-             c.less_than: lambda k: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(k.upper_bound, -1)]),
-             c.corr_cholesky: lambda _: t.CorrCholeskyTransform()}
+_for_both = {
+    c.real: lambda _: t.identity_transform,
+    c.interval: _interval,
+    c.half_open_interval: _interval,
+    c.less_than: lambda k: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(k.upper_bound, -1)]),
+    c.corr_cholesky: lambda _: t.CorrCholeskyTransform(),
+}
 for _kind in (c.greater_than, c.greater_than_eq):
     _for_both[_kind] = lambda k: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(k.lower_bound, 1)])
 for _registry in (biject_to, transform_to):
     for _kind, _factory in _for_both.items():
         _registry.register(_kind, _factory)
-    _registry.register(c.independent, lambda k, to=_registry: t.IndependentTransform(to(k.base_constraint), k.reinterpreted_batch_ndims))
+    _registry.register(
+        c.independent,
+        lambda k, to=_registry: t.IndependentTransform(to(k.base_constraint), k.reinterpreted_batch_ndims),
+    )
     _registry.register(c.cat, lambda k, to=_registry: t.CatTransform([to(part) for part in k.cseq], k.dim, k.lengths))
     _registry.register(c.stack, lambda k, to=_registry: t.StackTransform([to(part) for part in k.cseq], k.dim))
 biject_to.register(c.simplex, lambda _: t.StickBreakingTransform())

@@ -1,15 +1,46 @@
 """torch.distributions.constraints: where parameters and values may lie. check(value) tells it for each element of the batch."""
+
 import taper as torch
 
-__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq",
-           "independent", "integer_interval", "interval", "half_open_interval", "is_dependent", "less_than", "lower_cholesky",
-           "lower_triangular", "MixtureSameFamilyConstraint", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
-           "positive", "positive_semidefinite", "positive_definite", "positive_integer", "real", "real_vector", "simplex",
-           "square", "stack", "symmetric", "unit_interval"]
+__all__ = [
+    "Constraint",
+    "boolean",
+    "cat",
+    "corr_cholesky",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "independent",
+    "integer_interval",
+    "interval",
+    "half_open_interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "lower_triangular",
+    "MixtureSameFamilyConstraint",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_semidefinite",
+    "positive_definite",
+    "positive_integer",
+    "real",
+    "real_vector",
+    "simplex",
+    "square",
+    "stack",
+    "symmetric",
+    "unit_interval",
+]
 
 
 class Constraint:
     """A region; event_dim is how many dims one value has."""
+
     is_discrete = False
     event_dim = 0
 
@@ -37,8 +68,10 @@ class _Dependent(Constraint):
     event_dim = property(lambda self: self._known("event_dim"))
 
     def __call__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
-        return _Dependent(is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
-                          event_dim=self._event_dim if event_dim is NotImplemented else event_dim)
+        return _Dependent(
+            is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
+            event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
+        )
 
     def check(self, x):
         raise ValueError("Cannot determine validity of dependent constraint")
@@ -62,6 +95,7 @@ class _DependentProperty(property, _Dependent):
 
 class _OnBase(Constraint):
     """A region made of another one."""
+
     is_discrete = property(lambda self: self.base_constraint.is_discrete)
 
     def __init__(self, base_constraint):
@@ -97,6 +131,7 @@ class _IndependentConstraint(_OnBase):
 
 class MixtureSameFamilyConstraint(_OnBase):
     """Values that every component of a mixture may have."""
+
     event_dim = property(lambda self: self.base_constraint.event_dim)
 
     def check(self, value):
@@ -109,6 +144,7 @@ class MixtureSameFamilyConstraint(_OnBase):
 
 class _Bounded(Constraint):
     """A region with bounds, which its repr shows."""
+
     _bounds = ("lower_bound", "upper_bound")
 
     def __init__(self, *bounds, **named):
@@ -153,6 +189,7 @@ class _HalfOpenInterval(_Bounded):
 
 class _Whole(Constraint):
     """Beside a region: only the integers in it."""
+
     is_discrete = True
 
     def check(self, value):
@@ -304,11 +341,36 @@ class _Stack(_Several):
 
 dependent, dependent_property, independent = _Dependent(), _DependentProperty, _IndependentConstraint
 boolean, one_hot = _Boolean(), _OneHot()
-nonnegative_integer, positive_integer, integer_interval = _IntegerGreaterThan(0), _IntegerGreaterThan(1), _IntegerInterval
+nonnegative_integer, positive_integer, integer_interval = (
+    _IntegerGreaterThan(0),
+    _IntegerGreaterThan(1),
+    _IntegerInterval,
+)
 real = _Real()
 real_vector = independent(real, 1)
-positive, nonnegative, greater_than, greater_than_eq, less_than = _GreaterThan(0.0), _GreaterThanEq(0.0), _GreaterThan, _GreaterThanEq, _LessThan
-unit_interval, interval, half_open_interval, multinomial = _Interval(0.0, 1.0), _Interval, _HalfOpenInterval, _Multinomial
-simplex, lower_triangular, lower_cholesky, corr_cholesky = _Simplex(), _LowerTriangular(), _LowerCholesky(), _CorrCholesky()
-square, symmetric, positive_semidefinite, positive_definite = _Square(), _Symmetric(), _PositiveSemidefinite(), _PositiveDefinite()
+positive, nonnegative, greater_than, greater_than_eq, less_than = (
+    _GreaterThan(0.0),
+    _GreaterThanEq(0.0),
+    _GreaterThan,
+    _GreaterThanEq,
+    _LessThan,
+)
+unit_interval, interval, half_open_interval, multinomial = (
+    _Interval(0.0, 1.0),
+    _Interval,
+    _HalfOpenInterval,
+    _Multinomial,
+)
+simplex, lower_triangular, lower_cholesky, corr_cholesky = (
+    _Simplex(),
+    _LowerTriangular(),
+    _LowerCholesky(),
+    _CorrCholesky(),
+)
+square, symmetric, positive_semidefinite, positive_definite = (
+    _Square(),
+    _Symmetric(),
+    _PositiveSemidefinite(),
+    _PositiveDefinite(),
+)
 cat, stack = _Cat, _Stack

@@ -1,4 +1,5 @@
 """What every distribution is (shapes, checks of parameters and values) and the frames in which the families are declared."""
+
 import taper as torch
 from taper import Size, Tensor
 from taper.distributions.constraints import is_dependent
@@ -7,11 +8,13 @@ from taper.distributions.utils import broadcast_all, is_number, lazy_property, l
 
 def _warn(text):
     from warnings import warn
+
     warn(text, stacklevel=4)
 
 
 class Distribution:
     """A batch of distributions (batch_shape) of values of some shape (event_shape)."""
+
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
@@ -34,16 +37,22 @@ class Distribution:
         try:
             wanted = self.arg_constraints
         except NotImplementedError:
-            _warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution with "
-                  "`validate_args=False` to turn off validation.")
+            _warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution with "
+                "`validate_args=False` to turn off validation."
+            )
             return
         for name, constraint in wanted.items():
-            if is_dependent(constraint) or (name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)):
+            if is_dependent(constraint) or (
+                name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
+            ):
                 continue
             value = getattr(self, name)
             if not constraint.check(value).all():
-                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the "
-                                 f"constraint {constraint!r}, but found invalid values:\n{value}")
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the "
+                    f"constraint {constraint!r}, but found invalid values:\n{value}"
+                )
 
     def expand(self, batch_shape, _instance=None):
         """The same distributions for a larger batch."""
@@ -89,6 +98,7 @@ class Distribution:
 
     def sample_n(self, n):
         from warnings import warn
+
         warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
@@ -124,24 +134,30 @@ class Distribution:
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         shape, expected = value.size(), self._batch_shape + self._event_shape
-        if shape[len(shape) - len(self._event_shape):] != self._event_shape:
+        if shape[len(shape) - len(self._event_shape) :] != self._event_shape:
             raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {self._event_shape}.")
         if any(1 not in (a, b) and a != b for a, b in zip(reversed(shape), reversed(expected))):
             raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}.")
         try:
             support = self.support
         except NotImplementedError:
-            _warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with `validate_args=False` to turn "
-                  "off validation.")
+            _warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with `validate_args=False` to turn "
+                "off validation."
+            )
             return
         if not support.check(value).all():
-            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the "
-                             f"distribution {self!r}, but found invalid values:\n{value}")
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the "
+                f"distribution {self!r}, but found invalid values:\n{value}"
+            )
 
     def _get_checked_instance(self, cls, _instance=None):
         if _instance is None and type(self).__init__ != cls.__init__:
-            raise NotImplementedError(f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
-                                      ".expand() method.")
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
+                ".expand() method."
+            )
         return self.__new__(type(self)) if _instance is None else _instance
 
     def _own_class(self):
@@ -157,6 +173,7 @@ class Family(Distribution):
     """The frame of the families: what an instance is made of is declared, and expand follows from that.
     _spread: the tensors and distributions that grow with the batch, each with how many dims of its own it has behind those of the batch.
     _kept: what an expanded instance takes over as it is."""
+
     _spread = {}
     _kept = ()
 
@@ -174,7 +191,7 @@ class Family(Distribution):
         for name, own in self._spread.items():
             if name in mine:
                 shape = mine[name].shape if isinstance(mine[name], Tensor) else mine[name].batch_shape
-                new.__dict__[name] = mine[name].expand(batch_shape + shape[len(shape) - own:])
+                new.__dict__[name] = mine[name].expand(batch_shape + shape[len(shape) - own :])
 
     def expand(self, batch_shape, _instance=None):
         new, batch_shape = self._get_checked_instance(self._own_class(), _instance), Size(batch_shape)
@@ -197,6 +214,7 @@ def one_of(probs, logits):
 
 class OfLogits(Family):
     """The frame of families over a probability, given as such or by its logit; _binary: one of two, else one of a row."""
+
     _spread = {"probs": 0, "logits": 0}
     _kept = ("_given",)
     _binary = True
@@ -215,5 +233,7 @@ class OfLogits(Family):
 
     def _values(self, n, expand, dtype=None):
         """0 to n - 1 along the first dim, for each of the batch."""
-        values = torch.arange(n, dtype=dtype or self._param.dtype, device=self._param.device).view((-1,) + (1,) * len(self._batch_shape))
+        values = torch.arange(n, dtype=dtype or self._param.dtype, device=self._param.device).view(
+            (-1,) + (1,) * len(self._batch_shape)
+        )
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values

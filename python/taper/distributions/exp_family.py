@@ -1,4 +1,5 @@
 """Exponential families: the entropy follows from the normaliser and its gradient."""
+
 from taper import autograd
 from taper.distributions.distribution import Distribution
 

@@ -2,10 +2,21 @@
 
 Between families a divergence is what p expects of log p - log q: minus p's entropy less a few expectations under p (of x, x^2, log x,
 exp(-x / s)), so each pair of families needs no formula of its own; within a family the closed forms stand below."""
+
 import math
 
 import taper as torch
-from taper.distributions._continuous import Beta, Cauchy, ContinuousBernoulli, Dirichlet, Exponential, Gamma, Laplace, Normal, Uniform
+from taper.distributions._continuous import (
+    Beta,
+    Cauchy,
+    ContinuousBernoulli,
+    Dirichlet,
+    Exponential,
+    Gamma,
+    Laplace,
+    Normal,
+    Uniform,
+)
 from taper.distributions._derived import Gumbel, HalfNormal, Independent, Pareto, TransformedDistribution
 from taper.distributions._discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from taper.distributions._matrix import LowRankMultivariateNormal, MultivariateNormal, _batch_mahalanobis
@@ -17,7 +28,7 @@ from taper.nn.functional import softplus
 __all__ = ["register_kl", "kl_divergence"]
 
 _KL_REGISTRY = {}  # (type of p, type of q) -> function
-_KL_MEMOIZE = {}   # the same for types that were asked for
+_KL_MEMOIZE = {}  # the same for types that were asked for
 
 
 def register_kl(type_p, type_q):
@@ -30,6 +41,7 @@ def register_kl(type_p, type_q):
         _KL_REGISTRY[type_p, type_q] = function
         _KL_MEMOIZE.clear()
         return function
+
     return keep
 
 
@@ -39,11 +51,18 @@ def _dispatch_kl(type_p, type_q):
     if not matches:
         return NotImplemented
     near_p, near_q = (lambda pair: type_p.__mro__.index(pair[0])), (lambda pair: type_q.__mro__.index(pair[1]))
-    left, right = min(matches, key=lambda pair: (near_p(pair), near_q(pair))), min(matches, key=lambda pair: (near_q(pair), near_p(pair)))
+    left, right = (
+        min(matches, key=lambda pair: (near_p(pair), near_q(pair))),
+        min(matches, key=lambda pair: (near_q(pair), near_p(pair))),
+    )
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
         from warnings import warn
-        warn(f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, {right[1].__name__})", RuntimeWarning,
-             stacklevel=3)
+
+        warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, {right[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     return _KL_REGISTRY[left]
 
 
@@ -53,7 +72,9 @@ def kl_divergence(p, q):
     if kinds not in _KL_MEMOIZE:
         _KL_MEMOIZE[kinds] = _dispatch_kl(*kinds)
     if _KL_MEMOIZE[kinds] is NotImplemented:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+        )
     return _KL_MEMOIZE[kinds](p, q)
 
 
@@ -98,7 +119,13 @@ def _to_exponential(p, q):
 
 
 def _to_gamma(p, q):
-    return -p.entropy() - q.concentration * q.rate.log() + q.concentration.lgamma() - (q.concentration - 1) * _mean_log(p) + q.rate * p.mean
+    return (
+        -p.entropy()
+        - q.concentration * q.rate.log()
+        + q.concentration.lgamma()
+        - (q.concentration - 1) * _mean_log(p)
+        + q.rate * p.mean
+    )
 
 
 def _to_gumbel(p, q):
@@ -129,13 +156,23 @@ register_kl(Pareto, Exponential)(lambda p, q: _inf_where(p.alpha <= 1, _to_expon
 register_kl(Pareto, Gamma)(lambda p, q: _inf_where(p.alpha <= 1, _to_gamma(p, q)))
 register_kl(Uniform, Exponential)(lambda p, q: _inf_where(p.low < 0, _to_exponential(p, q)))
 register_kl(Uniform, Gamma)(lambda p, q: _inf_where(p.low < 0, _to_gamma(p, q)))
-register_kl(Uniform, ContinuousBernoulli)(lambda p, q: _inf_where((p.high >= 1) | (p.low <= 0), _to_continuous_bernoulli(p, q)))
+register_kl(Uniform, ContinuousBernoulli)(
+    lambda p, q: _inf_where((p.high >= 1) | (p.low <= 0), _to_continuous_bernoulli(p, q))
+)
 register_kl(Bernoulli, Poisson)(lambda p, q: -p.entropy() - (p.probs * q.rate.log() - q.rate))
 
 # p has values that q does not have.
-_NEVER = {Beta: (Pareto,), ContinuousBernoulli: (Pareto,), Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform), Gamma: (Beta, ContinuousBernoulli, Pareto, Uniform),
-          Gumbel: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform), Laplace: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
-          Normal: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform), Pareto: (Beta, ContinuousBernoulli, Uniform), Poisson: (Bernoulli, Binomial)}
+_NEVER = {
+    Beta: (Pareto,),
+    ContinuousBernoulli: (Pareto,),
+    Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gamma: (Beta, ContinuousBernoulli, Pareto, Uniform),
+    Gumbel: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Laplace: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Normal: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
+    Pareto: (Beta, ContinuousBernoulli, Uniform),
+    Poisson: (Bernoulli, Binomial),
+}
 for _p, _qs in _NEVER.items():
     for _q in _qs:
         register_kl(_p, _q)(lambda p, q: torch.full_like(p.mean, math.inf))
@@ -144,7 +181,9 @@ for _p, _qs in _NEVER.items():
 @register_kl(Normal, Laplace)
 def _kl_normal_laplace(p, q):
     off = (p.loc - q.loc) / p.scale
-    distance = math.sqrt(2 / math.pi) * p.scale * torch.exp(-0.5 * off.pow(2)) + (p.loc - q.loc) * torch.erf(math.sqrt(0.5) * off)  # the mean of |x - q.loc|
+    distance = math.sqrt(2 / math.pi) * p.scale * torch.exp(-0.5 * off.pow(2)) + (p.loc - q.loc) * torch.erf(
+        math.sqrt(0.5) * off
+    )  # the mean of |x - q.loc|
     return -p.entropy() + torch.log(2 * q.scale) + distance / q.scale
 
 
@@ -158,7 +197,9 @@ def _kl_uniform_beta(p, q):
 
 @register_kl(Uniform, Pareto)
 def _kl_uniform_pareto(p, q):
-    return _inf_where(p.low < q.scale, -p.entropy() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * _mean_log(p))
+    return _inf_where(
+        p.low < q.scale, -p.entropy() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * _mean_log(p)
+    )
 
 
 # ---- Within a family ----
@@ -213,7 +254,9 @@ def _kl_exponential_exponential(p, q):
 def _kl_expfamily_expfamily(p, q):
     """Bregman's divergence of the normaliser."""
     if type(p) is not type(q):
-        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed using Bregman divergences")
+        raise NotImplementedError(
+            "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"
+        )
     of_p, of_q = [parameter.detach().requires_grad_() for parameter in p._natural_params], q._natural_params
     normalizer = p._log_normalizer(*of_p)
     gradients = torch.autograd.grad(normalizer.sum(), of_p, create_graph=True)
@@ -225,8 +268,13 @@ def _kl_expfamily_expfamily(p, q):
 
 @register_kl(Gamma, Gamma)
 def _kl_gamma_gamma(p, q):
-    return (q.concentration * (p.rate / q.rate).log() + torch.lgamma(q.concentration) - torch.lgamma(p.concentration)
-            + (p.concentration - q.concentration) * torch.digamma(p.concentration) + (q.rate - p.rate) * (p.concentration / p.rate))
+    return (
+        q.concentration * (p.rate / q.rate).log()
+        + torch.lgamma(q.concentration)
+        - torch.lgamma(p.concentration)
+        + (p.concentration - q.concentration) * torch.digamma(p.concentration)
+        + (q.rate - p.rate) * (p.concentration / p.rate)
+    )
 
 
 @register_kl(Gumbel, Gumbel)
@@ -254,7 +302,9 @@ def _kl_laplace_laplace(p, q):
 def _kl_of_vectors(p, q):
     """Normal vectors, of low rank or not."""
     if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+        raise ValueError(
+            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
+        )
     n, mine, its = p.event_shape[0], p.scale_tril, q.scale_tril
     shape = torch.broadcast_shapes(mine.shape, its.shape)
     mine, its = mine.expand(shape), its.expand(shape)

@@ -1,22 +1,49 @@
 """torch.distributions.transforms: functions of random numbers with the logarithm of their Jacobian's determinant."""
+
 import math
 from functools import reduce
 
 import taper as torch
 from taper import Size
 from taper.distributions import constraints
-from taper.distributions.utils import _sum_rightmost, broadcast_all, is_number, lazy_property, tril_matrix_to_vec, vec_to_tril_matrix
+from taper.distributions.utils import (
+    _sum_rightmost,
+    broadcast_all,
+    is_number,
+    lazy_property,
+    tril_matrix_to_vec,
+    vec_to_tril_matrix,
+)
 from taper.nn import functional as F
 from taper.nn.functional import pad, softplus
 
-__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
-           "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
-           "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
-           "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform"]
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "TanhTransform",
+    "SoftmaxTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "Transform",
+    "identity_transform",
+]
 
 
 class Transform:
     """A function with a domain and a codomain. Subclasses define _call, _inverse and log_abs_det_jacobian; with cache_size 1 the last pair is kept."""
+
     bijective = False
 
     def __init__(self, cache_size=0):
@@ -209,15 +236,27 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
         super().__init__(cache_size=cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
+        self.base_transform, self.reinterpreted_batch_ndims = (
+            base_transform.with_cache(cache_size),
+            reinterpreted_batch_ndims,
+        )
 
     def _arguments(self):
         return self.base_transform, self.reinterpreted_batch_ndims
 
-    domain, codomain = (_made_of(lambda self, name: constraints.independent(getattr(self.base_transform, name), self.reinterpreted_batch_ndims), name)
-                        for name in _OPPOSITE)
-    bijective, sign, forward_shape, inverse_shape = (property(lambda self, name=name: getattr(self.base_transform, name))
-                                                     for name in ("bijective", "sign", "forward_shape", "inverse_shape"))
+    domain, codomain = (
+        _made_of(
+            lambda self, name: constraints.independent(
+                getattr(self.base_transform, name), self.reinterpreted_batch_ndims
+            ),
+            name,
+        )
+        for name in _OPPOSITE
+    )
+    bijective, sign, forward_shape, inverse_shape = (
+        property(lambda self, name=name: getattr(self.base_transform, name))
+        for name in ("bijective", "sign", "forward_shape", "inverse_shape")
+    )
 
     def _call(self, x):
         _too_few(x.shape, self.domain.event_dim)
@@ -236,6 +275,7 @@ class IndependentTransform(Transform):
 
 class ReshapeTransform(Transform):
     """The last dims in another shape."""
+
     bijective = True
 
     def __init__(self, in_shape, out_shape, cache_size=0):
@@ -247,17 +287,21 @@ class ReshapeTransform(Transform):
     def _arguments(self):
         return self.in_shape, self.out_shape
 
-    domain, codomain = (constraints.dependent_property(lambda self, name=name: constraints.independent(constraints.real, len(getattr(self, name))))
-                        for name in ("in_shape", "out_shape"))
+    domain, codomain = (
+        constraints.dependent_property(
+            lambda self, name=name: constraints.independent(constraints.real, len(getattr(self, name)))
+        )
+        for name in ("in_shape", "out_shape")
+    )
 
     def _call(self, x):
-        return x.reshape(x.shape[:x.dim() - len(self.in_shape)] + self.out_shape)
+        return x.reshape(x.shape[: x.dim() - len(self.in_shape)] + self.out_shape)
 
     def _inverse(self, y):
-        return y.reshape(y.shape[:y.dim() - len(self.out_shape)] + self.in_shape)
+        return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
 
     def log_abs_det_jacobian(self, x, y):
-        return x.new_zeros(x.shape[:x.dim() - len(self.in_shape)])
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     @staticmethod
     def _swap(shape, before, after):
@@ -285,6 +329,7 @@ class _Plain(Transform):
 
 class ExpTransform(_Plain):
     """y = exp(x)"""
+
     domain, codomain, bijective, sign = constraints.real, constraints.positive, True, 1
 
     def _call(self, x):
@@ -303,6 +348,7 @@ def _broadcast_shapes(shape, *values):
 
 class PowerTransform(Transform):
     """y = x ** exponent"""
+
     domain, codomain, bijective = constraints.positive, constraints.positive, True
 
     def __init__(self, exponent, cache_size=0):
@@ -320,7 +366,7 @@ class PowerTransform(Transform):
     __hash__ = object.__hash__
 
     def _call(self, x):
-        return x ** self.exponent
+        return x**self.exponent
 
     def _inverse(self, y):
         return y ** self.exponent.reciprocal()
@@ -346,6 +392,7 @@ def _clipped_sigmoid(x):
 
 class SigmoidTransform(_Plain):
     """y = 1 / (1 + exp(-x))"""
+
     domain, codomain, bijective, sign = constraints.real, constraints.unit_interval, True, 1
 
     def _call(self, x):
@@ -361,6 +408,7 @@ class SigmoidTransform(_Plain):
 
 class SoftplusTransform(_Plain):
     """y = log(1 + exp(x))"""
+
     domain, codomain, bijective, sign = constraints.real, constraints.positive, True, 1
 
     def _call(self, x):
@@ -376,6 +424,7 @@ class SoftplusTransform(_Plain):
 
 class TanhTransform(_Plain):
     """y = tanh(x)"""
+
     domain, codomain, bijective, sign = constraints.real, constraints.interval(-1.0, 1.0), True, 1
 
     def _call(self, x):
@@ -391,6 +440,7 @@ class TanhTransform(_Plain):
 
 class AbsTransform(_Plain):
     """y = |x|"""
+
     domain, codomain = constraints.real, constraints.positive
 
     def _call(self, x):
@@ -402,6 +452,7 @@ class AbsTransform(_Plain):
 
 class AffineTransform(Transform):
     """y = loc + scale * x"""
+
     bijective = True
 
     def __init__(self, loc, scale, event_dim=0, cache_size=0):
@@ -441,7 +492,7 @@ class AffineTransform(Transform):
         result = torch.full_like(x, math.log(abs(self.scale))) if is_number(self.scale) else torch.abs(self.scale).log()
         if not self.event_dim:
             return result.expand(x.shape)
-        return result.view(result.size()[:-self.event_dim] + (-1,)).sum(-1).expand(x.shape[:-self.event_dim])
+        return result.view(result.size()[: -self.event_dim] + (-1,)).sum(-1).expand(x.shape[: -self.event_dim])
 
     def forward_shape(self, shape):
         return _broadcast_shapes(shape, self.loc, self.scale)
@@ -451,12 +502,13 @@ class AffineTransform(Transform):
 
 class CorrCholeskyTransform(Transform):
     """D (D - 1) / 2 numbers as the Cholesky factor of a correlation matrix: each row is a point on a half sphere, by breaking a stick."""
+
     domain, codomain, bijective = constraints.real_vector, constraints.corr_cholesky, True
 
     def _call(self, x):
         most = 1 - torch.finfo(x.dtype).eps
         below = vec_to_tril_matrix(x.tanh().clamp(-most, most), diag=-1)
-        left = (1 - below ** 2).sqrt().cumprod(-1)
+        left = (1 - below**2).sqrt().cumprod(-1)
         return (below + torch.ones_like(below[..., 0]).diag_embed()) * pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y):
@@ -486,6 +538,7 @@ class CorrCholeskyTransform(Transform):
 
 class SoftmaxTransform(_Plain):
     """exp(x) over its sum; the logarithm goes back, though not to the same x."""
+
     domain, codomain = constraints.real_vector, constraints.simplex
 
     def _call(self, x):
@@ -504,6 +557,7 @@ class SoftmaxTransform(_Plain):
 
 class StickBreakingTransform(_Plain):
     """n numbers as n + 1 parts of a stick: each says what share of the rest is broken off."""
+
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
     @staticmethod
@@ -539,6 +593,7 @@ class StickBreakingTransform(_Plain):
 
 class LowerCholeskyTransform(_Plain):
     """A matrix's lower triangle with the exponential of its diagonal."""
+
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 
     @staticmethod
@@ -554,6 +609,7 @@ class LowerCholeskyTransform(_Plain):
 
 class PositiveDefiniteTransform(_Plain):
     """The positive definite matrix of that Cholesky factor."""
+
     domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
 
     def _call(self, x):
@@ -575,7 +631,12 @@ class _Several(Transform):
         self.dim = dim
 
     bijective = property(lambda self: all(t.bijective for t in self.transforms))
-    domain, codomain = (constraints.dependent_property(lambda self, name=name: self._region([getattr(t, name) for t in self.transforms])) for name in _OPPOSITE)
+    domain, codomain = (
+        constraints.dependent_property(
+            lambda self, name=name: self._region([getattr(t, name) for t in self.transforms])
+        )
+        for name in _OPPOSITE
+    )
 
     def _call(self, x):
         return self._join([t(part) for t, part in zip(self.transforms, self._parts(x))])
@@ -618,8 +679,10 @@ class CatTransform(_Several):
         return torch.cat(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x, y):
-        terms = [_sum_rightmost(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim)
-                 for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))]
+        terms = [
+            _sum_rightmost(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim)
+            for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))
+        ]
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         return torch.cat(terms, dim=dim) if dim < 0 else sum(terms)
 
@@ -644,7 +707,9 @@ class StackTransform(_Several):
         return torch.stack(parts, dim=self.dim)
 
     def log_abs_det_jacobian(self, x, y):
-        return self._join([t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))])
+        return self._join(
+            [t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))]
+        )
 
     def _region(self, parts):
         return constraints.stack(parts, self.dim)
@@ -652,6 +717,7 @@ class StackTransform(_Several):
 
 class CumulativeDistributionTransform(Transform):
     """y = the cumulative probability of x in a distribution."""
+
     bijective, codomain, sign = True, constraints.unit_interval, 1
 
     def __init__(self, distribution, cache_size=0):

@@ -1,4 +1,5 @@
 """What distributions share: broadcasting parameters, probabilities and their logits, properties that are computed once."""
+
 import taper as torch
 from taper import Tensor
 from taper.nn import functional as F
@@ -13,10 +14,14 @@ def is_number(value):
 def broadcast_all(*values):
     """The values as tensors of one shape; numbers take the dtype of the first tensor among them."""
     if not all(isinstance(value, Tensor) or is_number(value) for value in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
     first = next((value for value in values if isinstance(value, Tensor)), None)
     options = {"dtype": torch.get_default_dtype()} if first is None else {"dtype": first.dtype, "device": first.device}
-    return torch.broadcast_tensors(*[value if isinstance(value, Tensor) else torch.tensor(value, **options) for value in values])
+    return torch.broadcast_tensors(
+        *[value if isinstance(value, Tensor) else torch.tensor(value, **options) for value in values]
+    )
 
 
 def _standard_normal(shape, dtype, device):
@@ -80,9 +85,11 @@ def tril_matrix_to_vec(mat, diag=0):
 def vec_to_tril_matrix(vec, diag=0):
     """The lower triangle that has these elements, row by row."""
     width = 1 + 2 * diag
-    n = (-width + (width ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    n = (-width + (width**2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if round(n) - n > torch.finfo(vec.dtype).eps:
-        raise ValueError(f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a square D x D matrix.")
+        raise ValueError(
+            f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a square D x D matrix."
+        )
     n = round(n)
     mat = vec.new_zeros(vec.shape[:-1] + (n, n))
     mat[..., _lower_mask(n, diag, vec.device)] = vec

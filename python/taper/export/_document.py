@@ -3,6 +3,7 @@
 Sizes are symbols with values. A graph is captured for each set of symbols with those one larger, and once more with all of them larger, which must come out as the others
 say: every number that differs is a sum of multiples of products of symbols (their squares too, where it takes those), and everything else is the same. Then a graph for any
 sizes is the document with those numbers put in."""
+
 import os
 import re
 import tempfile
@@ -61,15 +62,29 @@ def _equal(a, b):
 def _differences(base, other, path, found):
     """{path: (number there, number here)} of everything but tensors; False where the forms differ."""
     if isinstance(base, taper.Tensor) or isinstance(other, taper.Tensor):
-        return isinstance(base, taper.Tensor) and isinstance(other, taper.Tensor) and base.shape == other.shape and base.dtype == other.dtype
+        return (
+            isinstance(base, taper.Tensor)
+            and isinstance(other, taper.Tensor)
+            and base.shape == other.shape
+            and base.dtype == other.dtype
+        )
     if type(base) is not type(other):
         return False
     if isinstance(base, dict):
-        return base.keys() == other.keys() and all(_differences(base[key], other[key], path + (key,), found) for key in base)
-    if len(path) == 2 and path[0] == "values" and base[0][0] == other[0][0] == _CONSTANT and not _equal(base[3], other[3]):
+        return base.keys() == other.keys() and all(
+            _differences(base[key], other[key], path + (key,), found) for key in base
+        )
+    if (
+        len(path) == 2
+        and path[0] == "values"
+        and base[0][0] == other[0][0] == _CONSTANT
+        and not _equal(base[3], other[3])
+    ):
         return False  # one that was made from a size
     if isinstance(base, (list, tuple)):
-        return len(base) == len(other) and all(_differences(a, b, path + (i,), found) for i, (a, b) in enumerate(zip(base, other)))
+        return len(base) == len(other) and all(
+            _differences(a, b, path + (i,), found) for i, (a, b) in enumerate(zip(base, other))
+        )
     if base != other and type(base) is int and path[0] in ("values", "steps", "result"):
         found[path] = other - base
         return True
@@ -93,10 +108,10 @@ def _coefficients(values, degree):
         for point, value in values.items():
             if point[axis]:
                 continue
-            line = [values[point[:axis] + (n,) + point[axis + 1:]] for n in range(degree + 1)]
+            line = [values[point[:axis] + (n,) + point[axis + 1 :]] for n in range(degree + 1)]
             square = (line[2] - 2 * line[1] + line[0]) / 2 if degree == 2 else 0
-            for n, factor in enumerate((line[0], line[1] - line[0] - square, square)[:degree + 1]):
-                made[point[:axis] + (n,) + point[axis + 1:]] = factor
+            for n, factor in enumerate((line[0], line[1] - line[0] - square, square)[: degree + 1]):
+                made[point[:axis] + (n,) + point[axis + 1 :]] = factor
         values = made
     return {exponents: factor for exponents, factor in values.items() if factor}
 
@@ -112,7 +127,10 @@ def _fitted(at, symbols, degree):
     fitted = {}
     for path in set().union(*found.values()):
         factors = _coefficients({point: found[point].get(path, 0) for point in grid}, degree)
-        fitted[path] = {"*".join(name for name, n in zip(symbols, exponents) for _ in range(n)): factor for exponents, factor in factors.items()}
+        fitted[path] = {
+            "*".join(name for name, n in zip(symbols, exponents) for _ in range(n)): factor
+            for exponents, factor in factors.items()
+        }
     return fitted
 
 
@@ -126,6 +144,7 @@ def rules(at, steps):
         if key not in kept:
             kept[key] = at(by)
         return kept[key]
+
     for degree in (1, 2):
         factors, found = _fitted(once, list(steps), degree), {}
         if factors is None or not _differences(once(dict.fromkeys(steps, 0)), once(steps), (), found):
@@ -139,15 +158,28 @@ def rules(at, steps):
 def sizes(symbols, places, rules):
     """How a graph follows its sizes, as files have it (src/io/graph/sizes.c)."""
     number = {name: i for i, name in enumerate(symbols)}
-    return {"symbols": [[name, *about] for name, about in symbols.items()],
-            "places": [[None if place is None else [number[place[0]], *place[1:]] for place in dims] for dims in places],
-            "rules": [[path, [[factor, [number[symbol] for symbol in product.split("*")]] for product, factor in by.items()]] for path, by in rules]}
+    return {
+        "symbols": [[name, *about] for name, about in symbols.items()],
+        "places": [[None if place is None else [number[place[0]], *place[1:]] for place in dims] for dims in places],
+        "rules": [
+            [path, [[factor, [number[symbol] for symbol in product.split("*")]] for product, factor in by.items()]]
+            for path, by in rules
+        ],
+    }
 
 
 def resized(base, rules, change):
     """What is at the rules' paths for sizes that differ from the base's by change[symbol]."""
+
     def copied(o):
-        return {key: copied(value) for key, value in o.items()} if isinstance(o, dict) else [copied(value) for value in o] if isinstance(o, (list, tuple)) else o
+        return (
+            {key: copied(value) for key, value in o.items()}
+            if isinstance(o, dict)
+            else [copied(value) for value in o]
+            if isinstance(o, (list, tuple))
+            else o
+        )
+
     made = copied(base)
     for path, by in rules:
         at = made
@@ -158,6 +190,7 @@ def resized(base, rules, change):
 
 
 # ---- What is in a graph, for people and programs that look through its nodes ----
+
 
 class _Kernel:
     """A step that no function of the package's stands for."""
@@ -186,6 +219,7 @@ def _target(step):
 def nodes(document, names, input_names):
     """An fx.Graph of the document: a placeholder for each tensor (`names`: of outside ones) and input, a call for each view and step, and the output."""
     from taper import fx
+
     graph, values, made, taken = fx.Graph(), document["values"], {}, set()
 
     def placeholder(name):
@@ -206,7 +240,9 @@ def nodes(document, names, input_names):
     def node(i):
         if i not in made:
             (_, _, of, offset, _), shape, strides, *_ = values[i]
-            made[i] = graph.call_function(taper.as_strided, (node(of), tuple(shape), tuple(strides), offset // _itemsize(values[i])))
+            made[i] = graph.call_function(
+                taper.as_strided, (node(of), tuple(shape), tuple(strides), offset // _itemsize(values[i]))
+            )
         return made[i]
 
     def arguments(step):
@@ -226,12 +262,14 @@ def nodes(document, names, input_names):
             yield tuple(step["dims"])
         if step["kind"] == "fill":
             yield step["numbers"][0]
+
     for step in document["steps"]:
         called = graph.call_function(_target(step), tuple(arguments(step)))
         if len(step["out"]) == 1:
             made[step["out"][0]] = called
         else:
             import operator
+
             for k, i in enumerate(step["out"]):
                 made[i] = graph.call_function(operator.getitem, (called, k))
     graph.output(tuple(node(i) for i in document["outputs"]))

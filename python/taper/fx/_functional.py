@@ -1,4 +1,5 @@
 """The form in which PyTorch records calls of nn.functional and torch.functional: each names its later arguments, and spells out their defaults."""
+
 import re
 
 from taper import _C
@@ -124,6 +125,7 @@ _read()
 def normal_form(function, args, kwargs):
     """The arguments as PyTorch records them; as they came where the function has no such form or the call does not fit it."""
     from taper.fx import _naming
+
     if isinstance(function, type):
         return args, kwargs
     form = forms.get(getattr(function, "__name__", None))
@@ -145,14 +147,33 @@ def normal_form(function, args, kwargs):
 
 
 # Operators of tensors are recorded as the methods that do them.
-_METHODS = {"__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div", "__div__": "div",
-            "__matmul__": "matmul", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__pow__": "pow",
-            "__mod__": "remainder", "__iadd__": "__iadd__", "__ipow__": "pow_"}
+_METHODS = {
+    "__add__": "add",
+    "__radd__": "add",
+    "__sub__": "sub",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__truediv__": "div",
+    "__div__": "div",
+    "__matmul__": "matmul",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__pow__": "pow",
+    "__mod__": "remainder",
+    "__iadd__": "__iadd__",
+    "__ipow__": "pow_",
+}
 
 
 def is_method(function):
     name = getattr(function, "__name__", None)
-    return isinstance(name, str) and not isinstance(function, _C.Function) and getattr(_C.Tensor, name, None) is function
+    return (
+        isinstance(name, str) and not isinstance(function, _C.Function) and getattr(_C.Tensor, name, None) is function
+    )
 
 
 def method_name(function):

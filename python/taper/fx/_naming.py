@@ -1,4 +1,5 @@
 """What functions and types are called in printed graphs and in generated code: PyTorch's names, wherever Taper keeps the thing."""
+
 import builtins
 import operator
 import types
@@ -8,15 +9,30 @@ from taper import _C
 from taper.fx import _functional
 
 # Functions that PyTorch keeps in torch.functional, though programs find them elsewhere.
-_FUNCTIONAL = frozenset("""
+_FUNCTIONAL = frozenset(
+    """
     atleast_1d atleast_2d atleast_3d align_tensors block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum istft lu norm
-    meshgrid pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index""".split())
-_IN_NN = frozenset(("avg_pool2d", "avg_pool3d", "gelu", "linear", "logsigmoid", "one_hot", "scaled_dot_product_attention", "softplus", "softshrink"))
+    meshgrid pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index""".split()
+)
+_IN_NN = frozenset(
+    (
+        "avg_pool2d",
+        "avg_pool3d",
+        "gelu",
+        "linear",
+        "logsigmoid",
+        "one_hot",
+        "scaled_dot_product_attention",
+        "softplus",
+        "softshrink",
+    )
+)
 
 
 def _torch_name(func, name):
     """Where PyTorch has a function of Taper's; None for other people's functions."""
     from taper.nn import functional as F
+
     if name in _IN_NN and getattr(F, name, None) is func:
         return "torch._C._nn." + ("log_sigmoid" if name == "logsigmoid" else name)
     if name in _FUNCTIONAL and getattr(taper, name, None) is func:
@@ -33,8 +49,8 @@ def _torch_name(func, name):
 def module_of(thing):
     module = getattr(thing, "__module__", None) or "torch"
     if module.startswith("taper.torchvision"):
-        return module[len("taper."):]
-    return "torch" + module[len("taper"):] if module == "taper" or module.startswith("taper.") else module
+        return module[len("taper.") :]
+    return "torch" + module[len("taper") :] if module == "taper" or module.startswith("taper.") else module
 
 
 def qualified(func):
@@ -47,7 +63,10 @@ def qualified(func):
     known = _torch_name(func, name)
     if known:
         return known
-    if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType, _C.Method)) and getattr(taper.Tensor, name, None) is func:
+    if (
+        isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType, _C.Method))
+        and getattr(taper.Tensor, name, None) is func
+    ):
         return "torch.Tensor." + name
     if name == "<lambda>":
         name = "lambda"

@@ -1,4 +1,5 @@
 """torch.fx._pytree: how graphs take other types apart; torch.utils._pytree knows them all."""
+
 SUPPORTED_NODES = {}
 SUPPORTED_NODES_EXACT_MATCH = {}
 
@@ -19,4 +20,5 @@ def tree_flatten_spec(pytree, spec):
 
 def _children(pytree, spec):
     from taper.utils._pytree import SUPPORTED_NODES as nodes
+
     return [pytree[key] for key in spec.context] if isinstance(pytree, dict) else nodes[spec.type].flatten_fn(pytree)[0]

@@ -1,4 +1,5 @@
 """Tracing: runs a function on stand-ins, with calls of modules, parameters and wrapped functions caught on the way."""
+
 import builtins
 import functools
 import inspect
@@ -12,7 +13,7 @@ from taper.fx.graph_module import GraphModule
 from taper.fx.node import map_aggregate
 from taper.fx.proxy import ParameterProxy, Proxy, TracerBase
 
-_wrapped = {}        # (id of a module's globals, name): those globals; what wrap() was called for
+_wrapped = {}  # (id of a module's globals, name): those globals; what wrap() was called for
 _wrapped_methods = []  # (class, name)
 _NO_VALUE = object()
 
@@ -36,6 +37,7 @@ class ProxyableClassMeta(type):
         def look(item):
             if isinstance(item, Proxy):
                 found.append(item.tracer)
+
         map_aggregate((args, kwargs), look)
         if found:
             return found[0].create_proxy("call_function", cls, args, kwargs)
@@ -93,12 +95,14 @@ def _find_proxy(*trees):
     def look(item):
         if isinstance(item, Proxy):
             found.append(item)
+
     map_aggregate(trees, look)
     return found[0] if found else None
 
 
 def _recording(function):
     """The function, recorded as one call where a stand-in is among its arguments."""
+
     @functools.wraps(function)
     def wrapped(*args, **kwargs):
         proxy = _find_proxy(args, kwargs)
@@ -107,6 +111,7 @@ def _recording(function):
         result = proxy.tracer.create_proxy("call_function", function, args, kwargs)
         result.node.meta["is_wrapped"] = True
         return result
+
     return wrapped
 
 
@@ -116,7 +121,10 @@ def _recording_method(cls, name):
     @functools.wraps(original)
     def wrapped(*args, **kwargs):
         proxy = _find_proxy(args, kwargs)
-        return original(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_method", name, args, kwargs)
+        return (
+            original(*args, **kwargs) if proxy is None else proxy.tracer.create_proxy("call_method", name, args, kwargs)
+        )
+
     return wrapped
 
 
@@ -127,7 +135,11 @@ class Tracer(TracerBase):
         super().__init__()
         self._autowrap = {id(function): function for function in autowrap_functions}
         for module in autowrap_modules:
-            self._autowrap.update((id(value), value) for name, value in vars(module).items() if not name.startswith("_") and callable(value))
+            self._autowrap.update(
+                (id(value), value)
+                for name, value in vars(module).items()
+                if not name.startswith("_") and callable(value)
+            )
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths = self.root = None
@@ -195,7 +207,9 @@ class Tracer(TracerBase):
         for name, member in named:
             if member is value:
                 if name not in cache:
-                    factory = (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
+                    factory = (
+                        (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
+                    )
                     cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=factory)
                 return cache[name]
         return value
@@ -212,9 +226,11 @@ class Tracer(TracerBase):
                 raise RuntimeError("``self`` argument cannot be part of *args expansion!")
             args.append(self.root)
         signature = inspect.signature(function).parameters
-        concrete = dict(zip(names[len(args):], concrete_args)) if isinstance(concrete_args, tuple) else concrete_args or {}
+        concrete = (
+            dict(zip(names[len(args) :], concrete_args)) if isinstance(concrete_args, tuple) else concrete_args or {}
+        )
         annotations = getattr(function, "__annotations__", {})
-        for name in names[len(args):count]:
+        for name in names[len(args) : count]:
             args.append(self._input(name, signature[name].default, concrete.get(name, PH), annotations.get(name)))
         for flag, stars in ((inspect.CO_VARARGS, "*"), (inspect.CO_VARKEYWORDS, "**")):
             if code.co_flags & flag:
@@ -231,10 +247,13 @@ class Tracer(TracerBase):
             return self.create_proxy("placeholder", name, defaults, {}, type_expr=annotation)
         if isinstance(concrete, (tuple, list, dict)):
             from taper._hook import NotCovered
+
             raise NotCovered("torch.fx concrete_args of lists, tuples and dicts")
         out = self.create_proxy("placeholder", f"{name}_1", defaults, {})
         if isinstance(concrete, (int, float, str)):
-            taper._assert(out == concrete, f"{name} has been specialized to have value {concrete} but got another value")
+            taper._assert(
+                out == concrete, f"{name} has been specialized to have value {concrete} but got another value"
+            )
         return concrete
 
     def trace(self, root, concrete_args=None):
@@ -254,7 +273,13 @@ class Tracer(TracerBase):
         with _Patches() as patches:
             self._patch(patches, function)
             result = function(*args)
-            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=getattr(function, "__annotations__", {}).get("return"))
+            self.create_node(
+                "output",
+                "output",
+                (self.create_arg(result),),
+                {},
+                type_expr=getattr(function, "__annotations__", {}).get("return"),
+            )
         self.submodule_paths = None
         return self.graph
 
@@ -270,11 +295,14 @@ class Tracer(TracerBase):
         cache, call, find = {}, nn.Module.__call__, nn.Module.__getattr__
 
         def module_call(module, *args, **kwargs):
-            self._autowrap_in(patches, getattr(getattr(type(module).forward, "__func__", type(module).forward), "__globals__", {}))
+            self._autowrap_in(
+                patches, getattr(getattr(type(module).forward, "__func__", type(module).forward), "__globals__", {})
+            )
             return self.call_module(module, lambda *args, **kwargs: call(module, *args, **kwargs), args, kwargs)
 
         def module_getattr(module, name):
             return self.getattr(name, find(module, name), cache)
+
         patches.on_class(nn.Module, "__getattr__", module_getattr)
         patches.on_class(nn.Module, "__call__", module_call)
         for name, namespace in _wrapped_names():
@@ -327,8 +355,14 @@ class _IdentityMap:
 def _with_plain_signature(function):
     """The function with all its arguments, *args and **kwargs too, taken by position, so that stand-ins can be passed for them."""
     import types
+
     code = function.__code__
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    count = (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & inspect.CO_VARARGS)
+        + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    )
     flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     plain = code.replace(co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=flags)
     return types.FunctionType(plain, function.__globals__, function.__name__, None, function.__closure__)

@@ -1,4 +1,5 @@
 """A Graph: nodes in the order of execution, the names they have, and the Python code that does what they say."""
+
 import builtins
 import collections
 import enum
@@ -14,12 +15,46 @@ from taper.fx.node import Node, _candidate_name, map_arg
 
 # Names that generated code may use without an import, and their values.
 _BUILTINS = {"inf": math.inf, "nan": math.nan, "NoneType": type(None), "torch": taper, "device": taper.device}
-_INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} // {}", "truediv": "{} / {}", "mod": "{} % {}", "pow": "{} ** {}",
-          "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}", "xor": "{} ^ {}", "getitem": "{}[{}]", "matmul": "{} @ {}",
-          "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}", "neg": "-{}",
-          "invert": "~{}"}
-_IN_PLACE = {"iadd": "+=", "iand": "&=", "ifloordiv": "//=", "ilshift": "<<=", "imod": "%=", "imul": "*=", "imatmul": "@=", "ior": "|=", "ipow": "**=",
-             "irshift": ">>=", "isub": "-=", "itruediv": "/=", "ixor": "^="}
+_INFIX = {
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "floordiv": "{} // {}",
+    "truediv": "{} / {}",
+    "mod": "{} % {}",
+    "pow": "{} ** {}",
+    "lshift": "{} << {}",
+    "rshift": "{} >> {}",
+    "and_": "{} & {}",
+    "or_": "{} | {}",
+    "xor": "{} ^ {}",
+    "getitem": "{}[{}]",
+    "matmul": "{} @ {}",
+    "eq": "{} == {}",
+    "ne": "{} != {}",
+    "lt": "{} < {}",
+    "gt": "{} > {}",
+    "le": "{} <= {}",
+    "ge": "{} >= {}",
+    "pos": "+{}",
+    "neg": "-{}",
+    "invert": "~{}",
+}
+_IN_PLACE = {
+    "iadd": "+=",
+    "iand": "&=",
+    "ifloordiv": "//=",
+    "ilshift": "<<=",
+    "imod": "%=",
+    "imul": "*=",
+    "imatmul": "@=",
+    "ior": "|=",
+    "ipow": "**=",
+    "irshift": ">>=",
+    "isub": "-=",
+    "itruediv": "/=",
+    "ixor": "^=",
+}
 
 
 class _Namespace:
@@ -48,7 +83,13 @@ class _Namespace:
         return candidate
 
     def _illegal(self, name, obj):
-        return keyword.iskeyword(name) or name in builtins.__dict__ and builtins.__dict__[name] is not obj or name in _BUILTINS and _BUILTINS[name] is not obj
+        return (
+            keyword.iskeyword(name)
+            or name in builtins.__dict__
+            and builtins.__dict__[name] is not obj
+            or name in _BUILTINS
+            and _BUILTINS[name] is not obj
+        )
 
     def associate_name_with_obj(self, name, obj):
         self._names[id(obj)] = (name, obj)
@@ -66,7 +107,11 @@ class _Globals:
             self.values[self.namespace.create_name(name, value)] = value
 
     def add(self, hint, value):
-        if getattr(value, "__module__", None) == "builtins" and isinstance(value, type) or getattr(builtins, hint, None) is value:
+        if (
+            getattr(value, "__module__", None) == "builtins"
+            and isinstance(value, type)
+            or getattr(builtins, hint, None) is value
+        ):
             return hint
         if re.match(r"torch(\.|$)", hint) and not isinstance(value, types.GenericAlias) and _found(hint) is value:
             return hint
@@ -83,7 +128,11 @@ class _Globals:
             return kind
         origin = typing.get_origin(kind)
         if origin is not None:
-            hint = f"typing_{kind._name}" if getattr(kind, "_name", None) and kind.__module__ == "typing" and kind._name != "Optional" else None
+            hint = (
+                f"typing_{kind._name}"
+                if getattr(kind, "_name", None) and kind.__module__ == "typing" and kind._name != "Optional"
+                else None
+            )
             if origin is typing.Union:
                 name, value = "typing_Union", typing.Union
             elif hint:
@@ -116,7 +165,9 @@ class _Globals:
         return repr(arg)
 
     def arguments(self, args, kwargs):
-        return ", ".join([*map(self.argument, args), *(f"{key} = {self.argument(value)}" for key, value in kwargs.items())])
+        return ", ".join(
+            [*map(self.argument, args), *(f"{key} = {self.argument(value)}" for key, value in kwargs.items())]
+        )
 
 
 def _found(dotted):
@@ -210,7 +261,12 @@ class CodeGen:
                 return f"{args[0]} {_IN_PLACE[name]} {args[1]};  {head}{args[0]}"
         qualified = _naming.qualified(node.target)
         called = names.add(qualified, node.target)
-        if node.target is getattr and len(node.args) == 2 and isinstance(node.args[1], str) and node.args[1].isidentifier():
+        if (
+            node.target is getattr
+            and len(node.args) == 2
+            and isinstance(node.args[1], str)
+            and node.args[1].isidentifier()
+        ):
             return f"{head}{_attribute_source(names.argument(node.args[0]), node.args[1])}"
         if node.meta.get("is_wrapped", False):
             names.wrapped.setdefault(called)
@@ -298,7 +354,9 @@ class Graph:
         return node
 
     def placeholder(self, name, type_expr=None, default_value=_Namespace):
-        return self.create_node("placeholder", name, () if default_value is _Namespace else (default_value,), {}, type_expr=type_expr)
+        return self.create_node(
+            "placeholder", name, () if default_value is _Namespace else (default_value,), {}, type_expr=type_expr
+        )
 
     def get_attr(self, qualified_name, type_expr=None):
         return self.create_node("get_attr", qualified_name, (), {}, type_expr=type_expr)
@@ -369,11 +427,14 @@ class Graph:
     def erase_node(self, to_erase):
         """Takes a node that nothing uses out of the graph."""
         if to_erase.users:
-            raise RuntimeError(f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!")
+            raise RuntimeError(
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
+            )
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
             import warnings
+
             warnings.warn(f"erase_node({to_erase}) on an already erased node", stacklevel=2)
             return
         to_erase._leave()
@@ -401,6 +462,7 @@ class Graph:
 
     def on_generate_code(self, make_transformer):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.fx.Graph.on_generate_code")
 
     # ---- Reading ---------------------------------------------------------------------------------------------------------------------
@@ -412,11 +474,16 @@ class Graph:
                 raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             for used in node.all_input_nodes:
                 if used.graph is not self:
-                    raise RuntimeError(f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an argument! If you are copying "
-                                       "nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n" + str(self))
+                    raise RuntimeError(
+                        f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an argument! If you are copying "
+                        "nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n"
+                        + str(self)
+                    )
                 if used not in seen:
-                    raise RuntimeError(f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that Nodes in the graph are "
-                                       f"topologically ordered\n{self}")
+                    raise RuntimeError(
+                        f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that Nodes in the graph are "
+                        f"topologically ordered\n{self}"
+                    )
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}!")
             seen.add(node)
@@ -428,11 +495,15 @@ class Graph:
         value = self.owning_module
         for part in node.target.split("."):
             if not hasattr(value, part):
-                raise RuntimeError(f"Node {node} target {node.target} references nonexistent attribute {part} of "
-                                   f"{'.'.join(node.target.split('.')[:-1]) or 'the module'}")
+                raise RuntimeError(
+                    f"Node {node} target {node.target} references nonexistent attribute {part} of "
+                    f"{'.'.join(node.target.split('.')[:-1]) or 'the module'}"
+                )
             value = getattr(value, part)
         if node.op == "call_module" and not isinstance(value, taper.nn.Module):
-            raise RuntimeError(f"Node {node} target {node.target} {node.target.split('.')[-1]} of {type(value)} does not reference an nn.Module")
+            raise RuntimeError(
+                f"Node {node} target {node.target} {node.target.split('.')[-1]} of {type(value)} does not reference an nn.Module"
+            )
 
     def python_code(self, root_module, *, verbose=False, include_stride=False, include_device=False, colored=False):
         return self._codegen._gen_python_code(self.nodes, root_module)
@@ -442,9 +513,13 @@ class Graph:
 
     def print_tabular(self):
         """Prints a row for each node."""
-        rows = [[str(cell) for cell in (node.op, node.name, node.target, node.args, node.kwargs)] for node in self.nodes]
+        rows = [
+            [str(cell) for cell in (node.op, node.name, node.target, node.args, node.kwargs)] for node in self.nodes
+        ]
         headers = ["opcode", "name", "target", "args", "kwargs"]
-        widths = [max(len(head) + 2, *(len(row[i]) for row in rows)) if rows else len(head) for i, head in enumerate(headers)]
+        widths = [
+            max(len(head) + 2, *(len(row[i]) for row in rows)) if rows else len(head) for i, head in enumerate(headers)
+        ]
         for row in (headers, ["-" * width for width in widths], *rows):
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 

@@ -1,4 +1,5 @@
 """A module whose forward is the code of a graph. The class is made anew for each, so that its forward is its own."""
+
 import copy
 import linecache
 
@@ -79,7 +80,9 @@ class GraphModule(nn.Module):
         elif isinstance(root, dict):
             for node in used:
                 if node.target not in root:
-                    raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
+                    raise RuntimeError(
+                        f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
+                    )
             for target in sorted(targets, key=lambda target: target.count(".")):
                 _assign(root[target], self, target)
         else:
@@ -153,7 +156,11 @@ class GraphModule(nn.Module):
                 used.update(".".join(parts[:i]) for i in range(1, len(parts) + 1))
                 if node.op == "call_module":
                     try:
-                        used.update(f"{node.target}.{name}" for name, _ in self.get_submodule(node.target).named_modules() if name)
+                        used.update(
+                            f"{node.target}.{name}"
+                            for name, _ in self.get_submodule(node.target).named_modules()
+                            if name
+                        )
                     except AttributeError:
                         continue
         for name in [name for name, _ in self.named_modules()]:
@@ -182,7 +189,11 @@ class GraphModule(nn.Module):
     def __reduce__(self):
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_tracer_extras")}
         python_code = self._graph.python_code("self")
-        imports = {name: value for name, value in python_code.globals.items() if name not in ("torch", "inf", "nan", "NoneType", "device")}
+        imports = {
+            name: value
+            for name, value in python_code.globals.items()
+            if name not in ("torch", "inf", "nan", "NoneType", "device")
+        }
         return _from_code, (state, python_code.src, imports)
 
     def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, **others):
@@ -201,7 +212,9 @@ class GraphModule(nn.Module):
         return text
 
     def __str__(self):
-        return "\n".join([super().__repr__(), self._code, "# To see more debug info, please use `graph_module.print_readable()`"])
+        return "\n".join(
+            [super().__repr__(), self._code, "# To see more debug info, please use `graph_module.print_readable()`"]
+        )
 
     def __repr__(self):
         return self.__str__()
@@ -214,9 +227,11 @@ def _from_code(state, source, imports):
     class Keeping(Tracer):
         def is_leaf_module(self, m, module_qualified_name):
             return True
+
     root = nn.Module()
     root.__dict__.update(state)
     from taper.fx.graph import _BUILTINS
+
     forward = _compiled(source, {**_BUILTINS, **imports})
     kind = type("CodeOnlyModule", (nn.Module,), {"forward": forward})
     root.__class__ = kind

@@ -1,4 +1,5 @@
 """Running a graph node by node, and rebuilding one on the way."""
+
 from taper.fx.graph import Graph
 from taper.fx.graph_module import GraphModule
 from taper.fx.node import map_aggregate, map_arg
@@ -11,7 +12,12 @@ class Interpreter:
     def __init__(self, module, garbage_collect_values=True, graph=None):
         self.module, self.graph = module, graph if graph is not None else module.graph
         self.submodules = dict(module.named_modules())
-        self.env, self.name, self.garbage_collect_values, self.extra_traceback = {}, "Interpreter", garbage_collect_values, True
+        self.env, self.name, self.garbage_collect_values, self.extra_traceback = (
+            {},
+            "Interpreter",
+            garbage_collect_values,
+            True,
+        )
 
     def run(self, *args, initial_env=None, enable_io_processing=True):
         self.env = dict(initial_env or {})
@@ -25,7 +31,12 @@ class Interpreter:
             try:
                 self.env[node] = self.run_node(node)
             except Exception as error:
-                if self.extra_traceback and error.args and isinstance(error.args[0], str) and "While executing" not in error.args[0]:
+                if (
+                    self.extra_traceback
+                    and error.args
+                    and isinstance(error.args[0], str)
+                    and "While executing" not in error.args[0]
+                ):
                     error.args = (f"{error.args[0]}\n\nWhile executing {node.format_node()}", *error.args[1:])
                 raise
             if node.op == "output":
@@ -37,6 +48,7 @@ class Interpreter:
 
     def _last_uses(self):
         from taper.fx.graph import _last_uses
+
         return _last_uses(list(self.graph.nodes))
 
     def boxed_run(self, args_list):
@@ -56,7 +68,9 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(
+                f"Expected positional argument for parameter {target}, but one was not passed in!"
+            ) from None
 
     def get_attr(self, target, args, kwargs):
         return self.fetch_attr(target)
@@ -79,7 +93,7 @@ class Interpreter:
         parts = target.split(".")
         for i, part in enumerate(parts):
             if not hasattr(value, part):
-                raise RuntimeError(f"Node referenced nonexistent target {'.'.join(parts[:i + 1])}")
+                raise RuntimeError(f"Node referenced nonexistent target {'.'.join(parts[: i + 1])}")
             value = getattr(value, part)
         return value
 
@@ -89,8 +103,11 @@ class Interpreter:
     def map_nodes_to_values(self, args, n):
         def value(node):
             if node not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(
+                    f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues"
+                )
             return self.env[node]
+
         return map_arg(args, value)
 
 
@@ -100,6 +117,7 @@ class Transformer(Interpreter):
     def __init__(self, module):
         super().__init__(module)
         from taper.fx._symbolic_trace import Tracer
+
         self.new_graph = Graph()
         self.new_graph.set_codegen(module.graph._codegen)
 
@@ -110,6 +128,7 @@ class Transformer(Interpreter):
 
             def is_leaf_module(self, m, module_qualified_name):
                 return True
+
         self.tracer = TransformerTracer(self.new_graph)
 
     def placeholder(self, target, args, kwargs):
@@ -133,8 +152,10 @@ class Transformer(Interpreter):
         """The new module."""
         result = super().run(enable_io_processing=False)
         if result is not None:
+
             def strip(item):
                 return item.node if isinstance(item, Proxy) else item
+
             self.new_graph.output(map_aggregate(result, strip))
         return GraphModule(self.module, self.new_graph)
 

@@ -1,4 +1,5 @@
 """One step of a Graph. Nodes form a ring in the order of execution, know their inputs and their users, and keep both in step."""
+
 import builtins
 import re
 
@@ -27,7 +28,9 @@ def map_arg(a, fn):
 
 _OPS = frozenset(("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root"))
 # Calls that nothing needs may still not be removed where they act on something else.
-_IMPURE_NAMES = frozenset(("_assert", "_assert_async", "manual_seed", "seed", "set_grad_enabled", "_set_grad_enabled", "set_default_dtype"))
+_IMPURE_NAMES = frozenset(
+    ("_assert", "_assert_async", "manual_seed", "seed", "set_grad_enabled", "_set_grad_enabled", "set_default_dtype")
+)
 
 
 class Node:
@@ -38,9 +41,13 @@ class Node:
             raise AssertionError(f"op {op!r} is not one of {sorted(_OPS)}")
         if op == "call_function":
             if not callable(target):
-                raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a Callable is expected")
+                raise ValueError(
+                    f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a Callable is expected"
+                )
         elif not isinstance(target, str):
-            raise ValueError(f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a str is expected")
+            raise ValueError(
+                f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a str is expected"
+            )
         self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
         self.users, self._input_nodes, self.meta, self._erased = {}, {}, {}, False
         self._prev = self._next = self
@@ -103,8 +110,10 @@ class Node:
 
     def replace_input_with(self, old_input, new_input):
         """Every use of old_input by this node becomes one of new_input."""
+
         def exchange(node):
             return new_input if node is old_input else node
+
         self._set(map_arg(self.args, exchange), map_arg(self.kwargs, exchange))
 
     def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
@@ -166,7 +175,12 @@ class Node:
             return True
         name = self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "")
         if self.op == "call_function":
-            return name in _IMPURE_NAMES or name == "setitem" or self.kwargs.get("inplace", False) is True and not self.users
+            return (
+                name in _IMPURE_NAMES
+                or name == "setitem"
+                or self.kwargs.get("inplace", False) is True
+                and not self.users
+            )
         if self.op == "call_module":
             try:
                 return bool(getattr(self.graph.owning_module.get_submodule(name), "_is_impure", False))
@@ -176,6 +190,7 @@ class Node:
 
     def normalized_arguments(self, root, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.fx.Node.normalized_arguments")
 
     def _rename(self, candidate):
@@ -207,6 +222,7 @@ class Node:
 
     def __deepcopy__(self, memo):
         from taper.fx.graph import Graph
+
         return memo.get(id(self)) or Graph.__deepcopy__(self.graph, memo) and memo[id(self)]
 
 
@@ -215,7 +231,11 @@ def _format_arg(arg):
     if isinstance(arg, list):
         return "[" + ", ".join(map(_format_arg, arg)) + "]"
     if isinstance(arg, tuple) and hasattr(arg, "_fields"):
-        return f"{type(arg).__name__}(" + ", ".join(f"{name}={_format_arg(value)}" for name, value in zip(arg._fields, arg)) + ")"
+        return (
+            f"{type(arg).__name__}("
+            + ", ".join(f"{name}={_format_arg(value)}" for name, value in zip(arg._fields, arg))
+            + ")"
+        )
     if isinstance(arg, tuple):
         return "(" + ", ".join(map(_format_arg, arg)) + ("," if len(arg) == 1 else "") + ")"
     if isinstance(arg, dict):

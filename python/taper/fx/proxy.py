@@ -1,4 +1,5 @@
 """Stand-ins for values while a function is traced: what is done to a Proxy becomes a node of the tracer's graph."""
+
 import enum
 import operator
 import sys
@@ -16,6 +17,7 @@ class TraceError(ValueError):
 
 class TracerBase:
     """Makes nodes and proxies; what a Tracer and a GraphAppendingTracer share."""
+
     graph = None
     record_stack_traces = False
     check_mutable_operations = False
@@ -66,6 +68,7 @@ class TracerBase:
         def refuse(item):
             if isinstance(item, Node):
                 raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}")
+
         map_aggregate(key, refuse)
         return key
 
@@ -76,7 +79,8 @@ class TracerBase:
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs function argument. "
             "See the torch.fx docs on pytorch.org for a more detailed explanation of what types of control flow can be traced, and check out the Proxy "
-            "docstring for help troubleshooting Proxy iteration errors")
+            "docstring for help troubleshooting Proxy iteration errors"
+        )
 
     def keys(self, obj):
         return Attribute(obj, "keys")()
@@ -126,13 +130,16 @@ class Proxy:
             message = _asserted(sys._getframe(1))
             if message is not None:
                 import taper
+
                 self.tracer.create_proxy("call_function", taper._assert, (self, message), {})
                 return True
         return self.tracer.to_bool(self)
 
     def __len__(self):
-        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call torch.fx.wrap('len') at "
-                           "module scope")
+        raise RuntimeError(
+            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call torch.fx.wrap('len') at "
+            "module scope"
+        )
 
     def keys(self):
         return self.tracer.keys(self)
@@ -154,6 +161,7 @@ def _tracer_of(args, kwargs):
     def look(item):
         if isinstance(item, Proxy):
             found[item.tracer] = None
+
     map_aggregate(args, look)
     map_aggregate(kwargs, look)
     if len(found) > 1:
@@ -163,6 +171,7 @@ def _tracer_of(args, kwargs):
 
 def _instructions(code):
     import dis
+
     return [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
 
 
@@ -179,7 +188,11 @@ def _asserted(frame):
     if at is None:
         return None
     jump = at if "JUMP" in steps[at].opname else at + 1
-    if jump + 1 >= len(steps) or not steps[jump].opname.endswith("IF_TRUE") or steps[jump + 1].opname != "LOAD_ASSERTION_ERROR":
+    if (
+        jump + 1 >= len(steps)
+        or not steps[jump].opname.endswith("IF_TRUE")
+        or steps[jump + 1].opname != "LOAD_ASSERTION_ERROR"
+    ):
         return None
     following = steps[jump + 2]
     return following.argval if following.opname == "LOAD_CONST" and isinstance(following.argval, str) else ""
@@ -231,12 +244,15 @@ def _install():
     def forward(function):
         def operate(*args, **kwargs):
             return args[0].tracer.create_proxy("call_function", function, args, kwargs)
+
         return operate
 
     def reflected(function):
         def operate(self, other):
             return self.tracer.create_proxy("call_function", function, (other, self), {})
+
         return operate
+
     both = "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul"
     for name in (both + " eq ne lt gt le ge pos neg invert getitem").split():
         setattr(Proxy, f"__{name.strip('_')}__", forward(getattr(operator, name)))

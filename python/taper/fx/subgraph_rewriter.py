@@ -1,4 +1,5 @@
 """Finding the places of a graph that do what a pattern does, and replacing them."""
+
 import collections
 
 from taper import nn
@@ -11,7 +12,14 @@ Match = collections.namedtuple("Match", "anchor nodes_map")
 
 def _graph_of(pattern):
     from taper.fx._symbolic_trace import symbolic_trace
-    return pattern if isinstance(pattern, Graph) else pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
+
+    return (
+        pattern
+        if isinstance(pattern, Graph)
+        else pattern.graph
+        if isinstance(pattern, GraphModule)
+        else symbolic_trace(pattern).graph
+    )
 
 
 class _Matcher:
@@ -40,7 +48,12 @@ class _Matcher:
         if pattern.op == "placeholder":
             self.map[pattern] = node
             return True
-        if not isinstance(node, Node) or pattern.op != node.op or pattern.target != node.target or node in self.map.values():
+        if (
+            not isinstance(node, Node)
+            or pattern.op != node.op
+            or pattern.target != node.target
+            or node in self.map.values()
+        ):
             return False
         self.map[pattern] = node
         return self._value(pattern.args, node.args) and self._value(pattern.kwargs, node.kwargs)
@@ -49,11 +62,21 @@ class _Matcher:
         if isinstance(pattern, Node):
             return (isinstance(value, Node) or pattern.op == "placeholder") and self._node(pattern, value)
         if isinstance(pattern, (tuple, list)):
-            return isinstance(value, (tuple, list)) and len(pattern) == len(value) and all(map(self._value, pattern, value))
+            return (
+                isinstance(value, (tuple, list))
+                and len(pattern) == len(value)
+                and all(map(self._value, pattern, value))
+            )
         if isinstance(pattern, dict):
-            return isinstance(value, dict) and pattern.keys() == value.keys() and all(self._value(pattern[key], value[key]) for key in pattern)
+            return (
+                isinstance(value, dict)
+                and pattern.keys() == value.keys()
+                and all(self._value(pattern[key], value[key]) for key in pattern)
+            )
         if isinstance(pattern, slice):
-            return isinstance(value, slice) and all(map(self._value, (pattern.start, pattern.stop, pattern.step), (value.start, value.stop, value.step)))
+            return isinstance(value, slice) and all(
+                map(self._value, (pattern.start, pattern.stop, pattern.step), (value.start, value.stop, value.step))
+            )
         return not isinstance(value, Node) and type(pattern) is type(value) and pattern == value
 
 
@@ -71,6 +94,7 @@ def _adopt_targets(gm, replacement):
                 value = getattr(value, part)
         except AttributeError:
             from taper.fx.graph_module import _assign
+
             value = replacement
             for part in node.target.split("."):
                 value = getattr(value, part)
@@ -103,7 +127,11 @@ def replace_pattern(gm, pattern, replacement):
 def _replace(graph, wanted, given, match, replaced):
     """One place: the replacement's nodes go before the first that uses the pattern's results, and the pattern's leave."""
     found = match.nodes_map
-    inputs = [replaced.get(found[p], found[p]) if isinstance(found[p], Node) else found[p] for p in wanted.nodes if p.op == "placeholder"]
+    inputs = [
+        replaced.get(found[p], found[p]) if isinstance(found[p], Node) else found[p]
+        for p in wanted.nodes
+        if p.op == "placeholder"
+    ]
     holes = [p for p in given.nodes if p.op == "placeholder"]
     if len(holes) != len(inputs):
         raise AssertionError(f"the pattern takes {len(inputs)} inputs and the replacement {len(holes)}")
@@ -122,5 +150,7 @@ def _replace(graph, wanted, given, match, replaced):
     for before, after in zip(old, new):
         before.replace_all_uses_with(after)
         replaced[before] = after
-    for node in reversed([n for n in list(graph.nodes) if n in {found[p] for p in wanted.nodes if p in found and p.op != "placeholder"}]):
+    for node in reversed(
+        [n for n in list(graph.nodes) if n in {found[p] for p in wanted.nodes if p in found and p.op != "placeholder"}]
+    ):
         graph.erase_node(node)

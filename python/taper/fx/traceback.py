@@ -1,4 +1,5 @@
 """torch.fx.traceback: what each node of a graph came from; nothing is kept here."""
+
 from contextlib import contextmanager
 
 current_meta = {}
@@ -31,4 +32,5 @@ def get_current_meta():
 def format_stack():
     """The Python stack, as lines."""
     import traceback
+
     return traceback.format_list(traceback.extract_stack()[:-1])

@@ -1,4 +1,5 @@
 """horovod.run: a function in several processes of this machine."""
+
 import os
 
 
@@ -16,6 +17,7 @@ def run(func, args, kwargs, size):
     """The results by rank; the first error is raised."""
     from taper import multiprocessing
     from taper._launch.options import free_port, new_secret
+
     spawn, port, secret = multiprocessing.get_context("spawn"), free_port(), new_secret()
     queue = spawn.Queue()
     common = port, secret, func, args, kwargs or {}, queue

@@ -1,4 +1,5 @@
 """intel_extension_for_pytorch: Intel's additions to PyTorch, as far as scripts call them. What it made faster is Taper's ordinary way."""
+
 import os
 from enum import IntEnum
 
@@ -9,12 +10,24 @@ from taper.intel_extension_for_pytorch.xpu import amp as _amp
 
 __version__ = "2.8.0+taper"
 taper.xpu.amp = _amp  # the extension adds it there
-__all__ = ["optimize", "xpu", "FP32MathMode", "set_fp32_math_mode", "get_fp32_math_mode", "enable_onednn_fusion", "enable_auto_channels_last",
-           "disable_auto_channels_last", "verbose", "has_xpu", "has_cpu"]
+__all__ = [
+    "optimize",
+    "xpu",
+    "FP32MathMode",
+    "set_fp32_math_mode",
+    "get_fp32_math_mode",
+    "enable_onednn_fusion",
+    "enable_auto_channels_last",
+    "disable_auto_channels_last",
+    "verbose",
+    "has_xpu",
+    "has_cpu",
+]
 
 
 class FP32MathMode(IntEnum):
     """How exact float32 products are."""
+
     FP32, TF32, BF32 = 0, 1, 2
 
 
@@ -48,10 +61,15 @@ def optimize(model, dtype=None, optimizer=None, level="O1", inplace=False, **opt
         raise RuntimeError(f"Unexpected optimization level {level}. Options are 'O0', 'O1'.")
     if model.training and optimizer is None:
         import warnings
-        warnings.warn("For training, the optimizer should be passed in as well, or call model.eval() for inference first.", stacklevel=2)
+
+        warnings.warn(
+            "For training, the optimizer should be passed in as well, or call model.eval() for inference first.",
+            stacklevel=2,
+        )
     if not model.training and dtype in (_C.bfloat16, _C.float16):
         if not inplace:
             from copy import deepcopy
+
             model = deepcopy(model)
         model = model.to(dtype)
     return model if optimizer is None else (model, optimizer)

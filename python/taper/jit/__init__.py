@@ -1,15 +1,63 @@
 """torch.jit: scripts and traces run as graphs where their code can be captured, and as the Python they are elsewhere. save writes a trace as a graph with its
 weights (_file.py), and a script as the module it is."""
+
 from typing import Final  # noqa: F401
 
 from taper.futures import Future  # noqa: F401
 from taper.jit import _text
-from taper.jit._module import (Error, RecursiveScriptModule, ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, freeze,
-                               is_tracing, load, optimize_for_inference, run_frozen_optimizations, save, script, script_method, trace, trace_module)
+from taper.jit._module import (
+    Error,
+    RecursiveScriptModule,
+    ScriptFunction,
+    ScriptModule,
+    TopLevelTracedModule,
+    TracedModule,
+    TracerWarning,
+    TracingCheckError,
+    freeze,
+    is_tracing,
+    load,
+    optimize_for_inference,
+    run_frozen_optimizations,
+    save,
+    script,
+    script_method,
+    trace,
+    trace_module,
+)
 
-__all__ = ["Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
-           "interface", "isinstance", "is_scripting", "is_tracing", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "save", "script",
-           "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait"]
+__all__ = [
+    "Attribute",
+    "CompilationUnit",
+    "Error",
+    "Future",
+    "ScriptFunction",
+    "ScriptModule",
+    "annotate",
+    "enable_onednn_fusion",
+    "export",
+    "fork",
+    "freeze",
+    "ignore",
+    "interface",
+    "isinstance",
+    "is_scripting",
+    "is_tracing",
+    "load",
+    "onednn_fusion_enabled",
+    "optimize_for_inference",
+    "optimized_execution",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "strict_fusion",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]
 _builtin_isinstance = isinstance
 
 
@@ -36,8 +84,10 @@ class Attribute:
 
 def _handed_through(doc):
     """A decorator that marks a function for a compiler, with or without arguments."""
+
     def mark(fn=None, **options):
         return (lambda fn: fn) if fn is None or not callable(fn) else fn
+
     mark.__doc__ = doc
     return mark
 
@@ -51,15 +101,19 @@ _overload = _handed_through("Marks a signature that a compiler may choose; the f
 _overload_method = _handed_through("The same for a method.")
 
 
-def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False):
+def _get_trace_graph(
+    f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False
+):
     """(graph, results): the operators of one call as a graph of PyTorch's script compiler, for programs that walk it."""
     from taper.jit._graph import get_trace_graph
+
     return get_trace_graph(f, args, kwargs, return_inputs=return_inputs)
 
 
 def isinstance(obj, target_type):
     """isinstance for annotated types such as List[int]."""
     from typing import get_origin
+
     return _builtin_isinstance(obj, get_origin(target_type) or target_type)
 
 

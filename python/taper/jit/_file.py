@@ -1,5 +1,6 @@
 """Files of traced modules: the graph with its weights, as torch.export writes it, and beside it in the zip the module without its weights. Where the module's class is at
 hand, it comes back as it was; elsewhere, and in C, the graph runs."""
+
 import io
 import os
 import pickle
@@ -29,18 +30,22 @@ class GraphModule(_module.RecursiveScriptModule):
     def __init__(self, program, training):
         Module.__init__(self)
         from taper.export import _grow
+
         self.__dict__["_program"], self.__dict__["_moved"] = program, False
         _grow(self, program)
         Module.train(self, training)
 
     def forward(self, *args, **kwargs):
         if self._moved:
-            raise RuntimeError("a traced module without its class runs in the dtypes and on the device that it was saved with")
+            raise RuntimeError(
+                "a traced module without its class runs in the dtypes and on the device that it was saved with"
+            )
         return self._program._run(args, kwargs)
 
     def _apply(self, fn, recurse=True):
         def about():
             return [(t.dtype, t.device) for t in [*self.parameters(), *self.buffers()]]
+
         before = about()
         super()._apply(fn, recurse)
         self.__dict__["_moved"] = self._moved or about() != before
@@ -80,6 +85,7 @@ def _program(m):
     import taper
     from taper._dynamo import exc
     from taper.export import Dim, export
+
     if isinstance(m, GraphModule):
         return m._program, None
     if "_examples" not in m.__dict__:
@@ -88,7 +94,11 @@ def _program(m):
     module = deepcopy(original) if isinstance(original, Module) else _Called(original)
     tensors = [x for x in [*args, *kwargs.values()] if isinstance(x, taper.Tensor) and x.dim()]
     batch = {x.shape[0] for x in tensors}
-    shapes = [{0: Dim.AUTO} if isinstance(x, taper.Tensor) and x.dim() else None for x in [*args, *kwargs.values()]] if len(batch) == 1 else None
+    shapes = (
+        [{0: Dim.AUTO} if isinstance(x, taper.Tensor) and x.dim() else None for x in [*args, *kwargs.values()]]
+        if len(batch) == 1
+        else None
+    )
     state = taper.get_rng_state()
     try:
         for dynamic in (shapes, None):
@@ -115,6 +125,7 @@ def save(m, f, extra_files):
     if program is None:
         return why
     from taper import export
+
     held, rest = io.BytesIO(), io.BytesIO()
     program._about["training"] = bool(getattr(m, "training", False))
     export.save(program, held, extra_files=extra_files)
@@ -140,8 +151,12 @@ def _member(f):
         with zipfile.ZipFile(f) as archive:
             if _MEMBER not in archive.namelist():
                 return None
-            if archive.getinfo(_MEMBER).compress_type != zipfile.ZIP_STORED:  # save packs nothing; what is packed may be any size once it is not
-                raise RuntimeError(f"torch.jit.load: '{_MEMBER}' in the file is packed, and was not written by torch.jit.save")
+            if (
+                archive.getinfo(_MEMBER).compress_type != zipfile.ZIP_STORED
+            ):  # save packs nothing; what is packed may be any size once it is not
+                raise RuntimeError(
+                    f"torch.jit.load: '{_MEMBER}' in the file is packed, and was not written by torch.jit.save"
+                )
             return archive.read(_MEMBER)
     except (zipfile.BadZipFile, OSError):
         return None
@@ -156,6 +171,7 @@ def load(f, map_location, extra_files):
     if member is None:
         return None
     from taper import export
+
     names = dict.fromkeys(extra_files or ())
     program = export._load(f, map_location, names)
     for name, text in names.items():

@@ -1,12 +1,25 @@
 """The calls of one run as a graph of PyTorch's script compiler: `torch.jit._get_trace_graph`. Packages that count operations walk it.
 
 Calls are seen as PyTorch's tracer sees them: operators by aten's names, above what they are made of. Constants, lists and tuples are nodes."""
+
 from taper import _C
 from taper._C import Function, Method, Size, Tensor, dtype
 from taper.overrides import TorchFunctionMode
 
-_KINDS = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
-          "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+_KINDS = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
 
 
 class ValueType:
@@ -15,7 +28,12 @@ class ValueType:
     def __init__(self, name, tensor=None):
         self._name, self._tensor = name, tensor is not None
         if self._tensor:
-            self._sizes, self._strides, self._dtype, self._requires_grad = list(tensor.shape), list(tensor.stride()), tensor.dtype, tensor.requires_grad
+            self._sizes, self._strides, self._dtype, self._requires_grad = (
+                list(tensor.shape),
+                list(tensor.stride()),
+                tensor.dtype,
+                tensor.requires_grad,
+            )
             self._device = tensor.device
 
     def kind(self):
@@ -46,7 +64,12 @@ class ValueType:
         if not self._tensor:
             return self._name
         strides = [f"strides={self._strides}"] if self._sizes else []
-        words = [*map(str, self._sizes), *strides, f"requires_grad={int(self._requires_grad)}", f"device={self._device}"]
+        words = [
+            *map(str, self._sizes),
+            *strides,
+            f"requires_grad={int(self._requires_grad)}",
+            f"device={self._device}",
+        ]
         return f"{self.scalarType()}({', '.join(words)})"
 
 
@@ -113,7 +136,11 @@ class Node:
 
     def __repr__(self):
         made = ", ".join(f"%{value.debugName()} : {value.type()}" for value in self._outputs)
-        value = f"[value={self._outputs[0].toIValue()!r}]" if self._kind == "prim::Constant" and self._outputs[0].toIValue() is not None else ""
+        value = (
+            f"[value={self._outputs[0].toIValue()!r}]"
+            if self._kind == "prim::Constant" and self._outputs[0].toIValue() is not None
+            else ""
+        )
         scope = f", scope: {self._scope}" if self._scope else ""
         return f"{made} = {self._kind}{value}({', '.join('%' + value.debugName() for value in self._inputs)}){scope}"
 
@@ -146,7 +173,11 @@ class Graph:
 
     def __str__(self):
         given = ",\n      ".join(f"%{value.debugName()} : {value.type()}" for value in self._inputs)
-        lines = [f"graph({given}):", *(f"  {node!r}" for node in self._nodes), f"  return ({', '.join('%' + value.debugName() for value in self._outputs)})"]
+        lines = [
+            f"graph({given}):",
+            *(f"  {node!r}" for node in self._nodes),
+            f"  return ({', '.join('%' + value.debugName() for value in self._outputs)})",
+        ]
         return "\n".join(lines) + "\n"
 
 
@@ -167,22 +198,56 @@ class TracingState:
 
 
 _NAMES = {"__getitem__": "index", "__setitem__": "index_put_"}
-_ORDERS = {"embedding": (1, 0), "batch_norm": (0, 3, 4, 1, 2)}  # aten's, of the first arguments of functions that have another
+_ORDERS = {
+    "embedding": (1, 0),
+    "batch_norm": (0, 3, 4, 1, 2),
+}  # aten's, of the first arguments of functions that have another
 _CONVOLUTIONS = frozenset(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
 
 
 def _convolution(args, kwargs, transposed):
     """The arguments of aten::_convolution, under which every convolution is seen."""
-    names = ["input", "weight", "bias", "stride", "padding", *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups"))]
-    given = {"bias": None, "stride": 1, "padding": 0, "output_padding": 0, "groups": 1, "dilation": 1, **dict(zip(names, args)), **kwargs}
+    names = [
+        "input",
+        "weight",
+        "bias",
+        "stride",
+        "padding",
+        *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")),
+    ]
+    given = {
+        "bias": None,
+        "stride": 1,
+        "padding": 0,
+        "output_padding": 0,
+        "groups": 1,
+        "dilation": 1,
+        **dict(zip(names, args)),
+        **kwargs,
+    }
     spatial = given["weight"].dim() - 2
 
     def each(name):
         value = given[name]
-        return list(value) if isinstance(value, (list, tuple)) else value if isinstance(value, str) else [value] * spatial
+        return (
+            list(value) if isinstance(value, (list, tuple)) else value if isinstance(value, str) else [value] * spatial
+        )
 
-    return [given["input"], given["weight"], given["bias"], each("stride"), each("padding"), each("dilation"), transposed, each("output_padding"), given["groups"],
-            False, False, True, True]
+    return [
+        given["input"],
+        given["weight"],
+        given["bias"],
+        each("stride"),
+        each("padding"),
+        each("dilation"),
+        transposed,
+        each("output_padding"),
+        given["groups"],
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 class _Writer(TorchFunctionMode):
@@ -213,7 +278,11 @@ class _Writer(TorchFunctionMode):
 
     def constant(self, item):
         name = {type(None): "NoneType", str: "str", dtype: "int"}.get(type(item), type(item).__name__)
-        return self.made(self.node("prim::Constant", []), ValueType("Tensor", item) if isinstance(item, Tensor) else ValueType(name), item)
+        return self.made(
+            self.node("prim::Constant", []),
+            ValueType("Tensor", item) if isinstance(item, Tensor) else ValueType(name),
+            item,
+        )
 
     def argument(self, item):
         """The value that stands for an argument or a result."""
@@ -222,7 +291,11 @@ class _Writer(TorchFunctionMode):
         if isinstance(item, (list, tuple, Size)):
             parts = [self.argument(part) for part in item]
             inner = str(parts[0].type()) if parts and not parts[0].isCompleteTensor() else "Tensor"
-            kind = "prim::ListConstruct" if isinstance(item, (list, Size)) or not any(isinstance(part, Tensor) for part in item) else "prim::TupleConstruct"
+            kind = (
+                "prim::ListConstruct"
+                if isinstance(item, (list, Size)) or not any(isinstance(part, Tensor) for part in item)
+                else "prim::TupleConstruct"
+            )
             return self.made(self.node(kind, parts), ValueType(f"{inner}[]"))
         return self.constant(item)
 
@@ -230,7 +303,11 @@ class _Writer(TorchFunctionMode):
         if isinstance(out, Tensor):
             self.keep(out, self.made(node, ValueType("Tensor", out)))
         elif isinstance(out, (list, tuple)):
-            unpack = node if isinstance(out, tuple) else self.node("prim::ListUnpack", [self.made(node, ValueType("Tensor[]"))])
+            unpack = (
+                node
+                if isinstance(out, tuple)
+                else self.node("prim::ListUnpack", [self.made(node, ValueType("Tensor[]"))])
+            )
             for part in out:
                 if isinstance(part, Tensor):
                     self.keep(part, self.made(unpack, ValueType("Tensor", part)))
@@ -241,13 +318,15 @@ class _Writer(TorchFunctionMode):
             with self:
                 return func(*args, **kwargs)
         out = func(*args, **kwargs)
-        if not isinstance(out, Tensor) and not (isinstance(out, (list, tuple)) and any(isinstance(part, Tensor) for part in out)):
+        if not isinstance(out, Tensor) and not (
+            isinstance(out, (list, tuple)) and any(isinstance(part, Tensor) for part in out)
+        ):
             return out
         name, values = func.__name__, [*args, *kwargs.values()]
         if name in _CONVOLUTIONS:
             name, values = "_convolution", _convolution(args, kwargs, "transpose" in name)
         elif name in _ORDERS and not kwargs:
-            values = [*(values[i] for i in _ORDERS[name]), *values[len(_ORDERS[name]):]]
+            values = [*(values[i] for i in _ORDERS[name]), *values[len(_ORDERS[name]) :]]
         inputs = [self.argument(value) for value in values]
         self.result(self.node(f"aten::{_NAMES.get(name, name)}", inputs), out)
         return out
@@ -257,6 +336,7 @@ def get_trace_graph(f, args=(), kwargs=None, return_inputs=False):
     """(graph, results) of one call; parameters and buffers of a module are inputs of the graph, behind the arguments."""
     from taper.nn.modules.module import Module
     from taper.utils._pytree import tree_leaves
+
     args = args if isinstance(args, tuple) else (args,)
     before = _C._get_tracing_state()
     _C._set_tracing_state(TracingState())

@@ -1,4 +1,5 @@
 """Scripted and traced modules and functions: the Python behind them, under the classes and names that PyTorch's have."""
+
 import functools
 import inspect
 import sys
@@ -31,6 +32,7 @@ class TracingCheckError(Exception):
 def _captured(function):
     """The function's graphs, as torch.compile's; what no graph can repeat runs as it is."""
     from taper._dynamo.eval_frame import captured
+
     return captured(function, quiet=True)
 
 
@@ -55,6 +57,7 @@ class _Value:
 
     def type(self):
         from taper import AnyType
+
         return AnyType.get()
 
 
@@ -217,6 +220,7 @@ class RecursiveScriptModule(ScriptModule):
 
     def __deepcopy__(self, memo):
         from copy import deepcopy
+
         return type(self)(deepcopy(self._original, memo))
 
     def __repr__(self):
@@ -249,7 +253,9 @@ def _original(obj):
 def _refuse_lazy(module):
     waiting = [name for name, value in [*module._parameters.items(), *module._buffers.items()] if is_lazy(value)]
     if waiting:
-        raise RuntimeError(f"'{type(module).__name__}' has uninitialized parameters {waiting}. Did you forget to run a forward pass?")
+        raise RuntimeError(
+            f"'{type(module).__name__}' has uninitialized parameters {waiting}. Did you forget to run a forward pass?"
+        )
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
@@ -284,13 +290,28 @@ def _run(function, args, kwargs):
         _tracing = False
 
 
-def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
-          _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
+def trace(
+    func,
+    example_inputs=None,
+    optimize=None,
+    check_trace=True,
+    check_inputs=None,
+    check_tolerance=1e-5,
+    strict=True,
+    _force_outplace=False,
+    _module_class=None,
+    _compilation_unit=None,
+    example_kwarg_inputs=None,
+    _store_inputs=True,
+):
     """Calls the module or function once with the example inputs and gives it back to be called like a traced one."""
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("one of example_inputs or example_kwarg_inputs must be specified")
     if isinstance(func, (ScriptModule, ScriptFunction)):
-        warnings.warn("The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.", stacklevel=2)
+        warnings.warn(
+            "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
+            stacklevel=2,
+        )
         return func
     if example_inputs is None:
         args = ()
@@ -308,15 +329,31 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     return traced
 
 
-def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
-                 _compilation_unit=None, example_inputs_is_kwarg=False, _store_inputs=True):
+def trace_module(
+    mod,
+    inputs,
+    optimize=None,
+    check_trace=True,
+    check_inputs=None,
+    check_tolerance=1e-5,
+    strict=True,
+    _force_outplace=False,
+    _module_class=None,
+    _compilation_unit=None,
+    example_inputs_is_kwarg=False,
+    _store_inputs=True,
+):
     """The same for several methods: {name: example inputs}."""
     if not isinstance(mod, Module):
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
     for name, value in inputs.items():
-        args, kwargs = ((), value) if example_inputs_is_kwarg else (tuple(value) if isinstance(value, (tuple, list)) else (value,), {})
+        args, kwargs = (
+            ((), value)
+            if example_inputs_is_kwarg
+            else (tuple(value) if isinstance(value, (tuple, list)) else (value,), {})
+        )
         _run(mod if name == "forward" else getattr(mod, name), args, kwargs)
     return TopLevelTracedModule(mod)
 
@@ -324,10 +361,15 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     """A copy of a scripted module in eval mode that takes no gradients."""
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+        )
     if mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+        )
     from copy import deepcopy
+
     return deepcopy(mod).requires_grad_(False)
 
 
@@ -338,7 +380,9 @@ def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None
 def optimize_for_inference(mod, other_methods=None):
     """A frozen module, or the scripted module frozen."""
     if not isinstance(mod, ScriptModule):
-        raise RuntimeError("optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+        raise RuntimeError(
+            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+        )
     return freeze(mod.eval()) if mod.training else mod
 
 
@@ -348,17 +392,23 @@ def save(m, f, _extra_files=None):
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
     from taper.jit import _file
+
     why = _file.save(m, f, _extra_files)
     if why is None:
         return
     if why:
-        warnings.warn(f"torch.jit.save: the traced call is no graph, {why}; the file holds the module, which runs only where its class is, and not in C", TracerWarning, stacklevel=3)
+        warnings.warn(
+            f"torch.jit.save: the traced call is no graph, {why}; the file holds the module, which runs only where its class is, and not in C",
+            TracerWarning,
+            stacklevel=3,
+        )
     _save_module(m, _original(m) if isinstance(m, (RecursiveScriptModule, ScriptFunction)) else m, f, _extra_files)
 
 
 def _save_module(m, module, f, extra_files):
     import pickle
     import taper
+
     if isinstance(m, ScriptFunction) and m._has_name():
         module = m
     kind = type(m).__name__ if isinstance(m, RecursiveScriptModule) else ""
@@ -366,13 +416,16 @@ def _save_module(m, module, f, extra_files):
         with _text.named_classes(module):
             taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise pickle.PicklingError(f"torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it by ({error}); torch.jit.trace writes a graph, "
-                                   "which needs none") from error
+        raise pickle.PicklingError(
+            f"torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it by ({error}); torch.jit.trace writes a graph, "
+            "which needs none"
+        ) from error
 
 
 def _is_torchscript(f):
     """Is it a zip that PyTorch's torch.jit.save wrote, with code and constants in it?"""
     import zipfile
+
     try:
         with zipfile.ZipFile(f) as archive:
             return any("/code/" in name or name.endswith("constants.pkl") for name in archive.namelist())
@@ -388,11 +441,13 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     that it has scripted (jit/_names.py), nothing else, and calls none of them while it is read."""
     import os
     from taper._hook import NotCovered
+
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise ValueError(f"The provided filename {f} does not exist")
     if _is_torchscript(f):
         raise NotCovered("torch.jit.load of TorchScript code")
     from taper.jit import _file
+
     traced = _file.load(f, map_location, _extra_files)
     return _load_module(f, map_location, _extra_files) if traced is None else traced
 
@@ -401,16 +456,25 @@ def _load_module(f, map_location, _extra_files):
     import pickle
     from taper.jit import _names
     from taper.serialization import load_listed
+
     try:
         held = load_listed(f, map_location, _names.names_for)
     except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(f"torch.jit.load: {error}. A file may name layers, classes of modules that the program has imported, functions that it has scripted, and "
-                                     "what torch.serialization.add_safe_globals lets through.") from None
+        raise pickle.UnpicklingError(
+            f"torch.jit.load: {error}. A file may name layers, classes of modules that the program has imported, functions that it has scripted, and "
+            "what torch.serialization.add_safe_globals lets through."
+        ) from None
     if not isinstance(held, dict) or held.get("format") != _FORMAT:
         raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")
     kinds = {"": None, **{cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}}
     module, kind, extra = held.get("module"), held.get("kind"), held.get("extra_files")
-    if not isinstance(extra, dict) or not isinstance(kind, str) or kind not in kinds or not isinstance(module, (Module, ScriptFunction)) and not inspect.isfunction(module):
+    if (
+        not isinstance(extra, dict)
+        or not isinstance(kind, str)
+        or kind not in kinds
+        or not isinstance(module, (Module, ScriptFunction))
+        and not inspect.isfunction(module)
+    ):
         raise RuntimeError("torch.jit.load: the file holds no module or function")
     for name, text in extra.items():
         if _extra_files is not None and name in _extra_files:

@@ -1,6 +1,7 @@
 """What a file of torch.jit.save may name: layers of this package and classes of modules that the program has imported,
 which are made empty and given their state; functions of torch.nn.functional and functions that the program has scripted,
 which stay values and are not called while the file is read; and what torch.serialization.add_safe_globals let through."""
+
 import pickle
 import sys
 import types
@@ -19,6 +20,7 @@ def _scripted_module(kind):
         if not isinstance(module, Module):
             raise TypeError(f"{kind.__name__} is made of a module, got {type(module).__name__}")
         return kind(module)
+
     return make
 
 
@@ -38,8 +40,13 @@ def _operator(name, method=False):
 def _makers():
     kinds = _module.RecursiveScriptModule, _module.TracedModule, _module.TopLevelTracedModule
     modules_of = {_full_name(kind)[0]: _scripted_module(kind) for kind in kinds}
-    return {**modules_of, _full_name(_module.ScriptFunction)[0]: _script_function, "torch._C._operator": _operator,
-            "builtins.slice": slice, "builtins.frozenset": frozenset}
+    return {
+        **modules_of,
+        _full_name(_module.ScriptFunction)[0]: _script_function,
+        "torch._C._operator": _operator,
+        "builtins.slice": slice,
+        "builtins.frozenset": frozenset,
+    }
 
 
 def _at_top(name):

@@ -1,12 +1,15 @@
 """Functions of scripts that are given as text, and names for classes that have none at the top of a module. A file of torch.jit.save may refer to both, and
 means those that this program has defined or scripted: no text is taken from a file."""
+
 import linecache
 import sys
 import weakref
 from contextlib import contextmanager
 
 _defined = {}  # text -> the functions that this program has made of it
-local_classes = weakref.WeakValueDictionary()  # full name in files -> a class within a function, of a module that this program has saved
+local_classes = (
+    weakref.WeakValueDictionary()
+)  # full name in files -> a class within a function, of a module that this program has saved
 
 
 def names_of_caller(up):
@@ -18,12 +21,18 @@ def names_of_caller(up):
 def _basic_names():
     import typing
     import taper
-    return {"torch": taper, "Tensor": taper.Tensor, **{name: getattr(typing, name) for name in ("List", "Dict", "Tuple", "Optional", "Any", "Union")}}
+
+    return {
+        "torch": taper,
+        "Tensor": taper.Tensor,
+        **{name: getattr(typing, name) for name in ("List", "Dict", "Tuple", "Optional", "Any", "Union")},
+    }
 
 
 def compiled(src, names=None):
     """{name: function} of a text; without names, of one that was compiled before."""
     from textwrap import dedent
+
     if names is None:
         if src not in _defined:
             raise RuntimeError("this module was defined by a text, which this program has not defined")
@@ -34,7 +43,11 @@ def compiled(src, names=None):
     linecache.cache[file] = len(text), None, text.splitlines(True), file  # so that inspect finds the source
     before = dict(names)
     exec(compile(text, file, "exec"), names)
-    _defined[src] = {name: value for name, value in names.items() if before.get(name) is not value and callable(value) and name != "__builtins__"}
+    _defined[src] = {
+        name: value
+        for name, value in names.items()
+        if before.get(name) is not value and callable(value) and name != "__builtins__"
+    }
     return _defined[src]
 
 

@@ -1,4 +1,5 @@
 """torch.masked's functions: of the elements where a mask is true. What is masked out takes the value that changes nothing."""
+
 import taper
 
 _inf = float("inf")
@@ -13,10 +14,12 @@ def _canonical_dim(dim, ndim):
     if dim is None or not isinstance(dim, int) and len(dim) == 0:
         return tuple(range(ndim))
     found = []
-    for d in ([dim] if isinstance(dim, int) else dim):
+    for d in [dim] if isinstance(dim, int) else dim:
         bound = max(ndim, 1)
         if not -bound <= d < bound:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {d})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {d})"
+            )
         if d % bound in found:
             raise RuntimeError(f"dim={d % bound} appears multiple times in the list of dims")
         found.append(d % bound)
@@ -47,7 +50,11 @@ _NORMALISED = frozenset("softmax log_softmax softmin normalize cumsum cumprod".s
 def _output_mask(op, input, *args, **kwargs):
     """Which results of a function have elements that count."""
     name = op.__name__
-    mask = _input_mask(input, mask=kwargs.get("mask")) if kwargs.get("mask") is not None else taper.ones(input.shape, dtype=taper.bool, device=input.device)
+    mask = (
+        _input_mask(input, mask=kwargs.get("mask"))
+        if kwargs.get("mask") is not None
+        else taper.ones(input.shape, dtype=taper.bool, device=input.device)
+    )
     if name in _NORMALISED:
         return mask
     at = 1 if name == "norm" else 0
@@ -97,25 +104,37 @@ def _sparse_reduction(name, input, dim, keepdim, dtype, mask):
     """A reduction of a sparse tensor, over the groups of its elements that differ in the dims alone; the result has its layout."""
     layout = input.layout
     if layout not in (taper.sparse_coo, taper.sparse_csr) or name == "mean" and layout is taper.sparse_coo:
-        raise ValueError(f"masked {name} expects strided{' or sparse_csr' if name == 'mean' else ', sparse_coo or sparse_csr'} tensor (got {layout} tensor)")
+        raise ValueError(
+            f"masked {name} expects strided{' or sparse_csr' if name == 'mean' else ', sparse_coo or sparse_csr'} tensor (got {layout} tensor)"
+        )
     if mask is None and name != "sum":
         raise ValueError(f"masked {name} expects explicit mask for {layout} tensor input")
     if layout is taper.sparse_csr and not keepdim:
         raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
     from taper.sparse._tensor import coo, entries, keys_of
+
     whole = input.to_sparse()
     if whole.dense_dim():
         whole = whole.to_dense().to_sparse()
     if mask is not None:
-        mask = _true_places(_input_mask(whole, mask=mask.to_dense() if mask.layout is not taper.strided and mask.dense_dim() else mask))
+        mask = _true_places(
+            _input_mask(whole, mask=mask.to_dense() if mask.layout is not taper.strided and mask.dense_dim() else mask)
+        )
         whole = whole.sparse_mask(mask)
     at, values = entries(whole.coalesce())
     values = values if dtype is None else values.to(dtype)
     dims = _canonical_dim(dim, input.ndim)
     left = [d for d in range(input.ndim) if d not in dims]
-    keys, group, counts = taper.unique(keys_of(at[left], [input.shape[d] for d in left]), return_inverse=True, return_counts=True)
+    keys, group, counts = taper.unique(
+        keys_of(at[left], [input.shape[d] for d in left]), return_inverse=True, return_counts=True
+    )
     if not left and not keys.shape[0] and name != "sum":  # one group, of nothing
-        keys, made = at.new_zeros(1), values.new_full((1,), {"prod": 1, "amax": _least(values.dtype), "amin": _most(values.dtype)}.get(name, float("nan")))
+        keys, made = (
+            at.new_zeros(1),
+            values.new_full(
+                (1,), {"prod": 1, "amax": _least(values.dtype), "amin": _most(values.dtype)}.get(name, float("nan"))
+            ),
+        )
     elif values.shape[0] and not input.ndim:
         made = values
     elif name in ("sum", "mean"):
@@ -142,11 +161,19 @@ def _axes(input, dim):
 
 def _least(dtype):
     """What no other value is below."""
-    return -_inf if dtype.is_floating_point or dtype.is_complex else taper.iinfo(dtype).min if dtype != taper.bool else False
+    return (
+        -_inf
+        if dtype.is_floating_point or dtype.is_complex
+        else taper.iinfo(dtype).min
+        if dtype != taper.bool
+        else False
+    )
 
 
 def _most(dtype):
-    return _inf if dtype.is_floating_point or dtype.is_complex else taper.iinfo(dtype).max if dtype != taper.bool else True
+    return (
+        _inf if dtype.is_floating_point or dtype.is_complex else taper.iinfo(dtype).max if dtype != taper.bool else True
+    )
 
 
 def _typed(input, dtype):
@@ -222,7 +249,9 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         return _sparse_reduction("mean", input, dim, keepdim, dtype, mask)
     input = input if dtype is None else input.to(dtype)
     if not (input.is_floating_point() or input.is_complex()):
-        raise ValueError(f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {input.dtype}")
+        raise ValueError(
+            f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {input.dtype}"
+        )
     return sum(input, dim, keepdim=keepdim, mask=mask) / _counts(input, dim, keepdim, mask)
 
 
@@ -255,7 +284,13 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     if correction is not None and unbiased is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     correction = int(unbiased if unbiased is not None else True) if correction is None else correction
-    input = input.to(dtype if dtype is not None else input.dtype if input.is_floating_point() or input.is_complex() else taper.get_default_dtype())
+    input = input.to(
+        dtype
+        if dtype is not None
+        else input.dtype
+        if input.is_floating_point() or input.is_complex()
+        else taper.get_default_dtype()
+    )
     away = input - mean(input, dim, keepdim=True, mask=mask)
     squares = away * away.conj() if away.is_complex() else away * away
     left = _counts(input, dim, keepdim, mask) - correction

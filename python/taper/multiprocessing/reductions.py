@@ -4,6 +4,7 @@ By "file_descriptor" (the default) shared memory has no name. A message names th
 it through /proc. The memory goes with the last process that has it. By "file_system" it is a file in /dev/shm, or in TMPDIR when that is
 full, and no descriptor stays open; the process that made it removes it. Either way the sender keeps what it has sent until a count
 beside the memory says that all messages have been taken."""
+
 import os
 import threading
 import time
@@ -27,7 +28,9 @@ def get_sharing_strategy():
 def set_sharing_strategy(new_strategy):
     """How memory is shared from now on: "file_descriptor" or "file_system"."""
     if new_strategy not in get_all_sharing_strategies():
-        raise AssertionError(f"invalid sharing strategy {new_strategy!r}, expected one of {sorted(get_all_sharing_strategies())}")
+        raise AssertionError(
+            f"invalid sharing strategy {new_strategy!r}, expected one of {sorted(get_all_sharing_strategies())}"
+        )
     _storage._share = UntypedStorage._share if new_strategy == "file_descriptor" else _share_file
 
 
@@ -40,6 +43,7 @@ class _Sent:
 
     def add(self, storage):
         from multiprocessing import parent_process, util
+
         self.sweep()
         storage._shared_count(1)
         with self.lock:
@@ -70,6 +74,7 @@ _files = set()  # names of this process's
 
 def _folders():
     from tempfile import gettempdir
+
     return [os.environ["TAPER_SHARED"]] if os.environ.get("TAPER_SHARED") else ["/dev/shm", gettempdir()]
 
 
@@ -78,6 +83,7 @@ def _share_file(storage):
     if not _files:
         _remove_old_files()
         from multiprocessing import util
+
         util.Finalize(None, _remove_files, exitpriority=-200)
     folders = _folders()
     for folder in folders:
@@ -124,7 +130,9 @@ def rebuild_storage_fd(pid, fd, size, inode):
     if there < 0 or os.fstat(there).st_ino != inode:
         if there >= 0:
             os.close(there)
-        raise RuntimeError(f"the memory of a tensor that process {pid} has sent is gone: the process must live until the tensor is received")
+        raise RuntimeError(
+            f"the memory of a tensor that process {pid} has sent is gone: the process must live until the tensor is received"
+        )
     return _taken(there, size, True)
 
 
@@ -132,7 +140,9 @@ def rebuild_storage_filename(path, size):
     try:
         there = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise RuntimeError(f"the memory of a tensor that was sent is gone ({error}): its sender must live until the tensor is received") from None
+        raise RuntimeError(
+            f"the memory of a tensor that was sent is gone ({error}): its sender must live until the tensor is received"
+        ) from None
     return _taken(there, size, False, path)
 
 
@@ -176,9 +186,11 @@ def rebuild_tensor(cls, storage, metadata):
 
 def reduce_tensor(tensor):
     if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing process "
-                           "boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing (e.g., putting it "
-                           "on the queue).")
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing process "
+            "boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing (e.g., putting it "
+            "on the queue)."
+        )
     storage = tensor._share()
     metadata = tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.requires_grad
     return rebuild_tensor, (None if type(tensor) is Tensor else type(tensor), storage, metadata)
@@ -187,6 +199,7 @@ def reduce_tensor(tensor):
 def init_reductions():
     """Tells Python's multiprocessing how tensors are sent."""
     from taper.nn.parameter import Parameter
+
     ForkingPickler.register(UntypedStorage, reduce_storage)
     for kind in (TypedStorage, *_storage._named.values()):
         ForkingPickler.register(kind, reduce_typed_storage)

@@ -1,4 +1,5 @@
 """torch.multiprocessing.spawn: so many processes that run one function; when one fails, the others are ended and its traceback comes back."""
+
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -9,7 +10,15 @@ import time
 import traceback
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
-__all__ = ["ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn", "start_processes"]
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]
 
 
 class ProcessException(Exception):
@@ -41,6 +50,7 @@ class ProcessExitedException(ProcessException):
 def _end_with_parent(parent):
     """Has the system interrupt this process when its parent ends."""
     import ctypes
+
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
     if os.getppid() != parent:  # it ended before that
@@ -104,7 +114,9 @@ class ProcessContext:
             except EOFError:  # it ended without an exception
                 text = None
             if text is not None:
-                raise ProcessRaisedException(f"\n\n-- Process {i:d} terminated with the following error:\n{text}", i, process.pid)
+                raise ProcessRaisedException(
+                    f"\n\n-- Process {i:d} terminated with the following error:\n{text}", i, process.pid
+                )
         code = process.exitcode
         if code < 0:
             try:
@@ -142,7 +154,11 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     """Starts nprocs fresh processes that call fn(i, *args), and waits for them unless join is False."""
     if start_method != "spawn":
         import warnings
-        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}).\nTo use a different start_method use:\n\t\t "
-                      f"torch.multiprocessing.start_processes(fn, args, nprocs, join, daemon, start_method={start_method!r})", FutureWarning,
-                      stacklevel=2)
+
+        warnings.warn(
+            f"This method only supports start_method=spawn (got: {start_method}).\nTo use a different start_method use:\n\t\t "
+            f"torch.multiprocessing.start_processes(fn, args, nprocs, join, daemon, start_method={start_method!r})",
+            FutureWarning,
+            stacklevel=2,
+        )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

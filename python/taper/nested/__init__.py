@@ -3,17 +3,22 @@ their first dim alone.
 
 A Nested is a tensor whose memory and history are those of all its parts one after another, [sum of lengths, ...]; beside it stands where each part
 begins. What works element by element or along the last dim works on that; other operators raise, as many do in PyTorch."""
+
 import taper
 from taper import _C
 from taper._C import Tensor
 from taper.nested._strided import Strided, of_parts  # noqa: F401
 from taper.overrides import DisableTorchFunctionSubclass
 
-_AS_VALUES = frozenset("__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device".split())
-_BY_ELEMENT = frozenset("""add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
+_AS_VALUES = frozenset(
+    "__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device".split()
+)
+_BY_ELEMENT = frozenset(
+    """add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
     bool cpu cuda clone type_as relu6 hardtanh hardsigmoid hardswish celu mish selu softplus softsign logsigmoid tanhshrink softshrink hardshrink threshold rrelu mvlgamma char byte short
     cfloat cdouble clip xlogy fix absolute negative positive relu6_ nan_to_num requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
-    isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split())
+    isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split()
+)
 _BY_ROW = frozenset("linear layer_norm rms_norm embedding matmul __matmul__".split())  # along the last dim
 _LAST_DIM = frozenset("softmax log_softmax sum mean amax amin argmax argmin logsumexp std var".split())
 
@@ -37,7 +42,9 @@ class Ragged:
         self._offsets = offsets
 
     def __eq__(self, other):
-        return isinstance(other, Ragged) and (self._offsets is other._offsets or taper.equal(self._offsets, other._offsets))
+        return isinstance(other, Ragged) and (
+            self._offsets is other._offsets or taper.equal(self._offsets, other._offsets)
+        )
 
     def __hash__(self):
         return hash(tuple(self._offsets.tolist()))
@@ -48,6 +55,7 @@ class Ragged:
 
 class Nested(Tensor):
     """See the file's head. Made by nested_tensor, as_nested_tensor and nested_tensor_from_jagged."""
+
     is_nested = True
 
     @classmethod
@@ -192,10 +200,15 @@ def _run(func, args, kwargs):
         return Nested.__dict__[name](*args, **kwargs)
     if name in ("contiguous", "clone") or not _by_element(name):
         first = first.contiguous() if first._ragged_idx == 1 else first
-        args = tuple(a.contiguous() if isinstance(a, Nested) and a._ragged_idx == 1 and not a.is_contiguous() else a for a in args)
+        args = tuple(
+            a.contiguous() if isinstance(a, Nested) and a._ragged_idx == 1 and not a.is_contiguous() else a
+            for a in args
+        )
     along_last = name in _LAST_DIM and isinstance(dim, int) and dim % first.dim() == first.dim() - 1
     if not _by_element(name) and (name not in _BY_ROW and not along_last or first._ragged_idx != 1):
-        raise NotImplementedError(f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones")
+        raise NotImplementedError(
+            f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones"
+        )
     if along_last:  # the values have one dim less
         args, kwargs = (args[0], -1, *args[2:]), {k: a for k, a in kwargs.items() if k != "dim"}
     if _by_element(name) and any(_goes_by_parts(a, first) for a in args):
@@ -213,16 +226,26 @@ def _goes_by_parts(a, first):
     if not isinstance(a, Nested):
         return not a.is_nested
     along = first._ragged_idx - 1
-    otherwise = (a._lengths is None) != (first._lengths is None) or a._begins is not first._begins and not taper.equal(a._begins, first._begins)
-    return otherwise and a._ragged_idx == first._ragged_idx and [p.shape[along] for p in a.unbind()] == [p.shape[along] for p in first.unbind()]
+    otherwise = (
+        (a._lengths is None) != (first._lengths is None)
+        or a._begins is not first._begins
+        and not taper.equal(a._begins, first._begins)
+    )
+    return (
+        otherwise
+        and a._ragged_idx == first._ragged_idx
+        and [p.shape[along] for p in a.unbind()] == [p.shape[along] for p in first.unbind()]
+    )
 
 
 def _beside_dense(func, first, args, kwargs):
     """An operator by element with a dense tensor [B or 1, ...]: row i of it goes with part i."""
+
     def rows(a):
         if not isinstance(a, Tensor) or not a.is_nested and a.dim() != first.dim():
             return [a] * len(first)
         return a.unbind() if a.is_nested or a.shape[0] == len(first) else [a[0]] * len(first)
+
     return as_nested_tensor([func(*given, **kwargs) for given in zip(*map(rows, args))], layout=jagged)
 
 
@@ -239,7 +262,12 @@ def _inside(argument, first):
     if not isinstance(argument, Nested):
         return argument
     same = argument._ragged_idx == first._ragged_idx and (argument._lengths is None) == (first._lengths is None)
-    if not same or not taper.equal(argument._begins, first._begins) or first._lengths is not None and not taper.equal(argument._lengths, first._lengths):
+    if (
+        not same
+        or not taper.equal(argument._begins, first._begins)
+        or first._lengths is not None
+        and not taper.equal(argument._lengths, first._lengths)
+    ):
         raise RuntimeError("nested tensors of different lengths cannot be combined")
     return _plain(argument)
 
@@ -260,7 +288,9 @@ def _by_part(name, nested):
         return taper.stack([getattr(part, name)(nested._ragged_idx - 1) for part in nested.unbind()])
     lengths = nested._begins.diff()
     values = _plain(nested)
-    total = values.new_zeros(len(nested), *values.shape[1:]).index_add(0, taper.arange(len(nested)).repeat_interleave(lengths), values)
+    total = values.new_zeros(len(nested), *values.shape[1:]).index_add(
+        0, taper.arange(len(nested)).repeat_interleave(lengths), values
+    )
     return total if name == "sum" else total / lengths.view(-1, *[1] * (total.dim() - 1))
 
 
@@ -270,17 +300,25 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     if isinstance(ts, Tensor) and ts.is_nested:
         return ts
     if not isinstance(ts, (list, tuple, Tensor)):
-        raise TypeError(f"as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, got {type(ts)}")
+        raise TypeError(
+            f"as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, got {type(ts)}"
+        )
     parts = [taper.as_tensor(t, dtype=dtype, device=device) for t in ts]
     if layout is not jagged:
         made = of_parts(parts)
         return made if parts or dtype is None else made.to(dtype)
     if not parts:
         raise RuntimeError("Cannot construct a nested tensor from an empty list of tensors")
-    ragged = [d for d in range(parts[0].dim()) if any(t.dim() != parts[0].dim() or t.shape[d] != parts[0].shape[d] for t in parts)] or [0]
+    ragged = [
+        d
+        for d in range(parts[0].dim())
+        if any(t.dim() != parts[0].dim() or t.shape[d] != parts[0].shape[d] for t in parts)
+    ] or [0]
     if len(ragged) > 1 or not parts[0].dim() or any(t.dim() != parts[0].dim() for t in parts):
-        raise RuntimeError("Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
-                           "dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim.")
+        raise RuntimeError(
+            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
+            "dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim."
+        )
     offsets = taper.tensor([0, *(t.shape[ragged[0]] for t in parts)]).cumsum(0)
     return _made(taper.cat(parts, ragged[0]), offsets, jagged, None, ragged[0] + 1)
 
@@ -290,7 +328,9 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     if not isinstance(tensor_list, (list, tuple)):
         raise TypeError(f"nested_tensor(): Expected first argument to be a list of tensors, got {type(tensor_list)}")
     with taper.no_grad():
-        made = as_nested_tensor([t.detach() if isinstance(t, Tensor) else t for t in tensor_list], dtype, device, layout)
+        made = as_nested_tensor(
+            [t.detach() if isinstance(t, Tensor) else t for t in tensor_list], dtype, device, layout
+        )
         made = made.clone() if len(tensor_list) == 1 else made
     return made.requires_grad_() if requires_grad else made
 
@@ -301,7 +341,9 @@ def narrow(tensor, dim, start, length, layout=None):
         raise RuntimeError(f"Nested tensor narrow is only supported for dim=1, got {dim}")
     count = tensor.shape[0]
     starts, lengths = ([int(n) for n in x.tolist()] if isinstance(x, Tensor) else [x] * count for x in (start, length))
-    return as_nested_tensor([row[first:first + n] for row, first, n in zip(tensor.unbind(0), starts, lengths)], layout=layout)
+    return as_nested_tensor(
+        [row[first : first + n] for row, first, n in zip(tensor.unbind(0), starts, lengths)], layout=layout
+    )
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):

@@ -2,20 +2,29 @@
 
 A Strided is a tensor whose memory and history are those of one flat buffer; each part is a view of it, by its size, strides and offset. What works element
 by element works on the buffer where the parts fill it one after the other; other operators go part by part."""
+
 import taper
 from taper import _C
 from taper._C import Tensor
 from taper.overrides import DisableTorchFunctionSubclass
 
-_AS_BUFFER = frozenset("""__get__ __set__ numel nelement is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device data_ptr requires_grad_
-    is_pinned is_inference""".split())
-_BY_ELEMENT = frozenset("""abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu clamp square sgn logical_not isinf
+_AS_BUFFER = frozenset(
+    """__get__ __set__ numel nelement is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device data_ptr requires_grad_
+    is_pinned is_inference""".split()
+)
+_BY_ELEMENT = frozenset(
+    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu clamp square sgn logical_not isinf
     isneginf isposinf isnan pow to float double half bfloat16 long int bool cpu cuda clone dropout dropout_ alpha_dropout fill_ zero_ zeros_like ones_like rand_like randn_like
-    full_like __neg__ __pow__ bernoulli_ uniform_ normal_ pin_memory""".split())
-_MATHS = frozenset("""abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu square sgn logical_not isinf isneginf
-    isposinf isnan""".split())
-_BINARY = frozenset("""add sub mul div true_divide maximum minimum eq ne lt le gt ge logical_and logical_or __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __eq__ __ne__ __ge__
-    add_ sub_ mul_ div_ __iadd__ __isub__ __imul__ __itruediv__""".split())
+    full_like __neg__ __pow__ bernoulli_ uniform_ normal_ pin_memory""".split()
+)
+_MATHS = frozenset(
+    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu square sgn logical_not isinf isneginf
+    isposinf isnan""".split()
+)
+_BINARY = frozenset(
+    """add sub mul div true_divide maximum minimum eq ne lt le gt ge logical_and logical_or __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __eq__ __ne__ __ge__
+    add_ sub_ mul_ div_ __iadd__ __isub__ __imul__ __itruediv__""".split()
+)
 
 
 def _flat(nested):
@@ -60,13 +69,16 @@ def of_parts(parts, model=None):
         return wrap(taper.zeros(0) if model is None else _flat(model).new_zeros(0), [])
     for i in range(1, len(parts)):
         if parts[i].dim() != parts[i - 1].dim():
-            raise RuntimeError("All Tensors given to nested_tensor must have the same dimension. "
-                               f"Found dimension {parts[i].dim()} for Tensor at index {i} and dimension {parts[i - 1].dim()} for Tensor at index {i - 1}.")
+            raise RuntimeError(
+                "All Tensors given to nested_tensor must have the same dimension. "
+                f"Found dimension {parts[i].dim()} for Tensor at index {i} and dimension {parts[i - 1].dim()} for Tensor at index {i - 1}."
+            )
     return wrap(taper.cat([part.reshape(-1) for part in parts]), packed(part.shape for part in parts))
 
 
 class Strided(Tensor):
     """See the file's head. Made by nested_tensor and as_nested_tensor."""
+
     is_nested = True
 
     @classmethod
@@ -96,7 +108,9 @@ class Strided(Tensor):
 
     def _dim(self, dim):
         if not -self.dim() <= dim < self.dim():
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-self.dim()}, {self.dim() - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-self.dim()}, {self.dim() - 1}], but got {dim})"
+            )
         return dim % self.dim()
 
     def _nested_tensor_size(self):
@@ -128,8 +142,12 @@ class Strided(Tensor):
         if dim % self.dim():
             raise RuntimeError(f"NestedTensor can only be unbound along dimension 0 got dimension {dim} instead.")
         buffer = _flat(self)
-        return tuple(buffer[offset:offset + _numel(size)].view(size) if strides == _strides(size) else buffer.as_strided(size, strides, offset)
-                     for size, strides, offset in self._views)
+        return tuple(
+            buffer[offset : offset + _numel(size)].view(size)
+            if strides == _strides(size)
+            else buffer.as_strided(size, strides, offset)
+            for size, strides, offset in self._views
+        )
 
     def __iter__(self):
         return iter(self.unbind())
@@ -139,7 +157,9 @@ class Strided(Tensor):
         if not self._views and keys:
             raise IndexError("index out of range of an empty nested tensor")
         if isinstance(keys[0], slice):
-            raise NotImplementedError("slices of the batch dim are not there for nested tensors; narrow(0, start, length) is")
+            raise NotImplementedError(
+                "slices of the batch dim are not there for nested tensors; narrow(0, start, length) is"
+            )
         if keys[0] is Ellipsis:
             return self if len(keys) == 1 else of_parts([part[keys] for part in self.unbind()], self)
         return self.select(0, keys[0])[keys[1:]] if len(keys) > 1 else self.select(0, keys[0])
@@ -166,7 +186,9 @@ class Strided(Tensor):
         longest = [len(sizes), *(max(size[d] for size in sizes) for d in range(len(sizes[0])))]
         if output_size is not None:
             if len(output_size) != len(longest) or any(a < b for a, b in zip(output_size, longest)):
-                raise RuntimeError("Value in output_size is less than NestedTensor padded size. Truncation is not supported.")
+                raise RuntimeError(
+                    "Value in output_size is less than NestedTensor padded size. Truncation is not supported."
+                )
             longest = list(output_size)
         rows = []
         for part in self.unbind():
@@ -202,8 +224,13 @@ class Strided(Tensor):
 
     def __reduce_ex__(self, protocol):
         from taper._utils import _rebuild_nested_tensor
-        return _rebuild_nested_tensor, (_flat(self).detach().requires_grad_(self.requires_grad), self._nested_tensor_size(), self._nested_tensor_strides(),
-                                        self._nested_tensor_storage_offsets())
+
+        return _rebuild_nested_tensor, (
+            _flat(self).detach().requires_grad_(self.requires_grad),
+            self._nested_tensor_size(),
+            self._nested_tensor_strides(),
+            self._nested_tensor_storage_offsets(),
+        )
 
     def __deepcopy__(self, memo):
         return wrap(_flat(self).detach().clone(), self._views).requires_grad_(self.requires_grad)
@@ -224,14 +251,18 @@ def _run(func, args, kwargs):
             made = func(*args, **kwargs)
         return made
     if name == "fill_" and isinstance(args[1], Tensor) and args[1].dim():
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {args[1].dim()} dimensions.")
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {args[1].dim()} dimensions."
+        )
     if name in _BINARY:
         return _binary(func, name, *args, **kwargs)
     if name in _BY_ELEMENT:
         return _element(func, name, first, args, kwargs)
     found = _BY_NAME.get(name) or Strided.__dict__.get(name)
     if not callable(found):
-        raise NotImplementedError(f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones")
+        raise NotImplementedError(
+            f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones"
+        )
     return found(*args, **kwargs)
 
 
@@ -246,8 +277,10 @@ def _all(args, kwargs):
 def _element(func, name, first, args, kwargs):
     if name == "clone" and kwargs.get("memory_format") not in (None, taper.preserve_format, taper.contiguous_format):
         words = {"torch.channels_last": "ChannelsLast", "torch.channels_last_3d": "ChannelsLast3d"}
-        raise RuntimeError("Nested tensor clone supports Preserve and Contiguous memory formats, called clone with memory format: "
-                           f"{words.get(str(kwargs['memory_format']))}")
+        raise RuntimeError(
+            "Nested tensor clone supports Preserve and Contiguous memory formats, called clone with memory format: "
+            f"{words.get(str(kwargs['memory_format']))}"
+        )
     if name == "clone":
         kwargs = {}
     if name in _MATHS and not first.is_contiguous():
@@ -256,7 +289,13 @@ def _element(func, name, first, args, kwargs):
     made = func(*given, **{k: _flat(a) if isinstance(a, Strided) else a for k, a in kwargs.items()})
     if name.endswith("_") and not name.endswith("__"):
         return first
-    if made is given[0] or name == "to" and made.data_ptr() == given[0].data_ptr() and made.dtype == given[0].dtype and made.numel():
+    if (
+        made is given[0]
+        or name == "to"
+        and made.data_ptr() == given[0].data_ptr()
+        and made.dtype == given[0].dtype
+        and made.numel()
+    ):
         return first
     return wrap(made, first._views)
 
@@ -266,7 +305,9 @@ def _binary(func, name, self, other, **kwargs):
     if isinstance(self, Strided) and isinstance(other, Strided):
         if len(self) != len(other) or self.dim() != other.dim() or self._sizes() != other._sizes():
             word = name.strip("_")
-            raise RuntimeError(f"{word} does not support broadcasting when given a NestedTensor: the sizes of the parts differ")
+            raise RuntimeError(
+                f"{word} does not support broadcasting when given a NestedTensor: the sizes of the parts differ"
+            )
         if name in ("div", "true_divide", "__truediv__", "div_", "__itruediv__") and self._views != other._views:
             same = [strides for _, strides, _ in self._views] == [strides for _, strides, _ in other._views]
             raise RuntimeError(f"div requires {'offsets' if same else 'strides'} to match when given NestedTensors")
@@ -281,11 +322,16 @@ def _binary(func, name, self, other, **kwargs):
     # A dense tensor [B, ...] stands beside the parts, where its other dims fit them by broadcasting.
     rows = dense.unbind(0) if dense.dim() == nested.dim() and dense.shape[0] == len(nested) else [dense] * len(nested)
     if dense.dim() != nested.dim() or dense.shape[0] not in (1, len(nested)):
-        raise RuntimeError(f"Expected both self and other to be nested, but got a {'' if nested is self else 'non-'}nested self and "
-                           f"{'non-' if nested is self else ''}nested other")
+        raise RuntimeError(
+            f"Expected both self and other to be nested, but got a {'' if nested is self else 'non-'}nested self and "
+            f"{'non-' if nested is self else ''}nested other"
+        )
     if dense.shape[0] == 1 and len(nested) != 1:
         rows = [dense[0]] * len(nested)
-    parts = [func(part, row, **kwargs) if nested is self else func(row, part, **kwargs) for part, row in zip(nested.unbind(), rows)]
+    parts = [
+        func(part, row, **kwargs) if nested is self else func(row, part, **kwargs)
+        for part, row in zip(nested.unbind(), rows)
+    ]
     return _written(nested, parts, in_place)
 
 
@@ -296,11 +342,13 @@ def _written(nested, parts, in_place):
 
 def _each(name):
     """An operator along a dim of the parts."""
+
     def run(self, dim, *args, **kwargs):
         dim = self._dim(dim)
         if dim == 0:
             raise RuntimeError(f"Cannot apply {name} across nested dimension 0")
         return of_parts([getattr(taper, name)(part, dim - 1, *args, **kwargs) for part in self.unbind()], self)
+
     return run
 
 
@@ -324,12 +372,15 @@ def _transpose(self, dim0, dim1):
         values = list(values)
         values[dim0 - 1], values[dim1 - 1] = values[dim1 - 1], values[dim0 - 1]
         return tuple(values)
+
     return wrap(_flat(self), [(turned(size), turned(strides), offset) for size, strides, offset in self._views])
 
 
 def _unsqueeze(self, dim):
     if not -self.dim() - 1 <= dim <= self.dim():
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-self.dim() - 1}, {self.dim()}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-self.dim() - 1}, {self.dim()}], but got {dim})"
+        )
     dim %= self.dim() + 1
     if dim == 0:
         raise RuntimeError("unsqueeze(): For nested tensors, unsqueezing dimension 0 is not supported.")
@@ -343,7 +394,9 @@ def _squeeze(self, dim=None):
     if dim == 0:
         raise RuntimeError("squeeze(): For nested tensors, squeezing dimension 0 is not supported.")
     if self.dim() == 2:
-        raise RuntimeError("squeeze(): For nested tensors, squeezing a nested tensor of singleton tensors is not supported.")
+        raise RuntimeError(
+            "squeeze(): For nested tensors, squeezing a nested tensor of singleton tensors is not supported."
+        )
     if self.size(dim) != 1:
         return self
     return of_parts([part.squeeze(dim - 1) for part in self.unbind()], self)
@@ -351,8 +404,12 @@ def _squeeze(self, dim=None):
 
 def _shaped(name):
     """view or reshape: the batch dim stays."""
+
     def run(self, *shape):
-        return _reshape(self, name, list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape))
+        return _reshape(
+            self, name, list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape)
+        )
+
     return run
 
 
@@ -362,7 +419,9 @@ def _reshape(self, name, shape):
     if not self._views:
         raise RuntimeError("empty nested tensor cannot be reshaped")
     if shape[0] != len(self):
-        raise RuntimeError(f"{name}: For now nested {name} cannot change or infer the implicit batch dimension: it is {len(self)}, got {shape[0]}")
+        raise RuntimeError(
+            f"{name}: For now nested {name} cannot change or infer the implicit batch dimension: it is {len(self)}, got {shape[0]}"
+        )
     if shape[1:].count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
     parts = []
@@ -378,17 +437,25 @@ def _matmul(self, other):
     if isinstance(self, Strided) and isinstance(other, Strided):
         for word, given in (("1st", self), ("2nd", other)):
             if given.dim() < 3:
-                raise RuntimeError(f"matmul: For nested tensors, only inputs with >= 3 dims are currently supported. {word} input has rank: {given.dim()}")
+                raise RuntimeError(
+                    f"matmul: For nested tensors, only inputs with >= 3 dims are currently supported. {word} input has rank: {given.dim()}"
+                )
         if len(self) != len(other):
-            raise RuntimeError(f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(self)} but got: {len(other)}.")
+            raise RuntimeError(
+                f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(self)} but got: {len(other)}."
+            )
         parts = list(zip(self.unbind(), other.unbind()))
         for i, (a, b) in enumerate(parts):
             if a.shape[-1] != b.shape[-2]:
-                raise RuntimeError(f"{i}-th nested matrices in batch cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+                raise RuntimeError(
+                    f"{i}-th nested matrices in batch cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+                )
         return of_parts([a @ b for a, b in parts], self)
     if min(self.dim(), other.dim()) < 2:
         mine = "nested" if isinstance(self, Strided) else "non-nested"
-        raise RuntimeError(f"Expected both to be nested, but got a {mine} self and {'non-nested' if mine == 'nested' else 'nested'} other")
+        raise RuntimeError(
+            f"Expected both to be nested, but got a {mine} self and {'non-nested' if mine == 'nested' else 'nested'} other"
+        )
     if isinstance(self, Strided):
         rows = other.unbind(0) if other.dim() == self.dim() and other.dim() > 2 else [other] * len(self)
         return of_parts([a @ b for a, b in zip(self.unbind(), rows)], self)
@@ -401,7 +468,9 @@ def _bmm(self, mat2):
         if given.dim() != 3:
             raise RuntimeError(f"batch{'1' if word == 'self' else '2'} must be a 3D tensor")
     if len(self) != len(mat2):
-        raise RuntimeError(f"Expected size for the 1st dimension of batch2 tensor to be: {len(self)} but got: {len(mat2)}.")
+        raise RuntimeError(
+            f"Expected size for the 1st dimension of batch2 tensor to be: {len(self)} but got: {len(mat2)}."
+        )
     return _matmul(self, mat2)
 
 
@@ -409,13 +478,17 @@ def _linear(input, weight, bias=None):
     if not input.is_contiguous():
         raise RuntimeError("for now linear only supports contiguous nested tensor")
     if input.dim() < 3 or weight.dim() != 2:
-        raise RuntimeError(f"Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {input.dim()}. Dense tensor dim: {weight.dim()}")
+        raise RuntimeError(
+            f"Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {input.dim()}. Dense tensor dim: {weight.dim()}"
+        )
     return of_parts([taper.nn.functional.linear(part, weight, bias) for part in input.unbind()], input)
 
 
 def _layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-    return of_parts([taper.nn.functional.layer_norm(part, normalized_shape, weight, bias, eps) for part in input.unbind()], input)
+    return of_parts(
+        [taper.nn.functional.layer_norm(part, normalized_shape, weight, bias, eps) for part in input.unbind()], input
+    )
 
 
 def _sum(self, dim=None, keepdim=False, *, dtype=None):
@@ -425,7 +498,9 @@ def _sum(self, dim=None, keepdim=False, *, dtype=None):
     if len(dims) != 1:
         raise RuntimeError(f"NestedTensor only allows reduction of a single dimension for now, got {len(dims)}")
     if self._dim(dims[0]) != self.dim() - 1:
-        raise RuntimeError(f"NestedTensor can only be reduced across the last dimension for now got dimension {dims[0]} instead.")
+        raise RuntimeError(
+            f"NestedTensor can only be reduced across the last dimension for now got dimension {dims[0]} instead."
+        )
     if not keepdim:
         raise RuntimeError("NestedTensor always requires keepdim=True for now.")
     return of_parts([part.sum(-1, keepdim=True, dtype=dtype) for part in self.unbind()], self)
@@ -440,7 +515,9 @@ def _chunk(self, chunks, dim=0):
     if not self.is_contiguous():
         raise RuntimeError("chunk expects `self` to be contiguous.")
     if self.size(dim) % chunks:
-        raise RuntimeError("Chunk for nested tensors is only supported for nested tensors with trailing dimension divisible by chunks.")
+        raise RuntimeError(
+            "Chunk for nested tensors is only supported for nested tensors with trailing dimension divisible by chunks."
+        )
     return _split(self, [self.size(dim) // chunks] * chunks, dim)
 
 
@@ -454,7 +531,12 @@ def _split(self, split_sizes, dim=0):
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {self.size(dim)}")
     pieces, first = [], 0
     for n in split_sizes:
-        pieces.append(wrap(_flat(self), [((*size[:-1], n), strides, offset + first * strides[-1]) for size, strides, offset in self._views]))
+        pieces.append(
+            wrap(
+                _flat(self),
+                [((*size[:-1], n), strides, offset + first * strides[-1]) for size, strides, offset in self._views],
+            )
+        )
         first += n
     return tuple(pieces)
 
@@ -462,12 +544,14 @@ def _split(self, split_sizes, dim=0):
 def _narrow(self, dim, start, length):
     if self._dim(dim):
         raise RuntimeError("narrow(): only dim=0 supported for nested tensors")
-    return wrap(_flat(self), self._views[start:start + length])
+    return wrap(_flat(self), self._views[start : start + length])
 
 
 def _empty_like(self, *, dtype=None, device=None, memory_format=None, requires_grad=False, **kwargs):
     if memory_format not in (None, taper.preserve_format, taper.contiguous_format):
-        raise RuntimeError(f"empty_like_nested only supports memory format options Preserve and Contiguous, but got {memory_format}")
+        raise RuntimeError(
+            f"empty_like_nested only supports memory format options Preserve and Contiguous, but got {memory_format}"
+        )
     made = taper.empty_like(_flat(self), dtype=dtype, device=device)
     made = wrap(made, packed(self._sizes()) if memory_format is taper.contiguous_format else self._views)
     return made.requires_grad_() if requires_grad else made
@@ -479,7 +563,13 @@ def _masked_fill(self, mask, value):
 
 def _embedding(input, weight, *args, **kwargs):
     made = taper.nn.functional.embedding(_flat(input.contiguous()), weight, *args, **kwargs)
-    return of_parts([rows.reshape(*size, weight.shape[1]) for rows, size in zip(made.split([_numel(s) for s in input._sizes()]), input._sizes())], input)
+    return of_parts(
+        [
+            rows.reshape(*size, weight.shape[1])
+            for rows, size in zip(made.split([_numel(s) for s in input._sizes()]), input._sizes())
+        ],
+        input,
+    )
 
 
 def _cat(tensors, dim=0):
@@ -499,19 +589,55 @@ def _cat(tensors, dim=0):
 def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """Attention among the rows of each part."""
     if attn_mask is not None:
-        raise RuntimeError("Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when an explicit attn_mask is set")
+        raise RuntimeError(
+            "Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when an explicit attn_mask is set"
+        )
     if is_causal:
-        raise RuntimeError("Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when is_causal=True")
-    made = [taper.nn.functional.scaled_dot_product_attention(q, k, v, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-            for q, k, v in zip(query.unbind(), key.unbind(), value.unbind())]
+        raise RuntimeError(
+            "Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when is_causal=True"
+        )
+    made = [
+        taper.nn.functional.scaled_dot_product_attention(
+            q, k, v, None, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+        for q, k, v in zip(query.unbind(), key.unbind(), value.unbind())
+    ]
     return of_parts(made, query)
 
 
 def _same(self, other):
-    return isinstance(other, Strided) and self._sizes() == other._sizes() and all(taper.equal(a, b) for a, b in zip(self.unbind(), other.unbind()))
+    return (
+        isinstance(other, Strided)
+        and self._sizes() == other._sizes()
+        and all(taper.equal(a, b) for a, b in zip(self.unbind(), other.unbind()))
+    )
 
 
-_BY_NAME = {"softmax": _softmax, "log_softmax": _each("log_softmax"), "transpose": _transpose, "swapaxes": _transpose, "unsqueeze": _unsqueeze, "squeeze": _squeeze,
-            "reshape": _shaped("reshape"), "view": _shaped("view"), "narrow": _narrow, "matmul": _matmul, "__matmul__": _matmul, "__rmatmul__": lambda self, other: _matmul(other, self), "bmm": _bmm, "linear": _linear,
-            "layer_norm": _layer_norm, "sum": _sum, "chunk": _chunk, "split_with_sizes": _split, "split": _split, "masked_fill": _masked_fill, "embedding": _embedding,
-            "cat": _cat, "empty_like": _empty_like, "scaled_dot_product_attention": _attention, "equal": _same, "is_same_size": lambda self, other: self._sizes() == other._sizes()}
+_BY_NAME = {
+    "softmax": _softmax,
+    "log_softmax": _each("log_softmax"),
+    "transpose": _transpose,
+    "swapaxes": _transpose,
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "reshape": _shaped("reshape"),
+    "view": _shaped("view"),
+    "narrow": _narrow,
+    "matmul": _matmul,
+    "__matmul__": _matmul,
+    "__rmatmul__": lambda self, other: _matmul(other, self),
+    "bmm": _bmm,
+    "linear": _linear,
+    "layer_norm": _layer_norm,
+    "sum": _sum,
+    "chunk": _chunk,
+    "split_with_sizes": _split,
+    "split": _split,
+    "masked_fill": _masked_fill,
+    "embedding": _embedding,
+    "cat": _cat,
+    "empty_like": _empty_like,
+    "scaled_dot_product_attention": _attention,
+    "equal": _same,
+    "is_same_size": lambda self, other: self._sizes() == other._sizes(),
+}

@@ -1,11 +1,25 @@
 """torch.nn: what networks are made of. Layers are loaded at first use."""
+
 from taper.nn import functional, init, parameter, utils  # noqa: F401
 from taper.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter  # noqa: F401
 from taper.nn import modules  # noqa: F401
 from taper.nn.modules.module import Module  # noqa: F401
 
-__all__ = [*modules.__all__, "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init", "modules", "parallel", "parameter",
-           "utils"]
+__all__ = [
+    *modules.__all__,
+    "Buffer",
+    "DataParallel",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "attention",
+    "functional",
+    "init",
+    "modules",
+    "parallel",
+    "parameter",
+    "utils",
+]
 
 
 def __getattr__(name):
@@ -14,6 +28,7 @@ def __getattr__(name):
         return value
     if name in ("DataParallel", "attention", "grad", "parallel"):
         from importlib import import_module
+
         if name in ("attention", "grad"):
             return import_module("taper.nn." + name)
         parallel = import_module("taper.nn.parallel")

@@ -1,4 +1,5 @@
 """torch.nn.functional: the operators of the table under PyTorch's names, and in Python where PyTorch's own signature is wider than the operator's."""
+
 from taper import _C
 from taper._C import _functions as _op
 
@@ -7,6 +8,7 @@ globals().update(_C._namespace("nn.functional"))
 
 def _warn(text, stacklevel):
     import warnings
+
     warnings.warn(text, stacklevel=stacklevel + 1)
 
 
@@ -16,7 +18,10 @@ def _activation(name, *parameters):
     arguments = "".join(f", {p}" for p in parameters)
     passed = "".join(f", {p.split('=')[0]}" for p in parameters)
     scope = {"plain": plain, "changing": changing, "__name__": __name__}
-    exec(f"def {name}(input{arguments}, inplace=False):\n    return changing(input{passed}) if inplace else plain(input{passed})\n", scope)
+    exec(
+        f"def {name}(input{arguments}, inplace=False):\n    return changing(input{passed}) if inplace else plain(input{passed})\n",
+        scope,
+    )
     function = scope[name]
     function.__module__ = __name__
     function.__doc__ = plain.__doc__
@@ -55,13 +60,17 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 
 def _softmax_dim(name, ndim, stacklevel):
     """The dim that PyTorch's old callers mean by leaving it out."""
-    _warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel + 1)
+    _warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel + 1,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 
 def _softmax(name):
     def function(input, dim=None, _stacklevel=3, dtype=None):
         return _op[name](input, _softmax_dim(name, input.dim(), _stacklevel - 1) if dim is None else dim, dtype=dtype)
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _op[name].__doc__
     return function
@@ -80,16 +89,24 @@ def _check_channels(name, dims):
     """dropout1d, 2d and 3d are for as many spatial dims, with channels and perhaps a batch."""
     space = int(name[7])
     if name == "dropout2d" and dims == 3:
-        _warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where "
-              "C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To "
-              "maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.", 4)
+        _warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where "
+            "C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To "
+            "maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
+            4,
+        )
     elif dims not in (space + 1, space + 2):
-        note = (f"Note that {name} exists to provide channel-wise dropout on inputs with {space} spatial dimension{'s' if space > 1 else ''}, a channel dimension, and an "
-                f"optional batch dimension (i.e. {space + 1}D or {space + 2}D inputs).")
+        note = (
+            f"Note that {name} exists to provide channel-wise dropout on inputs with {space} spatial dimension{'s' if space > 1 else ''}, a channel dimension, and an "
+            f"optional batch dimension (i.e. {space + 1}D or {space + 2}D inputs)."
+        )
         if space == 1:
             raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {dims}D input. {note}")
-        _warn(f"{name}: Received a {dims}-D input to {name}, which is deprecated and will result in an error in a future release. To retain the behavior and silence this "
-              f"warning, please use dropout instead. {note}", 4)
+        _warn(
+            f"{name}: Received a {dims}-D input to {name}, which is deprecated and will result in an error in a future release. To retain the behavior and silence this "
+            f"warning, please use dropout instead. {note}",
+            4,
+        )
 
 
 def _dropout(name):
@@ -101,12 +118,17 @@ def _dropout(name):
             _check_channels(name, input.dim())
         out = operator(input, p, training)
         return input.copy_(out) if inplace and training else out
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = operator.__doc__
     return function
 
 
-dropout, alpha_dropout, feature_alpha_dropout = _dropout("dropout"), _dropout("alpha_dropout"), _dropout("feature_alpha_dropout")
+dropout, alpha_dropout, feature_alpha_dropout = (
+    _dropout("dropout"),
+    _dropout("alpha_dropout"),
+    _dropout("feature_alpha_dropout"),
+)
 dropout1d, dropout2d, dropout3d = _dropout("dropout1d"), _dropout("dropout2d"), _dropout("dropout3d")
 
 
@@ -124,24 +146,35 @@ def _reduction(size_average, reduce, reduction):
 def _check_sizes(input, target):
     """Broadcasting a loss is nearly always a mistake: (n, 1) against (n,) gives n * n differences."""
     if input.shape != target.shape:
-        _warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-              "Please ensure they have the same size.", 3)
+        _warn(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            3,
+        )
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     return _op["binary_cross_entropy"](input, target, weight, _reduction(size_average, reduce, reduction))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
-    return _op["binary_cross_entropy_with_logits"](input, target, weight, _reduction(size_average, reduce, reduction), pos_weight)
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
+    return _op["binary_cross_entropy_with_logits"](
+        input, target, weight, _reduction(size_average, reduce, reduction), pos_weight
+    )
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     return _op["cosine_embedding_loss"](input1, input2, target, margin, _reduction(size_average, reduce, reduction))
 
 
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-    return _op["cross_entropy"](input, target, weight, ignore_index, _reduction(size_average, reduce, reduction), label_smoothing)
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
+    return _op["cross_entropy"](
+        input, target, weight, ignore_index, _reduction(size_average, reduce, reduction), label_smoothing
+    )
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
@@ -151,8 +184,11 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     reduction = _reduction(size_average, reduce, reduction)
     if reduction == "mean":
-        _warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch size, and aligns with the KL div math "
-              "definition.'mean' will be changed to behave the same as 'batchmean' in the next major release.", 2)
+        _warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            2,
+        )
     return _op["kl_div"](input, target, reduction, log_target)
 
 
@@ -186,7 +222,9 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     return _op["nll_loss"](input, target, weight, ignore_index, _reduction(size_average, reduce, reduction))
 
 
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+def poisson_nll_loss(
+    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
+):
     return _op["poisson_nll_loss"](input, target, log_input, full, eps, _reduction(size_average, reduce, reduction))
 
 
@@ -205,11 +243,17 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return _op["soft_margin_loss"](input, target, _reduction(size_average, reduce, reduction))
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
-    return _op["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, _reduction(size_average, reduce, reduction))
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+):
+    return _op["triplet_margin_loss"](
+        anchor, positive, negative, margin, p, eps, swap, _reduction(size_average, reduce, reduction)
+    )
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """The triplet loss with any distance; pairwise_distance unless another function is given."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -224,8 +268,21 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
-def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
-    return _op["linear_cross_entropy"](input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing)
+def linear_cross_entropy(
+    input,
+    linear_weight,
+    target,
+    *,
+    linear_bias=None,
+    weight=None,
+    reduction="mean",
+    ignore_index=None,
+    label_smoothing=0.0,
+    options=None,
+):
+    return _op["linear_cross_entropy"](
+        input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing
+    )
 
 
 def _check_groups(mat_a, mat_b, offs, bias, out_dtype):
@@ -281,6 +338,7 @@ def _max_pool(dims):
         if return_indices:
             return with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
         return plain(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+
     pool.__name__ = pool.__qualname__ = f"max_pool{dims}d"
     with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
     pool.__doc__ = plain.__doc__
@@ -300,12 +358,18 @@ def _sizes(value, dims, input):
         raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D tensor, but got {list(input.shape)}")
     value = [value] * dims if isinstance(value, int) or value is None else list(value)
     if len(value) != dims:
-        raise RuntimeError(f"output_size must be {dims}, got {len(value)} sizes: output_size must either be a single int or have one for each dim")
+        raise RuntimeError(
+            f"output_size must be {dims}, got {len(value)} sizes: output_size must either be a single int or have one for each dim"
+        )
     return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
 
 
 def _adaptive(dims):
-    plain, average, indexed = _op[f"adaptive_max_pool{dims}d"], _op[f"adaptive_avg_pool{dims}d"], _op["adaptive_max_pool"]
+    plain, average, indexed = (
+        _op[f"adaptive_max_pool{dims}d"],
+        _op[f"adaptive_avg_pool{dims}d"],
+        _op["adaptive_max_pool"],
+    )
 
     def with_indices(input, output_size, return_indices=False):
         return tuple(indexed(input, _sizes(output_size, dims, input), dims))
@@ -317,7 +381,12 @@ def _adaptive(dims):
 
     def mean(input, output_size):
         return average(input, _sizes(output_size, dims, input))
-    for function, name in ((maximum, f"adaptive_max_pool{dims}d"), (with_indices, f"adaptive_max_pool{dims}d_with_indices"), (mean, f"adaptive_avg_pool{dims}d")):
+
+    for function, name in (
+        (maximum, f"adaptive_max_pool{dims}d"),
+        (with_indices, f"adaptive_max_pool{dims}d_with_indices"),
+        (mean, f"adaptive_avg_pool{dims}d"),
+    ):
         function.__name__ = function.__qualname__ = name
     return maximum, with_indices, mean
 
@@ -330,9 +399,13 @@ adaptive_max_pool3d, adaptive_max_pool3d_with_indices, adaptive_avg_pool3d = _ad
 def _fractional(dims):
     indexed = _op["fractional_max_pool"]
 
-    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+    def with_indices(
+        input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+    ):
         if not isinstance(kernel_size, int) and len(kernel_size) != dims:
-            raise RuntimeError(f"fractional_max_pool{dims}d: kernel_size must either be a single int or tuple of {'two' if dims == 2 else 'three'} ints")
+            raise RuntimeError(
+                f"fractional_max_pool{dims}d: kernel_size must either be a single int or tuple of {'two' if dims == 2 else 'three'} ints"
+            )
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
         if output_size is None:
@@ -347,6 +420,7 @@ def _fractional(dims):
     def pool(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
         both = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
         return both if return_indices else both[0]
+
     pool.__name__ = pool.__qualname__ = f"fractional_max_pool{dims}d"
     with_indices.__name__ = with_indices.__qualname__ = f"fractional_max_pool{dims}d_with_indices"
     return pool, with_indices
@@ -376,8 +450,11 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 def _corners(align_corners):
     if align_corners is None:
-        _warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
-              "See the documentation of grid_sample for details.", 3)
+        _warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
+            "See the documentation of grid_sample for details.",
+            3,
+        )
     return bool(align_corners)
 
 
@@ -416,15 +493,23 @@ def _additive(mask, dtype):
 def _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads):
     """Do the numbers of dimensions go together? Is there a batch?"""
     if query.dim() not in (2, 3):
-        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor")
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+        )
     dims = query.dim()
     what = f"For {'batched' if dims == 3 else 'unbatched'} ({dims}-D) `query`, expected"
     if key.dim() != dims or value.dim() != dims:
-        raise AssertionError(f"{what} `key` and `value` to be {dims}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively")
+        raise AssertionError(
+            f"{what} `key` and `value` to be {dims}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
     if key_padding_mask is not None and key_padding_mask.dim() != dims - 1:
-        raise AssertionError(f"{what} `key_padding_mask` to be `None` or {dims - 1}-D but found {key_padding_mask.dim()}-D tensor instead")
+        raise AssertionError(
+            f"{what} `key_padding_mask` to be `None` or {dims - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+        )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
-        raise AssertionError(f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead")
+        raise AssertionError(
+            f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
+        )
     if attn_mask is not None and dims == 2 and attn_mask.dim() == 3:
         wanted = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != wanted:
@@ -441,10 +526,33 @@ def _check_attention_mask(mask, target, source, heads):
         raise RuntimeError(f"The shape of the {mask.dim()}D attn_mask is {mask.shape}, but should be {wanted}.")
 
 
-def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
-                                 out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-                                 use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
-                                 average_attn_weights=True, is_causal=False):
+def multi_head_attention_forward(
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
     """Attention over several heads; query, key and value are (length, batch, embedding), or without the batch."""
     batched = _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
@@ -461,14 +569,20 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
     if use_separate_proj_weight:
         if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+            raise AssertionError(
+                f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+            )
     elif key.shape != value.shape:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
     if attn_mask is not None:
         _check_attention_mask(attn_mask, target, key.shape[0], batch * num_heads)
     if use_separate_proj_weight:
         bias = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        q, k, v = linear(query, q_proj_weight, bias[0]), linear(key, k_proj_weight, bias[1]), linear(value, v_proj_weight, bias[2])
+        q, k, v = (
+            linear(query, q_proj_weight, bias[0]),
+            linear(key, k_proj_weight, bias[1]),
+            linear(value, v_proj_weight, bias[2]),
+        )
     else:
         q, k, v = _in_projection(query, key, value, in_proj_weight, in_proj_bias)
     attn_mask, key_padding_mask = _additive(attn_mask, q.dtype), _additive(key_padding_mask, q.dtype)
@@ -488,22 +602,30 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         key_padding_mask = None if key_padding_mask is None else pad(key_padding_mask, (0, 1))
     source = k.shape[1]
     if key_padding_mask is not None:
-        padding = key_padding_mask.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, source)
+        padding = (
+            key_padding_mask.view(batch, 1, 1, source)
+            .expand(-1, num_heads, -1, -1)
+            .reshape(batch * num_heads, 1, source)
+        )
         attn_mask = padding if attn_mask is None else attn_mask + padding
     if not training:
         dropout_p = 0.0
     weights = None
     if need_weights:
-        scores = _op["bmm"](q * (head ** -0.5), k.transpose(-2, -1))
+        scores = _op["bmm"](q * (head**-0.5), k.transpose(-2, -1))
         weights = softmax(scores if attn_mask is None else scores + attn_mask, dim=-1)
         if dropout_p > 0.0:
             weights = dropout(weights, p=dropout_p)
         out = _op["bmm"](weights, v).transpose(0, 1).reshape(target * batch, embed)
     else:
         if attn_mask is not None:
-            attn_mask = attn_mask.unsqueeze(0) if attn_mask.shape[0] == 1 else attn_mask.view(batch, num_heads, -1, source)
+            attn_mask = (
+                attn_mask.unsqueeze(0) if attn_mask.shape[0] == 1 else attn_mask.view(batch, num_heads, -1, source)
+            )
         shape = (batch, num_heads, source, head)
-        out = scaled_dot_product_attention(q.reshape(batch, num_heads, target, head), k.reshape(shape), v.reshape(shape), attn_mask, dropout_p)
+        out = scaled_dot_product_attention(
+            q.reshape(batch, num_heads, target, head), k.reshape(shape), v.reshape(shape), attn_mask, dropout_p
+        )
         out = out.permute(2, 0, 1, 3).reshape(target * batch, embed)
     out = linear(out, out_proj_weight, out_proj_bias).view(target, batch, embed)
     if weights is not None:
@@ -522,8 +644,10 @@ for _name, _function in list(globals().items()):
 def __getattr__(name):
     if name == "grad":
         from taper.nn import grad
+
         return grad
     if name in ("ScalingType", "SwizzleType", "scaled_mm"):
         from taper import _scaled
+
         return getattr(_scaled, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

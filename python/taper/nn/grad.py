@@ -1,4 +1,5 @@
 """torch.nn.grad: the gradients of convolutions as functions, by the tape itself."""
+
 import taper
 from taper.nn import functional as F
 
@@ -14,13 +15,30 @@ def _pair(dims):
     convolve = getattr(F, f"conv{dims}d")
 
     def of_input(input_size, weight, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        return _gradient(convolve, grad_output.new_zeros(tuple(input_size)), weight, True, grad_output, (stride, padding, dilation, groups))
+        return _gradient(
+            convolve,
+            grad_output.new_zeros(tuple(input_size)),
+            weight,
+            True,
+            grad_output,
+            (stride, padding, dilation, groups),
+        )
 
     def of_weight(input, weight_size, grad_output, stride=1, padding=0, dilation=1, groups=1):
-        return _gradient(convolve, input, grad_output.new_zeros(tuple(weight_size)), False, grad_output, (stride, padding, dilation, groups))
+        return _gradient(
+            convolve,
+            input,
+            grad_output.new_zeros(tuple(weight_size)),
+            False,
+            grad_output,
+            (stride, padding, dilation, groups),
+        )
 
     of_input.__name__, of_weight.__name__ = f"conv{dims}d_input", f"conv{dims}d_weight"
-    of_input.__doc__, of_weight.__doc__ = f"The gradient of conv{dims}d by its input.", f"The gradient of conv{dims}d by its weight."
+    of_input.__doc__, of_weight.__doc__ = (
+        f"The gradient of conv{dims}d by its input.",
+        f"The gradient of conv{dims}d by its weight.",
+    )
     return of_input, of_weight
 
 

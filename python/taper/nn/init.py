@@ -1,12 +1,24 @@
 """torch.nn.init: how parameters begin. Each function fills a tensor in place, without a tape, from PyTorch's seeded stream."""
+
 import math as _math
 import warnings as _warnings
 
 from taper import _C
 from taper.autograd.grad_mode import no_grad as _no_grad
 
-_GAINS = {"linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv_transpose1d": 1, "conv_transpose2d": 1, "conv_transpose3d": 1, "sigmoid": 1,
-          "tanh": 5.0 / 3, "relu": _math.sqrt(2.0), "selu": 3.0 / 4}
+_GAINS = {
+    "linear": 1,
+    "conv1d": 1,
+    "conv2d": 1,
+    "conv3d": 1,
+    "conv_transpose1d": 1,
+    "conv_transpose2d": 1,
+    "conv_transpose3d": 1,
+    "sigmoid": 1,
+    "tanh": 5.0 / 3,
+    "relu": _math.sqrt(2.0),
+    "selu": 3.0 / 4,
+}
 
 
 def calculate_gain(nonlinearity, param=None):
@@ -18,7 +30,7 @@ def calculate_gain(nonlinearity, param=None):
             slope = param
         else:
             raise ValueError(f"negative_slope {param} not a valid number")
-        return _math.sqrt(2.0 / (1 + slope ** 2))
+        return _math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity not in _GAINS:
         raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
     return _GAINS[nonlinearity]
@@ -64,7 +76,10 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Normal, with what falls outside [a, b] drawn again; where little falls inside, uniform draws kept by the density's height."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        _warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+        _warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
     if tensor.is_meta:
         return tensor
     empty_like = _C._functions["empty_like"]
@@ -155,7 +170,9 @@ def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", gener
     if 0 in tensor.shape:
         _warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    return normal_(tensor, 0, calculate_gain(nonlinearity, a) / _math.sqrt(_calculate_correct_fan(tensor, mode)), generator)
+    return normal_(
+        tensor, 0, calculate_gain(nonlinearity, a) / _math.sqrt(_calculate_correct_fan(tensor, mode)), generator
+    )
 
 
 def orthogonal_(tensor, gain=1, generator=None):
@@ -194,12 +211,17 @@ def _deprecated(function):
     name = function.__name__[:-1]
 
     def old(*args, **kwargs):
-        _warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        _warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2
+        )
         return function(*args, **kwargs)
+
     old.__name__ = old.__qualname__ = name
     return old
 
 
 uniform, normal, constant, eye, dirac = map(_deprecated, (uniform_, normal_, constant_, eye_, dirac_))
-xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = map(_deprecated, (xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_))
+xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = map(
+    _deprecated, (xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_)
+)
 orthogonal, sparse = map(_deprecated, (orthogonal_, sparse_))

@@ -1,4 +1,5 @@
 """torch.nn.parameter: tensors that modules count as their own."""
+
 from collections import OrderedDict
 
 from taper import _C
@@ -31,8 +32,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             raise TypeError(f"cannot make a Parameter of {type(data).__name__}: expected a Tensor")
         marked = data.detach().requires_grad_(requires_grad)
         if type(marked) is not type(data):
-            raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
-                               f"instance of the same type, but return type {type(marked).__name__} was found instead.")
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"instance of the same type, but return type {type(marked).__name__} was found instead."
+            )
         marked._is_param = True
         return marked
 
@@ -42,6 +45,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             copied = memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
             if self.__dict__:
                 from copy import deepcopy
+
                 copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
 
@@ -81,24 +85,32 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 class UninitializedTensorMixin:
     """A parameter whose shape is not known yet: materialize(shape) gives it one, and until then it takes part in nothing else."""
 
-    _allowed = frozenset("""device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu
-        cuda half float double char short int long bfloat16 copy_ size is_complex is_floating_point is_meta module_load register_hook _is_param untyped_storage __get__""".split())
+    _allowed = frozenset(
+        """device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu
+        cuda half float double char short int long bfloat16 copy_ size is_complex is_floating_point is_meta module_load register_hook _is_param untyped_storage __get__""".split()
+    )
 
     def materialize(self, shape, device=None, dtype=None):
         """Becomes an ordinary parameter of that shape, not initialised."""
         now = self.data
-        self.data = _C._functions["empty"](shape, dtype=dtype or now.dtype, device=now.device if device is None else device)
+        self.data = _C._functions["empty"](
+            shape, dtype=dtype or now.dtype, device=now.device if device is None else device
+        )
         self.__class__ = self.cls_to_become
 
     @property
     def shape(self):
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
-                           "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
-                           "parameters before accessing their attributes.")
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
+            "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
+            "parameters before accessing their attributes."
+        )
 
     def share_memory_(self):
-        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
-                           "`module.share_memory()`.")
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+            "`module.share_memory()`."
+        )
 
     def __repr__(self):
         return f"<{type(self).__name__}>"
@@ -110,9 +122,11 @@ class UninitializedTensorMixin:
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         if getattr(func, "__name__", "") in cls._allowed:
             return _disabled_torch_function_impl(func, types, args, kwargs)
-        raise ValueError(f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
-                         f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
-                         "with a dummy batch to initialize the parameters before calling torch functions")
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
+            f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
+            "with a dummy batch to initialize the parameters before calling torch functions"
+        )
 
 
 def is_lazy(param):

@@ -1,4 +1,5 @@
 """torch.onnx.errors: what an export raises."""
+
 from taper.onnx import OnnxExporterError
 
 __all__ = ["OnnxExporterError", "OnnxExporterWarning", "SymbolicValueError", "UnsupportedOperatorError"]

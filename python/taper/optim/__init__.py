@@ -1,4 +1,5 @@
 """torch.optim: optimisers and schedules for their learning rates."""
+
 from taper.optim._adafactor import Adafactor
 from taper.optim._muon import Muon
 from taper.optim.adadelta import Adadelta
@@ -17,13 +18,31 @@ from taper.optim.sgd import SGD
 from taper.optim.sparse_adam import SparseAdam
 
 _ROOMS = ("lr_scheduler", "swa_utils")  # loaded at their first use
-__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",
-           "SparseAdam", *_ROOMS]
+__all__ = [
+    "ASGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "LBFGS",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+    "SparseAdam",
+    *_ROOMS,
+]
 
 
 def __getattr__(name):
     if name in _ROOMS:
         from importlib import import_module
+
         return import_module("taper.optim." + name)
     raise AttributeError(f"module 'torch.optim' has no attribute '{name}'")
 

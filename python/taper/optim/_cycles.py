@@ -1,4 +1,5 @@
 """Schedules that move momentum against the learning rate: CyclicLR and OneCycleLR."""
+
 import math
 import types
 from functools import partial
@@ -22,8 +23,22 @@ def _has_momentum(optimizer):
 class CyclicLR(LRScheduler):
     """Up from base_lr to max_lr and down again, with momentum going the other way."""
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle",
-                 cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        base_lr,
+        max_lr,
+        step_size_up=2000,
+        step_size_down=None,
+        mode="triangular",
+        gamma=1.0,
+        scale_fn=None,
+        scale_mode="cycle",
+        cycle_momentum=True,
+        base_momentum=0.8,
+        max_momentum=0.9,
+        last_epoch=-1,
+    ):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
@@ -76,7 +91,7 @@ class CyclicLR(LRScheduler):
 
     @staticmethod
     def _exp_range_scale_fn(gamma, x):
-        return gamma ** x
+        return gamma**x
 
     def get_lr(self):
         self._warn_outside_step()
@@ -110,8 +125,23 @@ class CyclicLR(LRScheduler):
 class OneCycleLR(LRScheduler):
     """Up to max_lr and down far below the start in total_steps steps, with momentum going the other way."""
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos", cycle_momentum=True,
-                 base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    ):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
@@ -132,7 +162,10 @@ class OneCycleLR(LRScheduler):
             _has_momentum(optimizer)
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
-                momentums = zip(_format_param("max_momentum", optimizer, max_momentum), _format_param("base_momentum", optimizer, base_momentum))
+                momentums = zip(
+                    _format_param("max_momentum", optimizer, max_momentum),
+                    _format_param("base_momentum", optimizer, base_momentum),
+                )
                 for (most, least), group in zip(momentums, optimizer.param_groups):
                     _set_momentum(group, most, self.use_beta1)
                     group["max_momentum"], group["base_momentum"] = most, least
@@ -142,7 +175,11 @@ class OneCycleLR(LRScheduler):
     def _count_steps(total_steps, epochs, steps_per_epoch):
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-        given = {"total_steps": total_steps} if total_steps is not None else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+        given = (
+            {"total_steps": total_steps}
+            if total_steps is not None
+            else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+        )
         for name, value in given.items():
             if value <= 0 or not isinstance(value, int):
                 raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -150,13 +187,23 @@ class OneCycleLR(LRScheduler):
 
     def _phases(self, pct_start, three_phase):
         def phase(end_step, lrs, momentums):
-            return {"end_step": end_step, "start_lr": lrs[0], "end_lr": lrs[1], "start_momentum": momentums[0], "end_momentum": momentums[1]}
+            return {
+                "end_step": end_step,
+                "start_lr": lrs[0],
+                "end_lr": lrs[1],
+                "start_momentum": momentums[0],
+                "end_momentum": momentums[1],
+            }
+
         down, up = ("max_momentum", "base_momentum"), ("base_momentum", "max_momentum")
         first, last = float(pct_start * self.total_steps) - 1, self.total_steps - 1
         if not three_phase:
             return [phase(first, ("initial_lr", "max_lr"), down), phase(last, ("max_lr", "min_lr"), up)]
-        return [phase(first, ("initial_lr", "max_lr"), down), phase(float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), up),
-                phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
+        return [
+            phase(first, ("initial_lr", "max_lr"), down),
+            phase(float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), up),
+            phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
+        ]
 
     def _anneal_func(self, start, end, pct):
         if not hasattr(self, "_anneal_func_type"):  # the state of an old version has the function itself
@@ -186,5 +233,9 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], pct))
             if self.cycle_momentum:
-                _set_momentum(group, self._anneal_func(group[phase["start_momentum"]], group[phase["end_momentum"]], pct), self.use_beta1)
+                _set_momentum(
+                    group,
+                    self._anneal_func(group[phase["start_momentum"]], group[phase["end_momentum"]], pct),
+                    self.use_beta1,
+                )
         return rates

@@ -1,5 +1,6 @@
 """Steps that autograd records (differentiable=True): the table's expressions, evaluated over tensors. The parameters are changed in place; a state gets new
 tensors, because the tape holds on to the old ones."""
+
 import taper
 from taper import _C
 from taper._C import Tensor
@@ -23,15 +24,25 @@ def _either(name):
         like = a if isinstance(a, Tensor) else b
         a, b = (v if isinstance(v, Tensor) else like.new_full((), v) for v in (a, b))
         return operator(a, b)
+
     return function
 
 
 def _sqrt(x):
-    return x.sqrt() if isinstance(x, Tensor) else x ** 0.5
+    return x.sqrt() if isinstance(x, Tensor) else x**0.5
 
 
-_FUNCTIONS = {"__builtins__": {}, "choose": _choose, "max": _either("maximum"), "min": _either("minimum"), "sqrt": _sqrt, "pow": lambda a, b: a ** b,
-              "abs": abs, "sign": _C._functions["sign"], "lerp": lambda a, b, weight: a + (b - a) * weight}
+_FUNCTIONS = {
+    "__builtins__": {},
+    "choose": _choose,
+    "max": _either("maximum"),
+    "min": _either("minimum"),
+    "sqrt": _sqrt,
+    "pow": lambda a, b: a**b,
+    "abs": abs,
+    "sign": _C._functions["sign"],
+    "lerp": lambda a, b, weight: a + (b - a) * weight,
+}
 
 
 def _formula(optimizer):
@@ -41,8 +52,11 @@ def _formula(optimizer):
         source = _C._optimiser_formula(optimizer._kind)
         if source is None:
             from taper._hook import NotCovered
+
             raise NotCovered(f"torch.optim.{kind.__name__}: differentiable=True")
-        _formulas[kind] = [[(name, compile(text, f"<{kind.__name__}>", "eval")) for name, text in part] for part in eval(source, {})]
+        _formulas[kind] = [
+            [(name, compile(text, f"<{kind.__name__}>", "eval")) for name, text in part] for part in eval(source, {})
+        ]
     return _formulas[kind]
 
 
@@ -54,8 +68,13 @@ def _is_number(value, param):
 def step(optimizer):
     """One step of all parameters that have a gradient."""
     flags, kept, numbers, update = _formula(optimizer)
-    fresh = {id(p) for group in optimizer.param_groups for p in group["params"] if any(name != "step" for name, _ in kept) and
-             not any(name in optimizer.state[p] for name, _ in kept if name != "step")}
+    fresh = {
+        id(p)
+        for group in optimizer.param_groups
+        for p in group["params"]
+        if any(name != "step" for name, _ in kept)
+        and not any(name in optimizer.state[p] for name, _ in kept if name != "step")
+    }
     with taper.no_grad():
         _C._optimiser_step(optimizer._kind, optimizer.param_groups, optimizer.state, True)
     for group in optimizer.param_groups:
@@ -65,11 +84,20 @@ def step(optimizer):
             if grad is None:
                 continue
             state = optimizer.state[p]
-            known = {**_FUNCTIONS, **{name: 0.0 for name, _ in kept}, **values, "param": p.clone(), "grad": grad.clone(), "first": id(p) in fresh}
+            known = {
+                **_FUNCTIONS,
+                **{name: 0.0 for name, _ in kept},
+                **values,
+                "param": p.clone(),
+                "grad": grad.clone(),
+                "first": id(p) in fresh,
+            }
             known.update((name, value.item() if _is_number(value, p) else value) for name, value in state.items())
             for name, code in (*flags, *numbers, *update):
                 known[name] = eval(code, known)
             for name, code in kept:
                 if name in state and eval(code, known):
-                    state[name] = known[name] if isinstance(known[name], Tensor) else state[name].new_full((), known[name])
+                    state[name] = (
+                        known[name] if isinstance(known[name], Tensor) else state[name].new_full((), known[name])
+                    )
             p.copy_(known["param"])

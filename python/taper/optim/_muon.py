@@ -1,4 +1,5 @@
 """torch.optim.Muon, from the table."""
+
 from taper.optim._table import TableOptimizer, optimiser
 
 

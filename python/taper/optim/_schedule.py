@@ -1,4 +1,5 @@
 """What learning-rate schedules share: the base that users derive from, and one value per group."""
+
 import warnings
 from functools import wraps
 from weakref import ref
@@ -10,7 +11,8 @@ from taper.optim.optimizer import Optimizer
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler. "
     "During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. Please open an issue "
-    "if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose.")
+    "if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+)
 _ADVICE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
@@ -37,7 +39,9 @@ def _format_param(name, optimizer, param):
     if not isinstance(param, (list, tuple)):
         return [_copy(param) for _ in range(n)]
     if len(param) != n:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, param_groups has {n}.")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, param_groups has {n}."
+        )
     return [_copy(value) for value in param]
 
 
@@ -73,6 +77,7 @@ def _track_steps(optimizer):
         self = weak()
         self._opt_called = True
         return inner.__get__(self, type(self))(*args, **kwargs)
+
     step._wrapped_by_lr_sched = True
     optimizer.step = step
 
@@ -80,6 +85,7 @@ def _track_steps(optimizer):
 class LRScheduler:
     """The base of schedules. Derive from it with a get_lr() that returns one rate per group, worked out from self.last_epoch and self.base_lrs or
     the groups' own rates."""
+
     _get_lr_called_within_step = False
     _is_initial = False
 
@@ -91,9 +97,11 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\nThis typically happens when:\n"
-                               "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer state\n"
-                               "2. You're using last_epoch >= 0 for a fresh training run (not recommended)")
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\nThis typically happens when:\n"
+                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer state\n"
+                    "2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
+                )
         self.base_lrs = _param_groups_val_list(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         _track_steps(optimizer)
@@ -122,7 +130,11 @@ class LRScheduler:
 
     def _warn_outside_step(self):
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3)
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _rates(self, factor=1):
         """The groups' rates as they are, times a factor."""
@@ -133,12 +145,20 @@ class LRScheduler:
         _C._graph_break("a schedule takes a step")
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-                warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
-                              f"`optimizer.step()` before `lr_scheduler.step()`. {_ADVICE}", UserWarning, stacklevel=2)
+                warnings.warn(
+                    "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
+                    f"`optimizer.step()` before `lr_scheduler.step()`. {_ADVICE}",
+                    UserWarning,
+                    stacklevel=2,
+                )
             elif not getattr(self.optimizer, "_opt_called", False):
-                warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the opposite order: "
-                              "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the first value of the learning "
-                              f"rate schedule. {_ADVICE}", UserWarning, stacklevel=2)
+                warnings.warn(
+                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the opposite order: "
+                    "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the first value of the learning "
+                    f"rate schedule. {_ADVICE}",
+                    UserWarning,
+                    stacklevel=2,
+                )
         self._step_count += 1
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)

@@ -1,4 +1,5 @@
 """Classes for the optimisers of the table (tables/optimisers): their constructors come from it, and a step is one call of the library."""
+
 import taper
 from taper import _C
 from taper._C import Tensor
@@ -8,17 +9,20 @@ from taper.optim.optimizer import Optimizer, _sparse_gradients
 
 class TableOptimizer(Optimizer):
     """An optimiser of the table."""
-    _kind = None      # the library's description
-    _options = ()     # the names that a parameter group holds
-    _values = ()      # (name in the table, option, place in the option or -1)
-    _early = False    # is state made with the optimiser?
+
+    _kind = None  # the library's description
+    _options = ()  # the names that a parameter group holds
+    _values = ()  # (name in the table, option, place in the option or -1)
+    _early = False  # is state made with the optimiser?
 
     def _start(self, params, defaults):
         self._check(defaults)
         super().__init__(params, defaults)
         if self._early:
             if any(is_lazy(p) for group in self.param_groups for p in group["params"]):
-                raise ValueError("Attempted to use an uninitialized parameter: the state of this optimiser is made with it. Run a forward pass before.")
+                raise ValueError(
+                    "Attempted to use an uninitialized parameter: the state of this optimiser is made with it. Run a forward pass before."
+                )
             _C._optimiser_step(self._kind, self.param_groups, self.state, True)
 
     def _check(self, defaults):
@@ -32,7 +36,11 @@ class TableOptimizer(Optimizer):
             raise ValueError("betas must be either both floats or both Tensors")
         message = _C._optimiser_check(self._kind, defaults)
         if message is not None:
-            raise ValueError(message.format_map({name: defaults[option] if at < 0 else defaults[option][at] for name, option, at in self._values}))
+            raise ValueError(
+                message.format_map(
+                    {name: defaults[option] if at < 0 else defaults[option][at] for name, option, at in self._values}
+                )
+            )
         if defaults.get("fused"):
             if defaults.get("differentiable"):
                 raise RuntimeError("`fused` does not support `differentiable`")
@@ -52,15 +60,22 @@ class TableOptimizer(Optimizer):
         if closure is not None:
             with taper.enable_grad():
                 loss = closure()
-        if self.defaults.get("fused") and any(p._grad is not None and (p.is_meta or not p.is_floating_point())
-                                             for group in self.param_groups for p in group["params"]):
-            raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia'].")
+        if self.defaults.get("fused") and any(
+            p._grad is not None and (p.is_meta or not p.is_floating_point())
+            for group in self.param_groups
+            for p in group["params"]
+        ):
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia']."
+            )
         if self.defaults.get("differentiable"):
             from taper.optim._differentiable import step
+
             with taper.enable_grad():
                 step(self)
         elif _sparse_gradients:
             from taper.sparse._rows import step
+
             step(self, lambda: _C._optimiser_step(self._kind, self.param_groups, self.state))
         else:
             _C._optimiser_step(self._kind, self.param_groups, self.state)
@@ -82,5 +97,17 @@ def optimiser(name, module, base=TableOptimizer, **extra):
     space = {"__name__": __name__}
     exec(f"def __init__(self, params, {', '.join(signature)}):\n    self._start(params, dict({defaults}))", space)
     space["__init__"].__qualname__ = f"{name}.__init__"
-    return type(name, (base,), {"__init__": space["__init__"], "__doc__": doc, "__module__": module, "_kind": kind, "_options": groups, "_values": values,
-                                "_early": early, **extra})
+    return type(
+        name,
+        (base,),
+        {
+            "__init__": space["__init__"],
+            "__doc__": doc,
+            "__module__": module,
+            "_kind": kind,
+            "_options": groups,
+            "_values": values,
+            "_early": early,
+            **extra,
+        },
+    )

@@ -1,4 +1,5 @@
 """torch.optim.adadelta: Adadelta, from the table."""
+
 from taper.optim._table import optimiser
 
 Adadelta = optimiser("Adadelta", __name__)

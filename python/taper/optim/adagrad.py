@@ -1,4 +1,5 @@
 """torch.optim.adagrad: Adagrad, from the table."""
+
 from taper.optim._table import optimiser
 
 Adagrad = optimiser("Adagrad", __name__)

@@ -1,4 +1,5 @@
 """torch.optim.adam: Adam, from the table."""
+
 from taper.optim._table import optimiser
 
 Adam = optimiser("Adam", __name__)

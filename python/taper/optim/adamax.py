@@ -1,4 +1,5 @@
 """torch.optim.adamax: Adamax, from the table."""
+
 from taper.optim._table import optimiser
 
 Adamax = optimiser("Adamax", __name__)

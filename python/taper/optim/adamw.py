@@ -1,4 +1,5 @@
 """torch.optim.adamw: AdamW, from the table."""
+
 from taper.optim._table import optimiser
 from taper.optim.adam import Adam
 

@@ -1,4 +1,5 @@
 """torch.optim.asgd: ASGD, from the table."""
+
 from taper.optim._table import optimiser
 
 ASGD = optimiser("ASGD", __name__)

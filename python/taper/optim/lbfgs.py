@@ -1,4 +1,5 @@
 """torch.optim.lbfgs: L-BFGS, whose step calls the closure several times."""
+
 import taper
 from taper import _C
 from taper.optim._table import TableOptimizer, optimiser

@@ -1,5 +1,6 @@
 """torch.optim.lr_scheduler: learning rates that follow a plan. A schedule is stepped after the optimiser; each has a recursive form, which goes on from
 the rate that the optimiser has now and so can be combined with others, and mostly a closed form, for steps to a given epoch."""
+
 import math
 import types
 import warnings
@@ -10,11 +11,34 @@ from math import inf
 from taper import _C
 from taper.optim._cycles import CyclicLR, OneCycleLR  # noqa: F401
 from taper.optim._schedule import (  # noqa: F401
-    EPOCH_DEPRECATION_WARNING, LRScheduler, _enable_get_lr_call, _format_param, _initial_mode, _param_groups_val_list, _update_param_group_val)
+    EPOCH_DEPRECATION_WARNING,
+    LRScheduler,
+    _enable_get_lr_call,
+    _format_param,
+    _initial_mode,
+    _param_groups_val_list,
+    _update_param_group_val,
+)
 from taper.optim.optimizer import Optimizer
 
-__all__ = ["LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR", "CosineAnnealingLR",
-           "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "PolynomialLR", "LRScheduler"]
+__all__ = [
+    "LambdaLR",
+    "MultiplicativeLR",
+    "StepLR",
+    "MultiStepLR",
+    "ConstantLR",
+    "LinearLR",
+    "ExponentialLR",
+    "SequentialLR",
+    "CosineAnnealingLR",
+    "ChainedScheduler",
+    "ReduceLROnPlateau",
+    "CyclicLR",
+    "CosineAnnealingWarmRestarts",
+    "OneCycleLR",
+    "PolynomialLR",
+    "LRScheduler",
+]
 
 
 class _LRScheduler(LRScheduler):
@@ -35,7 +59,9 @@ class _Lambdas(LRScheduler):
     def state_dict(self):
         """Everything but the optimiser; of the functions only what callable objects hold, since functions cannot be saved."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
-        state["lr_lambdas"] = [None if isinstance(fn, types.FunctionType) else fn.__dict__.copy() for fn in self.lr_lambdas]
+        state["lr_lambdas"] = [
+            None if isinstance(fn, types.FunctionType) else fn.__dict__.copy() for fn in self.lr_lambdas
+        ]
         return state
 
     def load_state_dict(self, state_dict):
@@ -98,7 +124,7 @@ class MultiStepLR(LRScheduler):
 
     def _get_closed_form_lr(self):
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma ** passed for base in self.base_lrs]
+        return [base * self.gamma**passed for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -112,10 +138,14 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self):
         self._warn_outside_step()
-        return self._rates(self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters else 1)
+        return self._rates(
+            self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters else 1
+        )
 
     def _get_closed_form_lr(self):
-        return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs]
+        return [
+            base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs
+        ]
 
 
 class LinearLR(LRScheduler):
@@ -134,7 +164,11 @@ class LinearLR(LRScheduler):
         if not self.last_epoch:
             return self._rates(self.start_factor)
         by, done = self.end_factor - self.start_factor, self._is_initial or self.total_iters < self.last_epoch
-        return self._rates() if done else self._rates(1.0 + by / (self.total_iters * self.start_factor + (self.last_epoch - 1) * by))
+        return (
+            self._rates()
+            if done
+            else self._rates(1.0 + by / (self.total_iters * self.start_factor + (self.last_epoch - 1) * by))
+        )
 
     def _get_closed_form_lr(self):
         share = min(self.total_iters, self.last_epoch) / self.total_iters
@@ -153,7 +187,7 @@ class ExponentialLR(LRScheduler):
         return self._rates(1 if self._is_initial else self.gamma)
 
     def _get_closed_form_lr(self):
-        return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
 class PolynomialLR(LRScheduler):
@@ -167,10 +201,16 @@ class PolynomialLR(LRScheduler):
         self._warn_outside_step()
         if self._is_initial or self.total_iters < self.last_epoch:
             return self._rates()
-        return self._rates(((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power)
+        return self._rates(
+            ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters))
+            ** self.power
+        )
 
     def _get_closed_form_lr(self):
-        return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power for base in self.base_lrs]
+        return [
+            base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+            for base in self.base_lrs
+        ]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -188,12 +228,18 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         groups, last = self.optimizer.param_groups, self.last_epoch
         if (last - 1 - self.T_max) % (2 * self.T_max) == 0:
-            return [group["lr"] + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2 for base, group in zip(self.base_lrs, groups)]
+            return [
+                group["lr"] + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2
+                for base, group in zip(self.base_lrs, groups)
+            ]
         by = (1 + math.cos(math.pi * last / self.T_max)) / (1 + math.cos(math.pi * (last - 1) / self.T_max))
         return [by * (group["lr"] - self.eta_min) + self.eta_min for group in groups]
 
     def _get_closed_form_lr(self):
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+            for base in self.base_lrs
+        ]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -211,7 +257,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self):
         self._warn_outside_step()
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+            for base in self.base_lrs
+        ]
 
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one, which may be a fraction."""
@@ -236,14 +285,25 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             return
         grow = self.T_mult - 1
         n = 0 if epoch < self.T_0 else int(math.log(1 + grow * (epoch / self.T_0), self.T_mult))
-        passed = self.T_mult ** n
+        passed = self.T_mult**n
         self.T_i, self.T_cur = self.T_0 * passed, epoch - self.T_0 * (passed - 1) / grow if n else epoch
 
 
 class ReduceLROnPlateau(LRScheduler):
     """Times factor whenever a figure has not become better for more than `patience` epochs."""
 
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8):
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+    ):
         if not factor < 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor
@@ -292,10 +352,12 @@ class ReduceLROnPlateau(LRScheduler):
         missing = len(self.optimizer.param_groups) - len(self.min_lrs)
         if missing:
             if self.default_min_lr is None:
-                raise RuntimeError("The number of param groups in the `optimizer` "
-                                   f"({len(self.optimizer.param_groups)}) differs from when `ReduceLROnPlateau` was initialized "
-                                   f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match "
-                                   "the length of the `optimizer` param groups.")
+                raise RuntimeError(
+                    "The number of param groups in the `optimizer` "
+                    f"({len(self.optimizer.param_groups)}) differs from when `ReduceLROnPlateau` was initialized "
+                    f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match "
+                    "the length of the `optimizer` param groups."
+                )
             self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs):
             old = float(group["lr"])
@@ -336,8 +398,10 @@ class _Several(LRScheduler):
 
     def _same_optimizer(self, optimizer, schedule, i):
         if optimizer != schedule.optimizer:
-            raise ValueError(f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler {type(schedule).__name__} at index {i} "
-                             f"has {schedule.optimizer}, which is different from {type(optimizer).__name__}.")
+            raise ValueError(
+                f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler {type(schedule).__name__} at index {i} "
+                f"has {schedule.optimizer}, which is different from {type(optimizer).__name__}."
+            )
 
 
 class SequentialLR(_Several):
@@ -350,13 +414,22 @@ class SequentialLR(_Several):
             if not hasattr(schedule, "optimizer"):
                 raise TypeError(f"{type(self).__name__} at index {i} should have `optimizer` as its attribute.")
             if isinstance(schedule, ReduceLROnPlateau):
-                raise ValueError(f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
-                                 f"`step`, but got one at index {i} in the given schedulers sequence.")
+                raise ValueError(
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
+                    f"`step`, but got one at index {i} in the given schedulers sequence."
+                )
             self._same_optimizer(optimizer, schedule, i)
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number of schedulers "
-                             f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}")
-        self._schedulers, self._milestones, self.last_epoch, self.optimizer = schedulers, milestones, last_epoch + 1, optimizer
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number of schedulers "
+                f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+            )
+        self._schedulers, self._milestones, self.last_epoch, self.optimizer = (
+            schedulers,
+            milestones,
+            last_epoch + 1,
+            optimizer,
+        )
         for group in optimizer.param_groups:
             _update_param_group_val(group, "lr", group["initial_lr"])
         self.recursive_undo()
@@ -390,14 +463,18 @@ class ChainedScheduler(_Several):
 
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler."
+            )
         optimizer = optimizer or schedulers[0].optimizer
         for i, schedule in enumerate(schedulers):
             if not hasattr(schedule, "optimizer"):
                 raise TypeError(f"{type(self).__name__} at index {i} should have `optimizer` as its attribute.")
             if isinstance(schedule, ReduceLROnPlateau):
-                raise ValueError(f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
-                                 f"`step`, but got one at index {i} in the given schedulers sequence.")
+                raise ValueError(
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
+                    f"`step`, but got one at index {i} in the given schedulers sequence."
+                )
             self._same_optimizer(optimizer, schedule, i)
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = _param_groups_val_list(optimizer, "lr")

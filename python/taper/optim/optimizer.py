@@ -1,4 +1,5 @@
 """torch.optim.optimizer: what all optimisers share, and what users derive their own from."""
+
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
@@ -17,8 +18,14 @@ ParamsT = params_t = Iterable
 _sparse_gradients = []  # holds True once a sparse gradient has been made: steps look for them from then on
 _global_optimizer_pre_hooks = OrderedDict()
 _global_optimizer_post_hooks = OrderedDict()
-_HOOK_DICTS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks",
-               "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks")
+_HOOK_DICTS = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
 
 
 class _RequiredParameter:
@@ -62,10 +69,12 @@ def register_optimizer_step_post_hook(hook):
 
 def _use_grad_for_differentiable(func):
     """A step that records itself on the tape only where the optimiser was told to be differentiable."""
+
     @functools.wraps(func)
     def step(*args, **kwargs):
         with taper.set_grad_enabled(taper.is_grad_enabled() and args[0].defaults.get("differentiable", False)):
             return func(*args, **kwargs)
+
     return step
 
 
@@ -88,7 +97,11 @@ def _cast(value, param, key=None):
             return value
         if hasattr(param, "_own_part"):
             value = param._own_part(value)
-        return value.to(dtype=param.dtype, device=param.device) if param.is_floating_point() else value.to(device=param.device)
+        return (
+            value.to(dtype=param.dtype, device=param.device)
+            if param.is_floating_point()
+            else value.to(device=param.device)
+        )
     if isinstance(value, dict):
         return {name: _cast(item, param, key=name) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
@@ -100,16 +113,23 @@ class Optimizer:
     """Parameters in groups with their options, and state for each: the base of every optimiser.
 
     Derive from it with super().__init__(params, defaults) and a step() of your own."""
+
     OptimizerPreHook = OptimizerPostHook = object
 
     def __init__(self, params, defaults):
         self.defaults = defaults
         self._make_hooks()
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + params.type())
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                + params.type()
+            )
         if isinstance(params, (set, frozenset)):
-            warnings.warn("optimizer parameters need to be organized in ordered collections, because a set's order differs from run to run. Please use a list instead.",
-                          FutureWarning, stacklevel=4)
+            warnings.warn(
+                "optimizer parameters need to be organized in ordered collections, because a set's order differs from run to run. Please use a list instead.",
+                FutureWarning,
+                stacklevel=4,
+            )
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
@@ -151,6 +171,7 @@ class Optimizer:
     @staticmethod
     def profile_hook_step(func):
         """func, a step, with the hooks called around it, as one range of profiles."""
+
         @functools.wraps(func)
         def step(*args, **kwargs):
             self = args[0]
@@ -163,6 +184,7 @@ class Optimizer:
                     for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
                         hook(self, args, kwargs)
                 return out
+
         return step
 
     def _call_pre_hooks(self, func, args, kwargs):
@@ -195,6 +217,7 @@ class Optimizer:
     @staticmethod
     def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
         from taper.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
         return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
 
     def zero_grad(self, set_to_none=True):
@@ -221,8 +244,10 @@ class Optimizer:
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. "
-                            "Please use a list instead.")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. "
+                "Please use a list instead."
+            )
         param_group["params"] = params = [params] if isinstance(params, Tensor) else list(params)
         self._take_names(param_group, params)
         params, inner = param_group["params"], self.defaults.get("differentiable")
@@ -237,8 +262,11 @@ class Optimizer:
             raise ValueError(f"parameter group didn't specify a value of required optimization parameter {lacking[0]}")
         param_group.update(whole)
         if len(params) > len(set(params)):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                          "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
         known = {p for group in self.param_groups for p in group["params"]}
         if not known.isdisjoint(params):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -253,8 +281,10 @@ class Optimizer:
             group["params"] = [p[1] for p in params]
             group["param_names"] = [p[0] for p in params]
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
-            raise ValueError("all optimizer param groups should be with/without names. cannot add param group "
-                             f"{'with' if 'param_names' in group else 'without'} names to the optimizer")
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if 'param_names' in group else 'without'} names to the optimizer"
+            )
 
     # ---- State ----
     def register_state_dict_pre_hook(self, hook, prepend=False):
@@ -284,8 +314,12 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [number[id(p)] for p in group["params"]]
             groups.append(packed)
-        state = {number[id(key)] if isinstance(key, Tensor) else key: key._state_of_whole(value) if hasattr(key, "_state_of_whole") else value
-                 for key, value in self.state.items()}  # of a DTensor: what it keeps is a DTensor as well
+        state = {
+            number[id(key)] if isinstance(key, Tensor) else key: key._state_of_whole(value)
+            if hasattr(key, "_state_of_whole")
+            else value
+            for key, value in self.state.items()
+        }  # of a DTensor: what it keeps is a DTensor as well
         result = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             replaced = hook(self, result)
@@ -306,14 +340,29 @@ class Optimizer:
         if len(groups) != len(saved_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(group["params"]) != len(saved["params"]) for group, saved in zip(groups, saved_groups)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
-        param_of = dict(zip(chain.from_iterable(saved["params"] for saved in saved_groups), chain.from_iterable(group["params"] for group in groups)))
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        param_of = dict(
+            zip(
+                chain.from_iterable(saved["params"] for saved in saved_groups),
+                chain.from_iterable(group["params"] for group in groups),
+            )
+        )
         state = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in param_of:
                 param = param_of[key]
-                state[param] = {name: self._process_value_according_to_param_policy(param, item, key, state_dict["param_groups"], name)
-                                for name, item in value.items()} if isinstance(value, dict) else _cast(value, param)
+                state[param] = (
+                    {
+                        name: self._process_value_according_to_param_policy(
+                            param, item, key, state_dict["param_groups"], name
+                        )
+                        for name, item in value.items()
+                    }
+                    if isinstance(value, dict)
+                    else _cast(value, param)
+                )
             else:
                 state[key] = value
         for group, saved in zip(groups, saved_groups):

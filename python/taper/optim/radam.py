@@ -1,4 +1,5 @@
 """torch.optim.radam: RAdam, from the table."""
+
 from taper.optim._table import optimiser
 
 RAdam = optimiser("RAdam", __name__)

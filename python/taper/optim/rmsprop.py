@@ -1,4 +1,5 @@
 """torch.optim.rmsprop: RMSprop, from the table."""
+
 from taper.optim._table import optimiser
 
 RMSprop = optimiser("RMSprop", __name__)

@@ -1,4 +1,5 @@
 """torch.optim.rprop: Rprop, from the table."""
+
 from taper.optim._table import optimiser
 
 Rprop = optimiser("Rprop", __name__)

@@ -1,4 +1,5 @@
 """torch.optim.sgd: SGD, from the table."""
+
 from taper.optim._table import optimiser
 
 SGD = optimiser("SGD", __name__)

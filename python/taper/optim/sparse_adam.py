@@ -1,4 +1,5 @@
 """torch.optim.sparse_adam: Adam for sparse gradients, which moves only the rows that have one."""
+
 import taper
 from taper.optim.optimizer import Optimizer
 
@@ -44,7 +45,10 @@ class SparseAdam(Optimizer):
         if values.numel() == 0:
             return
         beta1, beta2 = group["betas"]
-        mean, square = state["exp_avg"][at].lerp(values, 1 - beta1), state["exp_avg_sq"][at].lerp(values * values, 1 - beta2)
+        mean, square = (
+            state["exp_avg"][at].lerp(values, 1 - beta1),
+            state["exp_avg_sq"][at].lerp(values * values, 1 - beta2),
+        )
         state["exp_avg"][at], state["exp_avg_sq"][at] = mean, square
         rate = group["lr"] * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
         p[at] = p[at] - rate * mean / (square.sqrt() + group["eps"])

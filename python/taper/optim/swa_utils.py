@@ -1,4 +1,5 @@
 """torch.optim.swa_utils: averages of a model's weights over a training, and the schedule that goes with them."""
+
 import math
 from copy import deepcopy
 
@@ -6,7 +7,15 @@ import taper
 from taper.nn.modules.module import Module
 from taper.optim.lr_scheduler import LRScheduler, _format_param
 
-__all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn", "get_swa_avg_fn"]
+__all__ = [
+    "AveragedModel",
+    "update_bn",
+    "SWALR",
+    "get_ema_multi_avg_fn",
+    "get_swa_multi_avg_fn",
+    "get_ema_avg_fn",
+    "get_swa_avg_fn",
+]
 
 
 def _mix(average, current, weight):
@@ -31,11 +40,13 @@ def _alike(count):
 
 def _in_place(name, weight):
     """The function that averages lists of tensors in place, a new one counting weight(how many came before)."""
+
     @taper.no_grad()
     def update(averages, current, count):
         share = weight(count)
         for pair in zip(averages, current):
             _mix(*pair, share)
+
     update.__name__ = name
     return update
 
@@ -58,7 +69,11 @@ def get_ema_avg_fn(decay=0.999):
 
 def get_swa_avg_fn():
     """The average of an average and one more tensor."""
-    return taper.no_grad()(lambda averaged_param, current_param, num_averaged: (current_param - averaged_param) / (num_averaged + 1) + averaged_param)
+    return taper.no_grad()(
+        lambda averaged_param, current_param, num_averaged: (
+            (current_param - averaged_param) / (num_averaged + 1) + averaged_param
+        )
+    )
 
 
 class AveragedModel(Module):
@@ -102,6 +117,7 @@ class AveragedModel(Module):
 def update_bn(loader, model, device=None):
     """Computes the running statistics of the model's batch norms anew from the loader's data: without a momentum they are plain means."""
     from taper.nn.modules.batchnorm import _BatchNorm
+
     norms = [(norm, norm.momentum) for norm in model.modules() if isinstance(norm, _BatchNorm)]
     for norm, _ in norms:
         norm.reset_running_stats()
@@ -152,4 +168,7 @@ class SWALR(LRScheduler):
         self._warn_outside_step()
         step = max(self._step_count - 1, 0 if self.anneal_epochs else 1)
         before, now = (self.anneal_func(max(0, min(1, s / max(1, self.anneal_epochs)))) for s in (step - 1, step))
-        return [group["swa_lr"] * now + self._get_initial_lr(group["lr"], group["swa_lr"], before) * (1 - now) for group in self.optimizer.param_groups]
+        return [
+            group["swa_lr"] * now + self._get_initial_lr(group["lr"], group["swa_lr"], before) * (1 - now)
+            for group in self.optimizer.param_groups
+        ]

@@ -1,4 +1,5 @@
 """Profiles as Chrome traces: JSON that chrome://tracing, Perfetto and TensorBoard's profiler plugin read."""
+
 import json
 import os
 
@@ -6,8 +7,14 @@ import os
 def _metadata(pid, tid, ts):
     def row(what, thread, **args):
         return {"ph": "M", "name": what, "ts": ts, "pid": pid, "tid": thread, "args": args}
-    return [row("process_name", 0, name="python"), row("process_labels", 0, labels="CPU"), row("process_sort_index", 0, sort_index=pid),
-            row("thread_name", tid, name=f"thread {tid} (python)"), row("thread_sort_index", tid, sort_index=tid)]
+
+    return [
+        row("process_name", 0, name="python"),
+        row("process_labels", 0, labels="CPU"),
+        row("process_sort_index", 0, sort_index=pid),
+        row("thread_name", tid, name=f"thread {tid} (python)"),
+        row("thread_sort_index", tid, sort_index=tid),
+    ]
 
 
 def _row(event, pid, tid, offset):
@@ -20,8 +27,16 @@ def _row(event, pid, tid, offset):
         args["Input type"] = event.input_dtypes
     if event.stack:
         args["Call stack"] = ";".join(event.stack)
-    return {"ph": "X", "cat": "user_annotation" if event.is_user_annotation else "cpu_op", "name": event.trace_name, "pid": pid, "tid": tid,
-            "ts": round(event.time_range.start + offset, 3), "dur": round(event.cpu_time_total, 3), "args": args}
+    return {
+        "ph": "X",
+        "cat": "user_annotation" if event.is_user_annotation else "cpu_op",
+        "name": event.trace_name,
+        "pid": pid,
+        "tid": tid,
+        "ts": round(event.time_range.start + offset, 3),
+        "dur": round(event.cpu_time_total, 3),
+        "args": args,
+    }
 
 
 def _links(events, pid, tid, offset):
@@ -35,7 +50,18 @@ def _links(events, pid, tid, offset):
         if start is None:
             continue
         for phase, at, more in (("s", start, {}), ("f", event, {"bp": "e"})):
-            out.append({"ph": phase, "id": event.sequence_nr + 1, "pid": pid, "tid": tid, "ts": round(at.time_range.start + offset, 3), "cat": "fwdbwd", "name": "fwdbwd", **more})
+            out.append(
+                {
+                    "ph": phase,
+                    "id": event.sequence_nr + 1,
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": round(at.time_range.start + offset, 3),
+                    "cat": "fwdbwd",
+                    "name": "fwdbwd",
+                    **more,
+                }
+            )
     return out
 
 
@@ -45,8 +71,18 @@ def _memory(events, pid, tid, offset):
         taken = event.self_cpu_memory_usage
         if taken:
             total += taken
-            out.append({"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": pid, "tid": tid, "ts": round(event.time_range.end + offset, 3),
-                        "args": {"Total Allocated": total, "Bytes": taken, "Device Type": 0, "Device Id": -1}})
+            out.append(
+                {
+                    "ph": "i",
+                    "cat": "cpu_instant_event",
+                    "s": "t",
+                    "name": "[memory]",
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": round(event.time_range.end + offset, 3),
+                    "args": {"Total Allocated": total, "Bytes": taken, "Device Type": 0, "Device Id": -1},
+                }
+            )
     return out
 
 
@@ -58,10 +94,29 @@ def write_trace(path, events, metadata):
     if events._profile_memory:
         rows += _memory(events, pid, tid, offset)
     end = max((event.time_range.end for event in events), default=0.0)
-    rows.append({"ph": "X", "cat": "Trace", "ts": round(offset, 3), "dur": round(end, 3), "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {"Op count": 0}})
-    trace = {"schemaVersion": 1, "deviceProperties": [], "displayTimeUnit": "ms", **metadata, "traceEvents": _metadata(pid, tid, round(offset, 3)) + rows, "traceName": str(path)}
+    rows.append(
+        {
+            "ph": "X",
+            "cat": "Trace",
+            "ts": round(offset, 3),
+            "dur": round(end, 3),
+            "pid": "Spans",
+            "tid": "PyTorch Profiler",
+            "name": "PyTorch Profiler (0)",
+            "args": {"Op count": 0},
+        }
+    )
+    trace = {
+        "schemaVersion": 1,
+        "deviceProperties": [],
+        "displayTimeUnit": "ms",
+        **metadata,
+        "traceEvents": _metadata(pid, tid, round(offset, 3)) + rows,
+        "traceName": str(path),
+    }
     if str(path).endswith(".gz"):
         import gzip
+
         with gzip.open(path, "wt", encoding="utf-8") as file:
             json.dump(trace, file)
         return

@@ -1,4 +1,5 @@
 """torch.profiler.profile: profiles of whole programs, by a schedule over their steps."""
+
 import json
 import warnings
 from bisect import bisect_right
@@ -6,11 +7,19 @@ from enum import Enum, IntEnum
 
 from taper.autograd import profiler as autograd_profiler
 
-__all__ = ["supported_activities", "ProfilerAction", "schedule", "tensorboard_trace_handler", "profile", "ExecutionTraceObserver"]
+__all__ = [
+    "supported_activities",
+    "ProfilerAction",
+    "schedule",
+    "tensorboard_trace_handler",
+    "profile",
+    "ExecutionTraceObserver",
+]
 
 
 class ProfilerActivity(IntEnum):
     """What to record. Operators on the CPU are; the others have no device here."""
+
     CPU = 0
     XPU = 1
     MTIA = 2
@@ -24,6 +33,7 @@ class ProfilerActivity(IntEnum):
 
 class ProfilerAction(Enum):
     """What a step of a schedule does."""
+
     NONE = 0
     WARMUP = 1
     RECORD = 2
@@ -44,8 +54,10 @@ def kineto_available():
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
     """A function from a step's number to its action: skip_first steps once, then cycles of wait, warmup and active ones."""
     if not (wait >= 0 and warmup >= 0 and active > 0 and repeat >= 0 and skip_first >= 0):
-        raise AssertionError(f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "
-                             f"repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0).")
+        raise AssertionError(
+            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "
+            f"repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+        )
     if warmup == 0:
         warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
 
@@ -58,6 +70,7 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
         if step < skip_first or 0 < repeat <= cycle:
             place = -1
         return ProfilerAction.NONE if place < 0 else ProfilerAction(bisect_right(ends, place))
+
     return action_of
 
 
@@ -77,7 +90,10 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
         except Exception as error:
             raise RuntimeError("Can't create directory: " + dir_name) from error
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
+        prof.export_chrome_trace(
+            os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else ""))
+        )
+
     return write
 
 
@@ -87,8 +103,21 @@ _FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_m
 class _KinetoProfile:
     """A profile that is started and stopped by hand."""
 
-    def __init__(self, *, activities=None, record_shapes=False, profile_memory=False, with_stack=False, with_flops=False, with_modules=False, experimental_config=None,
-                 execution_trace_observer=None, acc_events=False, custom_trace_id_callback=None, post_processing_timeout_s=None):
+    def __init__(
+        self,
+        *,
+        activities=None,
+        record_shapes=False,
+        profile_memory=False,
+        with_stack=False,
+        with_flops=False,
+        with_modules=False,
+        experimental_config=None,
+        execution_trace_observer=None,
+        acc_events=False,
+        custom_trace_id_callback=None,
+        post_processing_timeout_s=None,
+    ):
         self.activities = set(activities) if activities else supported_activities()
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
         self.with_flops, self.with_modules, self.acc_events = with_flops, with_modules, acc_events
@@ -131,6 +160,7 @@ class _KinetoProfile:
     def export_chrome_trace(self, path):
         """Writes the trace for chrome://tracing or Perfetto; a path that ends in .gz is compressed."""
         from taper.profiler._trace import write_trace
+
         events = self._need("exporting chrome trace").function_events
         flags = {name: 1 for name in _FLAGS if getattr(self, name)}
         write_trace(path, events if events is not None else [], {**flags, **self._metadata})
@@ -162,18 +192,43 @@ class _KinetoProfile:
 
     def export_memory_timeline(self, path, device=None):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.profiler.profile.export_memory_timeline")
 
 
 class profile(_KinetoProfile):
     """Profiles a block, or steps of it by a schedule: call step() after each."""
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False, with_stack=False, with_flops=False,
-                 with_modules=False, experimental_config=None, execution_trace_observer=None, acc_events=False, use_cuda=None, custom_trace_id_callback=None,
-                 post_processing_timeout_s=None):
-        super().__init__(activities=activities, record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops,
-                         with_modules=with_modules, experimental_config=experimental_config, execution_trace_observer=execution_trace_observer, acc_events=acc_events,
-                         custom_trace_id_callback=custom_trace_id_callback)
+    def __init__(
+        self,
+        *,
+        activities=None,
+        schedule=None,
+        on_trace_ready=None,
+        record_shapes=False,
+        profile_memory=False,
+        with_stack=False,
+        with_flops=False,
+        with_modules=False,
+        experimental_config=None,
+        execution_trace_observer=None,
+        acc_events=False,
+        use_cuda=None,
+        custom_trace_id_callback=None,
+        post_processing_timeout_s=None,
+    ):
+        super().__init__(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )
         self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
@@ -204,7 +259,11 @@ class profile(_KinetoProfile):
         self._begin_step()
 
     def _begin_step(self):
-        self.step_rec_fn = autograd_profiler.record_function(f"ProfilerStep#{self.step_num}").__enter__() if self.record_steps else None
+        self.step_rec_fn = (
+            autograd_profiler.record_function(f"ProfilerStep#{self.step_num}").__enter__()
+            if self.record_steps
+            else None
+        )
 
     def _end_step(self):
         step, self.step_rec_fn = self.step_rec_fn, None
@@ -235,4 +294,5 @@ class ExecutionTraceObserver:
 
     def __init__(self):
         from taper._hook import NotCovered
+
         raise NotCovered("torch.profiler.ExecutionTraceObserver")

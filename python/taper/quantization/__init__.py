@@ -1,2 +1,3 @@
 """torch.quantization: torch.ao.quantization's older name."""
+
 from taper.ao.quantization import quantize_dynamic  # noqa: F401

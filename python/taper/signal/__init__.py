@@ -1,2 +1,3 @@
 """torch.signal: window functions."""
+
 from taper.signal import windows  # noqa: F401

@@ -1,4 +1,5 @@
 """torch.sparse: functions over tensors of which only some elements are stored (_tensor.py has the tensors themselves)."""
+
 import taper
 from taper import _C
 from taper.sparse import _products
@@ -42,7 +43,15 @@ def _over_groups(input, dim, dtype, finish):
     dim %= made.dim()
     if dim >= made.sparse_dim():
         over = dim - made.sparse_dim() + 1
-        return coo(at, finish(values - values.amax(over, True).detach(), (values - values.amax(over, True).detach()).exp().sum(over, True)), made.shape, True)
+        return coo(
+            at,
+            finish(
+                values - values.amax(over, True).detach(),
+                (values - values.amax(over, True).detach()).exp().sum(over, True),
+            ),
+            made.shape,
+            True,
+        )
     group, count = group_of(keys_of(at, made.shape, without=dim))
     index = group.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
     empty = values.detach().new_full((count, *values.shape[1:]), float("-inf"))
@@ -79,7 +88,9 @@ class check_sparse_tensor_invariants:
 
     def __enter__(self):
         if self._before is not None:
-            raise RuntimeError("This context manager instance is already activated. Use a different context manager instance for context nesting.")
+            raise RuntimeError(
+                "This context manager instance is already activated. Use a different context manager instance for context nesting."
+            )
         self._before, _make.always_check[0] = _make.always_check[0], self._wanted
 
     def __exit__(self, *error):
@@ -94,6 +105,7 @@ class check_sparse_tensor_invariants:
         def checked(*args, **kwargs):
             with type(self)(self._wanted):
                 return function(*args, **kwargs)
+
         return checked
 
     @staticmethod
@@ -122,9 +134,22 @@ class _OfType(type):
 
 
 def _old(word, dtype):
-    return _OfType(word + "Tensor", (), {"dtype": dtype, "__module__": "torch.sparse", "__doc__": f"Sparse tensors of {dtype}."})
+    return _OfType(
+        word + "Tensor", (), {"dtype": dtype, "__module__": "torch.sparse", "__doc__": f"Sparse tensors of {dtype}."}
+    )
 
 
 BFloat16Tensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor = (
-    _old(word, getattr(taper, dtype)) for word, dtype in (("BFloat16", "bfloat16"), ("Byte", "uint8"), ("Char", "int8"), ("Double", "float64"), ("Float", "float32"),
-                                                          ("Half", "float16"), ("Int", "int32"), ("Long", "int64"), ("Short", "int16")))
+    _old(word, getattr(taper, dtype))
+    for word, dtype in (
+        ("BFloat16", "bfloat16"),
+        ("Byte", "uint8"),
+        ("Char", "int8"),
+        ("Double", "float64"),
+        ("Float", "float32"),
+        ("Half", "float16"),
+        ("Int", "int32"),
+        ("Long", "int64"),
+        ("Short", "int16"),
+    )
+)

@@ -2,6 +2,7 @@
 
 A compressed tensor is unpacked into places, [batch dims + 2, count], and what stands there, [count, *block, *dense]; packing is the way back.
 Values are only moved by operators that have gradients."""
+
 import taper
 from taper import _C
 from taper.sparse._tensor import BLOCKS, ROWS, WORDS, coo, compressed, entries, keys_of, plain
@@ -31,7 +32,9 @@ def _blocked(at, values, blocksize):
     high, wide = blocksize
     columns = int(at[1].max()) // wide + 1 if at.shape[1] else 1
     keys, group = taper.unique(at[0] // high * columns + at[1] // wide, return_inverse=True)
-    blocks = values.new_zeros(keys.shape[0], high, wide, *values.shape[1:]).index_put((group, at[0] % high, at[1] % wide), values)
+    blocks = values.new_zeros(keys.shape[0], high, wide, *values.shape[1:]).index_put(
+        (group, at[0] % high, at[1] % wide), values
+    )
     return taper.stack([keys // columns, keys % columns]), blocks
 
 
@@ -41,7 +44,9 @@ def _check_blocks(name, size, blocksize, first=0):
     if min(blocksize) <= 0:
         raise RuntimeError(f"{name}: blocksize needs to be positive, but got {list(blocksize)}")
     if size[first] % blocksize[0] or size[first + 1] % blocksize[1]:
-        raise RuntimeError(f"{name}: tensor sparse size ({size[first]},{size[first + 1]}) must be divisible by given blocksize ({blocksize[0]},{blocksize[1]})")
+        raise RuntimeError(
+            f"{name}: tensor sparse size ({size[first]},{size[first + 1]}) must be divisible by given blocksize ({blocksize[0]},{blocksize[1]})"
+        )
 
 
 def _check_arguments(name, source, layout, blocksize, dense_dim):
@@ -73,23 +78,29 @@ def from_dense(tensor, sparse_dim=None, layout=None, blocksize=None, dense_dim=N
         raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     stored = (tensor != 0).flatten(count).any(-1) if count < dims else tensor != 0
     at = stored.nonzero().t().contiguous()
-    return coo(at, tensor[tuple(at)] if count else tensor.reshape(1)[:at.shape[1]], tensor.shape, True)
+    return coo(at, tensor[tuple(at)] if count else tensor.reshape(1)[: at.shape[1]], tensor.shape, True)
 
 
 def _dense_to_compressed(tensor, layout, blocksize, dense_dim, name):
     batch = tensor.dim() - 2 - dense_dim
     if dense_dim < 0 or batch < 0:
-        raise RuntimeError(f"{name}: dense_dim argument must be in [0,{tensor.dim() - 2}] range, but {dense_dim} is given")
+        raise RuntimeError(
+            f"{name}: dense_dim argument must be in [0,{tensor.dim() - 2}] range, but {dense_dim} is given"
+        )
     if 0 in tensor.shape[:batch]:
         raise RuntimeError(f"to_{str(layout)[6:]}: Expected product of batch dimensions to be non-zero.")
     tiles = tensor
     if layout in BLOCKS:
         _check_blocks(name, tensor.shape, blocksize, batch)
         high, wide = blocksize
-        tiles = tensor.unflatten(batch + 1, (tensor.shape[batch + 1] // wide, wide)).unflatten(batch, (tensor.shape[batch] // high, high)).transpose(batch + 1, batch + 2)
+        tiles = (
+            tensor.unflatten(batch + 1, (tensor.shape[batch + 1] // wide, wide))
+            .unflatten(batch, (tensor.shape[batch] // high, high))
+            .transpose(batch + 1, batch + 2)
+        )
     stored = (tiles != 0).flatten(batch + 2).any(-1) if tiles.dim() > batch + 2 else tiles != 0
     at = stored.nonzero().t()
-    return pack(at, tiles[tuple(at)], tiles.shape[:batch + 2], tensor.shape, layout)
+    return pack(at, tiles[tuple(at)], tiles.shape[: batch + 2], tensor.shape, layout)
 
 
 def convert(sparse, sparse_dim=None, layout=None, blocksize=None, dense_dim=None, name=None):
@@ -98,14 +109,20 @@ def convert(sparse, sparse_dim=None, layout=None, blocksize=None, dense_dim=None
     from_coo = source is _C.sparse_coo
     if layout is _C.strided:
         return sparse.to_dense()
-    called = name or ("to_sparse" if layout is source else "sparse_coo_to_sparse" if from_coo else "sparse_compressed_to_sparse")
+    called = name or (
+        "to_sparse" if layout is source else "sparse_coo_to_sparse" if from_coo else "sparse_compressed_to_sparse"
+    )
     text = _check_arguments(called, source, layout, blocksize, dense_dim)
     if sparse_dim is not None and sparse_dim != sparse.sparse_dim():
-        raise RuntimeError(f"{text} with sparse_dim argument !={'self.sparse_dim()' if from_coo else 2} is not supported")
+        raise RuntimeError(
+            f"{text} with sparse_dim argument !={'self.sparse_dim()' if from_coo else 2} is not supported"
+        )
     if layout is source:
         if blocksize is not None and tuple(blocksize) != sparse._blocksize():
-            raise RuntimeError(f"to_{str(layout)[6:]}: conversion from {WORDS[source]} to {WORDS[layout]} with blocksize changed from {list(sparse._blocksize())} "
-                               f"to {list(blocksize)} is not supported")
+            raise RuntimeError(
+                f"to_{str(layout)[6:]}: conversion from {WORDS[source]} to {WORDS[layout]} with blocksize changed from {list(sparse._blocksize())} "
+                f"to {list(blocksize)} is not supported"
+            )
         return sparse
     if from_coo and sparse.sparse_dim() != 2:
         raise RuntimeError(f"{text} for input tensors with sparse_dim()!=2 is not supported")
@@ -114,7 +131,9 @@ def convert(sparse, sparse_dim=None, layout=None, blocksize=None, dense_dim=None
     if from_coo:
         return _from_elements(*entries(sparse.coalesce()), sparse.shape, layout, blocksize, called, _C.int64)
     if source in BLOCKS and layout not in BLOCKS:
-        raise RuntimeError(f"sparse_compressed_to_{str(layout)[6:]}: expected SparseCsr or SparseCsc layout but got {WORDS[source]}")
+        raise RuntimeError(
+            f"sparse_compressed_to_{str(layout)[6:]}: expected SparseCsr or SparseCsc layout but got {WORDS[source]}"
+        )
     if layout in BLOCKS and source not in BLOCKS:
         if sparse._batch():
             raise RuntimeError(f"{text} for batched inputs is not supported")
@@ -154,7 +173,9 @@ def _to_coo(sparse):
 def mask_dense(dense, mask):
     """The elements of a dense tensor at the places that a sparse one stores."""
     if dense.shape != mask.shape:
-        raise RuntimeError(f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} but mask has size {list(mask.shape)}")
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} but mask has size {list(mask.shape)}"
+        )
     if mask.layout is _C.sparse_coo:
         return mask._like(values=at_places(dense, mask._at))
     at, _, _ = mask._blocks()

@@ -1,4 +1,5 @@
 """What operators do with sparse tensors, by the operator's name. A name that is not here raises PyTorch's error."""
+
 import taper
 from taper import _C
 from taper.overrides import DisableTorchFunctionSubclass
@@ -7,13 +8,19 @@ from taper.sparse._make import dtype_word, empty, with_dims
 from taper.sparse._tensor import BLOCKS, WORDS, Sparse, compressed, coo, entries, merged, plain
 
 # Of the values alone: dtype, device, history, hooks.
-_AS_VALUES = frozenset("""__get__ __set__ is_floating_point is_complex is_signed register_hook retain_grad get_device is_inference element_size
-    register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared is_conj is_neg""".split())
+_AS_VALUES = frozenset(
+    """__get__ __set__ is_floating_point is_complex is_signed register_hook retain_grad get_device is_inference element_size
+    register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared is_conj is_neg""".split()
+)
 # Element by element with f(0) = 0: on values, which must be whole sums unless f is linear.
 _LINEAR = frozenset("neg negative positive contiguous real imag conj conj_physical resolve_conj resolve_neg".split())
-_MAPS = frozenset("""abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu floor ceil trunc fix round expm1 log1p erf
-    erfinv deg2rad rad2deg frac nan_to_num isnan isinf isposinf isneginf signbit angle threshold leaky_relu""".split())
-_CASTS = frozenset("to float double half bfloat16 int long short char byte bool cpu cuda xpu type_as cfloat cdouble pin_memory requires_grad_".split())
+_MAPS = frozenset(
+    """abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu floor ceil trunc fix round expm1 log1p erf
+    erfinv deg2rad rad2deg frac nan_to_num isnan isinf isposinf isneginf signbit angle threshold leaky_relu""".split()
+)
+_CASTS = frozenset(
+    "to float double half bfloat16 int long short char byte bool cpu cuda xpu type_as cfloat cdouble pin_memory requires_grad_".split()
+)
 
 
 def run(func, args, kwargs):
@@ -47,14 +54,18 @@ def refuse(name, sparse):
     word = "SparseCsr" if sparse is not None and sparse.layout is not _C.sparse_coo else "Sparse"
     device = "CPU" if sparse is None or sparse.device.type == "cpu" else sparse.device.type.upper()
     name = name.strip("_") if name.startswith("__") else name
-    raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the '{word}{device}' backend. This could be because the operator doesn't "
-                              "exist for this backend; Tensor.to_dense() gives a tensor that has it.")
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the '{word}{device}' backend. This could be because the operator doesn't "
+        "exist for this backend; Tensor.to_dense() gives a tensor that has it."
+    )
 
 
 def _write_out(out, made):
     """out= of an operator that made `made`."""
     if isinstance(out, Sparse) != isinstance(made, Sparse):
-        raise RuntimeError(f"Expected self.is_sparse() && result.is_sparse() to be true, but got false: out is {WORDS[out.layout]}, the result {WORDS[made.layout]}")
+        raise RuntimeError(
+            f"Expected self.is_sparse() && result.is_sparse() to be true, but got false: out is {WORDS[out.layout]}, the result {WORDS[made.layout]}"
+        )
     if isinstance(out, Sparse):
         return _become(out, made)
     if out.shape != made.shape:
@@ -81,7 +92,15 @@ def _cast(func, name, args, kwargs):
     return self._like(first=self._compressed.to(values.device), others=self._plain.to(values.device), values=values)
 
 
-_OTHER_NAMES = {"arcsin": "asin", "arctan": "atan", "arcsinh": "asinh", "arctanh": "atanh", "absolute": "abs", "negative": "neg", "fix": "trunc"}
+_OTHER_NAMES = {
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arcsinh": "asinh",
+    "arctanh": "atanh",
+    "absolute": "abs",
+    "negative": "neg",
+    "fix": "trunc",
+}
 
 
 def _map(func, base, in_place, self, *args, **kwargs):
@@ -103,12 +122,19 @@ def _number(x):
 # ---- Sums ----
 def _same_size(name, a, b, what):
     if a.shape != b.shape:
-        raise RuntimeError(f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other has size {list(b.shape)} "
-                           f"(FYI: {what} addition does not currently support broadcasting)")
+        raise RuntimeError(
+            f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other has size {list(b.shape)} "
+            f"(FYI: {what} addition does not currently support broadcasting)"
+        )
 
 
 def _add(self, other, *, alpha=1):
-    if isinstance(self, Sparse) and self.layout is not _C.sparse_coo and isinstance(other, _C.Tensor) and not isinstance(other, Sparse):
+    if (
+        isinstance(self, Sparse)
+        and self.layout is not _C.sparse_coo
+        and isinstance(other, _C.Tensor)
+        and not isinstance(other, Sparse)
+    ):
         return _add(other, self, alpha=1) if alpha == 1 else alpha * other + self
     if not isinstance(other, Sparse):
         if self.layout is not _C.sparse_coo:
@@ -119,19 +145,29 @@ def _add(self, other, *, alpha=1):
         _same_size("add", self, other, "dense-sparse")
         return self + alpha * other.to_dense()
     if self.shape != other.shape and self.layout is not _C.sparse_coo:
-        raise RuntimeError(f"Expected input tensors to have the same shape, but got tensor `self` with shape {list(self.shape)} and tensor `other` with shape {list(other.shape)}")
+        raise RuntimeError(
+            f"Expected input tensors to have the same shape, but got tensor `self` with shape {list(self.shape)} and tensor `other` with shape {list(other.shape)}"
+        )
     if self.shape != other.shape:
-        raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {list(self.shape)} != {list(other.shape)}")
+        raise RuntimeError(
+            f"add: expected sizes of 'self' and 'other' to match, but {list(self.shape)} != {list(other.shape)}"
+        )
     if self.layout is not _C.sparse_coo:
         return _add_compressed(self, other, alpha)
     if self.sparse_dim() != other.sparse_dim() and self._nnz() and other._nnz():
-        raise RuntimeError(f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} and {other.sparse_dim()}")
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} and {other.sparse_dim()}"
+        )
     if self.sparse_dim() != other.sparse_dim():
         return _nothing_plus(self, other, alpha)
     if self.is_meta:
         return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
     (at, values), (other_at, other_values) = entries(self), entries(other)
-    made = coo(taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), self.shape)
+    made = coo(
+        taper.cat([at, other_at], 1),
+        taper.cat([values, other_values if alpha == 1 else alpha * other_values]),
+        self.shape,
+    )
     return made.coalesce() if self.is_coalesced() and other.is_coalesced() else made
 
 
@@ -143,12 +179,16 @@ def _nothing_plus(self, other, alpha):
 
 def _add_compressed(self, other, alpha):
     if self.layout is not other.layout:
-        raise RuntimeError(f"add: expected 'self' and 'other' to have the same layout, but got {WORDS[self.layout]} and {WORDS[other.layout]}")
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have the same layout, but got {WORDS[self.layout]} and {WORDS[other.layout]}"
+        )
     if self.is_meta:
         return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
     at, values, count = self._blocks()
     other_at, other_values, _ = other._blocks()
-    both = merged(taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), count)
+    both = merged(
+        taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), count
+    )
     return _layouts.pack(*both, count, self.shape, self.layout, self._compressed.dtype)
 
 
@@ -156,7 +196,9 @@ def _become(self, made, name="add"):
     """In place: self takes another's places and values, and keeps its dtype."""
     values = plain(made).detach()
     if not _C.can_cast(values.dtype, self.dtype):
-        raise RuntimeError(f"result type {dtype_word(values.dtype)} can't be cast to the desired output type {dtype_word(self.dtype)}")
+        raise RuntimeError(
+            f"result type {dtype_word(values.dtype)} can't be cast to the desired output type {dtype_word(self.dtype)}"
+        )
     _C.Tensor.data.__set__(self, values.to(self.dtype))
     for part in "_at", "_compressed", "_plain", "_coalesced", "_size", "_layout":
         if part in made.__dict__:
@@ -187,8 +229,10 @@ def _mul(self, other):
 
 def _div(self, other, *, rounding_mode=None):
     if not isinstance(self, Sparse) or isinstance(other, Sparse) or not _number(other):
-        raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
-                           f"{list(getattr(other, 'shape', []))} for divisor)")
+        raise RuntimeError(
+            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(getattr(other, 'shape', []))} for divisor)"
+        )
     if self.layout is not _C.sparse_coo:
         raise RuntimeError(f"unsupported tensor layout: {WORDS[self.layout]}")
     made = self if rounding_mode is None else self.coalesce()
@@ -197,7 +241,9 @@ def _div(self, other, *, rounding_mode=None):
 
 def _floor_divide(self, other):
     if isinstance(other, Sparse) or not _number(other):
-        raise RuntimeError(f"Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape {list(getattr(other, 'shape', []))} for divisor)")
+        raise RuntimeError(
+            f"Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape {list(getattr(other, 'shape', []))} for divisor)"
+        )
     return _div(self, other, rounding_mode="floor")
 
 
@@ -214,15 +260,21 @@ def _pow(self, exponent):
 
 def _in_place(operator, name):
     """The operator in place; a dense self stays dense, whatever a sparse other one is."""
+
     def write(self, other, **kwargs):
         if not isinstance(self, Sparse):
             return getattr(self, name + "_")(other.to_dense(), **kwargs)
         made = operator(self, other, **kwargs)
         if not isinstance(made, Sparse):
-            raise RuntimeError(f"{name}_: the result of a sparse and a dense tensor is dense, and cannot replace the sparse one")
+            raise RuntimeError(
+                f"{name}_: the result of a sparse and a dense tensor is dense, and cannot replace the sparse one"
+            )
         if not _C.can_cast(made.dtype, self.dtype):
-            raise RuntimeError(f"Can't convert result type {dtype_word(made.dtype)} to output {dtype_word(self.dtype)} in {name} operation")
+            raise RuntimeError(
+                f"Can't convert result type {dtype_word(made.dtype)} to output {dtype_word(self.dtype)} in {name} operation"
+            )
         return _become(self, made, name)
+
     return write
 
 
@@ -241,19 +293,27 @@ def _copy_(self, src, non_blocking=False):
         _check_copy(self, src)
         return _become(self, src._copy().to(self.dtype))
     if not isinstance(src, Sparse):
-        raise RuntimeError(f"copy_() between dense and sparse Tensors is not implemented! Found self type = {self.type()} and src type = {src.type()}")
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {self.type()} and src type = {src.type()}"
+        )
     return _become(self, src._copy().to(self.dtype))
 
 
 def _check_copy(self, src):
     if src.layout is not self.layout:
-        raise RuntimeError(f"copy of sparse compressed tensors having different layouts is not supported. self layout is {WORDS[self.layout]} and src layout is {WORDS[src.layout]}")
+        raise RuntimeError(
+            f"copy of sparse compressed tensors having different layouts is not supported. self layout is {WORDS[self.layout]} and src layout is {WORDS[src.layout]}"
+        )
     if self._nnz() != src._nnz():
-        raise RuntimeError("copy_: only sparse compressed tensors with the same number of specified elements are supported.")
+        raise RuntimeError(
+            "copy_: only sparse compressed tensors with the same number of specified elements are supported."
+        )
     for dim, (a, b) in enumerate(zip(self.shape, src.shape)):
         if a != b:
-            raise RuntimeError(f"copy_: expected shapes of self and src to match along dimension {dim} for {WORDS[self.layout]} layout but the corresponding dimensions "
-                               f"of self and src are {a} and {b}, respectively.")
+            raise RuntimeError(
+                f"copy_: expected shapes of self and src to match along dimension {dim} for {WORDS[self.layout]} layout but the corresponding dimensions "
+                f"of self and src are {a} and {b}, respectively."
+            )
     if self._blocksize() != src._blocksize():
         raise RuntimeError("copy of sparse compressed tensors having different block sizes is not supported")
 
@@ -277,16 +337,29 @@ def _transpose(self, dim0, dim1):
     return self._like(at=self._at[order], size=size, coalesced=self._nnz() < 2)
 
 
-_TURNED = {_C.sparse_csr: _C.sparse_csc, _C.sparse_csc: _C.sparse_csr, _C.sparse_bsr: _C.sparse_bsc, _C.sparse_bsc: _C.sparse_bsr}
+_TURNED = {
+    _C.sparse_csr: _C.sparse_csc,
+    _C.sparse_csc: _C.sparse_csr,
+    _C.sparse_bsr: _C.sparse_bsc,
+    _C.sparse_bsc: _C.sparse_bsr,
+}
 
 
 def _transpose_compressed(self, dim0, dim1, size):
     """Within the batch both move; the two sparse dims change places by the layout alone."""
     batch, (dim0, dim1) = len(self._batch()), sorted((dim0, dim1))
     if dim1 < batch:
-        return compressed(self._compressed.transpose(dim0, dim1), self._plain.transpose(dim0, dim1), plain(self).transpose(dim0, dim1), size, self.layout)
+        return compressed(
+            self._compressed.transpose(dim0, dim1),
+            self._plain.transpose(dim0, dim1),
+            plain(self).transpose(dim0, dim1),
+            size,
+            self.layout,
+        )
     if (dim0, dim1) != (batch, batch + 1):
-        raise RuntimeError(f"transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got {_kind(self, dim0)} and {_kind(self, dim1)}")
+        raise RuntimeError(
+            f"transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got {_kind(self, dim0)} and {_kind(self, dim1)}"
+        )
     values = plain(self)
     if self.layout in BLOCKS:
         values = values.transpose(batch + 1, batch + 2)
@@ -300,7 +373,9 @@ def _kind(self, dim):
 
 def _t(self):
     if self.dim() > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {self.sparse_dim()} sparse and {self.dense_dim()} dense dimensions")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {self.sparse_dim()} sparse and {self.dense_dim()} dense dimensions"
+        )
     return self if self.dim() < 2 else _transpose(self, 0, 1)
 
 
@@ -308,19 +383,28 @@ def _permute(self, *dims, **kwargs):
     dims = dims or (kwargs["dims"],)
     asked = list(dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
     if len(asked) != self.dim():
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
-                           f"i.e. input.dim() = {self.dim()} is not equal to len(dims) = {len(asked)}")
+        raise RuntimeError(
+            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+            f"i.e. input.dim() = {self.dim()} is not equal to len(dims) = {len(asked)}"
+        )
     if len({d % self.dim() for d in asked}) != len(asked):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
     dims = [d % self.dim() for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = self.sparse_dim()
     if sorted(dims[:count]) != list(range(count)):
-        raise RuntimeError("permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed. "
-                           f"Found transposition between sparse and dense dimensions in {asked}")
+        raise RuntimeError(
+            "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed. "
+            f"Found transposition between sparse and dense dimensions in {asked}"
+        )
     values = plain(self)
     if self.dense_dim():
         values = values.permute(0, *(d - count + 1 for d in dims[count:]))
-    return self._like(at=self._at[dims[:count]], values=values, size=[self.shape[d] for d in dims], coalesced=self.is_coalesced() and asked[:1] == [0] and dims[:count] == list(range(count)))
+    return self._like(
+        at=self._at[dims[:count]],
+        values=values,
+        size=[self.shape[d] for d in dims],
+        coalesced=self.is_coalesced() and asked[:1] == [0] and dims[:count] == list(range(count)),
+    )
 
 
 def _unsqueeze(self, dim):
@@ -329,7 +413,10 @@ def _unsqueeze(self, dim):
     at, count = self._at, self.sparse_dim()
     if dim > count:
         return self._like(values=plain(self).unsqueeze(dim - count + 1), size=size)
-    return self._like(at=taper.cat([at[:dim], taper.zeros_like(at[:1]) if count else at.new_zeros(1, self._nnz()), at[dim:]]), size=size)
+    return self._like(
+        at=taper.cat([at[:dim], taper.zeros_like(at[:1]) if count else at.new_zeros(1, self._nnz()), at[dim:]]),
+        size=size,
+    )
 
 
 def _squeeze(self, dim=None):
@@ -352,9 +439,11 @@ def _select(self, dim, index):
     dim %= self.dim()
     n, count = self.shape[dim], self.sparse_dim()
     if not -n <= index < n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}")
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
+        )
     index %= n
-    size = [*self.shape[:dim], *self.shape[dim + 1:]]
+    size = [*self.shape[:dim], *self.shape[dim + 1 :]]
     if self.layout is not _C.sparse_coo:
         return _select_compressed(self, dim, index, size)
     if dim >= count:
@@ -363,17 +452,33 @@ def _select(self, dim, index):
     if count == 1:
         found = plain(self)[kept]
         return found.any(0) if found.dtype == _C.bool else found.sum(0, dtype=found.dtype)
-    return self._like(at=taper.cat([self._at[:dim, kept], self._at[dim + 1:, kept]]), values=plain(self)[kept], size=size)
+    return self._like(
+        at=taper.cat([self._at[:dim, kept], self._at[dim + 1 :, kept]]), values=plain(self)[kept], size=size
+    )
 
 
 def _select_compressed(self, dim, index, size):
     batch = len(self._batch())
     if dim < batch:
-        return compressed(self._compressed.select(dim, index), self._plain.select(dim, index), plain(self).select(dim, index), size, self.layout)
+        return compressed(
+            self._compressed.select(dim, index),
+            self._plain.select(dim, index),
+            plain(self).select(dim, index),
+            size,
+            self.layout,
+        )
     if dim >= batch + 2:
-        return compressed(self._compressed, self._plain, plain(self).select(dim - 1 + 2 * (self.layout in BLOCKS), index), size, self.layout)
+        return compressed(
+            self._compressed,
+            self._plain,
+            plain(self).select(dim - 1 + 2 * (self.layout in BLOCKS), index),
+            size,
+            self.layout,
+        )
     if batch:
-        raise RuntimeError("select(): selecting sparse dimensions is not supported for batched sparse compressed tensors.")
+        raise RuntimeError(
+            "select(): selecting sparse dimensions is not supported for batched sparse compressed tensors."
+        )
     return _select(self.to_sparse().coalesce(), dim, index)
 
 
@@ -382,7 +487,7 @@ def _narrow(self, dim, start, length):
         raise RuntimeError("Sparse CSR tensors do not have strides")
     dim %= self.dim()
     count = self.sparse_dim()
-    size = [*self.shape[:dim], length, *self.shape[dim + 1:]]
+    size = [*self.shape[:dim], length, *self.shape[dim + 1 :]]
     if dim >= count:
         return self._like(values=plain(self).narrow(dim - count + 1, start, length), size=size)
     row = self._at[dim]
@@ -393,7 +498,7 @@ def _index_select(self, dim, index):
     """Rows of a dim in the order of index: each stored element goes to all places that ask for its row."""
     dim %= self.dim()
     count = self.sparse_dim()
-    size = [*self.shape[:dim], index.shape[0], *self.shape[dim + 1:]]
+    size = [*self.shape[:dim], index.shape[0], *self.shape[dim + 1 :]]
     if dim >= count:
         return self._like(values=plain(self).index_select(dim - count + 1, index), size=size)
     asked = index.argsort(stable=True)
@@ -411,7 +516,7 @@ def _getitem(self, key):
     keys = list(key) if isinstance(key, tuple) else [key]
     if Ellipsis in [k for k in keys if k is Ellipsis]:
         at = next(i for i, k in enumerate(keys) if k is Ellipsis)
-        keys[at:at + 1] = [slice(None)] * (self.dim() - len(keys) + 1)
+        keys[at : at + 1] = [slice(None)] * (self.dim() - len(keys) + 1)
     made, dim = self, 0
     for k in keys:
         if isinstance(k, slice) and k.step in (None, 1):
@@ -447,7 +552,12 @@ def _cat(tensors, dim=0):
     size[dim] = sum(t.shape[dim] for t in tensors)
     if dim >= first.sparse_dim():
         return taper.cat([t.to_dense() for t in tensors], dim).to_sparse(first.sparse_dim())
-    return coo(taper.cat(list(_shifted(tensors, dim)), 1), taper.cat([plain(t) for t in tensors]), size, dim == 0 and all(t.is_coalesced() for t in tensors))
+    return coo(
+        taper.cat(list(_shifted(tensors, dim)), 1),
+        taper.cat([plain(t) for t in tensors]),
+        size,
+        dim == 0 and all(t.is_coalesced() for t in tensors),
+    )
 
 
 def _stack(tensors, dim=0):
@@ -470,7 +580,9 @@ def _sum(self, dim=None, keepdim=False, *, dtype=None):
 def _norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     if dim is not None and (isinstance(dim, int) or len(dim)):
         if sorted(d % self.dim() for d in ([dim] if isinstance(dim, int) else dim)) != list(range(self.dim())):
-            raise RuntimeError("norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input")
+            raise RuntimeError(
+                "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input"
+            )
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
     if dtype is not None:
@@ -503,13 +615,25 @@ def _nothing_stored(self, device=None, dtype=None):
     device, dtype = device or self.device, dtype or self.dtype
     values = plain(self)
     if self.layout is _C.sparse_coo:
-        return coo(taper.zeros(self.sparse_dim(), 0, dtype=taper.int64, device=device), taper.zeros(0, *values.shape[1:], dtype=dtype, device=device), self.shape, True)
+        return coo(
+            taper.zeros(self.sparse_dim(), 0, dtype=taper.int64, device=device),
+            taper.zeros(0, *values.shape[1:], dtype=dtype, device=device),
+            self.shape,
+            True,
+        )
     batch, index = self._batch(), self._compressed.dtype
-    return compressed(taper.zeros(self._compressed.shape, dtype=index, device=device), taper.zeros(*batch, 0, dtype=index, device=device),
-                      taper.zeros(*batch, 0, *values.shape[len(batch) + 1:], dtype=dtype, device=device), self.shape, self.layout)
+    return compressed(
+        taper.zeros(self._compressed.shape, dtype=index, device=device),
+        taper.zeros(*batch, 0, dtype=index, device=device),
+        taper.zeros(*batch, 0, *values.shape[len(batch) + 1 :], dtype=dtype, device=device),
+        self.shape,
+        self.layout,
+    )
 
 
-def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+def _zeros_like(
+    self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
+):
     layout = layout or self.layout
     if layout is _C.strided:
         made = taper.zeros(self.shape, dtype=dtype or self.dtype, device=device or self.device)
@@ -517,8 +641,12 @@ def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=Fal
         made = _nothing_stored(self, device, dtype)
     elif layout is _C.sparse_coo:
         count = self.dim() - self.dense_dim()
-        made = coo(taper.zeros(count, 0, dtype=taper.int64, device=device or self.device),
-                   taper.zeros(0, *self.shape[count:], dtype=dtype or self.dtype, device=device or self.device), self.shape, True)
+        made = coo(
+            taper.zeros(count, 0, dtype=taper.int64, device=device or self.device),
+            taper.zeros(0, *self.shape[count:], dtype=dtype or self.dtype, device=device or self.device),
+            self.shape,
+            True,
+        )
     else:
         made = _nothing_in_layout(self, layout, device or self.device, dtype or self.dtype)
     return made.requires_grad_() if requires_grad else made
@@ -528,35 +656,57 @@ def _nothing_in_layout(self, layout, device, dtype):
     """The same size in another compressed layout, without elements."""
     dense, block = self.dense_dim(), () if self.layout is _C.sparse_coo else self._blocksize()
     if (layout in BLOCKS) != bool(block):
-        raise RuntimeError(f"zeros_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})")
+        raise RuntimeError(
+            f"zeros_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})"
+        )
     index = _C.int64 if self.layout is _C.sparse_coo else self._compressed.dtype
     return with_dims(0, dense, self.shape, block, index, dtype=dtype, layout=layout, device=device)
 
 
-def _empty_like(self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+def _empty_like(
+    self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None
+):
     layout = layout or self.layout
     if layout is _C.strided:
-        return taper.empty(self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+        return taper.empty(
+            self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
+        )
     if layout is not self.layout:
-        raise RuntimeError(f"empty_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})")
+        raise RuntimeError(
+            f"empty_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})"
+        )
     if self.layout is _C.sparse_coo:
         made = _nothing_stored(self, device, dtype)
     else:
         device = device or self.device
-        made = compressed(self._compressed.detach().clone().to(device), self._plain.detach().clone().to(device),
-                          taper.empty_like(plain(self).detach(), dtype=dtype or self.dtype, device=device), self.shape, self.layout)
+        made = compressed(
+            self._compressed.detach().clone().to(device),
+            self._plain.detach().clone().to(device),
+            taper.empty_like(plain(self).detach(), dtype=dtype or self.dtype, device=device),
+            self.shape,
+            self.layout,
+        )
     return made.requires_grad_() if requires_grad else made
 
 
 def _like(name):
     """ones_like and its kin: of compressed tensors, at the places that are stored."""
+
     def make(self, *args, dtype=None, layout=None, device=None, requires_grad=False, **kwargs):
         if layout is _C.strided:
-            return getattr(taper, name)(plain(self).new_empty(self.shape), *args, dtype=dtype, device=device, requires_grad=requires_grad)
+            return getattr(taper, name)(
+                plain(self).new_empty(self.shape), *args, dtype=dtype, device=device, requires_grad=requires_grad
+            )
         if self.layout is _C.sparse_coo or name == "rand_like":
-            refuse({"ones_like": "fill_.Scalar", "full_like": "fill_.Scalar", "randn_like": "normal_"}.get(name, "uniform_"), self)
+            refuse(
+                {"ones_like": "fill_.Scalar", "full_like": "fill_.Scalar", "randn_like": "normal_"}.get(
+                    name, "uniform_"
+                ),
+                self,
+            )
         made = self._like(values=getattr(taper, name)(plain(self).detach(), *args, dtype=dtype, device=device))
         return made.requires_grad_() if requires_grad else made
+
     return make
 
 
@@ -574,23 +724,35 @@ def _view_as_real(self):
 
 def _view_as_complex(self):
     if self.dense_dim() == 0 or self.shape[-1] != 2:
-        raise RuntimeError("view_as_complex_sparse is only supported for sparse tensors with the last dim == 2 and dense_dim > 0.")
+        raise RuntimeError(
+            "view_as_complex_sparse is only supported for sparse tensors with the last dim == 2 and dense_dim > 0."
+        )
     return self._like(values=taper.view_as_complex(plain(self).contiguous()), size=self.shape[:-1])
 
 
 def _resize(self, size, sparse_dim, dense_dim):
     """sparse_resize_: other sizes, as long as what is stored still fits."""
-    stored, advice = self._nnz(), "\nYou could try the following options:\n1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`."
+    stored, advice = (
+        self._nnz(),
+        "\nYou could try the following options:\n1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`.",
+    )
     if len(size) != sparse_dim + dense_dim:
-        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
     if stored:
         for word, new, old in (("sparse", sparse_dim, self.sparse_dim()), ("dense", dense_dim, self.dense_dim())):
             if new != old:
-                raise RuntimeError(f"changing the number of {word} dimensions (from {old} to {new}) on a non-empty sparse tensor is not supported." + advice)
+                raise RuntimeError(
+                    f"changing the number of {word} dimensions (from {old} to {new}) on a non-empty sparse tensor is not supported."
+                    + advice
+                )
         for word, part in (("sparse", slice(sparse_dim)), ("dense", slice(sparse_dim, None))):
             if any(new < old for new, old in zip(size[part], self.shape[part])):
-                raise RuntimeError(f"shrinking the size of {word} dimensions (from {list(self.shape[part])} to {list(size[part])}) on a non-empty sparse tensor is not "
-                                   "supported." + advice)
+                raise RuntimeError(
+                    f"shrinking the size of {word} dimensions (from {list(self.shape[part])} to {list(size[part])}) on a non-empty sparse tensor is not "
+                    "supported." + advice
+                )
         values = plain(self).detach()
         grown = values.new_zeros(stored, *size[sparse_dim:])
         grown[(slice(None), *(slice(n) for n in values.shape[1:]))] = values
@@ -600,7 +762,9 @@ def _resize(self, size, sparse_dim, dense_dim):
 
 def _resize_and_clear(self, size, sparse_dim, dense_dim):
     if len(size) != sparse_dim + dense_dim:
-        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
     at = taper.zeros(sparse_dim, 0, dtype=taper.int64, device=self.device)
     return _become(self, coo(at, taper.zeros(0, *size[sparse_dim:], dtype=self.dtype, device=self.device), size, True))
 
@@ -609,9 +773,13 @@ def resize_as(self, other):
     if self.layout is not other.layout:
         for word, given in (("self ", self), ("src ", other)):
             if given.layout is _C.strided:
-                raise RuntimeError(f"resize_as_sparse_compressed_: {word} expected sparse compressed tensor layout but got Strided")
-        raise RuntimeError("resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
-                           f"({WORDS[self.layout]}) and source ({WORDS[other.layout]})")
+                raise RuntimeError(
+                    f"resize_as_sparse_compressed_: {word} expected sparse compressed tensor layout but got Strided"
+                )
+        raise RuntimeError(
+            "resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
+            f"({WORDS[self.layout]}) and source ({WORDS[other.layout]})"
+        )
     if self.layout is not _C.sparse_coo:
         made = other.detach()._copy().to(self.dtype)
         made._compressed, made._plain = made._compressed.to(self._compressed.dtype), made._plain.to(self._plain.dtype)
@@ -622,6 +790,7 @@ def resize_as(self, other):
 def new(self, *args):
     """x.new(indices, values, size): the old way to make a COO tensor of x's dtype."""
     from taper.sparse._make import sparse_coo_tensor
+
     if len(args) >= 2 and isinstance(args[0], _C.Tensor):
         return sparse_coo_tensor(args[0], args[1], *args[2:], dtype=self.dtype, device=self.device)
     if args and not all(isinstance(n, int) for n in _size_of(args)) or len(args) == 1 and isinstance(args[0], list):
@@ -636,8 +805,10 @@ def resize_compressed(self, *size):
     if len(size) < 2:
         raise RuntimeError(f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(size)}")
     if size[-1] < self.shape[-1]:
-        raise RuntimeError("torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original number of columns is "
-                           f"{self.shape[-1]} while the requested new number of columns is {size[-1]}.")
+        raise RuntimeError(
+            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original number of columns is "
+            f"{self.shape[-1]} while the requested new number of columns is {size[-1]}."
+        )
     first, batch = self._compressed, tuple(size[:-2])
     rows = size[-2]
     flat = first.reshape(-1, first.shape[-1])
@@ -647,17 +818,27 @@ def resize_compressed(self, *size):
     if rows >= self.shape[-2]:
         grown = taper.cat([flat, flat[:, -1:].expand(-1, rows - self.shape[-2])], 1)
     else:  # as many elements as the new size has room for stay
-        grown = flat[:, :rows + 1].clone()
+        grown = flat[:, : rows + 1].clone()
         grown[:, -1] = min(self._nnz(), rows * size[-1])
     stored = int(grown[0, -1]) if grown.numel() else 0
-    grown = taper.cat([grown, grown.new_zeros(max(groups - grown.shape[0], 0), rows + 1)])[:groups].view(*batch, rows + 1)
-    others, values = (taper.cat([x.reshape(-1, x.shape[-1])[:groups, :stored], x.new_zeros(max(groups - x[..., 0].numel(), 0), stored)]).view(*batch, stored)
-                      for x in (self._plain, plain(self).detach()))
+    grown = taper.cat([grown, grown.new_zeros(max(groups - grown.shape[0], 0), rows + 1)])[:groups].view(
+        *batch, rows + 1
+    )
+    others, values = (
+        taper.cat(
+            [x.reshape(-1, x.shape[-1])[:groups, :stored], x.new_zeros(max(groups - x[..., 0].numel(), 0), stored)]
+        ).view(*batch, stored)
+        for x in (self._plain, plain(self).detach())
+    )
     return _become(self, compressed(grown, others, values, size, self.layout))
 
 
 def _reshape(self, *shape):
-    raise RuntimeError("reshape is not implemented for sparse tensors" if self.layout is _C.sparse_coo else "Sparse CSR tensors do not have is_contiguous")
+    raise RuntimeError(
+        "reshape is not implemented for sparse tensors"
+        if self.layout is _C.sparse_coo
+        else "Sparse CSR tensors do not have is_contiguous"
+    )
 
 
 def _is_same_size(self, other):
@@ -669,18 +850,94 @@ def _broadcast_to(self, *size):
 
 
 _BY_NAME = {
-    "add": _add, "__add__": _add, "__radd__": lambda self, other: _add(other, self), "add_": _in_place(_add, "add"), "__iadd__": _in_place(_add, "add"), "sub": _sub, "subtract": _sub, "__sub__": _sub,
-    "__rsub__": lambda self, other: _sub(other, self), "sub_": _in_place(_sub, "sub"), "__isub__": _in_place(_sub, "sub"), "mul": _mul, "multiply": _mul, "__mul__": _mul, "__rmul__": _mul,
-    "mul_": _in_place(_mul, "mul"), "__imul__": _in_place(_mul, "mul"), "div": _div, "divide": _div, "true_divide": _div, "__truediv__": _div, "div_": _in_place(_div, "div"),
-    "__itruediv__": _in_place(_div, "div"), "pow": _pow, "__pow__": _pow, "zero_": _zero_, "copy_": _copy_, "matmul": _products.matmul, "__matmul__": _products.matmul,
-    "__rmatmul__": lambda self, other: _products.matmul(other, self), "mm": _products.mm, "spmm": _products.mm, "smm": _products.mm, "mv": _products.mv, "bmm": _products.bmm,
-    "addmm": _products.addmm, "addmm_": _products.addmm_, "addmv": _products.addmv, "addmv_": _products.addmv_, "hspmm": _products.hspmm, "sspaddmm": _products.sspaddmm, "saddmm": _products.sspaddmm, "linear": _products.linear, "__neg__": lambda self: _map(taper.neg, "neg", self), "__abs__": lambda self: _map(taper.abs, "abs", self),
-    "transpose": _transpose, "swapaxes": _transpose, "t": _t, "permute": _permute, "swapdims": _transpose, "clone": _clone, "unbind": _unbind, "__iter__": lambda self: iter(_unbind(self)), "__setitem__": _setitem,
-    "view_as_real": _view_as_real, "view_as_complex": _view_as_complex, "sparse_resize_": _resize, "sparse_resize_and_clear_": _resize_and_clear,
-    "resize_as_": resize_as, "is_same_size": _is_same_size, "floor_divide": _floor_divide,
-    "__floordiv__": _floor_divide, "floor_divide_": _in_place(_floor_divide, "floor_divide"), "__ifloordiv__": _in_place(_floor_divide, "floor_divide"),
-    "_sparse_broadcast_to": _broadcast_to, "expand": _broadcast_to, "broadcast_to": _broadcast_to, "expand_as": lambda self, other: _broadcast_to(self, other.shape),
-     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "select_copy": lambda self, dim, index: _select(self, dim, index).clone(), "narrow": _narrow,
-    "index_select": _index_select, "__getitem__": _getitem, "cat": _cat, "concat": _cat, "stack": _stack, "sum": _sum, "norm": _norm, "any": _any, "zeros_like": _zeros_like,
-    "empty_like": _empty_like, "new_zeros": _new_empty, "new_empty": _new_empty, "ones_like": _like("ones_like"), "full_like": _like("full_like"),
-    "rand_like": _like("rand_like"), "randn_like": _like("randn_like"), "reshape": _reshape}
+    "add": _add,
+    "__add__": _add,
+    "__radd__": lambda self, other: _add(other, self),
+    "add_": _in_place(_add, "add"),
+    "__iadd__": _in_place(_add, "add"),
+    "sub": _sub,
+    "subtract": _sub,
+    "__sub__": _sub,
+    "__rsub__": lambda self, other: _sub(other, self),
+    "sub_": _in_place(_sub, "sub"),
+    "__isub__": _in_place(_sub, "sub"),
+    "mul": _mul,
+    "multiply": _mul,
+    "__mul__": _mul,
+    "__rmul__": _mul,
+    "mul_": _in_place(_mul, "mul"),
+    "__imul__": _in_place(_mul, "mul"),
+    "div": _div,
+    "divide": _div,
+    "true_divide": _div,
+    "__truediv__": _div,
+    "div_": _in_place(_div, "div"),
+    "__itruediv__": _in_place(_div, "div"),
+    "pow": _pow,
+    "__pow__": _pow,
+    "zero_": _zero_,
+    "copy_": _copy_,
+    "matmul": _products.matmul,
+    "__matmul__": _products.matmul,
+    "__rmatmul__": lambda self, other: _products.matmul(other, self),
+    "mm": _products.mm,
+    "spmm": _products.mm,
+    "smm": _products.mm,
+    "mv": _products.mv,
+    "bmm": _products.bmm,
+    "addmm": _products.addmm,
+    "addmm_": _products.addmm_,
+    "addmv": _products.addmv,
+    "addmv_": _products.addmv_,
+    "hspmm": _products.hspmm,
+    "sspaddmm": _products.sspaddmm,
+    "saddmm": _products.sspaddmm,
+    "linear": _products.linear,
+    "__neg__": lambda self: _map(taper.neg, "neg", self),
+    "__abs__": lambda self: _map(taper.abs, "abs", self),
+    "transpose": _transpose,
+    "swapaxes": _transpose,
+    "t": _t,
+    "permute": _permute,
+    "swapdims": _transpose,
+    "clone": _clone,
+    "unbind": _unbind,
+    "__iter__": lambda self: iter(_unbind(self)),
+    "__setitem__": _setitem,
+    "view_as_real": _view_as_real,
+    "view_as_complex": _view_as_complex,
+    "sparse_resize_": _resize,
+    "sparse_resize_and_clear_": _resize_and_clear,
+    "resize_as_": resize_as,
+    "is_same_size": _is_same_size,
+    "floor_divide": _floor_divide,
+    "__floordiv__": _floor_divide,
+    "floor_divide_": _in_place(_floor_divide, "floor_divide"),
+    "__ifloordiv__": _in_place(_floor_divide, "floor_divide"),
+    "_sparse_broadcast_to": _broadcast_to,
+    "expand": _broadcast_to,
+    "broadcast_to": _broadcast_to,
+    "expand_as": lambda self, other: _broadcast_to(self, other.shape),
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "select": _select,
+    "select_copy": lambda self, dim, index: _select(self, dim, index).clone(),
+    "narrow": _narrow,
+    "index_select": _index_select,
+    "__getitem__": _getitem,
+    "cat": _cat,
+    "concat": _cat,
+    "stack": _stack,
+    "sum": _sum,
+    "norm": _norm,
+    "any": _any,
+    "zeros_like": _zeros_like,
+    "empty_like": _empty_like,
+    "new_zeros": _new_empty,
+    "new_empty": _new_empty,
+    "ones_like": _like("ones_like"),
+    "full_like": _like("full_like"),
+    "rand_like": _like("rand_like"),
+    "randn_like": _like("randn_like"),
+    "reshape": _reshape,
+}

@@ -1,4 +1,5 @@
 """Products and sums of sparse tensors: over places and values, with operators that have gradients."""
+
 import taper
 from taper import _C
 from taper.nn import functional as F
@@ -26,14 +27,19 @@ def _times_dense(sparse, dense):
 
     def bag(weights, table):
         return F.embedding_bag(columns, table, first, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
     if dense.shape[0] and dense.shape[1] and dtype in _WEIGHTED:
         return bag(values, dense)
     if dense.shape[0] and dense.shape[1] and dtype.is_complex:
         (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (values, dense))
         return taper.complex(bag(a, c) - bag(b, d), bag(a, d) + bag(b, c))
     rows = taper.arange(sparse.shape[0], device=first.device).repeat_interleave(first.diff())
-    made = [block.new_zeros(sparse.shape[0], block.shape[1]).index_add(0, rows, values.unsqueeze(-1) * block.index_select(0, columns))
-            for block in _column_blocks(dense, values.shape[0])]
+    made = [
+        block.new_zeros(sparse.shape[0], block.shape[1]).index_add(
+            0, rows, values.unsqueeze(-1) * block.index_select(0, columns)
+        )
+        for block in _column_blocks(dense, values.shape[0])
+    ]
     return taper.cat(made, 1)
 
 
@@ -47,14 +53,20 @@ def _column_blocks(dense, stored):
 
 def _check(a, b, what="mm"):
     if a.shape[-1] != b.shape[0]:
-        raise RuntimeError(f"{what}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[-1]} and {'x'.join(map(str, b.shape))})")
+        raise RuntimeError(
+            f"{what}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[-1]} and {'x'.join(map(str, b.shape))})"
+        )
 
 
 def mm(a, b):
     """a @ b for matrices of which one or both are sparse."""
     _check(a, b)
     if a.is_meta:
-        return a.new_empty(a.shape[0], b.shape[1]) if isinstance(b, Sparse) and isinstance(a, Sparse) else taper.empty(a.shape[0], b.shape[1], dtype=a.dtype, device="meta")
+        return (
+            a.new_empty(a.shape[0], b.shape[1])
+            if isinstance(b, Sparse) and isinstance(a, Sparse)
+            else taper.empty(a.shape[0], b.shape[1], dtype=a.dtype, device="meta")
+        )
     if not isinstance(a, Sparse):
         return mm(b.t(), a.t()).t()
     if isinstance(b, Sparse):
@@ -88,14 +100,20 @@ def mm_reduced(a, b, reduce):
     made = []
     for block in _column_blocks(b, values.shape[0]):
         summands = values.unsqueeze(-1) * block.index_select(0, at[1])
-        made.append(summands.new_zeros(a.shape[0], block.shape[1]).scatter_reduce(0, at[0].unsqueeze(-1).expand_as(summands), summands, reduce, include_self=False))
+        made.append(
+            summands.new_zeros(a.shape[0], block.shape[1]).scatter_reduce(
+                0, at[0].unsqueeze(-1).expand_as(summands), summands, reduce, include_self=False
+            )
+        )
     return taper.cat(made, 1)
 
 
 def dots(at, left, right):
     """The products of rows of `left` with columns of `right` at the places of a matrix."""
     pieces = at.split(max(1, _MOST // max(left.shape[1], 1)), 1)
-    return taper.cat([(left.index_select(0, piece[0]) * right.index_select(1, piece[1]).t()).sum(-1) for piece in pieces])
+    return taper.cat(
+        [(left.index_select(0, piece[0]) * right.index_select(1, piece[1]).t()).sum(-1) for piece in pieces]
+    )
 
 
 def matmul(a, b):
@@ -119,7 +137,11 @@ def mv(a, vector):
 def bmm(a, b):
     """A batch of products: the batch is one large matrix with a block for each."""
     at, values = entries(a)
-    flat = coo(taper.stack([at[0] * a.shape[1] + at[1], at[0] * a.shape[2] + at[2]]), values, (a.shape[0] * a.shape[1], a.shape[0] * a.shape[2]))
+    flat = coo(
+        taper.stack([at[0] * a.shape[1] + at[1], at[0] * a.shape[2] + at[2]]),
+        values,
+        (a.shape[0] * a.shape[1], a.shape[0] * a.shape[2]),
+    )
     return mm(flat, b.flatten(0, 1)).unflatten(0, (a.shape[0], a.shape[1]))
 
 
@@ -130,7 +152,11 @@ def addmm(mat, mat1, mat2, *, beta=1, alpha=1):
     if isinstance(mat, Sparse) and not isinstance(product, Sparse):
         mat = mat.to_dense()
     if beta == 0:  # what is in mat does not count then, nan neither
-        return alpha * product if isinstance(product, Sparse) else (alpha * product).expand(taper.broadcast_shapes(mat.shape, product.shape)).clone()
+        return (
+            alpha * product
+            if isinstance(product, Sparse)
+            else (alpha * product).expand(taper.broadcast_shapes(mat.shape, product.shape)).clone()
+        )
     return beta * mat + alpha * product
 
 
@@ -140,7 +166,11 @@ def addmm_(mat, mat1, mat2, *, beta=1, alpha=1):
 
 def addmv(vector, mat, vec, *, beta=1, alpha=1):
     product = mv(mat, vec)
-    return (alpha * product).expand(taper.broadcast_shapes(vector.shape, product.shape)).clone() if beta == 0 else beta * vector + alpha * product
+    return (
+        (alpha * product).expand(taper.broadcast_shapes(vector.shape, product.shape)).clone()
+        if beta == 0
+        else beta * vector + alpha * product
+    )
 
 
 def addmv_(vector, mat, vec, *, beta=1, alpha=1):
@@ -158,7 +188,9 @@ def sspaddmm(mat, mat1, mat2, *, beta=1, alpha=1):
     """beta * mat + alpha * (mat1 @ mat2) of a sparse mat1 and a dense mat2; the result is sparse."""
     for word, given, wanted in (("mat1", mat1, _C.sparse_coo), ("mat2", mat2, _C.strided)):
         if given.layout is not wanted:
-            raise RuntimeError(f"sspaddmm: expected '{word}' to have {'sparse' if wanted is _C.sparse_coo else 'strided'} layout, got '{word}' with layout {WORDS[given.layout]}")
+            raise RuntimeError(
+                f"sspaddmm: expected '{word}' to have {'sparse' if wanted is _C.sparse_coo else 'strided'} layout, got '{word}' with layout {WORDS[given.layout]}"
+            )
     product = mm(mat1, mat2)
     return beta * mat + alpha * (product if isinstance(product, Sparse) else product.to_sparse())
 
@@ -213,15 +245,20 @@ def mul_sparse(a, b):
     if a.layout is not b.layout and _C.sparse_coo in (a.layout, b.layout):
         a, b = a.to_sparse(), b.to_sparse()
     if a.layout is not b.layout:
-        raise RuntimeError(f"mul: expected 'self' and 'other' to have the same layout, but got {WORDS[a.layout]} and {WORDS[b.layout]}")
+        raise RuntimeError(
+            f"mul: expected 'self' and 'other' to have the same layout, but got {WORDS[a.layout]} and {WORDS[b.layout]}"
+        )
     if a.is_meta:
         from taper.sparse._operators import _nothing_stored
+
         return _nothing_stored(a)
     if a.layout is not _C.sparse_coo:
         return _mul_compressed(a, b)
     count = a.sparse_dim()
     if count != b.sparse_dim() or a.shape[:count] != b.shape[:count]:
-        raise RuntimeError(f"mul(sparse, sparse): operands have incompatible sizes: got {list(a.shape)} and {list(b.shape)}")
+        raise RuntimeError(
+            f"mul(sparse, sparse): operands have incompatible sizes: got {list(a.shape)} and {list(b.shape)}"
+        )
     dense = taper.broadcast_shapes(a.shape[count:], b.shape[count:])
     a, b = a.coalesce(), b.coalesce()
     (at, values), (other_at, others) = entries(a), entries(b)
@@ -229,18 +266,27 @@ def mul_sparse(a, b):
         both = min(values.shape[0], others.shape[0])
         return coo(at[:, :both], values[:both] * others[:both], dense, True)
     where, both = _met(keys_of(at, a.shape), keys_of(other_at, b.shape))
-    return coo(at[:, both], _spread(values[both], dense) * _spread(others[where[both]], dense), [*a.shape[:count], *dense], True)
+    return coo(
+        at[:, both],
+        _spread(values[both], dense) * _spread(others[where[both]], dense),
+        [*a.shape[:count], *dense],
+        True,
+    )
 
 
 def _mul_compressed(a, b):
     if a.shape != b.shape or a._blocksize() != b._blocksize():
-        raise RuntimeError(f"mul: expected 'self' and 'other' to have the same sizes and blocks, but got {list(a.shape)} and {list(b.shape)}")
+        raise RuntimeError(
+            f"mul: expected 'self' and 'other' to have the same sizes and blocks, but got {list(a.shape)} and {list(b.shape)}"
+        )
     (at, values, count), (other_at, others, _) = a._blocks(), b._blocks()
     mine, theirs = (keys_of(x, count) for x in (at, other_at))
     order, other_order = mine.argsort(), theirs.argsort()
     where, both = _met(mine[order], theirs[other_order])
     kept = order[both]
-    return pack(at[:, kept], values[kept] * others[other_order[where[both]]], count, a.shape, a.layout, a._compressed.dtype)
+    return pack(
+        at[:, kept], values[kept] * others[other_order[where[both]]], count, a.shape, a.layout, a._compressed.dtype
+    )
 
 
 def mul_dense(sparse, dense):
@@ -255,18 +301,24 @@ def mul_dense(sparse, dense):
 def mask_sparse(sparse, mask):
     """A sparse tensor at the places that another one stores, and zero where it stores none there."""
     if sparse.shape != mask.shape:
-        raise RuntimeError(f"sparse_mask(): operands have incompatible sizes; self has size {list(sparse.shape)} but mask has size {list(mask.shape)}")
+        raise RuntimeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(sparse.shape)} but mask has size {list(mask.shape)}"
+        )
     if mask.layout is not _C.sparse_coo:
         return mask_dense(sparse.to_dense(), mask)
     sparse = sparse.to_sparse()
     if sparse.sparse_dim() != mask.sparse_dim():
-        raise RuntimeError("sparse_mask(): the number of sparse dimensions in `self` should match that of the `mask`. "
-                           f"Got `self.sparse_dim() == {sparse.sparse_dim()}` != `mask.sparse_dim() == {mask.sparse_dim()}`.")
+        raise RuntimeError(
+            "sparse_mask(): the number of sparse dimensions in `self` should match that of the `mask`. "
+            f"Got `self.sparse_dim() == {sparse.sparse_dim()}` != `mask.sparse_dim() == {mask.sparse_dim()}`."
+        )
     at, values = entries(sparse.coalesce())
     where, stored = _met(keys_of(mask._at, mask.shape), keys_of(at, sparse.shape))
     if values.shape[0] == 0:
         return mask._like(values=values.new_zeros(mask._at.shape[1], *values.shape[1:]))
-    return mask._like(values=taper.where(stored.view(-1, *[1] * (values.dim() - 1)), values[where], values.new_zeros(())))
+    return mask._like(
+        values=taper.where(stored.view(-1, *[1] * (values.dim() - 1)), values[where], values.new_zeros(()))
+    )
 
 
 def broadcast_to(sparse, size):
@@ -282,7 +334,7 @@ def broadcast_to(sparse, size):
         return sparse
     at, values = entries(sparse)
     rows = [at.new_zeros(at.shape[1])] * new + list(at)
-    values = values.expand(-1, *size[new + count:]) if values.dim() > 1 else values
+    values = values.expand(-1, *size[new + count :]) if values.dim() > 1 else values
     for dim in reversed(range(new + count)):
         n = size[dim]
         if (dim < new or sparse.shape[dim - new] == 1) and n != 1:

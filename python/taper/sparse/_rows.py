@@ -1,6 +1,7 @@
 """Sparse gradients: those of the rows that an embedding with sparse=True looked up, and what optimisers do with them.
 
 The tape's gradients are dense, so a lookup puts the gradient of its table there itself when the backward reaches it, and tells the tape of none."""
+
 import taper
 from taper.autograd import Function
 from taper.nn import functional as F
@@ -19,7 +20,7 @@ class _Pick(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        rows, = ctx.saved_tensors
+        (rows,) = ctx.saved_tensors
         if ctx.padding is not None:
             kept = rows != ctx.padding
             rows, grad = rows[kept], grad[kept]
@@ -45,22 +46,48 @@ def _picked(input, table, padding_idx, max_norm, norm_type, scale_grad_by_freq):
 
 def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False):
     """F.embedding whose table gets a sparse gradient."""
-    return _picked(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq).view(*input.shape, weight.shape[1])
+    return _picked(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq).view(
+        *input.shape, weight.shape[1]
+    )
 
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", per_sample_weights=None, include_last_offset=False,
-                  padding_idx=None):
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    mode="mean",
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """F.embedding_bag whose table gets a sparse gradient: bags of the rows that were picked; padding is a row behind them."""
     if mode == "max":
         raise RuntimeError("embedding_bag: sparse gradients are there for the modes 'sum' and 'mean'")
     rows = _picked(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
     numbers = taper.arange(rows.shape[0], device=rows.device)
     if padding_idx is None:
-        return F.embedding_bag(numbers.view(input.shape), rows, offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset)
+        return F.embedding_bag(
+            numbers.view(input.shape),
+            rows,
+            offsets,
+            mode=mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=include_last_offset,
+        )
     numbers = taper.where(input.reshape(-1) == padding_idx, rows.shape[0], numbers)
     rows = taper.cat([rows, rows.new_zeros(1, rows.shape[1])])
-    return F.embedding_bag(numbers.view(input.shape), rows, offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset,
-                           padding_idx=rows.shape[0] - 1)
+    return F.embedding_bag(
+        numbers.view(input.shape),
+        rows,
+        offsets,
+        mode=mode,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=rows.shape[0] - 1,
+    )
 
 
 # ---- Optimisers ----
@@ -69,7 +96,9 @@ _ADVICE = {"Adam": ", please consider SparseAdam instead"}
 
 def step(optimiser, run):
     """One step where some gradients may be sparse: SGD and Adagrad take them, as numbers that are zero elsewhere; the others refuse."""
-    found = [(group, p, p.grad) for group in optimiser.param_groups for p in group["params"] if isinstance(p.grad, Sparse)]
+    found = [
+        (group, p, p.grad) for group in optimiser.param_groups for p in group["params"] if isinstance(p.grad, Sparse)
+    ]
     name = type(optimiser).__name__
     if found and name not in ("SGD", "Adagrad"):
         raise RuntimeError(f"{name} does not support sparse gradients{_ADVICE.get(name, '')}")
@@ -78,7 +107,9 @@ def step(optimiser, run):
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         if name == "SGD" and not group["momentum"]:  # only the rows themselves
             with taper.no_grad():
-                p.index_add_(0, grad._indices()[0], plain(grad), alpha=float(group["lr"]) * (1 if group["maximize"] else -1))
+                p.index_add_(
+                    0, grad._indices()[0], plain(grad), alpha=float(group["lr"]) * (1 if group["maximize"] else -1)
+                )
             p.grad = None
         else:
             p.grad = grad.to_dense()

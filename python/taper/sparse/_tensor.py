@@ -8,6 +8,7 @@ A Sparse is a tensor whose memory and history are those of its values, so that g
 
 and the size of the whole. Operators reach __torch_function__, which finds what to do by their name (_operators.py); what is not there raises as
 PyTorch does. _layouts.py converts between layouts, _make.py has the constructors and their checks."""
+
 from taper import _C
 from taper._C import Size, Tensor
 from taper.overrides import DisableTorchFunctionSubclass
@@ -15,7 +16,14 @@ from taper.overrides import DisableTorchFunctionSubclass
 ROWS = (_C.sparse_csr, _C.sparse_bsr)
 COLUMNS = (_C.sparse_csc, _C.sparse_bsc)
 BLOCKS = (_C.sparse_bsr, _C.sparse_bsc)
-WORDS = {_C.strided: "Strided", _C.sparse_coo: "Sparse", _C.sparse_csr: "SparseCsr", _C.sparse_csc: "SparseCsc", _C.sparse_bsr: "SparseBsr", _C.sparse_bsc: "SparseBsc"}
+WORDS = {
+    _C.strided: "Strided",
+    _C.sparse_coo: "Sparse",
+    _C.sparse_csr: "SparseCsr",
+    _C.sparse_csc: "SparseCsc",
+    _C.sparse_bsr: "SparseBsr",
+    _C.sparse_bsc: "SparseBsc",
+}
 
 
 def plain(tensor):
@@ -49,8 +57,13 @@ def entries(sparse):
     if sparse._layout not in BLOCKS:
         return at, values
     from taper import arange, stack
+
     n, (high, wide) = at.shape[1], sparse._blocksize()
-    rows = (at[-2].view(n, 1, 1) * high + arange(high, device=at.device).view(1, high, 1)).expand(n, high, wide).reshape(-1)
+    rows = (
+        (at[-2].view(n, 1, 1) * high + arange(high, device=at.device).view(1, high, 1))
+        .expand(n, high, wide)
+        .reshape(-1)
+    )
     columns = (at[-1].view(n, 1, 1) * wide + arange(wide, device=at.device)).expand(n, high, wide).reshape(-1)
     return stack([*(batch.repeat_interleave(high * wide) for batch in at[:-2]), rows, columns]), values.flatten(0, 2)
 
@@ -73,32 +86,38 @@ def group_of(keys):
 def merged(at, values, size):
     """Places in order, each once, with the sums of their values."""
     import taper
+
     keys = keys_of(at, size)
     distinct, group = taper.unique(keys, return_inverse=True)
     rows = []
     rest = distinct
-    for n in reversed(size[:at.shape[0]]):
+    for n in reversed(size[: at.shape[0]]):
         rows.append(rest % max(n, 1))
         rest = rest // max(n, 1)
-    places = taper.stack(rows[::-1]) if rows else at[:, :distinct.shape[0]]
+    places = taper.stack(rows[::-1]) if rows else at[:, : distinct.shape[0]]
     if values.dtype == _C.bool:
-        return places, values.new_zeros(distinct.shape[0], *values.shape[1:], dtype=taper.int32).index_add(0, group, values.int()).bool()
+        return places, values.new_zeros(distinct.shape[0], *values.shape[1:], dtype=taper.int32).index_add(
+            0, group, values.int()
+        ).bool()
     return places, values.new_zeros(distinct.shape[0], *values.shape[1:]).index_add(0, group, values)
 
 
 def _refusing(kind, text):
     def method(self, *args, **kwargs):
         raise kind(text)
+
     return method
 
 
 class Sparse(Tensor):
     """See the file's head. Made by torch.sparse_coo_tensor and its kin, Tensor.to_sparse and operators."""
+
     _sparse_grad = True  # as a gradient it stands beside its tensor, where p.grad finds it (python/ext/autograd.c)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         from taper.sparse import _operators
+
         return _operators.run(func, args, kwargs or {})
 
     def _like(self, **parts):
@@ -108,7 +127,9 @@ class Sparse(Tensor):
         size = parts.get("size", self._size)
         if self._layout is _C.sparse_coo:
             return coo(parts.get("at", self._at), values, size, parts.get("coalesced", self._coalesced))
-        return compressed(parts.get("first", self._compressed), parts.get("others", self._plain), values, size, self._layout)
+        return compressed(
+            parts.get("first", self._compressed), parts.get("others", self._plain), values, size, self._layout
+        )
 
     def _batch(self):
         """The sizes of a compressed tensor's batch dims."""
@@ -116,11 +137,12 @@ class Sparse(Tensor):
 
     def _blocksize(self):
         batch = len(self._batch())
-        return tuple(plain(self).shape[batch + 1:batch + 3]) if self._layout in BLOCKS else ()
+        return tuple(plain(self).shape[batch + 1 : batch + 3]) if self._layout in BLOCKS else ()
 
     def _blocks(self):
         """Of a compressed tensor: places of its elements or blocks, [batch dims + 2, count], what stands there, and [*batch, rows, columns] of such places."""
         from taper import arange, stack
+
         first, batch, block = self._compressed.to(_C.int64), self._batch(), self._blocksize() or (1, 1)
         dims = len(batch)
         lines = first.shape[-1] - 1
@@ -132,7 +154,11 @@ class Sparse(Tensor):
             rest = rest // max(n, 1)
         values = plain(self)
         at = stack([*where[::-1], *(pair if self._layout in ROWS else pair[::-1])])
-        return at, values.reshape(at.shape[1], *values.shape[dims + 1:]), [*batch, self._size[dims] // block[0], self._size[dims + 1] // block[1]]
+        return (
+            at,
+            values.reshape(at.shape[1], *values.shape[dims + 1 :]),
+            [*batch, self._size[dims] // block[0], self._size[dims + 1] // block[1]],
+        )
 
     # ---- What it is ----
     shape = property(lambda self: self._size)
@@ -195,12 +221,22 @@ class Sparse(Tensor):
         return self
 
     def type(self, dtype=None, non_blocking=False):
-        return plain(self).type().replace("torch.", "torch.sparse.", 1) if dtype is None else self._like(values=plain(self).type(dtype))
+        return (
+            plain(self).type().replace("torch.", "torch.sparse.", 1)
+            if dtype is None
+            else self._like(values=plain(self).type(dtype))
+        )
 
     # ---- Its parts ----
     def _expects(self, word, wanted):
         if self._layout not in wanted:
-            kind = "coordinate" if _C.sparse_coo in wanted else "row compressed" if _C.sparse_csr in wanted else "column compressed"
+            kind = (
+                "coordinate"
+                if _C.sparse_coo in wanted
+                else "row compressed"
+                if _C.sparse_csr in wanted
+                else "column compressed"
+            )
             raise RuntimeError(f"{word} expected sparse {kind} tensor layout but got {WORDS[self._layout]}")
 
     def _part(self, word):
@@ -219,12 +255,14 @@ class Sparse(Tensor):
     def _indices(self):
         if self._layout is not _C.sparse_coo:
             from taper.sparse._operators import refuse
+
             refuse("_indices", self)
         return self._at
 
     def _values(self):
         if self._layout is not _C.sparse_coo:
             from taper.sparse._operators import refuse
+
             refuse("_values", self)
         return plain(self)
 
@@ -267,12 +305,21 @@ class Sparse(Tensor):
 
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
         from taper.sparse._layouts import convert
+
         return convert(self, sparse_dim, layout, blocksize, dense_dim)
 
     def _to_layout(self, layout, blocksize=None, dense_dim=None):
         from taper.sparse._layouts import convert
+
         came = "coo" if self._layout is _C.sparse_coo else "sparse_compressed"
-        return convert(self, None, layout, blocksize, dense_dim, f"{came}_to_{str(layout)[6:]}" if layout is not self._layout else None)
+        return convert(
+            self,
+            None,
+            layout,
+            blocksize,
+            dense_dim,
+            f"{came}_to_{str(layout)[6:]}" if layout is not self._layout else None,
+        )
 
     def to_sparse_coo(self):
         return self.to_sparse()
@@ -291,23 +338,30 @@ class Sparse(Tensor):
 
     def new(self, *args, **kwargs):
         from taper.sparse._operators import new
+
         return new(self, *args)
 
     def resize_(self, *size, memory_format=None):
         from taper.sparse._operators import resize_compressed
+
         return resize_compressed(self, *size)
 
     def sparse_mask(self, mask):
         from taper.sparse._products import mask_sparse
+
         return mask_sparse(self, mask)
 
     def detach(self):
         return self._like(values=plain(self).detach())
 
     # ---- What reads memory ----
-    storage = untyped_storage = _typed_storage = _refusing(NotImplementedError, "Cannot access storage of SparseTensorImpl")
+    storage = untyped_storage = _typed_storage = _refusing(
+        NotImplementedError, "Cannot access storage of SparseTensorImpl"
+    )
     data_ptr = tolist = _refusing(RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage")
-    numpy = __array__ = __dlpack__ = _refusing(TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+    numpy = __array__ = __dlpack__ = _refusing(
+        TypeError, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
+    )
 
     def item(self):
         if self.numel() != 1:
@@ -332,6 +386,7 @@ class Sparse(Tensor):
 
     def __reduce_ex__(self, protocol):
         from taper._utils import _rebuild_sparse_tensor
+
         if self._layout is _C.sparse_coo:
             parts = self._at, plain(self).detach(), self._size, self._coalesced
         else:
@@ -349,6 +404,7 @@ class Sparse(Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         from taper.sparse._text import text
+
         return text(self)
 
     __str__ = __repr__

@@ -1,4 +1,5 @@
 """How sparse tensors print."""
+
 from taper import _C
 from taper._tensor_str import get_printoptions, printoptions
 from taper.sparse._tensor import ROWS, plain
@@ -9,6 +10,7 @@ _PLAIN_DTYPES = (_C.float32, _C.int64, _C.bool, _C.complex64)
 def _part(name, tensor):
     """name=tensor(...) without dtype and device, its lines moved to where they stand in the whole text."""
     import re
+
     if tensor.is_meta or tensor.numel() == 0:
         return f"{name}=tensor({'...' if tensor.is_meta else '[]'}, size={tuple(tensor.shape)})"
     indent = len(name) + 8

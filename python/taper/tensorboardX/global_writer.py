@@ -1,4 +1,5 @@
 """tensorboardX.global_writer: one writer for the whole program, which counts the steps of each tag itself."""
+
 import threading
 
 from taper.tensorboardX.writer import SummaryWriter
@@ -9,9 +10,22 @@ _the_one = None
 class GlobalSummaryWriter:
     """Log from anywhere without passing a writer or steps around."""
 
-    def __init__(self, logdir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix="", write_to_disk=True, log_dir=None,
-                 coalesce_process=True, **kwargs):
-        self.smw = SummaryWriter(logdir, comment, purge_step, max_queue, flush_secs, filename_suffix, write_to_disk, log_dir, **kwargs)
+    def __init__(
+        self,
+        logdir=None,
+        comment="",
+        purge_step=None,
+        max_queue=10,
+        flush_secs=120,
+        filename_suffix="",
+        write_to_disk=True,
+        log_dir=None,
+        coalesce_process=True,
+        **kwargs,
+    ):
+        self.smw = SummaryWriter(
+            logdir, comment, purge_step, max_queue, flush_secs, filename_suffix, write_to_disk, log_dir, **kwargs
+        )
         self.lock = threading.Lock()
         self._steps = {}
 

@@ -1,4 +1,5 @@
 """tensorboardX.summary: torch.utils.tensorboard's, with cleaned tags and tensorboardX's arguments."""
+
 from taper import _C
 from taper.utils.tensorboard import summary as _summary
 from taper.utils.tensorboard._convert_np import as_number, as_tensor, make_np  # noqa: F401
@@ -8,12 +9,15 @@ from taper.utils.tensorboard.summary import Summary
 def _clean_tag(name):
     """A tag without characters that TensorBoard had trouble with."""
     import re
+
     return None if name is None else re.sub(r"[^-/\w.]", "_", name).lstrip("/")
 
 
 def scalar(name, scalar, display_name="", summary_description=""):
     """A number."""
-    return Summary(_C._summary_scalar(_clean_tag(name), as_number(scalar), False, False, display_name, summary_description))
+    return Summary(
+        _C._summary_scalar(_clean_tag(name), as_number(scalar), False, False, display_name, summary_description)
+    )
 
 
 def text(tag, text):

@@ -1,4 +1,5 @@
 """tensorboardX's SummaryWriter: torch.utils.tensorboard's with other arguments, cleaned tags, and scalars that can be exported."""
+
 import os
 import time
 
@@ -32,16 +33,33 @@ class _NoFile:
 class SummaryWriter(_writer.SummaryWriter):
     """Logs what a training does into event files in a folder: runs/DATE_HOST unless one is given."""
 
-    def __init__(self, logdir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix="", write_to_disk=True, log_dir=None,
-                 comet_config=None, **kwargs):
+    def __init__(
+        self,
+        logdir=None,
+        comment="",
+        purge_step=None,
+        max_queue=10,
+        flush_secs=120,
+        filename_suffix="",
+        write_to_disk=True,
+        log_dir=None,
+        comet_config=None,
+        **kwargs,
+    ):
         self._write_to_disk = write_to_disk
         self._defaults = {}
         self.scalar_dict = {}
-        super().__init__(logdir or log_dir, comment, purge_step if write_to_disk else None, max_queue, flush_secs, filename_suffix)
+        super().__init__(
+            logdir or log_dir, comment, purge_step if write_to_disk else None, max_queue, flush_secs, filename_suffix
+        )
         self.logdir = self.log_dir
 
     def _new_writer(self, folder):
-        return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix) if self._write_to_disk else _NoFile(folder)
+        return (
+            FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
+            if self._write_to_disk
+            else _NoFile(folder)
+        )
 
     def _add(self, summary, global_step, walltime=None):
         step = self._defaults.get("global_step") if global_step is None else global_step
@@ -77,6 +95,7 @@ class SummaryWriter(_writer.SummaryWriter):
     def export_scalars_to_json(self, path):
         """The numbers of add_scalars so far as a JSON file: {folder: [[time, step, value], ...]}."""
         import json
+
         beside = f"{os.fspath(path)}.tmp.{os.getpid()}"
         with open(beside, "w", encoding="utf-8") as file:
             json.dump(self.scalar_dict, file)
@@ -91,9 +110,20 @@ class SummaryWriter(_writer.SummaryWriter):
         """A picture: bytes from 0 to 255, or floats from 0 to 1."""
         self._add(_summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, dataformats="CHW", labels=None, **kwargs):
+    def add_image_with_boxes(
+        self, tag, img_tensor, box_tensor, global_step=None, walltime=None, dataformats="CHW", labels=None, **kwargs
+    ):
         """A picture with boxes (left, top, right, bottom) drawn on it."""
-        super().add_image_with_boxes(_summary._clean_tag(tag), img_tensor, box_tensor, global_step, walltime, kwargs.get("rescale", 1), dataformats, labels)
+        super().add_image_with_boxes(
+            _summary._clean_tag(tag),
+            img_tensor,
+            box_tensor,
+            global_step,
+            walltime,
+            kwargs.get("rescale", 1),
+            dataformats,
+            labels,
+        )
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None, dataformats="NTCHW"):
         """Moving pictures, shown as an animated GIF."""
@@ -112,4 +142,5 @@ class SummaryWriter(_writer.SummaryWriter):
     def add_openvino_graph(self, xmlname):
         """Not there: Taper does not read OpenVINO's files."""
         from taper._hook import NotCovered
+
         raise NotCovered("tensorboardX.SummaryWriter.add_openvino_graph")

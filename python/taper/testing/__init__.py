@@ -1,4 +1,5 @@
 """torch.testing: assert_close and make_tensor."""
+
 import math
 
 from taper import _C
@@ -7,8 +8,14 @@ from taper._C import _functions as _op
 from taper._info import finfo, iinfo
 
 # (rtol, atol) by dtype; others compare exactly.
-_TOLERANCES = {_C.float16: (1e-3, 1e-5), _C.bfloat16: (1.6e-2, 1e-5), _C.float32: (1.3e-6, 1e-5), _C.float64: (1e-7, 1e-7), _C.complex64: (1.3e-6, 1e-5),
-               _C.complex128: (1e-7, 1e-7)}
+_TOLERANCES = {
+    _C.float16: (1e-3, 1e-5),
+    _C.bfloat16: (1.6e-2, 1e-5),
+    _C.float32: (1.3e-6, 1e-5),
+    _C.float64: (1e-7, 1e-7),
+    _C.complex64: (1.3e-6, 1e-5),
+    _C.complex128: (1e-7, 1e-7),
+}
 
 
 def _fail(text, msg, where):
@@ -16,12 +23,16 @@ def _fail(text, msg, where):
         text = msg(text)
     elif msg:
         text = msg
-    raise AssertionError(text + (f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in where)}" if where else ""))
+    raise AssertionError(
+        text + (f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in where)}" if where else "")
+    )
 
 
 def _tolerance(actual, expected, rtol, atol):
     if (rtol is None) != (atol is None):
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}.")
+        raise ValueError(
+            f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}."
+        )
     if rtol is not None:
         return rtol, atol
     pairs = [_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
@@ -43,7 +54,9 @@ def _index(position, shape):
 def _describe(actual, expected, close, rtol, atol):
     exact = rtol == 0 and atol == 0
     a, e = actual.flatten(), expected.flatten()
-    if actual.dim() == 0 or not (actual.is_floating_point() or actual.is_complex()):  # numbers are Python's, integers may overflow
+    if actual.dim() == 0 or not (
+        actual.is_floating_point() or actual.is_complex()
+    ):  # numbers are Python's, integers may overflow
         wide = _C.complex128 if actual.is_complex() else _C.float64 if actual.is_floating_point() else _C.int64
         a, e = a.to(wide), e.to(wide)
     wrong, diff = ~close.flatten(), (a - e).abs()
@@ -53,13 +66,17 @@ def _describe(actual, expected, close, rtol, atol):
         bound = "" if exact else f" (up to {atol} allowed)"
         if exact:
             return f"Scalars are not equal!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute difference: {diff.item()}\nRelative difference: {relative.item()}"
-        return (f"Scalars are not close!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute difference: {diff.item()}{bound}\n"
-                f"Relative difference: {relative.item()} (up to {rtol} allowed)")
+        return (
+            f"Scalars are not close!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute difference: {diff.item()}{bound}\n"
+            f"Relative difference: {relative.item()} (up to {rtol} allowed)"
+        )
     worst, worst_relative = int(diff.argmax()), int(relative.argmax())
     allowed = ("", "") if exact else (f" (up to {atol} allowed)", f" (up to {rtol} allowed)")
-    return (f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n{_plural(int(wrong.sum()), wrong.numel())}\n"
-            f"Greatest absolute difference: {diff[worst].item()} at index {_index(worst, actual.shape)}{allowed[0]}\n"
-            f"Greatest relative difference: {relative[worst_relative].item()} at index {_index(worst_relative, actual.shape)}{allowed[1]}")
+    return (
+        f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n{_plural(int(wrong.sum()), wrong.numel())}\n"
+        f"Greatest absolute difference: {diff[worst].item()} at index {_index(worst, actual.shape)}{allowed[0]}\n"
+        f"Greatest relative difference: {relative[worst_relative].item()} at index {_index(worst_relative, actual.shape)}{allowed[1]}"
+    )
 
 
 def _as_tensor(value):
@@ -76,8 +93,15 @@ def _compare(actual, expected, options, where):
         _fail(f"The values for attribute 'type' do not match: {type(actual)} != {type(expected)}.", msg, where)
     if isinstance(actual, dict) and isinstance(expected, dict):
         if set(actual) != set(expected):
-            missing, extra = sorted(set(expected) - set(actual), key=repr), sorted(set(actual) - set(expected), key=repr)
-            _fail(f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {extra}", msg, where)
+            missing, extra = (
+                sorted(set(expected) - set(actual), key=repr),
+                sorted(set(actual) - set(expected), key=repr),
+            )
+            _fail(
+                f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {extra}",
+                msg,
+                where,
+            )
         for key in expected:
             _compare(actual[key], expected[key], options, where + [key])
         return
@@ -94,7 +118,9 @@ def _compare(actual, expected, options, where):
     a, e = _as_tensor(actual), _as_tensor(expected)
     if a is None or e is None:
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
-    if isinstance(actual, Tensor) != isinstance(expected, Tensor) and not (type(actual).__module__ == "numpy" or type(expected).__module__ == "numpy"):
+    if isinstance(actual, Tensor) != isinstance(expected, Tensor) and not (
+        type(actual).__module__ == "numpy" or type(expected).__module__ == "numpy"
+    ):
         raise TypeError(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.")
     a, e = a.detach(), e.detach()
     if a.shape != e.shape:
@@ -114,10 +140,27 @@ def _compare(actual, expected, options, where):
         _fail(_describe(a, e, close, rtol, atol), msg, where)
 
 
-def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True, check_dtype=True, check_layout=True,
-                 check_stride=False, msg=None):
+def assert_close(
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
+):
     """Raises AssertionError unless the tensors, numbers, or sequences and mappings of them are close."""
-    _compare(actual, expected, (allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, msg), [])
+    _compare(
+        actual,
+        expected,
+        (allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, msg),
+        [],
+    )
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
@@ -141,12 +184,19 @@ def _range(dtype, low, high):
     low, high = default[0] if low is None else low, default[1] if high is None else high
     if low == high and not exact:
         import warnings
-        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 and will be removed in "
-                      "2.3. Use `torch.full(...)` instead.", FutureWarning, stacklevel=3)
+
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 and will be removed in "
+            "2.3. Use `torch.full(...)` instead.",
+            FutureWarning,
+            stacklevel=3,
+        )
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     elif high < least or low >= most:
-        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{least}, {most})")
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{least}, {most})"
+        )
     low, high = min(max(low, least), most), min(max(high, least), most)
     return (math.ceil(low), math.ceil(high)) if exact else (low, high)
 
@@ -157,12 +207,24 @@ def _fill_uniformly(tensor, low, high):
     return tensor.uniform_(low / 2, high / 2).mul_(2)  # the interval's length is a number of the dtype
 
 
-def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=False, noncontiguous=False, exclude_zero=False, memory_format=None):
+def make_tensor(
+    *shape,
+    dtype,
+    device=None,
+    low=None,
+    high=None,
+    requires_grad=False,
+    noncontiguous=False,
+    exclude_zero=False,
+    memory_format=None,
+):
     """A tensor of random values between low and high."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     exact = not (dtype.is_floating_point or dtype.is_complex)
     if noncontiguous and memory_format is not None:
-        raise ValueError(f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and {memory_format=}")
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and {memory_format=}"
+        )
     if requires_grad and exact:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
     low, high = _range(dtype, low, high)
@@ -183,5 +245,6 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
 def __getattr__(name):
     if name == "FileCheck":
         from taper.testing._file_check import FileCheck
+
         return FileCheck
     raise AttributeError(f"module 'torch.testing' has no attribute '{name}'")

@@ -1,4 +1,5 @@
 """torch.testing.FileCheck: whether a text has some pieces in an order."""
+
 import re
 
 
@@ -75,7 +76,9 @@ class FileCheck:
         if kind == "regex":
             found = re.compile(piece).search(text, at)
             if found is None:
-                raise RuntimeError(f"Expected to find regex {piece!r} but did not find it\nSearched string:\n{text[at:]}")
+                raise RuntimeError(
+                    f"Expected to find regex {piece!r} but did not find it\nSearched string:\n{text[at:]}"
+                )
             return found.span()
         line_end = text.find("\n", at)
         line_end = len(text) if line_end < 0 else line_end

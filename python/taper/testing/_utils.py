@@ -1,4 +1,5 @@
 """torch.testing._utils: random numbers that tests leave as they found them."""
+
 from contextlib import contextmanager
 
 import taper

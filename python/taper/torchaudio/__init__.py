@@ -1,4 +1,5 @@
 """torchaudio's face on Taper: sound in WAV files, spectrograms, resampling."""
+
 from taper import _C
 
 __version__ = f"2.11.0+taper{_C._version}"
@@ -7,6 +8,7 @@ __version__ = f"2.11.0+taper{_C._version}"
 def __getattr__(name):
     if name in ("functional", "transforms"):
         from importlib import import_module
+
         return import_module("taper.torchaudio." + name)
     raise AttributeError(f"module 'torchaudio' has no attribute '{name}'")
 
@@ -25,17 +27,31 @@ class AudioMetaData:
 def _file_bytes(uri):
     if hasattr(uri, "read"):
         import taper
+
         return taper.frombuffer(bytearray(uri.read()), dtype=taper.uint8)
     return _C._read_file(uri)
 
 
-def load(uri, frame_offset=0, num_frames=-1, normalize=True, channels_first=True, format=None, buffer_size=4096, backend=None):
+def load(
+    uri, frame_offset=0, num_frames=-1, normalize=True, channels_first=True, format=None, buffer_size=4096, backend=None
+):
     """The sound of a WAV file, (channels, frames), and its rate."""
     waveform, rate = _C._decode_wav(_file_bytes(uri), frame_offset, num_frames, normalize)
     return waveform if channels_first else waveform.t().contiguous(), rate
 
 
-def save(uri, src, sample_rate, channels_first=True, format=None, encoding=None, bits_per_sample=None, buffer_size=4096, backend=None, compression=None):
+def save(
+    uri,
+    src,
+    sample_rate,
+    channels_first=True,
+    format=None,
+    encoding=None,
+    bits_per_sample=None,
+    buffer_size=4096,
+    backend=None,
+    compression=None,
+):
     """Writes (channels, frames) to a WAV file. encoding: PCM_S, PCM_U (8 bits) or PCM_F; by default what the tensor's dtype suggests."""
     if src.ndim != 2:
         raise ValueError(f"Expected 2D Tensor, got {src.ndim}D.")

@@ -1,4 +1,5 @@
 """torchaudio.functional: spectrograms, mel scales, decibels, resampling, companding."""
+
 import math
 import warnings
 
@@ -14,15 +15,37 @@ def _norms(normalized):
     return False, False
 
 
-def spectrogram(waveform, pad, window, n_fft, hop_length, win_length, power, normalized, center=True, pad_mode="reflect", onesided=True,
-                return_complex=None):
+def spectrogram(
+    waveform,
+    pad,
+    window,
+    n_fft,
+    hop_length,
+    win_length,
+    power,
+    normalized,
+    center=True,
+    pad_mode="reflect",
+    onesided=True,
+    return_complex=None,
+):
     """(..., time) to (..., frequency, frame): magnitudes to a power, or complex values where power is None."""
     if pad > 0:
         waveform = torch.nn.functional.pad(waveform, (pad, pad), "constant")
     by_length, by_window = _norms(normalized)
     shape = waveform.shape
-    spec = torch.stft(waveform.reshape(-1, shape[-1]), n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, center=center,
-                      pad_mode=pad_mode, normalized=by_length, onesided=onesided, return_complex=True)
+    spec = torch.stft(
+        waveform.reshape(-1, shape[-1]),
+        n_fft=n_fft,
+        hop_length=hop_length,
+        win_length=win_length,
+        window=window,
+        center=center,
+        pad_mode=pad_mode,
+        normalized=by_length,
+        onesided=onesided,
+        return_complex=True,
+    )
     spec = spec.reshape(shape[:-1] + spec.shape[-2:])
     if by_window:
         spec = spec / window.pow(2.0).sum().sqrt()
@@ -31,7 +54,19 @@ def spectrogram(waveform, pad, window, n_fft, hop_length, win_length, power, nor
     return spec.abs() if power == 1.0 else spec.abs().pow(power)
 
 
-def inverse_spectrogram(spectrogram, length, pad, window, n_fft, hop_length, win_length, normalized, center=True, pad_mode="reflect", onesided=True):
+def inverse_spectrogram(
+    spectrogram,
+    length,
+    pad,
+    window,
+    n_fft,
+    hop_length,
+    win_length,
+    normalized,
+    center=True,
+    pad_mode="reflect",
+    onesided=True,
+):
     """Back from complex values to (..., time)."""
     if not spectrogram.is_complex():
         raise ValueError("Expected `spectrogram` to be complex dtype.")
@@ -39,8 +74,17 @@ def inverse_spectrogram(spectrogram, length, pad, window, n_fft, hop_length, win
     if by_window:
         spectrogram = spectrogram * window.pow(2.0).sum().sqrt()
     shape = spectrogram.size()
-    waveform = torch.istft(spectrogram.reshape(-1, shape[-2], shape[-1]), n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window,
-                           center=center, normalized=by_length, onesided=onesided, length=length + 2 * pad if length is not None else None)
+    waveform = torch.istft(
+        spectrogram.reshape(-1, shape[-2], shape[-1]),
+        n_fft=n_fft,
+        hop_length=hop_length,
+        win_length=win_length,
+        window=window,
+        center=center,
+        normalized=by_length,
+        onesided=onesided,
+        length=length + 2 * pad if length is not None else None,
+    )
     if length is not None and pad > 0:
         waveform = waveform[:, pad:-pad]
     return waveform.reshape(shape[:-2] + waveform.shape[-1:])
@@ -100,10 +144,12 @@ def melscale_fbanks(n_freqs, f_min, f_max, n_mels, sample_rate, norm=None, mel_s
     points = _mel_to_hz(mels, mel_scale=mel_scale)
     banks = _triangles(all_freqs, points)
     if norm == "slaney":
-        banks *= (2.0 / (points[2:n_mels + 2] - points[:n_mels])).unsqueeze(0)
+        banks *= (2.0 / (points[2 : n_mels + 2] - points[:n_mels])).unsqueeze(0)
     if (banks.max(dim=0).values == 0.0).any():
-        warnings.warn("At least one mel filterbank has all zero values. "
-                      f"The value for `n_mels` ({n_mels}) may be set too high. Or, the value for `n_freqs` ({n_freqs}) may be set too low.")
+        warnings.warn(
+            "At least one mel filterbank has all zero values. "
+            f"The value for `n_mels` ({n_mels}) may be set too high. Or, the value for `n_freqs` ({n_freqs}) may be set too low."
+        )
     return banks
 
 
@@ -115,7 +161,9 @@ def create_dct(n_mfcc, n_mels, norm):
     """The matrix (n_mels, n_mfcc) of a discrete cosine transform of type 2."""
     if norm is not None and norm != "ortho":
         raise ValueError('norm must be either "ortho" or None')
-    dct = torch.cos(math.pi / float(n_mels) * (torch.arange(float(n_mels)) + 0.5) * torch.arange(float(n_mfcc)).unsqueeze(1))
+    dct = torch.cos(
+        math.pi / float(n_mels) * (torch.arange(float(n_mels)) + 0.5) * torch.arange(float(n_mfcc)).unsqueeze(1)
+    )
     if norm is None:
         dct *= 2.0
     else:
@@ -125,8 +173,17 @@ def create_dct(n_mfcc, n_mels, norm):
 
 
 # ---- Resampling ----
-def _sinc_resample_kernel(orig_freq, new_freq, gcd, lowpass_filter_width=6, rolloff=0.99, resampling_method="sinc_interp_hann", beta=None,
-                          device=None, dtype=None):
+def _sinc_resample_kernel(
+    orig_freq,
+    new_freq,
+    gcd,
+    lowpass_filter_width=6,
+    rolloff=0.99,
+    resampling_method="sinc_interp_hann",
+    beta=None,
+    device=None,
+    dtype=None,
+):
     if int(orig_freq) != orig_freq or int(new_freq) != new_freq:
         raise Exception("Frequencies must be of integer type to ensure quality resampling computation.")
     if resampling_method not in ("sinc_interp_hann", "sinc_interp_kaiser"):
@@ -159,18 +216,30 @@ def _apply_sinc_resample_kernel(waveform, orig_freq, new_freq, gcd, kernel, widt
     n, length = waveform.shape
     padded = torch.nn.functional.pad(waveform, (width, width + orig_freq))
     resampled = torch.nn.functional.conv1d(padded[:, None], kernel, stride=orig_freq).transpose(1, 2).reshape(n, -1)
-    resampled = resampled[..., :math.ceil(new_freq * length / orig_freq)]
+    resampled = resampled[..., : math.ceil(new_freq * length / orig_freq)]
     return resampled.reshape(shape[:-1] + resampled.shape[-1:])
 
 
-def resample(waveform, orig_freq, new_freq, lowpass_filter_width=6, rolloff=0.99, resampling_method="sinc_interp_hann", beta=None):
+def resample(
+    waveform, orig_freq, new_freq, lowpass_filter_width=6, rolloff=0.99, resampling_method="sinc_interp_hann", beta=None
+):
     """Another rate, by windowed sincs."""
     if orig_freq <= 0.0 or new_freq <= 0.0:
         raise ValueError("Original frequency and desired frequency should be positive")
     if orig_freq == new_freq:
         return waveform
     gcd = math.gcd(int(orig_freq), int(new_freq))
-    kernel, width = _sinc_resample_kernel(orig_freq, new_freq, gcd, lowpass_filter_width, rolloff, resampling_method, beta, waveform.device, waveform.dtype)
+    kernel, width = _sinc_resample_kernel(
+        orig_freq,
+        new_freq,
+        gcd,
+        lowpass_filter_width,
+        rolloff,
+        resampling_method,
+        beta,
+        waveform.device,
+        waveform.dtype,
+    )
     return _apply_sinc_resample_kernel(waveform, orig_freq, new_freq, gcd, kernel, width)
 
 
@@ -198,7 +267,9 @@ def compute_deltas(specgram, win_length=5, mode="replicate"):
     n = (win_length - 1) // 2
     flat = torch.nn.functional.pad(flat, (n, n), mode=mode)
     kernel = torch.arange(-n, n + 1, 1, dtype=specgram.dtype).repeat(flat.shape[1], 1, 1)
-    return (torch.nn.functional.conv1d(flat, kernel, groups=flat.shape[1]) / (n * (n + 1) * (2 * n + 1) / 3)).reshape(shape)
+    return (torch.nn.functional.conv1d(flat, kernel, groups=flat.shape[1]) / (n * (n + 1) * (2 * n + 1) / 3)).reshape(
+        shape
+    )
 
 
 def mask_along_axis(specgram, mask_param, mask_value, axis, p=1.0):
@@ -224,7 +295,7 @@ def mask_along_axis_iid(specgrams, mask_param, mask_value, axis, p=1.0):
         mask_param = min(mask_param, int(specgrams.shape[axis] * p))
     if mask_param < 1:
         return specgrams
-    lead = specgrams.shape[:specgrams.dim() - 2]
+    lead = specgrams.shape[: specgrams.dim() - 2]
     value = torch.rand(lead, dtype=specgrams.dtype) * mask_param
     first = torch.rand(lead, dtype=specgrams.dtype) * (specgrams.size(axis) - value)
     start, end = first.long()[..., None, None], (first.long() + value.long())[..., None, None]

@@ -1,4 +1,5 @@
 """torchaudio.transforms: the functions as modules, their windows and filters as buffers."""
+
 import math
 
 import taper as torch
@@ -7,33 +8,92 @@ from taper.torchaudio import functional as F
 
 
 class Spectrogram(Module):
-    def __init__(self, n_fft=400, win_length=None, hop_length=None, pad=0, window_fn=torch.hann_window, power=2.0, normalized=False, wkwargs=None,
-                 center=True, pad_mode="reflect", onesided=True, return_complex=None):
+    def __init__(
+        self,
+        n_fft=400,
+        win_length=None,
+        hop_length=None,
+        pad=0,
+        window_fn=torch.hann_window,
+        power=2.0,
+        normalized=False,
+        wkwargs=None,
+        center=True,
+        pad_mode="reflect",
+        onesided=True,
+        return_complex=None,
+    ):
         super().__init__()
         self.n_fft = n_fft
         self.win_length = win_length if win_length is not None else n_fft
         self.hop_length = hop_length if hop_length is not None else self.win_length // 2
         self.register_buffer("window", window_fn(self.win_length, **(wkwargs or {})))
-        self.pad, self.power, self.normalized, self.center, self.pad_mode, self.onesided = pad, power, normalized, center, pad_mode, onesided
+        self.pad, self.power, self.normalized, self.center, self.pad_mode, self.onesided = (
+            pad,
+            power,
+            normalized,
+            center,
+            pad_mode,
+            onesided,
+        )
 
     def forward(self, waveform):
-        return F.spectrogram(waveform, self.pad, self.window, self.n_fft, self.hop_length, self.win_length, self.power, self.normalized, self.center,
-                             self.pad_mode, self.onesided)
+        return F.spectrogram(
+            waveform,
+            self.pad,
+            self.window,
+            self.n_fft,
+            self.hop_length,
+            self.win_length,
+            self.power,
+            self.normalized,
+            self.center,
+            self.pad_mode,
+            self.onesided,
+        )
 
 
 class InverseSpectrogram(Module):
-    def __init__(self, n_fft=400, win_length=None, hop_length=None, pad=0, window_fn=torch.hann_window, normalized=False, wkwargs=None, center=True,
-                 pad_mode="reflect", onesided=True):
+    def __init__(
+        self,
+        n_fft=400,
+        win_length=None,
+        hop_length=None,
+        pad=0,
+        window_fn=torch.hann_window,
+        normalized=False,
+        wkwargs=None,
+        center=True,
+        pad_mode="reflect",
+        onesided=True,
+    ):
         super().__init__()
         self.n_fft = n_fft
         self.win_length = win_length if win_length is not None else n_fft
         self.hop_length = hop_length if hop_length is not None else self.win_length // 2
         self.register_buffer("window", window_fn(self.win_length, **(wkwargs or {})))
-        self.pad, self.normalized, self.center, self.pad_mode, self.onesided = pad, normalized, center, pad_mode, onesided
+        self.pad, self.normalized, self.center, self.pad_mode, self.onesided = (
+            pad,
+            normalized,
+            center,
+            pad_mode,
+            onesided,
+        )
 
     def forward(self, spectrogram, length=None):
-        return F.inverse_spectrogram(spectrogram, length, self.pad, self.window, self.n_fft, self.hop_length, self.win_length, self.normalized,
-                                     self.center, self.pad_mode, self.onesided)
+        return F.inverse_spectrogram(
+            spectrogram,
+            length,
+            self.pad,
+            self.window,
+            self.n_fft,
+            self.hop_length,
+            self.win_length,
+            self.normalized,
+            self.center,
+            self.pad_mode,
+            self.onesided,
+        )
 
 
 class AmplitudeToDB(Module):
@@ -54,26 +114,53 @@ class AmplitudeToDB(Module):
 class MelScale(Module):
     def __init__(self, n_mels=128, sample_rate=16000, f_min=0.0, f_max=None, n_stft=201, norm=None, mel_scale="htk"):
         super().__init__()
-        self.n_mels, self.sample_rate, self.f_min, self.norm, self.mel_scale = n_mels, sample_rate, f_min, norm, mel_scale
+        self.n_mels, self.sample_rate, self.f_min, self.norm, self.mel_scale = (
+            n_mels,
+            sample_rate,
+            f_min,
+            norm,
+            mel_scale,
+        )
         self.f_max = f_max if f_max is not None else float(sample_rate // 2)
         if f_min > self.f_max:
             raise ValueError(f"Require f_min: {f_min} <= f_max: {self.f_max}")
-        self.register_buffer("fb", F.melscale_fbanks(n_stft, self.f_min, self.f_max, n_mels, sample_rate, norm, mel_scale))
+        self.register_buffer(
+            "fb", F.melscale_fbanks(n_stft, self.f_min, self.f_max, n_mels, sample_rate, norm, mel_scale)
+        )
 
     def forward(self, specgram):
         return torch.matmul(specgram.transpose(-1, -2), self.fb).transpose(-1, -2)
 
 
 class MelSpectrogram(Module):
-    def __init__(self, sample_rate=16000, n_fft=400, win_length=None, hop_length=None, f_min=0.0, f_max=None, pad=0, n_mels=128,
-                 window_fn=torch.hann_window, power=2.0, normalized=False, wkwargs=None, center=True, pad_mode="reflect", onesided=None, norm=None,
-                 mel_scale="htk"):
+    def __init__(
+        self,
+        sample_rate=16000,
+        n_fft=400,
+        win_length=None,
+        hop_length=None,
+        f_min=0.0,
+        f_max=None,
+        pad=0,
+        n_mels=128,
+        window_fn=torch.hann_window,
+        power=2.0,
+        normalized=False,
+        wkwargs=None,
+        center=True,
+        pad_mode="reflect",
+        onesided=None,
+        norm=None,
+        mel_scale="htk",
+    ):
         super().__init__()
         self.sample_rate, self.n_fft, self.pad, self.power, self.normalized = sample_rate, n_fft, pad, power, normalized
         self.win_length = win_length if win_length is not None else n_fft
         self.hop_length = hop_length if hop_length is not None else self.win_length // 2
         self.n_mels, self.f_max, self.f_min = n_mels, f_max, f_min
-        self.spectrogram = Spectrogram(n_fft, self.win_length, self.hop_length, pad, window_fn, power, normalized, wkwargs, center, pad_mode, True)
+        self.spectrogram = Spectrogram(
+            n_fft, self.win_length, self.hop_length, pad, window_fn, power, normalized, wkwargs, center, pad_mode, True
+        )
         self.mel_scale = MelScale(n_mels, sample_rate, f_min, f_max, n_fft // 2 + 1, norm, mel_scale)
 
     def forward(self, waveform):
@@ -85,7 +172,13 @@ class MFCC(Module):
         super().__init__()
         if dct_type != 2:
             raise ValueError(f"DCT type not supported: {dct_type}")
-        self.sample_rate, self.n_mfcc, self.dct_type, self.norm, self.log_mels = sample_rate, n_mfcc, dct_type, norm, log_mels
+        self.sample_rate, self.n_mfcc, self.dct_type, self.norm, self.log_mels = (
+            sample_rate,
+            n_mfcc,
+            dct_type,
+            norm,
+            log_mels,
+        )
         self.top_db = 80.0
         self.amplitude_to_DB = AmplitudeToDB("power", self.top_db)
         self.MelSpectrogram = MelSpectrogram(sample_rate=sample_rate, **(melkwargs or {}))
@@ -100,13 +193,29 @@ class MFCC(Module):
 
 
 class Resample(Module):
-    def __init__(self, orig_freq=16000, new_freq=16000, resampling_method="sinc_interp_hann", lowpass_filter_width=6, rolloff=0.99, beta=None, *,
-                 dtype=None):
+    def __init__(
+        self,
+        orig_freq=16000,
+        new_freq=16000,
+        resampling_method="sinc_interp_hann",
+        lowpass_filter_width=6,
+        rolloff=0.99,
+        beta=None,
+        *,
+        dtype=None,
+    ):
         super().__init__()
         self.orig_freq, self.new_freq, self.gcd = orig_freq, new_freq, math.gcd(int(orig_freq), int(new_freq))
-        self.resampling_method, self.lowpass_filter_width, self.rolloff, self.beta = resampling_method, lowpass_filter_width, rolloff, beta
+        self.resampling_method, self.lowpass_filter_width, self.rolloff, self.beta = (
+            resampling_method,
+            lowpass_filter_width,
+            rolloff,
+            beta,
+        )
         if orig_freq != new_freq:
-            kernel, self.width = F._sinc_resample_kernel(orig_freq, new_freq, self.gcd, lowpass_filter_width, rolloff, resampling_method, beta, dtype=dtype)
+            kernel, self.width = F._sinc_resample_kernel(
+                orig_freq, new_freq, self.gcd, lowpass_filter_width, rolloff, resampling_method, beta, dtype=dtype
+            )
             self.register_buffer("kernel", kernel)
 
     def forward(self, waveform):
@@ -149,7 +258,9 @@ class _AxisMasking(Module):
 
     def forward(self, specgram, mask_value=0.0):
         if self.iid_masks:
-            return F.mask_along_axis_iid(specgram, self.mask_param, mask_value, self.axis + specgram.dim() - 3, p=self.p)
+            return F.mask_along_axis_iid(
+                specgram, self.mask_param, mask_value, self.axis + specgram.dim() - 3, p=self.p
+            )
         return F.mask_along_axis(specgram, self.mask_param, mask_value, self.axis + specgram.dim() - 3, p=self.p)
 
 
@@ -173,6 +284,8 @@ class Vol(Module):
             raise ValueError("If gain_type = amplitude or power, gain must be positive.")
 
     def forward(self, waveform):
-        db = {"amplitude": None, "db": self.gain}.get(self.gain_type, 10 * math.log10(self.gain) if self.gain_type == "power" else None)
+        db = {"amplitude": None, "db": self.gain}.get(
+            self.gain_type, 10 * math.log10(self.gain) if self.gain_type == "power" else None
+        )
         waveform = waveform * self.gain if self.gain_type == "amplitude" else F.gain(waveform, db)
         return torch.clamp(waveform, -1, 1)

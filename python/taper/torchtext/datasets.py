@@ -1,4 +1,5 @@
 """torchtext.datasets, from files on disk: each function gives the splits as iterables of rows. Taper downloads nothing by itself."""
+
 import csv
 import os
 
@@ -11,7 +12,9 @@ class _Rows:
     def __init__(self, path, read):
         self._path, self._read = path, read
         if not os.path.exists(path):
-            raise RuntimeError(f"Taper downloads nothing by itself: please put the dataset's file to {path} and run again")
+            raise RuntimeError(
+                f"Taper downloads nothing by itself: please put the dataset's file to {path} and run again"
+            )
 
     def __iter__(self):
         return self._read(self._path)
@@ -25,7 +28,11 @@ def _splits(root, name, files, split, read):
             raise ValueError(f"Given split selection {split!r} does not match with splits {tuple(files)}")
     found = []
     for part in wanted:
-        places = [os.path.join(root, name, files[part]), os.path.join(root, files[part]), os.path.join(root, "datasets", name, files[part])]
+        places = [
+            os.path.join(root, name, files[part]),
+            os.path.join(root, files[part]),
+            os.path.join(root, "datasets", name, files[part]),
+        ]
         found.append(_Rows(next((p for p in places if os.path.exists(p)), places[0]), read))
     return found[0] if isinstance(split, str) else tuple(found)
 
@@ -77,14 +84,18 @@ def WikiText103(root=ROOT, split=("train", "valid", "test")):
 
 def PennTreebank(root=ROOT, split=("train", "valid", "test")):
     """Lines of text."""
-    return _splits(root, "PennTreebank", {part: f"ptb.{part}.txt" for part in ("train", "valid", "test")}, split, _lines)
+    return _splits(
+        root, "PennTreebank", {part: f"ptb.{part}.txt" for part in ("train", "valid", "test")}, split, _lines
+    )
 
 
 def Multi30k(root=ROOT, split=("train", "valid", "test"), language_pair=("de", "en")):
     """(sentence, its translation), from train.de, train.en, val.de and so on"""
+
     def pairs(path):
         stem = path.rpartition(".")[0]
         for one, other in zip(*(_lines(f"{stem}.{language}") for language in language_pair)):
             yield one.rstrip("\n"), other.rstrip("\n")
+
     files = {"train": "train", "valid": "val", "test": "test"}
     return _splits(root, "Multi30k", {part: f"{name}.{language_pair[0]}" for part, name in files.items()}, split, pairs)

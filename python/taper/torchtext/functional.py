@@ -1,4 +1,5 @@
 """torchtext.functional: lists of tokens to tensors."""
+
 import taper as torch
 
 

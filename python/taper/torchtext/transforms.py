@@ -1,4 +1,5 @@
 """torchtext.transforms: the steps from tokens to tensors as modules."""
+
 import taper as torch
 from taper import nn
 from taper.torchtext import functional as F
@@ -10,7 +11,9 @@ class VocabTransform(nn.Module):
         self.vocab = vocab
 
     def forward(self, input):
-        return [self.vocab.lookup_indices(row) for row in input] if F._batch(input) else self.vocab.lookup_indices(input)
+        return (
+            [self.vocab.lookup_indices(row) for row in input] if F._batch(input) else self.vocab.lookup_indices(input)
+        )
 
 
 class ToTensor(nn.Module):

@@ -1,4 +1,5 @@
 """torchtext.vocab: tokens and their numbers."""
+
 from collections import Counter, OrderedDict
 
 from taper.nn import Module
@@ -12,7 +13,9 @@ class Vocab(Module):
         self._tokens = list(vocab._tokens if isinstance(vocab, Vocab) else vocab)
         self._numbers = {token: i for i, token in enumerate(self._tokens)}
         if len(self._numbers) != len(self._tokens):
-            raise RuntimeError(f"Duplicate token found in tokens list: {next(t for t, n in Counter(self._tokens).items() if n > 1)}")
+            raise RuntimeError(
+                f"Duplicate token found in tokens list: {next(t for t, n in Counter(self._tokens).items() if n > 1)}"
+            )
         self._default = None
 
     @property
@@ -86,5 +89,5 @@ def build_vocab_from_iterator(iterator, min_freq=1, specials=None, special_first
     if max_tokens is not None:
         if len(specials) >= max_tokens:
             raise AssertionError("len(specials) >= max_tokens, so the vocab will be entirely special tokens.")
-        ordered = ordered[:max_tokens - len(specials)]
+        ordered = ordered[: max_tokens - len(specials)]
     return vocab(OrderedDict(ordered), min_freq=min_freq, specials=specials, special_first=special_first)

@@ -1,4 +1,5 @@
 """torchvision's face on Taper: images in files, transforms, datasets from disk, models, boxes. Its parts load at their first use."""
+
 from taper.torchvision.version import __version__
 
 _LATER = frozenset("datasets io models ops transforms tv_tensors utils version".split())
@@ -8,6 +9,7 @@ _image_backend = "PIL"
 def __getattr__(name):
     if name in _LATER:
         from importlib import import_module
+
         return import_module("taper.torchvision." + name)
     raise AttributeError(f"module 'torchvision' has no attribute '{name}'")
 

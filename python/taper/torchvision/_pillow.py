@@ -1,4 +1,5 @@
 """Pillow, which Taper does not need by itself: found where an image of its kind is in use, asked for with a clear message where it is missing."""
+
 import sys
 
 
@@ -11,7 +12,10 @@ def is_pil(image):
 def pillow(part="Image"):
     """A module of Pillow's."""
     from importlib import import_module
+
     try:
         return import_module("PIL." + part)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("this makes Pillow images, and Pillow is not installed: `pip install pillow`", name="PIL") from None
+        raise ModuleNotFoundError(
+            "this makes Pillow images, and Pillow is not installed: `pip install pillow`", name="PIL"
+        ) from None

@@ -1,4 +1,5 @@
 """torchvision.io: images in files, through libpng and libjpeg."""
+
 from enum import Enum
 
 import taper as torch
@@ -7,6 +8,7 @@ from taper import _C
 
 class ImageReadMode(Enum):
     """Which channels a decoded image gets."""
+
     UNCHANGED = 0
     GRAY = 1
     GRAY_ALPHA = 2

@@ -1,4 +1,5 @@
 """torchvision.tv_tensors: tensors that know whether they are an image, boxes or a mask. What operators make of them are plain tensors again."""
+
 from enum import Enum
 
 import taper as torch
@@ -18,7 +19,9 @@ class TVTensor(torch.Tensor):
 
     @classmethod
     def _labelled(cls, tensor, like=None):
-        wrapped = (tensor.as_subclass(torch.Tensor) if isinstance(tensor, TVTensor) else tensor).detach().as_subclass(cls)
+        wrapped = (
+            (tensor.as_subclass(torch.Tensor) if isinstance(tensor, TVTensor) else tensor).detach().as_subclass(cls)
+        )
         if tensor.requires_grad:
             wrapped.requires_grad_()
         return wrapped
@@ -27,7 +30,11 @@ class TVTensor(torch.Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         with DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") in _KEPT and isinstance(args[0], TVTensor) and not isinstance(result, TVTensor):
+        if (
+            getattr(func, "__name__", "") in _KEPT
+            and isinstance(args[0], TVTensor)
+            and not isinstance(result, TVTensor)
+        ):
             return wrap(result, like=args[0])
         return result.as_subclass(torch.Tensor) if isinstance(result, TVTensor) and result is not args[0] else result
 
@@ -37,8 +44,10 @@ class Image(TVTensor):
 
     def __new__(cls, data, *, dtype=None, device=None, requires_grad=None):
         from taper.torchvision._pillow import is_pil
+
         if is_pil(data):
             from taper.torchvision.transforms.functional import pil_to_tensor
+
             data = pil_to_tensor(data)
         tensor = torch.as_tensor(data, dtype=dtype, device=device)
         if tensor.ndim < 2:
@@ -55,8 +64,10 @@ class Mask(TVTensor):
 
     def __new__(cls, data, *, dtype=None, device=None, requires_grad=None):
         from taper.torchvision._pillow import is_pil
+
         if is_pil(data):
             from taper.torchvision.transforms.functional import pil_to_tensor
+
             data = pil_to_tensor(data)
         return super().__new__(cls, data, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -71,7 +82,9 @@ class BoundingBoxes(TVTensor):
     """(N, 4), with the size (height, width) of the image that they lie in."""
 
     def __new__(cls, data, *, format, canvas_size, clamping_mode="soft", dtype=None, device=None, requires_grad=None):
-        boxes = super().__new__(cls, torch.atleast_2d(torch.as_tensor(data, dtype=dtype, device=device)), requires_grad=requires_grad)
+        boxes = super().__new__(
+            cls, torch.atleast_2d(torch.as_tensor(data, dtype=dtype, device=device)), requires_grad=requires_grad
+        )
         boxes.format = BoundingBoxFormat[format.upper()] if isinstance(format, str) else format
         boxes.canvas_size, boxes.clamping_mode = tuple(canvas_size), clamping_mode
         return boxes

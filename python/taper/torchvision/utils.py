@@ -1,4 +1,5 @@
 """torchvision.utils: many images in one, images into files, boxes and masks drawn onto images."""
+
 import math
 
 import taper as torch
@@ -28,7 +29,11 @@ def _stretched(tensor, value_range, scale_each):
 @torch.no_grad()
 def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scale_each=False, pad_value=0.0):
     """A batch (B, C, H, W) or a list of images as one image, nrow in a row."""
-    if not (isinstance(tensor, torch.Tensor) or isinstance(tensor, list) and all(isinstance(t, torch.Tensor) for t in tensor)):
+    if not (
+        isinstance(tensor, torch.Tensor)
+        or isinstance(tensor, list)
+        and all(isinstance(t, torch.Tensor) for t in tensor)
+    ):
         raise TypeError(f"tensor or list of tensors expected, got {type(tensor)}")
     if isinstance(tensor, list):
         tensor = torch.stack(tensor, dim=0)
@@ -49,13 +54,14 @@ def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scal
     grid = tensor.new_full((channels, height * rows + padding, width * columns + padding), pad_value)
     for k, img in enumerate(tensor):
         y, x = divmod(k, columns)
-        grid[:, y * height + padding:(y + 1) * height, x * width + padding:(x + 1) * width] = img
+        grid[:, y * height + padding : (y + 1) * height, x * width + padding : (x + 1) * width] = img
     return grid
 
 
 def _encoder(fp, format):
     """The C encoder for the file's kind, or None: Pillow writes the others."""
     from taper import _C
+
     name = format if format is not None else str(fp).rpartition(".")[2] if not hasattr(fp, "write") else ""
     return {"PNG": _C._encode_png, "JPG": _C._encode_jpeg, "JPEG": _C._encode_jpeg}.get(name.upper())
 
@@ -68,6 +74,7 @@ def save_image(tensor, fp, format=None, **kwargs):
     encode = _encoder(fp, format)
     if encode is None:
         from taper.torchvision.transforms.functional import to_pil_image
+
         to_pil_image(image).save(fp, format=format)
         return
     data = encode(image)
@@ -75,23 +82,27 @@ def save_image(tensor, fp, format=None, **kwargs):
         fp.write(bytes(memoryview(data)))
     else:
         from taper import _C
+
         _C._write_file(fp, data)
 
 
 # ---- Drawing ----
 def _palette(n):
-    base = torch.tensor([2 ** 25 - 1, 2 ** 15 - 1, 2 ** 21 - 1])
+    base = torch.tensor([2**25 - 1, 2**15 - 1, 2**21 - 1])
     return [tuple(int(c) for c in (i * base) % 255) for i in range(n)]
 
 
 def _colors(colors, n):
     """n colours as Pillow takes them."""
     from taper.torchvision._pillow import pillow
+
     if colors is None:
         colors = _palette(n)
     elif isinstance(colors, list):
         if len(colors) < n:
-            raise ValueError(f"Number of colors must be equal or larger than the number of objects, but got {len(colors)} < {n}.")
+            raise ValueError(
+                f"Number of colors must be equal or larger than the number of objects, but got {len(colors)} < {n}."
+            )
     elif isinstance(colors, (str, tuple)):
         colors = [colors] * n
     else:
@@ -115,32 +126,53 @@ def _canvas(image):
     """A Pillow image, its drawing tools, and a function that gives the result in the image's dtype."""
     from taper.torchvision._pillow import pillow
     from taper.torchvision.transforms import functional as F
+
     picture = F.to_pil_image(F.convert_image_dtype(image, torch.uint8))
     return picture, pillow("ImageDraw"), lambda: F.convert_image_dtype(F.pil_to_tensor(picture), image.dtype)
 
 
 @torch.no_grad()
-def draw_bounding_boxes(image, boxes, labels=None, colors=None, fill=False, width=1, font=None, font_size=None, label_colors=None,
-                        label_background_colors=None, fill_labels=False):
+def draw_bounding_boxes(
+    image,
+    boxes,
+    labels=None,
+    colors=None,
+    fill=False,
+    width=1,
+    font=None,
+    font_size=None,
+    label_colors=None,
+    label_background_colors=None,
+    fill_labels=False,
+):
     """The image with boxes (N, 4) as (xmin, ymin, xmax, ymax) and their labels."""
     from taper.torchvision._pillow import pillow
+
     image = _checked(image)
     n = boxes.shape[0]
     if (boxes[:, 0] > boxes[:, 2]).any() or (boxes[:, 1] > boxes[:, 3]).any():
-        raise ValueError("Boxes need to be in (xmin, ymin, xmax, ymax) format. Use torchvision.ops.box_convert to convert them")
+        raise ValueError(
+            "Boxes need to be in (xmin, ymin, xmax, ymax) format. Use torchvision.ops.box_convert to convert them"
+        )
     if n == 0:
         return image
     labels = [None] * n if labels is None else labels
     if len(labels) != n:
-        raise ValueError(f"Number of boxes ({n}) and labels ({len(labels)}) mismatch. Please specify labels for each box.")
+        raise ValueError(
+            f"Number of boxes ({n}) and labels ({len(labels)}) mismatch. Please specify labels for each box."
+        )
     colors = _colors(colors, n)
     label_colors = _colors(label_colors, n) if label_colors is not None else list(colors)
-    backgrounds = _colors(label_background_colors, n) if fill_labels and label_background_colors is not None else list(colors)
+    backgrounds = (
+        _colors(label_background_colors, n) if fill_labels and label_background_colors is not None else list(colors)
+    )
     fonts = pillow("ImageFont")
     text_font = fonts.load_default() if font is None else fonts.truetype(font=font, size=font_size or 10)
     picture, tools, result = _canvas(image)
     draw = tools.Draw(picture, "RGBA") if fill else tools.Draw(picture)
-    for box, color, label, text_color, background in zip(boxes.to(torch.int64).tolist(), colors, labels, label_colors, backgrounds):
+    for box, color, label, text_color, background in zip(
+        boxes.to(torch.int64).tolist(), colors, labels, label_colors, backgrounds
+    ):
         draw.rectangle(box, width=width, outline=color, **({"fill": color + (100,)} if fill else {}))
         if label is not None:
             at = box[0] + width + 1, box[1] + width + 1
@@ -185,7 +217,11 @@ def draw_keypoints(image, keypoints, connectivity=None, colors=None, radius=2, w
     picture, tools, result = _canvas(_checked(image))
     draw = tools.Draw(picture)
     color = _colors(colors, 1)[0] if colors is not None else None
-    seen = torch.ones(keypoints.shape[:2], dtype=torch.bool) if visibility is None else visibility.to(torch.bool).reshape(keypoints.shape[:2])
+    seen = (
+        torch.ones(keypoints.shape[:2], dtype=torch.bool)
+        if visibility is None
+        else visibility.to(torch.bool).reshape(keypoints.shape[:2])
+    )
     for points, visible in zip(keypoints.to(torch.int64).tolist(), seen.tolist()):
         for (x, y), shown in zip(points, visible):
             if shown:

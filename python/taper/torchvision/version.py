@@ -1,4 +1,5 @@
 """Which torchvision these names are."""
+
 from taper import _C
 
 __version__ = f"0.29.2+taper{_C._version}"

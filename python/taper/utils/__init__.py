@@ -2,10 +2,12 @@
 
 
 def _refuse_backward(grads):
-    raise RuntimeError("Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run backward on a tensor that was swapped. For a "
-                       "module m with `torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of the module (e.g. `m.cpu()` or "
-                       "`m.half()`) between running forward and backward. To resolve this, please only change the device/dtype before running forward (or after both forward "
-                       "and backward).")
+    raise RuntimeError(
+        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run backward on a tensor that was swapped. For a "
+        "module m with `torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of the module (e.g. `m.cpu()` or "
+        "`m.half()`) between running forward and backward. To resolve this, please only change the device/dtype before running forward (or after both forward "
+        "and backward)."
+    )
 
 
 def _poison(tensor):
@@ -14,6 +16,7 @@ def _poison(tensor):
         return False
     from taper import _C
     from taper.autograd.graph import get_gradient_edge
+
     node = get_gradient_edge(tensor).node
     if _C._use_count(tensor) != 2:
         return False
@@ -27,6 +30,7 @@ def swap_tensors(t1, t2):
     from weakref import getweakrefs
 
     from taper import _C
+
     for name, tensor in (("t1", t1), ("t2", t2)):
         if getweakrefs(tensor):
             raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
@@ -38,8 +42,10 @@ def swap_tensors(t1, t2):
         if count == 2 and _poison(tensor):
             continue
         if count > 1:
-            raise RuntimeError(f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you are not holding references to the tensor "
-                               "in other places.")
+            raise RuntimeError(
+                f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you are not holding references to the tensor "
+                "in other places."
+            )
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
     for slot in slots:
@@ -59,6 +65,7 @@ def set_module(obj, mod):
 def __getattr__(name):  # its modules are loaded at first use
     from importlib import import_module
     from importlib.util import find_spec
+
     if name.startswith("__") or find_spec("taper.utils." + name) is None:
         raise AttributeError(f"module 'torch.utils' has no attribute '{name}'")
     return import_module("taper.utils." + name)

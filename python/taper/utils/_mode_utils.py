@@ -1,4 +1,5 @@
 """torch.utils._mode_utils."""
+
 from taper._dispatch import NoHandlers as no_dispatch  # noqa: F401
 
 

@@ -1,4 +1,5 @@
 """torch.utils._python_dispatch: modes whose __torch_dispatch__ sees every operator, and what is asked about subclasses of Tensor."""
+
 from contextlib import contextmanager
 
 from taper import _C
@@ -8,6 +9,7 @@ from taper._dispatch import NoHandlers, state
 
 class TorchDispatchMode:
     """with a mode: its __torch_dispatch__ sees every operator of aten, below the tape; operators that it calls itself go on as usual."""
+
     supports_higher_order_operators = False
 
     def __init__(self, _dispatch_key=None):
@@ -28,6 +30,7 @@ class TorchDispatchMode:
     @classmethod
     def push(cls, *args, **kwargs):
         import warnings
+
         warnings.warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
         return cls(*args, **kwargs)
 
@@ -118,7 +121,12 @@ def is_traceable_wrapper_subclass(t):
 
 
 def is_traceable_wrapper_subclass_type(t):
-    return issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+    return (
+        issubclass(t, Tensor)
+        and t is not Tensor
+        and hasattr(t, "__tensor_flatten__")
+        and hasattr(t, "__tensor_unflatten__")
+    )
 
 
 def transform_subclass(t, callback, outer_size=None, outer_stride=None):
@@ -126,11 +134,17 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
     outer_size = outer_size if outer_size is not None else t.size()
     outer_stride = outer_stride if outer_stride is not None else t.stride()
     names, context = t.__tensor_flatten__()
-    made = type(t).__tensor_unflatten__({name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride)
+    made = type(t).__tensor_unflatten__(
+        {name: callback(name, getattr(t, name)) for name in names}, context, outer_size, outer_stride
+    )
     if made.shape != outer_size:
-        raise AssertionError(f"Expected return value from {type(t)}__tensor_unflatten__() to have shape equal to {outer_size}, but got: {made.shape}")
+        raise AssertionError(
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have shape equal to {outer_size}, but got: {made.shape}"
+        )
     if made.stride() != outer_stride:
-        raise AssertionError(f"Expected return value from {type(t)}__tensor_unflatten__() to have stride equal to {outer_stride}, but got: {made.stride()}")
+        raise AssertionError(
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have stride equal to {outer_stride}, but got: {made.stride()}"
+        )
     return made
 
 
@@ -155,8 +169,13 @@ def return_and_correct_aliasing(func, args, kwargs, out):
     def correct(result, given):
         names = _alias_names(result)
         return next((written[name] for name in names if name in written), given)
+
     if several:
-        return type(out)(correct(result, given) for result, given in zip(schema.returns, out)) if type(out) in (tuple, list) else out
+        return (
+            type(out)(correct(result, given) for result, given in zip(schema.returns, out))
+            if type(out) in (tuple, list)
+            else out
+        )
     return correct(schema.returns[0], out) if schema.returns else out
 
 

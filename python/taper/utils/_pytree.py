@@ -1,9 +1,39 @@
 """Nested dicts, lists, tuples and named tuples as a list of leaves and the shape they came in."""
+
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
-__all__ = ["PyTree", "TreeSpec", "LeafSpec", "register_pytree_node", "tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "tree_map", "tree_map_",
-           "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "tree_iter", "tree_is_leaf", "is_namedtuple", "is_namedtuple_class", "SequenceKey", "MappingKey",
-           "GetAttrKey", "KeyPath", "keystr", "key_get", "tree_flatten_with_path", "tree_leaves_with_path", "tree_map_with_path", "register_dataclass"]
+__all__ = [
+    "PyTree",
+    "TreeSpec",
+    "LeafSpec",
+    "register_pytree_node",
+    "tree_flatten",
+    "tree_unflatten",
+    "tree_leaves",
+    "tree_structure",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_only_",
+    "tree_all",
+    "tree_any",
+    "tree_all_only",
+    "tree_any_only",
+    "tree_iter",
+    "tree_is_leaf",
+    "is_namedtuple",
+    "is_namedtuple_class",
+    "SequenceKey",
+    "MappingKey",
+    "GetAttrKey",
+    "KeyPath",
+    "keystr",
+    "key_get",
+    "tree_flatten_with_path",
+    "tree_leaves_with_path",
+    "tree_map_with_path",
+    "register_dataclass",
+]
 
 PyTree = object
 Context = object
@@ -11,7 +41,11 @@ Context = object
 
 def is_namedtuple_class(kind):
     """Is it a type of named tuples, those of results included?"""
-    return isinstance(kind, type) and issubclass(kind, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
+    return (
+        isinstance(kind, type)
+        and issubclass(kind, tuple)
+        and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
+    )
 
 
 def is_namedtuple(value):
@@ -78,13 +112,17 @@ def _deque_flatten(values):
 
 def _numbered(flatten):
     """flatten with each child's index."""
+
     def flatten_with_keys(tree):
         children, context = flatten(tree)
         return [(SequenceKey(i), child) for i, child in enumerate(children)], context
+
     return flatten_with_keys
 
 
-_list_flatten_with_keys, _tuple_flatten_with_keys, _deque_flatten_with_keys = map(_numbered, (_list_flatten, _tuple_flatten, _deque_flatten))
+_list_flatten_with_keys, _tuple_flatten_with_keys, _deque_flatten_with_keys = map(
+    _numbered, (_list_flatten, _tuple_flatten, _deque_flatten)
+)
 
 
 def _list_unflatten(values, context):
@@ -111,13 +149,15 @@ def _namedtuple_unflatten(values, context):
     return context(*values)
 
 
-for _node in (NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
-              NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys),
-              NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys),
-              NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys),
-              NodeDef(tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys),
-              NodeDef(deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys),
-              NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys)):
+for _node in (
+    NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
+    NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys),
+    NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys),
+    NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys),
+    NodeDef(tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys),
+    NodeDef(deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys),
+    NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys),
+):
     SUPPORTED_NODES[_node.type] = _node  # all named tuples under the one key, which PyTorch has there
 
 
@@ -148,7 +188,9 @@ def _node_of(tree):
     if node is None and is_namedtuple_class(kind):
         if not is_structseq_class(kind):
             return SUPPORTED_NODES[namedtuple]
-        node = SUPPORTED_NODES[kind] = NodeDef(kind, _tuple_flatten, lambda values, context: kind(values), _tuple_flatten_with_keys)
+        node = SUPPORTED_NODES[kind] = NodeDef(
+            kind, _tuple_flatten, lambda values, context: kind(values), _tuple_flatten_with_keys
+        )
     return node
 
 
@@ -164,7 +206,11 @@ class TreeSpec:
         return self.type is None
 
     def __eq__(self, other):
-        return isinstance(other, TreeSpec) and (self.type, self.context, self.children_specs) == (other.type, other.context, other.children_specs)
+        return isinstance(other, TreeSpec) and (self.type, self.context, self.children_specs) == (
+            other.type,
+            other.context,
+            other.children_specs,
+        )
 
     def __hash__(self):
         return hash((self.type, str(self.context), tuple(self.children_specs)))
@@ -224,15 +270,19 @@ def tree_structure(tree, is_leaf=None):
 def _unflatten(leaves, spec):
     if spec.type is None:
         return next(leaves)
-    return SUPPORTED_NODES[spec.type].unflatten_fn([_unflatten(leaves, child) for child in spec.children_specs], spec.context)
+    return SUPPORTED_NODES[spec.type].unflatten_fn(
+        [_unflatten(leaves, child) for child in spec.children_specs], spec.context
+    )
 
 
 def tree_unflatten(leaves, treespec):
     """The tree of that spec with these leaves."""
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
-        raise ValueError(f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} "
-                         f"items ({treespec}).")
+        raise ValueError(
+            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} "
+            f"items ({treespec})."
+        )
     return _unflatten(iter(leaves), treespec)
 
 
@@ -292,6 +342,7 @@ class _Key:
 
 class SequenceKey(_Key):
     """An index."""
+
     _field = "idx"
 
     def __str__(self):
@@ -303,6 +354,7 @@ class SequenceKey(_Key):
 
 class MappingKey(_Key):
     """A key of a dict."""
+
     _field = "key"
 
     def __str__(self):
@@ -314,6 +366,7 @@ class MappingKey(_Key):
 
 class GetAttrKey(_Key):
     """An attribute."""
+
     _field = "name"
 
     def __str__(self):
@@ -370,14 +423,27 @@ def tree_flatten_with_path(tree, is_leaf=None):
 def tree_map_with_path(func, tree, *rests, is_leaf=None):
     """tree_map with func(path, leaf, ...)."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
-    return tree_unflatten([func(path, leaf, *others) for (path, leaf), *others in zip(found, *[_leaves_under(rest, spec) for rest in rests])], spec)
+    return tree_unflatten(
+        [
+            func(path, leaf, *others)
+            for (path, leaf), *others in zip(found, *[_leaves_under(rest, spec) for rest in rests])
+        ],
+        spec,
+    )
 
 
 def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
     """Lets a dataclass be a node whose children are its fields."""
     import dataclasses
-    names = list(field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())])
-    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], names), lambda children, names: cls(**dict(zip(names, children))))
+
+    names = list(
+        field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())]
+    )
+    register_pytree_node(
+        cls,
+        lambda value: ([getattr(value, name) for name in names], names),
+        lambda children, names: cls(**dict(zip(names, children))),
+    )
     _FIELDS[cls] = names
 
 

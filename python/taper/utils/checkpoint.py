@@ -1,4 +1,5 @@
 """torch.utils.checkpoint: activations computed again in backward instead of kept."""
+
 from contextlib import ExitStack, contextmanager, nullcontext
 from enum import Enum
 
@@ -8,9 +9,21 @@ from taper.autograd import _is_checkpoint_valid
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import enable_grad, no_grad
 
-__all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable", "noop_context_fn",
-           "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "DefaultDeviceType", "CheckpointPolicy", "SelectiveCheckpointContext",
-           "create_selective_checkpoint_contexts"]
+__all__ = [
+    "checkpoint",
+    "checkpoint_sequential",
+    "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+    "set_checkpoint_debug_enabled",
+    "DefaultDeviceType",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts",
+]
 
 
 class CheckpointError(RuntimeError):
@@ -19,6 +32,7 @@ class CheckpointError(RuntimeError):
 
 class DefaultDeviceType:
     """The device whose random state is kept where no argument says."""
+
     _type = "cuda"
 
     @staticmethod
@@ -44,6 +58,7 @@ def detach_variable(inputs):
 def check_backward_validity(inputs):
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         import warnings
+
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
@@ -70,14 +85,26 @@ def _state_now(preserve):
     """[(generator, state)] of the CPU and of the devices in use."""
     if not preserve:
         return None
-    generators = [_C._default_generator_of(kind, i) for kind in _ACCELERATORS if _C._gpu_used(kind) for i in range(_C._gpu_count(kind))]
+    generators = [
+        _C._default_generator_of(kind, i)
+        for kind in _ACCELERATORS
+        if _C._gpu_used(kind)
+        for i in range(_C._gpu_count(kind))
+    ]
     return [(generator, generator.get_state()) for generator in (_C.default_generator, *generators)]
 
 
 def _devices_of(args):
     """(type, number) of the accelerators that tensors among the arguments are on."""
     from taper.utils._pytree import tree_leaves
-    return sorted({(t.device.type, t.device.index or 0) for t in tree_leaves(args) if isinstance(t, _C.Tensor) and t.device.type in _ACCELERATORS})
+
+    return sorted(
+        {
+            (t.device.type, t.device.index or 0)
+            for t in tree_leaves(args)
+            if isinstance(t, _C.Tensor) and t.device.type in _ACCELERATORS
+        }
+    )
 
 
 def get_device_states(*args):
@@ -109,9 +136,12 @@ def _region(then):
     if wanted == present:
         return nullcontext()
     from taper.amp import autocast
+
     stack = ExitStack()
     for kind in {**present, **wanted}:
-        stack.enter_context(autocast(kind, wanted[kind], cache_enabled=cache) if kind in wanted else autocast(kind, enabled=False))
+        stack.enter_context(
+            autocast(kind, wanted[kind], cache_enabled=cache) if kind in wanted else autocast(kind, enabled=False)
+        )
     return stack
 
 
@@ -131,9 +161,11 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx, *grads):
         if not _is_checkpoint_valid():
-            raise RuntimeError("When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-                               ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
-                               "`inputs` argument.")
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+                "`inputs` argument."
+            )
         args = list(ctx.others)
         for i, t in zip(ctx.places, ctx.saved_tensors):
             args[i] = t
@@ -155,6 +187,7 @@ class _StopRecomputing(Exception):
 def _sequence_now():
     """The number of a node that is made now: those of earlier calls of this thread have smaller ones."""
     from taper import zeros
+
     with enable_grad():
         return zeros((), requires_grad=True).neg().grad_fn._sequence_nr()
 
@@ -167,13 +200,20 @@ class _Segment:
         self.region = _region_now()
         self.facts, self.values = [], None  # shape, dtype and device of each; the values, while there are any
         self.early_stop = early_stop if _early_stop is None else _early_stop
-        self.is_complete, self.was_asked_early = False, False  # has the first run ended; did a backward inside of it ask for something?
-        self.read = [(t, t._version) for t in args if isinstance(t, Tensor)]  # what the second run reads, as the first one found it
+        self.is_complete, self.was_asked_early = (
+            False,
+            False,
+        )  # has the first run ended; did a backward inside of it ask for something?
+        self.read = [
+            (t, t._version) for t in args if isinstance(t, Tensor)
+        ]  # what the second run reads, as the first one found it
         self.start = _sequence_now()
 
     def pack(self, t):
         self.facts.append((t.shape, t.dtype, t.device))
-        if t.requires_grad and (t.grad_fn is None or t.grad_fn._sequence_nr() < self.start):  # of the function's closure, or a parameter
+        if t.requires_grad and (
+            t.grad_fn is None or t.grad_fn._sequence_nr() < self.start
+        ):  # of the function's closure, or a parameter
             self.read.append((t, t._version))
         return len(self.facts) - 1
 
@@ -181,9 +221,11 @@ class _Segment:
         """Is everything that the second run will read as it was?"""
         for t, version in self.read:
             if t._version != version:
-                raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{t.type()} "
-                                   f"{list(t.shape)}] is at version {t._version}; expected version {version} instead. Hint: enable anomaly detection to find the "
-                                   "operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).")
+                raise RuntimeError(
+                    f"one of the variables needed for gradient computation has been modified by an inplace operation: [{t.type()} "
+                    f"{list(t.shape)}] is at version {t._version}; expected version {version} instead. Hint: enable anomaly detection to find the "
+                    "operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+                )
 
     def unpack(self, i):
         self.was_asked_early |= not self.is_complete
@@ -201,30 +243,46 @@ class _Segment:
             if self.early_stop and len(self.values) == len(self.facts):
                 raise _StopRecomputing
             return t
+
         from taper.autograd.graph import saved_tensors_hooks
+
         try:
-            with enable_grad(), _random_state(self.state), _region(self.region), self.recompute_context, saved_tensors_hooks(keep, lambda t: t):
+            with (
+                enable_grad(),
+                _random_state(self.state),
+                _region(self.region),
+                self.recompute_context,
+                saved_tensors_hooks(keep, lambda t: t),
+            ):
                 self.run()
         except _StopRecomputing:
             pass
         self.compare()
 
     def compare(self):
-        if self.was_asked_early:  # the second run saves what the first one did, and what its backward had taken from here
+        if (
+            self.was_asked_early
+        ):  # the second run saves what the first one did, and what its backward had taken from here
             return
         if len(self.values) > len(self.facts):
-            raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
-                                  f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: "
-                                  f"{len(self.values)}.")
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
+                f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: "
+                f"{len(self.values)}."
+            )
         if len(self.values) != len(self.facts):
-            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
-                                  f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: {len(self.values)}.")
+            raise CheckpointError(
+                f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: {len(self.values)}."
+            )
         if self.check == "none":
             return
         for i, (t, facts) in enumerate(zip(self.values, self.facts)):
             if (t.shape, t.dtype, t.device) != facts:
-                raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
-                                      f"tensor at position {i}:\nsaved metadata: {facts}\nrecomputed metadata: {(t.shape, t.dtype, t.device)}")
+                raise CheckpointError(
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                    f"tensor at position {i}:\nsaved metadata: {facts}\nrecomputed metadata: {(t.shape, t.dtype, t.device)}"
+                )
 
 
 _early_stop = None  # set_checkpoint_early_stop's word, which counts more than a call's own
@@ -249,23 +307,39 @@ def set_checkpoint_debug_enabled(enabled):
 
 def _checkpoint_without_reentry(function, preserve, context_fn, check, early_stop, args, kwargs):
     from taper.autograd.graph import saved_tensors_hooks
+
     forward_context, recompute_context = context_fn()
     if not _C.is_grad_enabled():
         return function(*args, **kwargs)
-    segment = _Segment(lambda: function(*args, **kwargs), args, _state_now(preserve), recompute_context, check, early_stop)
+    segment = _Segment(
+        lambda: function(*args, **kwargs), args, _state_now(preserve), recompute_context, check, early_stop
+    )
     with forward_context, saved_tensors_hooks(segment.pack, segment.unpack):
         result = function(*args, **kwargs)
     segment.is_complete = True
     return result
 
 
-def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False, early_stop=True, **kwargs):
+def checkpoint(
+    function,
+    *args,
+    use_reentrant=None,
+    context_fn=noop_context_fn,
+    determinism_check="default",
+    debug=False,
+    early_stop=True,
+    **kwargs,
+):
     """function(*args, **kwargs), whose inner values are computed again in backward."""
     if use_reentrant is None:
         import warnings
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
-                      "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can "
-                      "pass use_reentrant=True. Refer to docs for more details on the differences between the two variants.", stacklevel=2)
+
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
+            "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can "
+            "pass use_reentrant=True. Refer to docs for more details on the differences between the two variants.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
@@ -281,7 +355,11 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
     """A sequence of modules in segments, each but the last checkpointed."""
     if use_reentrant is None:
         import warnings
-        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.", stacklevel=2)
+
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -294,7 +372,9 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
             for i in range(start, end):
                 value = functions[i](value)
             return value
+
         return forward
+
     last = size * (segments - 1)
     for start in range(0, last, size) if size else ():
         input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
@@ -304,6 +384,7 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
 # ---- Selective checkpoints ----
 class CheckpointPolicy(Enum):
     """What a policy answers for an operator."""
+
     MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE, MUST_CPU_OFFLOAD = range(5)
 
 
@@ -319,9 +400,14 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     if not callable(policy_fn_or_list) and not isinstance(policy_fn_or_list, (list, tuple)):
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     from taper._ops import OpOverload, OpOverloadPacket
+
     for op in () if callable(policy_fn_or_list) else policy_fn_or_list:
         if not isinstance(op, OpOverload):
-            more = " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops.aten.mm`, change it to " \
-                   "`torch.ops.aten.mm.default`." if isinstance(op, OpOverloadPacket) else ""
+            more = (
+                " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops.aten.mm`, change it to "
+                "`torch.ops.aten.mm.default`."
+                if isinstance(op, OpOverloadPacket)
+                else ""
+            )
             raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{more}")
     return nullcontext(), nullcontext()

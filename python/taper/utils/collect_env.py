@@ -10,12 +10,23 @@ def get_pretty_env_info():
 
     import taper
     from taper._report import info
+
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         info()
-    head = [f"PyTorch version: {taper.__version__}", "Is debug build: False", "CUDA used to build PyTorch: None", "ROCM used to build PyTorch: N/A", "",
-            f"OS: {platform.platform()}", f"Libc version: {'-'.join(platform.libc_ver()) or 'N/A'}", "",
-            f"Python version: {sys.version} ({platform.architecture()[0]} runtime)", f"Is CUDA available: {taper.cuda.is_available()}", ""]
+    head = [
+        f"PyTorch version: {taper.__version__}",
+        "Is debug build: False",
+        "CUDA used to build PyTorch: None",
+        "ROCM used to build PyTorch: N/A",
+        "",
+        f"OS: {platform.platform()}",
+        f"Libc version: {'-'.join(platform.libc_ver()) or 'N/A'}",
+        "",
+        f"Python version: {sys.version} ({platform.architecture()[0]} runtime)",
+        f"Is CUDA available: {taper.cuda.is_available()}",
+        "",
+    ]
     return "\n".join(head) + "\n" + text.getvalue()
 
 

@@ -1,4 +1,5 @@
 """torch.utils.deterministic: whether memory without values is filled while algorithms are deterministic."""
+
 import sys
 from types import ModuleType
 

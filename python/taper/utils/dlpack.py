@@ -1,4 +1,5 @@
 """torch.utils.dlpack: tensors from and to other libraries without a copy."""
+
 import enum
 
 from taper._dlpack import from_dlpack, to_dlpack

@@ -2,6 +2,7 @@
 
 A profile notes which products ran and on what shapes; ranges around the modules' calls say where. A backward node counts for the module whose
 call recorded it."""
+
 from weakref import WeakKeyDictionary
 
 import taper
@@ -10,9 +11,17 @@ from taper._profile import _size, _work
 from taper.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 # The library's operator: PyTorch's, under which it counts.
-_COUNTED = {"mm": "mm", "addmm": "addmm", "bmm": "bmm", "baddbmm": "baddbmm", "convolution": "convolution", "convolution_grad_input": "convolution_backward",
-            "convolution_grad_weight": "convolution_backward", "attention_forward": "_scaled_dot_product_flash_attention_for_cpu",
-            "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward"}
+_COUNTED = {
+    "mm": "mm",
+    "addmm": "addmm",
+    "bmm": "bmm",
+    "baddbmm": "baddbmm",
+    "convolution": "convolution",
+    "convolution_grad_input": "convolution_backward",
+    "convolution_grad_weight": "convolution_backward",
+    "attention_forward": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward",
+}
 _UNCOUNTED = ("lstm",)  # what PyTorch does in one kernel that it has no formula for
 _OPERATOR, _BACKWARD, _RANGE = 0, 1, 2
 _TRANSPOSED = "conv_transpose"
@@ -23,6 +32,7 @@ def _packet(name):
     packet = taper.ops.aten.__dict__.get(name)
     if packet is None:
         from taper._ops import OpOverloadPacket, _aten
+
         packet = taper.ops.aten.__dict__[name] = OpOverloadPacket("aten", name, _aten(name))
     return packet
 
@@ -32,8 +42,16 @@ def sdpa_flop_count(query_shape, key_shape, value_shape):
     batch, heads, queries, width = query_shape
     key_batch, key_heads, keys, key_width = key_shape
     value_batch, value_heads, value_keys, value_width = value_shape
-    if not (batch == key_batch == value_batch and key_heads == value_heads and heads % key_heads == 0 and width == key_width and keys == value_keys):
-        raise AssertionError(f"sdpa_flop_count: query {query_shape}, key {key_shape} and value {value_shape} do not fit")
+    if not (
+        batch == key_batch == value_batch
+        and key_heads == value_heads
+        and heads % key_heads == 0
+        and width == key_width
+        and keys == value_keys
+    ):
+        raise AssertionError(
+            f"sdpa_flop_count: query {query_shape}, key {key_shape} and value {value_shape} do not fit"
+        )
     return 2 * batch * heads * queries * keys * (width + value_width)
 
 
@@ -43,6 +61,7 @@ class FlopCounterMode:
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
         if mods is not None:
             import warnings
+
             warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth, self.display, self.custom_mapping = depth, display, custom_mapping or {}
         self.flop_counts = {}
@@ -51,7 +70,10 @@ class FlopCounterMode:
     def __enter__(self):
         self.flop_counts = {}
         self._paths, self._open = WeakKeyDictionary(), []
-        self._hooks = [register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end, always_call=True)]
+        self._hooks = [
+            register_module_forward_pre_hook(self._begin),
+            register_module_forward_hook(self._end, always_call=True),
+        ]
         self._running = _C._profile_start(True, None)
         return self
 
@@ -97,8 +119,12 @@ class FlopCounterMode:
         if operator is None:
             return name in _UNCOUNTED
         packet = _packet(operator)
-        count = _transposed_work(name, inputs) if any(place.startswith(_TRANSPOSED) for place in places) else _work(name, inputs)
-        for place in {"Global", *(place[len(_MARK):] for place in places if place.startswith(_MARK))}:
+        count = (
+            _transposed_work(name, inputs)
+            if any(place.startswith(_TRANSPOSED) for place in places)
+            else _work(name, inputs)
+        )
+        for place in {"Global", *(place[len(_MARK) :] for place in places if place.startswith(_MARK))}:
             counts = self.flop_counts.setdefault(place, {})
             counts[packet] = counts.get(packet, 0) + count
         return True
@@ -122,21 +148,30 @@ class FlopCounterMode:
             counts = self.flop_counts[place]
             rows.append((" " * level + place, sum(counts.values())))
             rows += [(" " * level + f" - {packet}", count) for packet, count in counts.items()]
-        cells = [("Module", "FLOP", "% Total")] + [(name, _shown(count), f"{100 * count / total:.2f}%" if total else "0.00%") for name, count in rows]
+        cells = [("Module", "FLOP", "% Total")] + [
+            (name, _shown(count), f"{100 * count / total:.2f}%" if total else "0.00%") for name, count in rows
+        ]
         widths = [max(len(cell[i]) for cell in cells) for i in range(3)]
-        lines = ["  ".join((cell[0].ljust(widths[0]), cell[1].rjust(widths[1]), cell[2].rjust(widths[2]))).rstrip() for cell in cells]
+        lines = [
+            "  ".join((cell[0].ljust(widths[0]), cell[1].rjust(widths[1]), cell[2].rjust(widths[2]))).rstrip()
+            for cell in cells
+        ]
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
 def _transposed_work(name, inputs):
     """Of a transposed convolution and its gradients: every element of its input meets the weights of its channel."""
-    shapes = {"convolution": (inputs[0], inputs[1]), "convolution_grad_input": (inputs[2], inputs[1]), "convolution_grad_weight": (inputs[1], inputs[2])}[name]
+    shapes = {
+        "convolution": (inputs[0], inputs[1]),
+        "convolution_grad_input": (inputs[2], inputs[1]),
+        "convolution_grad_weight": (inputs[1], inputs[2]),
+    }[name]
     input, weight = (s[1] if len(s) == 2 and isinstance(s[1], tuple) else s for s in shapes)
     return 2 * _size(input) * _size(weight[1:])
 
 
 def _shown(count):
     for power, unit in ((4, "T"), (3, "B"), (2, "M"), (1, "K")):
-        if count >= 1000 ** power:
-            return f"{count / 1000 ** power:.3f}{unit}"
+        if count >= 1000**power:
+            return f"{count / 1000**power:.3f}{unit}"
     return str(count)

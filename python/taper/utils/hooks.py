@@ -1,4 +1,5 @@
 """torch.utils.hooks: handles that take hooks away again, and the hooks around a module's backward."""
+
 import weakref
 from collections import OrderedDict
 
@@ -7,6 +8,7 @@ from taper._C import Tensor
 
 class RemovableHandle:
     """Removes a hook from the dict it stands in; also a context manager."""
+
     next_id = 0
 
     def __init__(self, hooks_dict, *, extra_dict=None):
@@ -29,7 +31,9 @@ class RemovableHandle:
         dead = OrderedDict()
         self.id = state[1]
         self.hooks_dict_ref = weakref.ref(dead if state[0] is None else state[0])
-        self.extra_dict_ref = tuple(weakref.ref(dead if hooks is None else hooks) for hooks in (state[2] if len(state) > 2 else ()))
+        self.extra_dict_ref = tuple(
+            weakref.ref(dead if hooks is None else hooks) for hooks in (state[2] if len(state) > 2 else ())
+        )
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self):
@@ -64,6 +68,7 @@ class BackwardHook:
             @staticmethod
             def backward(ctx, *grads):
                 return grads if len(grads) > 1 else grads[0]
+
         passed = BackwardHookFunction.apply(*tensors)
         return passed if isinstance(passed, tuple) else (passed,)
 
@@ -93,7 +98,9 @@ class BackwardHook:
         return tuple(args)
 
     def _after(self, grad_inputs, _):
-        if self.grad_outputs is not None:  # None: the gradient came to the inputs past the outputs, as in a double backward
+        if (
+            self.grad_outputs is not None
+        ):  # None: the gradient came to the inputs past the outputs, as in a double backward
             return self._run(grad_inputs)
 
     def _run(self, grad_inputs):
@@ -104,7 +111,9 @@ class BackwardHook:
                 continue
             result = result if isinstance(result, tuple) else (result,)
             if len(result) != len(grads):
-                raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(result)}, but expected {len(grads)}")
+                raise RuntimeError(
+                    f"Backward hook returned an invalid number of grad_input, got {len(result)}, but expected {len(grads)}"
+                )
             grads, changed = result, True
         self.grad_outputs = None
         return tuple(grads[i] for i in self.places) if changed else None
@@ -112,7 +121,11 @@ class BackwardHook:
     def outputs(self, result):
         if not isinstance(result, (Tensor, tuple)):
             from warnings import warn
-            warn(f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}", stacklevel=4)
+
+            warn(
+                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}",
+                stacklevel=4,
+            )
             return result
         items = list(result) if isinstance(result, tuple) else [result]
         places = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
@@ -130,11 +143,14 @@ class BackwardHook:
                 if value is not None:
                     full, changed = value if isinstance(value, tuple) else (value,), True
                     if len(full) != len(items):
-                        raise RuntimeError(f"Backward pre hook returned an invalid number of grad_output, got {len(full)}, but expected {len(items)}")
+                        raise RuntimeError(
+                            f"Backward pre hook returned an invalid number of grad_output, got {len(full)}, but expected {len(items)}"
+                        )
             self.grad_outputs = full
             if self.input_node is None:
                 self._run_without_inputs()
             return tuple(full[i] for i in places) if changed else None
+
         next(t.grad_fn for t in passed if t.grad_fn is not None).register_prehook(before)
         if not isinstance(result, tuple):
             return items[0]
@@ -143,12 +159,18 @@ class BackwardHook:
     def _run_without_inputs(self):
         if self.hooks:
             from warnings import warn
-            warn("Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
-                 "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.", stacklevel=5)
+
+            warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
+                "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.",
+                stacklevel=5,
+            )
         for hook in self.hooks:
             result = hook(self.module, self._full(()), self.grad_outputs)
             if result is not None and not (isinstance(result, tuple) and all(grad is None for grad in result)):
-                raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
+                )
         self.grad_outputs = None
 
 
@@ -166,11 +188,16 @@ def _tensors(value):
 def _warn_of_old_hook(inputs, result, node):
     """An old hook sees one node's gradients: says so where that is not all of the module's."""
     tensors, given = list(_tensors(result)), list(_tensors(inputs))
-    single = lambda value: isinstance(value, Tensor) or (isinstance(value, tuple) and all(isinstance(item, Tensor) for item in value))
+    single = lambda value: (
+        isinstance(value, Tensor) or (isinstance(value, tuple) and all(isinstance(item, Tensor) for item in value))
+    )
     if not single(result):
         what, lost = "on a Module that does not return a single Tensor or a tuple of Tensors", "of the grad_output"
     elif not single(inputs):
-        what, lost = "on a Module that does not take as input a single Tensor or a tuple of Tensors", "of the grad_input"
+        what, lost = (
+            "on a Module that does not take as input a single Tensor or a tuple of Tensors",
+            "of the grad_input",
+        )
     elif len({t.grad_fn for t in tensors} - {None}) > 1:
         what, lost = "when outputs are generated by different autograd Nodes", "grad_output"
     elif {t.grad_fn for t in given} - {None} != {following[0] for following in node.next_functions}:
@@ -178,9 +205,14 @@ def _warn_of_old_hook(inputs, result, node):
     else:
         return
     from warnings import warn
+
     form = "non-full backward hooks" if lost.startswith("of") else "a non-full backward hook"
-    warn(f"Using {form} {what} is deprecated and will be removed in future versions. This hook will be missing some {lost}. Please use "
-         "register_full_backward_hook to get the documented behavior.", FutureWarning, stacklevel=4)
+    warn(
+        f"Using {form} {what} is deprecated and will be removed in future versions. This hook will be missing some {lost}. Please use "
+        "register_full_backward_hook to get the documented behavior.",
+        FutureWarning,
+        stacklevel=4,
+    )
 
 
 def hook_node(module, hooks, inputs, result):

@@ -1,4 +1,5 @@
 """torch.utils.mkldnn: modules whose parameters lie in oneDNN's layout, for inference."""
+
 from copy import deepcopy
 
 from taper import _C
@@ -13,9 +14,14 @@ class MkldnnModule(nn.Module):
 
     def __init__(self, dense, dtype):
         super().__init__()
-        self.__dict__["_dense"] = deepcopy(dense).requires_grad_(False).eval()  # no child: its parameters are the buffers here
+        self.__dict__["_dense"] = (
+            deepcopy(dense).requires_grad_(False).eval()
+        )  # no child: its parameters are the buffers here
         for name, value in [*dense._parameters.items(), *dense._buffers.items()]:
-            self.register_buffer(name, None if value is None else value.detach().to(dtype).to_mkldnn() if value.is_floating_point() else value)
+            self.register_buffer(
+                name,
+                None if value is None else value.detach().to(dtype).to_mkldnn() if value.is_floating_point() else value,
+            )
         self.eval()
 
     def forward(self, x):

@@ -1,4 +1,5 @@
 """torch.utils.weak: dictionaries whose keys are tensors by identity, and do not keep them alive."""
+
 from collections.abc import MutableMapping
 from weakref import ref
 
@@ -7,6 +8,7 @@ __all__ = ["TensorWeakRef", "WeakIdRef", "WeakIdKeyDictionary", "WeakTensorKeyDi
 
 class WeakIdRef(ref):
     """A weak reference that is equal to another one when both are to the same object; a dead one only to itself."""
+
     __slots__ = ["_id"]
 
     def __init__(self, key, callback=None):

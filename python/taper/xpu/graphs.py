@@ -1,4 +1,5 @@
 """torch.xpu.graphs: calls recorded once and replayed."""
+
 from taper import _C, xpu as _xpu
 from taper._gpu.graphs import Graph, capturing, graph_pool_handle, graphed_callables  # noqa: F401
 

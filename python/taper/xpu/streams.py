@@ -1,4 +1,5 @@
 """torch.xpu.streams: streams and events of Intel's GPUs."""
+
 from taper._gpu import streams as _streams
 
 
@@ -28,7 +29,9 @@ class Event(_streams.Event):
         return super().__new__(cls, enable_timing=enable_timing)
 
     def __repr__(self):
-        return f"torch.xpu.Event(sycl_event={self.sycl_event:#x})" if self.sycl_event else "torch.xpu.Event(uninitialized)"
+        return (
+            f"torch.xpu.Event(sycl_event={self.sycl_event:#x})" if self.sycl_event else "torch.xpu.Event(uninitialized)"
+        )
 
 
 globals().update(_streams.Streams("xpu", "XPU", Stream).functions(without=("default_stream",)))

@@ -21,7 +21,8 @@ static bool continues(const tpi_axes *a, int inner, int outer, int nout) {
     return true;
 }
 
-void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which, bool in_order) {
+void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *outs, const bool *mask, bool which,
+                   bool in_order) {
     a->ndim = 0, a->total = 1;
     int before = 0; /* dims taken that come before d: d's place in a result that has only these */
     for (int d = 0; d < x->ndim; d++) before += mask[d] == which;
@@ -32,14 +33,18 @@ void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *
         if (x->shape[d] == 1) continue;
         int at = a->ndim++;
         a->size[at] = x->shape[d], a->x[at] = times(x->strides[d], (int64_t)tpi_itemsize(x));
-        for (int k = 0; k < nout; k++) a->out[k][at] = times(outs[k]->strides[outs[k]->ndim == x->ndim ? d : before], (int64_t)tpi_itemsize(outs[k]));
+        for (int k = 0; k < nout; k++)
+            a->out[k][at] =
+                times(outs[k]->strides[outs[k]->ndim == x->ndim ? d : before], (int64_t)tpi_itemsize(outs[k]));
     }
     for (int i = 1; i < a->ndim && !in_order; i++)
         for (int j = i; j > 0 && llabs(a->x[j]) < llabs(a->x[j - 1]); j--) swap_axes(a, j, j - 1, nout);
     int last = 0;
     for (int i = 1; i < a->ndim; i++) {
-        if (continues(a, last, i, nout)) a->size[last] *= a->size[i];
-        else if (++last != i) swap_axes(a, last, i, nout);
+        if (continues(a, last, i, nout))
+            a->size[last] *= a->size[i];
+        else if (++last != i)
+            swap_axes(a, last, i, nout);
     }
     if (a->ndim) a->ndim = last + 1;
 }
@@ -49,7 +54,8 @@ int64_t tpi_columns_blocks(const tpi_axes *kept, int64_t width) {
     return (kept->size[0] + width - 1) / width * (kept->total / kept->size[0]);
 }
 
-tpi_columns tpi_columns_at(const tpi_axes *kept, const tp_tensor *x, int nout, tp_tensor *const *outs, int64_t width, int64_t block) {
+tpi_columns tpi_columns_at(const tpi_axes *kept, const tp_tensor *x, int nout, tp_tensor *const *outs, int64_t width,
+                           int64_t block) {
     tpi_columns c = {.count = 1, .x = x->data};
     for (int k = 0; k < nout; k++) c.out[k] = outs[k]->data;
     if (kept->ndim == 0) return c;

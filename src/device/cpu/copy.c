@@ -1,5 +1,6 @@
-/* Copies and fills on the CPU: any strides, any dtypes. Contiguous memory moves in large chunks; where source and destination
- * run fastest along different dimensions, tiles are read row by row, turned over in L1 and written row by row. */
+/* Copies and fills on the CPU: any strides, any dtypes. Contiguous memory moves in large chunks; where source and
+ * destination run fastest along different dimensions, tiles are read row by row, turned over in L1 and written row by
+ * row. */
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
@@ -9,11 +10,13 @@ enum {
     BYTES_CHUNK = 1 << 18, /* bytes of a plain copy that one thread takes at a time */
     BLOCK = 1024,          /* elements that go through scratch when neither side is contiguous */
     LONG_RUN = 64,
-    TILE_BYTES = 128,      /* a tile's rows, read and written: two cache lines */
-    TILE_STREAMED = 256,   /* and those of a tile that is streamed: memory takes longer runs faster, the first cache holds no more */
-    TILES_AHEAD = 2,       /* tiles before one is turned, it is on its way; of 1 to 4, and tiles of 128 to 512 bytes, what was fastest */
-    TILE_MOST = 64,        /* rows of a tile, at most */
-    TILE_PAD = 64,         /* keeps the rows of a tile from meeting in the same cache sets */
+    TILE_BYTES = 128, /* a tile's rows, read and written: two cache lines */
+    TILE_STREAMED =
+        256, /* and those of a tile that is streamed: memory takes longer runs faster, the first cache holds no more */
+    TILES_AHEAD = 2, /* tiles before one is turned, it is on its way; of 1 to 4, and tiles of 128 to 512 bytes, what was
+                        fastest */
+    TILE_MOST = 64,  /* rows of a tile, at most */
+    TILE_PAD = 64,   /* keeps the rows of a tile from meeting in the same cache sets */
     TILES_CHUNK = 16,
     TURNED_STREAM_BYTES = 4 << 20, /* rows far apart meet in the same cache sets long before the caches are full */
 };
@@ -24,15 +27,16 @@ typedef struct copy_job {
     int64_t to_size, from_size;
     bool to_packed, from_packed;
     bool stream;
-    int across;                    /* transposed copies: the dimension along which the source is contiguous */
-    int64_t tile[2], tiles[2];     /* elements along dimension 0 and `across`, and how many tiles */
+    int across;                /* transposed copies: the dimension along which the source is contiguous */
+    int64_t tile[2], tiles[2]; /* elements along dimension 0 and `across`, and how many tiles */
     int64_t all_tiles;
 } copy_job;
 
 static void copy_bytes(int64_t chunk, void *context) {
     const copy_job *job = context;
     const tpi_plan *p = job->plan;
-    int64_t bytes = p->numel * job->to_size, at = chunk * BYTES_CHUNK, n = bytes - at < BYTES_CHUNK ? bytes - at : BYTES_CHUNK;
+    int64_t bytes = p->numel * job->to_size, at = chunk * BYTES_CHUNK,
+            n = bytes - at < BYTES_CHUNK ? bytes - at : BYTES_CHUNK;
     if (!job->stream) {
         memcpy(p->data[0] + at, p->data[1] + at, (size_t)n);
         return;
@@ -95,7 +99,8 @@ static tile tile_at(const copy_job *job, int64_t number) {
     const tpi_plan *p = job->plan;
     int64_t i1 = number % job->tiles[1] * job->tile[1], rest = number / job->tiles[1];
     int64_t i0 = rest % job->tiles[0] * job->tile[0], outer = rest / job->tiles[0];
-    tile t = {.src = p->data[1] + i0 * p->stride[1][0] + i1 * job->from_size, .dst = p->data[0] + i0 * job->to_size + i1 * p->stride[0][job->across]};
+    tile t = {.src = p->data[1] + i0 * p->stride[1][0] + i1 * job->from_size,
+              .dst = p->data[0] + i0 * job->to_size + i1 * p->stride[0][job->across]};
     for (int d = 1; d < p->ndim; d++) {
         if (d == job->across) continue;
         t.dst += outer % p->shape[d] * p->stride[0][d], t.src += outer % p->shape[d] * p->stride[1][d];
@@ -112,7 +117,8 @@ static const char *tile_source(const copy_job *job, const tile *t, char *room, i
     *row = p->stride[1][0];
     if (p->dtype[0] == p->dtype[1]) return t->src;
     *row = TILE_BYTES + TILE_PAD;
-    for (int64_t r = 0; r < t->n0; r++) TPI_ISA_PICK(tpi_convert_run)(t->n1, t->src + r * p->stride[1][0], p->dtype[1], room + r * *row, p->dtype[0]);
+    for (int64_t r = 0; r < t->n0; r++)
+        TPI_ISA_PICK(tpi_convert_run)(t->n1, t->src + r * p->stride[1][0], p->dtype[1], room + r * *row, p->dtype[0]);
     return room;
 }
 
@@ -128,7 +134,8 @@ static void copy_tile(const copy_job *job, int64_t number) {
     }
     TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, turned, row, size);
     tile next = number + TILES_AHEAD < job->all_tiles ? tile_at(job, number + TILES_AHEAD) : (tile){0};
-    tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size, job->plan->stride[1][0]}; /* no hardware guesses it */
+    tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size,
+                       job->plan->stride[1][0]}; /* no hardware guesses it */
     TPI_ISA_PICK(tpi_stream_rows)(t.n1, t.n0 * size, turned, row, t.dst, dst_row, &ahead);
 }
 
@@ -139,12 +146,14 @@ static void copy_tiles(int64_t chunk, void *context) {
     TPI_ISA_PICK(tpi_stream_end)();
 }
 
-/* The destination is contiguous along dimension 0 and the source along another: worth it when both are more than a few. */
+/* The destination is contiguous along dimension 0 and the source along another: worth it when both are more than a few.
+ */
 static bool is_transposed(copy_job *job) {
     const tpi_plan *p = job->plan;
     if (p->ndim < 2 || p->stride[0][0] != job->to_size || p->shape[0] < 8) return false;
     for (int d = 1; d < p->ndim; d++)
-        if (p->stride[1][d] == job->from_size && p->shape[d] >= 8 && p->stride[1][0] != job->from_size && p->stride[1][0] != 0) {
+        if (p->stride[1][d] == job->from_size && p->shape[d] >= 8 && p->stride[1][0] != job->from_size &&
+            p->stride[1][0] != 0) {
             job->across = d;
             return true;
         }
@@ -168,7 +177,8 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     if (p->numel == 0) return true;
     copy_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}, .from = {p->ndim, p->shape, p->stride[1]}};
     job.to_size = tpi_dtype_bytes[p->dtype[0]], job.from_size = tpi_dtype_bytes[p->dtype[1]];
-    job.to_packed = tpi_walk_is_packed(&job.to, job.to_size), job.from_packed = tpi_walk_is_packed(&job.from, job.from_size);
+    job.to_packed = tpi_walk_is_packed(&job.to, job.to_size),
+    job.from_packed = tpi_walk_is_packed(&job.from, job.from_size);
     bool worth = p->numel >= TPI_WORTH_THREADS;
     job.stream = p->numel * job.to_size >= TPI_STREAM_BYTES;
     if (p->dtype[0] == p->dtype[1] && job.to_packed && job.from_packed) {
@@ -185,7 +195,9 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     return true;
 }
 
-/* ---- Fill ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Fill
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 typedef struct fill_job {
     const tpi_plan *plan;
     tpi_walk to;
@@ -206,8 +218,10 @@ static void fill_chunk(int64_t chunk, void *context) {
     TPI_ISA_PICK(tpi_repeat)(end - at < BLOCK ? end - at : BLOCK, job->element, block, size);
     for (int64_t n; at < end; at += n) {
         n = end - at < BLOCK ? end - at : BLOCK;
-        if (job->packed) TPI_ISA_PICK(tpi_stream)(n * size, block, p->data[0] + at * size);
-        else tpi_store_walk(&job->to, at, n, block, dtype, p->data[0], dtype);
+        if (job->packed)
+            TPI_ISA_PICK(tpi_stream)(n * size, block, p->data[0] + at * size);
+        else
+            tpi_store_walk(&job->to, at, n, block, dtype, p->data[0], dtype);
     }
     TPI_ISA_PICK(tpi_stream_end)();
 }

@@ -3,14 +3,17 @@
 #define TPI_CPU_H
 #include "device/device.h"
 
-#define TPI_CHUNK 32768         /* elements that one thread takes at a time; fixed, so that results do not depend on threads */
+#define TPI_CHUNK 32768 /* elements that one thread takes at a time; fixed, so that results do not depend on threads \
+                         */
 #define TPI_WORTH_THREADS 65536 /* elements from which on waking the team pays */
 
 extern const tpi_device_ops tpi_cpu_ops;
 
 bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
-bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params);
-bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params);
+bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
+                  const tpi_param *params);
+bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
+                  const tpi_param *params);
 bool tpi_cpu_copy(tp_device device, tpi_plan *plan);
 bool tpi_cpu_fill(tp_device device, tpi_plan *plan, const tp_scalar *value);
 #endif

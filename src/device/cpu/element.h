@@ -1,6 +1,7 @@
-/* The functions of the tables' element language for the CPU: el_<name>_<type>. Kernels written by opgen call nothing else, so
- * another target needs only its own version of this header: most of it is the text of device/element, which all targets share.
- * Loops over these vectorise: on x86-64 glibc's libmvec serves the calls declared with TPI_VECTOR. */
+/* The functions of the tables' element language for the CPU: el_<name>_<type>. Kernels written by opgen call nothing
+ * else, so another target needs only its own version of this header: most of it is the text of device/element, which
+ * all targets share. Loops over these vectorise: on x86-64 glibc's libmvec serves the calls declared with TPI_VECTOR.
+ */
 #ifndef TPI_ELEMENT_H
 #define TPI_ELEMENT_H
 #include "base/dtype.h"
@@ -12,17 +13,38 @@
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #include <gnu/libc-version.h>
 #if __GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 22)
-#define TPI_VECTOR(name)                                           \
+#define TPI_VECTOR(name)                                             \
     double name(double) __attribute__((const, simd("notinbranch"))); \
     float name##f(float) __attribute__((const, simd("notinbranch")));
-#define TPI_VECTOR2(name)                                                  \
+#define TPI_VECTOR2(name)                                                    \
     double name(double, double) __attribute__((const, simd("notinbranch"))); \
     float name##f(float, float) __attribute__((const, simd("notinbranch")));
-TPI_VECTOR(exp) TPI_VECTOR(log) TPI_VECTOR(sin) TPI_VECTOR(cos) TPI_VECTOR2(pow)
+TPI_VECTOR(exp)
+TPI_VECTOR(log)
+TPI_VECTOR(sin)
+TPI_VECTOR(cos)
+TPI_VECTOR2(pow)
 #if __GLIBC_MINOR__ >= 35
-TPI_VECTOR(tan) TPI_VECTOR(tanh) TPI_VECTOR(sinh) TPI_VECTOR(cosh) TPI_VECTOR(asin) TPI_VECTOR(acos) TPI_VECTOR(atan)
-TPI_VECTOR(asinh) TPI_VECTOR(acosh) TPI_VECTOR(atanh) TPI_VECTOR(exp2) TPI_VECTOR(expm1) TPI_VECTOR(log2) TPI_VECTOR(log10)
-TPI_VECTOR(log1p) TPI_VECTOR(cbrt) TPI_VECTOR(erf) TPI_VECTOR(erfc) TPI_VECTOR2(atan2) TPI_VECTOR2(hypot)
+TPI_VECTOR(tan)
+TPI_VECTOR(tanh)
+TPI_VECTOR(sinh)
+TPI_VECTOR(cosh)
+TPI_VECTOR(asin)
+TPI_VECTOR(acos)
+TPI_VECTOR(atan)
+TPI_VECTOR(asinh)
+TPI_VECTOR(acosh)
+TPI_VECTOR(atanh)
+TPI_VECTOR(exp2)
+TPI_VECTOR(expm1)
+TPI_VECTOR(log2)
+TPI_VECTOR(log10)
+TPI_VECTOR(log1p)
+TPI_VECTOR(cbrt)
+TPI_VECTOR(erf)
+TPI_VECTOR(erfc)
+TPI_VECTOR2(atan2)
+TPI_VECTOR2(hypot)
 #endif
 #endif
 #endif
@@ -31,7 +53,9 @@ TPI_VECTOR(log1p) TPI_VECTOR(cbrt) TPI_VECTOR(erf) TPI_VECTOR(erfc) TPI_VECTOR2(
 
 /* ---- where the CPU has something better than the C library ---- */
 EL float el_exp_f32(float x) { return tpi_exp_f32(x); }
-EL void el_run_exp_f32(int64_t n, const float *x, float *out) { tpi_exp_run_f32(n, x, out); } /* opgen's maps that are nothing else */
+EL void el_run_exp_f32(int64_t n, const float *x, float *out) {
+    tpi_exp_run_f32(n, x, out);
+} /* opgen's maps that are nothing else */
 EL double el_exp_f64(double x) { return exp(x); }
 EL float el_tanh_f32(float x) { return tpi_tanh_f32(x); }
 EL double el_tanh_f64(double x) { return tanh(x); }
@@ -39,9 +63,9 @@ EL void el_run_sigmoid_f32(int64_t n, const float *x, float *out) { tpi_sigmoid_
 EL float el_near_ndtr_f32(float x) { return tpi_near_ndtr_f32(x); } /* faster than ndtr, to 2e-7; NaN may be lost */
 EL double el_near_ndtr_f64(double x) { return 0.5 + 0.5 * erf(x * 0.70710678118654752440); }
 
-/* The remainder by exact steps: each takes a whole multiple of y away with one rounding, which is exact as what is left has few digits. A
- * step shrinks a quotient by 2^50, so six serve for every float; those of doubles can be larger than that, which is the C library's case.
- * Without fused multiply-add there is only the C library's long division. */
+/* The remainder by exact steps: each takes a whole multiple of y away with one rounding, which is exact as what is left
+ * has few digits. A step shrinks a quotient by 2^50, so six serve for every float; those of doubles can be larger than
+ * that, which is the C library's case. Without fused multiply-add there is only the C library's long division. */
 #if defined(__FMA__) || defined(__aarch64__)
 #define EL_HAS_FMA
 #endif
@@ -71,9 +95,16 @@ EL double el_fmod_f64(double x, double y) {
 }
 
 #define EL_SIGNBIT(x) (__builtin_signbit(x) != 0)
-#define EL_HEAVY static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
-EL float el_lgamma_f32(float x) { int sign; return lgammaf_r(x, &sign); }
-EL double el_lgamma_f64(double x) { int sign; return lgamma_r(x, &sign); }
+#define EL_HEAVY \
+    static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
+EL float el_lgamma_f32(float x) {
+    int sign;
+    return lgammaf_r(x, &sign);
+}
+EL double el_lgamma_f64(double x) {
+    int sign;
+    return lgamma_r(x, &sign);
+}
 EL double el_bessel_j0_f64(double x) { return j0(x); }
 EL double el_bessel_j1_f64(double x) { return j1(x); }
 EL double el_bessel_y0_f64(double x) { return x < 0 ? NAN : y0(x); }

@@ -1,9 +1,11 @@
-/* The driver of reductions. Dims are sorted into kept ones (columns of the result) and reduced ones (what a column folds). Where
- * elements of a column lie together, the kernel runs down columns one at a time (`inner`); where columns lie side by side,
- * it takes a row of many columns at a time (`outer`). Long columns are cut into pieces of a fixed length whose states merge
- * in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors stay small.
+/* The driver of reductions. Dims are sorted into kept ones (columns of the result) and reduced ones (what a column
+ * folds). Where elements of a column lie together, the kernel runs down columns one at a time (`inner`); where columns
+ * lie side by side, it takes a row of many columns at a time (`outer`). Long columns are cut into pieces of a fixed
+ * length whose states merge in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors
+ * stay small.
  *
- * A fold may be fed by a block program (device/program.h): then each stretch of elements is made right before the kernel reads it. */
+ * A fold may be fed by a block program (device/program.h): then each stretch of elements is made right before the
+ * kernel reads it. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
@@ -32,20 +34,21 @@ typedef struct fold_job {
     tp_tensor *x;
     tp_tensor *const *outs;
     tpi_axes kept, reduced;
-    tp_dtype type;                   /* of the kernel's blocks */
+    tp_dtype type; /* of the kernel's blocks */
     bool side_by_side;
-    bool direct;                     /* one column after the other, and the kernel reads x itself */
-    bool columns_lie_closer;         /* than elements of a column: then units of the same piece come one after the other */
-    int64_t width, blocks;           /* columns in a block, blocks */
-    int64_t piece, pieces;           /* elements in a piece, pieces of a column */
-    int64_t units, per_chunk;        /* unit: one piece of one block */
-    int64_t joined;                  /* pieces whose states are merged where they were made: a power of two, 1: none */
-    tpi_states states;               /* of all pieces, when there is more than one */
-    const tpi_program_job *feed;     /* NULL: the elements are in x */
-    int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
-    tpi_line_end end;                /* fed: what the program does itself with its elements where it can */
-    tpi_scratch scratch;             /* fold_scratch of each thread */
-    size_t x_bytes, column_bytes, fed_bytes; /* its parts: elements of x; a variable of all columns of a block; what a program needs */
+    bool direct;                 /* one column after the other, and the kernel reads x itself */
+    bool columns_lie_closer;     /* than elements of a column: then units of the same piece come one after the other */
+    int64_t width, blocks;       /* columns in a block, blocks */
+    int64_t piece, pieces;       /* elements in a piece, pieces of a column */
+    int64_t units, per_chunk;    /* unit: one piece of one block */
+    int64_t joined;              /* pieces whose states are merged where they were made: a power of two, 1: none */
+    tpi_states states;           /* of all pieces, when there is more than one */
+    const tpi_program_job *feed; /* NULL: the elements are in x */
+    int64_t together;            /* fed: columns (inner) or rows (outer) that are made at once */
+    tpi_line_end end;            /* fed: what the program does itself with its elements where it can */
+    tpi_scratch scratch;         /* fold_scratch of each thread */
+    size_t x_bytes, column_bytes,
+        fed_bytes; /* its parts: elements of x; a variable of all columns of a block; what a program needs */
 } fold_job;
 
 typedef struct fed_scratch {
@@ -63,12 +66,15 @@ static size_t whole_lines(int64_t bytes) { return (size_t)(bytes + 63) / 64 * 64
 
 /* The parts' sizes; the sum of them. */
 static size_t scratch_bytes(fold_job *job) {
-    int64_t columns = job->kept.ndim && job->kept.size[0] < job->width ? job->kept.size[0] : job->kept.ndim ? job->width : 1;
+    int64_t columns = job->kept.ndim && job->kept.size[0] < job->width ? job->kept.size[0]
+                      : job->kept.ndim                                 ? job->width
+                                                                       : 1;
     bool whole_piece = job->side_by_side || job->feed || job->reduced.total > INNER_PIECE;
     int64_t elements = job->direct ? 0 : whole_piece ? INNER_PIECE : job->reduced.total;
     job->x_bytes = whole_lines(elements * tpi_dtype_bytes[job->type]);
     job->column_bytes = whole_lines((columns + TPI_LANES - 1) / TPI_LANES * TPI_LANES * 16);
-    job->fed_bytes = job->feed ? whole_lines((int64_t)offsetof(fed_scratch, program)) + tpi_program_scratch_bytes(job->feed) : 0;
+    job->fed_bytes =
+        job->feed ? whole_lines((int64_t)offsetof(fed_scratch, program)) + tpi_program_scratch_bytes(job->feed) : 0;
     int states = job->pieces == 1 ? job->op->nstate : 0;
     return job->fed_bytes + job->x_bytes + (size_t)(states + job->op->nout) * job->column_bytes;
 }
@@ -81,9 +87,12 @@ static fold_scratch lay_out(const fold_job *job, char *room) {
     return s;
 }
 
-/* ---- Fed by a program ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Fed by a program
+ * ------------------------------------------------------------------------------------------------------------------ */
 
-static int64_t position(const fold_job *job, const char *x) { return (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / tpi_dtype_bytes[job->x->dtype]; }
+static int64_t position(const fold_job *job, const char *x) {
+    return (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / tpi_dtype_bytes[job->x->dtype];
+}
 
 /* n elements from the one that would be at x on, in the kernel's dtype. */
 static const char *make_stretch(const fold_job *job, fed_scratch *fed, const char *x, int64_t n, char *scratch) {
@@ -97,16 +106,21 @@ static const char *make_stretch(const fold_job *job, fed_scratch *fed, const cha
 }
 
 /* The first columns of c whose n elements from x on the program folds itself: how many. */
-static int64_t fold_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n, float *state, fed_scratch *fed) {
+static int64_t fold_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n,
+                            float *state, fed_scratch *fed) {
     int64_t i = 0;
     if (job->end != TPI_LINE_STORES && tpi_program_can_fold(job->feed, n))
-        while (i < c->count && tpi_program_fold(job->feed, &fed->program, &fed->line, job->end, position(job, x + i * apart), n, &state[i])) i++;
+        while (i < c->count && tpi_program_fold(job->feed, &fed->program, &fed->line, job->end,
+                                                position(job, x + i * apart), n, &state[i]))
+            i++;
     return i;
 }
 
 /* Elements from .. to of each column; columns that lie one after the other are made together. */
-static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
-    int64_t n = to - from, size = tpi_dtype_bytes[job->type], apart = job->kept.ndim ? job->kept.x[0] : 0, raw = tpi_dtype_bytes[job->x->dtype];
+static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
+                       char *scratch, fed_scratch *fed) {
+    int64_t n = to - from, size = tpi_dtype_bytes[job->type], apart = job->kept.ndim ? job->kept.x[0] : 0,
+            raw = tpi_dtype_bytes[job->x->dtype];
     int64_t folded = fold_columns(job, c, c->x + from * raw, apart, n, (float *)(void *)state[0], fed);
     for (int64_t i = folded, count; i < c->count; i += count) {
         count = c->count - i < job->together ? c->count - i : job->together;
@@ -118,7 +132,8 @@ static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, 
 }
 
 /* The same, row by row; rows that lie one after the other are made together. */
-static void feed_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
+static void feed_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
+                       char *scratch, fed_scratch *fed) {
     tpi_walk walk = tpi_axes_walk(&job->reduced);
     int64_t length = walk.ndim ? walk.shape[0] : 1, size = tpi_dtype_bytes[job->type];
     for (int64_t i = from, n; i < to; i += n) {
@@ -146,10 +161,13 @@ static int64_t stretch_of(const fold_job *job) {
     return together > 1 || length >= SHORT_STRETCH ? together : 0;
 }
 
-/* ---- From memory ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- From memory
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Elements from .. to of each column, one column after the other. */
-static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch) {
+static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
+                       char *scratch) {
     const tpi_axes *r = &job->reduced;
     int64_t n = to - from, stride = r->ndim ? r->x[0] : 0, apart = job->kept.ndim ? job->kept.x[0] : 0;
     if (job->direct) {
@@ -160,8 +178,10 @@ static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, 
     for (int64_t i = 0; i < c->count; i++) {
         char *at[TPI_STATES];
         for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->states.size[v];
-        if (r->ndim <= 1) tpi_load_run(n, c->x + i * apart + from * stride, stride, job->x->dtype, scratch, job->type);
-        else tpi_load_walk(&walk, from, n, c->x + i * apart, job->x->dtype, scratch, job->type);
+        if (r->ndim <= 1)
+            tpi_load_run(n, c->x + i * apart + from * stride, stride, job->x->dtype, scratch, job->type);
+        else
+            tpi_load_walk(&walk, from, n, c->x + i * apart, job->x->dtype, scratch, job->type);
         job->kernel->inner(&(tpi_stretches){1, n, scratch, 0, from, 0, 1}, at, job->params);
     }
 }
@@ -182,12 +202,15 @@ static void fold_pieces(const fold_job *job, int64_t unit, int64_t count) {
         job->kernel->start(columns == 1 ? count : 1, state, job->params);
     }
     tpi_states_of(&job->states, &c, piece, state);
-    const tpi_stretches from = {count, job->piece, c.x + piece * job->piece * stride, job->piece * stride, piece * job->piece, job->piece, columns};
+    const tpi_stretches from = {
+        count,      job->piece, c.x + piece * job->piece * stride, job->piece * stride, piece * job->piece,
+        job->piece, columns};
     job->kernel->inner(&from, state, job->params);
 }
 
 /* The same elements, one row of all columns after the other. */
-static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch) {
+static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
+                       char *scratch) {
     tpi_walk walk = tpi_axes_walk(&job->reduced);
     int64_t stride = job->kept.x[0], along = walk.ndim ? walk.stride[0] : 0, length = walk.ndim ? walk.shape[0] : 1;
     int64_t size = tpi_dtype_bytes[job->type];
@@ -198,7 +221,8 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
         if (n > to - i) n = to - i;
         if (!direct && n > ROWS) n = ROWS;
         if (direct && from_memory) n = 1; /* memory brings one row after the other faster than several side by side */
-        for (int64_t r = 0; r < n && !direct; r++) tpi_load_run(c->count, x + r * along, stride, job->x->dtype, scratch + r * WIDTH * size, job->type);
+        for (int64_t r = 0; r < n && !direct; r++)
+            tpi_load_run(c->count, x + r * along, stride, job->x->dtype, scratch + r * WIDTH * size, job->type);
         job->kernel->outer(c->count, n, direct ? x : scratch, direct ? along : WIDTH * size, i, state, job->params);
     }
 }
@@ -212,7 +236,8 @@ static void finish(const fold_job *job, const tpi_columns *c, char *const *state
     }
 }
 
-/* Merges the states of `pieces` pieces from `first` on, two and two, then those of pairs, from `step` apart on; the first piece's is the result. */
+/* Merges the states of `pieces` pieces from `first` on, two and two, then those of pairs, from `step` apart on; the
+ * first piece's is the result. */
 static void merge_pieces(const fold_job *job, const tpi_columns *c, int64_t first, int64_t pieces, int64_t step) {
     char *left[TPI_STATES], *right[TPI_STATES];
     for (; step < pieces; step *= 2)
@@ -232,23 +257,29 @@ static void fold_unit(const fold_job *job, int64_t unit, const fold_scratch *s) 
     char *state[TPI_STATES] = {s->state[0], s->state[1], s->state[2], s->state[3]};
     if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
     job->kernel->start(c.count, state, job->params);
-    if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s->x, s->fed);
-    else if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s->x);
-    else if (to > from) fold_inner(job, &c, from, to, state, s->x);
+    if (to > from && job->feed)
+        (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s->x, s->fed);
+    else if (to > from && job->side_by_side)
+        fold_outer(job, &c, from, to, state, s->x);
+    else if (to > from)
+        fold_inner(job, &c, from, to, state, s->x);
     if (job->pieces == 1) finish(job, &c, state, s->out);
 }
 
 static void fold_chunk(int64_t chunk, void *context) {
     const fold_job *job = context;
-    int64_t first = chunk * job->per_chunk, end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
+    int64_t first = chunk * job->per_chunk,
+            end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
     char *room = tpi_scratch_take(&job->scratch, stack);
     fold_scratch s = lay_out(job, room);
     if (s.fed) tpi_program_begin(job->feed, &s.fed->program), s.fed->line.nops = 0;
-    for (int64_t unit = first, whole; unit < end; unit += whole > 1 ? whole : 1) {
+    for (int64_t unit = first, whole; unit<end; unit += whole> 1 ? whole : 1) {
         whole = whole_pieces(job, unit, end);
-        if (whole > 1) fold_pieces(job, unit, whole);
-        else fold_unit(job, unit, &s);
+        if (whole > 1)
+            fold_pieces(job, unit, whole);
+        else
+            fold_unit(job, unit, &s);
     }
     tpi_scratch_give(&job->scratch, room);
     if (job->pieces == 1 || job->joined == 1) return;
@@ -272,7 +303,8 @@ static void choose_cut(fold_job *job) {
     const tpi_axes *k = &job->kept, *r = &job->reduced;
     job->columns_lie_closer = k->ndim && r->ndim && llabs(k->x[0]) < llabs(r->x[0]);
     job->side_by_side = k->ndim && k->size[0] >= FEW_COLUMNS && (job->columns_lie_closer || r->total < SHORT_COLUMN);
-    job->direct = !job->side_by_side && job->x->dtype == job->type && (r->ndim == 0 || (r->ndim == 1 && (r->x[0] == tpi_dtype_bytes[job->type] || r->total == 1)));
+    job->direct = !job->side_by_side && job->x->dtype == job->type &&
+                  (r->ndim == 0 || (r->ndim == 1 && (r->x[0] == tpi_dtype_bytes[job->type] || r->total == 1)));
     job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
     job->pieces = r->total > job->piece ? tpi_ceil_div(r->total, job->piece) : 1;
     int64_t length = r->total < job->piece ? r->total : job->piece;
@@ -285,7 +317,8 @@ static void choose_cut(fold_job *job) {
     int64_t columns = k->ndim && k->size[0] < job->width ? k->size[0] : job->width;
     job->per_chunk = TPI_CHUNK / (columns * length);
     if (job->per_chunk < 1) job->per_chunk = 1;
-    while (job->pieces > 1 && job->units / job->per_chunk > ENOUGH_CHUNKS) job->per_chunk *= 2; /* states merge the same way, whoever has them */
+    while (job->pieces > 1 && job->units / job->per_chunk > ENOUGH_CHUNKS)
+        job->per_chunk *= 2; /* states merge the same way, whoever has them */
     bool within_a_column = job->blocks == 1 || (!job->columns_lie_closer && job->pieces % job->per_chunk == 0);
     job->joined = within_a_column && (job->per_chunk & (job->per_chunk - 1)) == 0 ? job->per_chunk : 1;
 }
@@ -298,14 +331,19 @@ static bool take_axes(fold_job *job, const bool *reduced) {
     return true;
 }
 
-/* What is taken of x does not lie in the program's order: it is made as a whole, in memory of its own where x has none. */
+/* What is taken of x does not lie in the program's order: it is made as a whole, in memory of its own where x has none.
+ */
 static bool make_first(fold_job *job, const tpi_feed *feed) {
-    tp_tensor *x = feed->has_memory ? tpi_retain(job->x) : tpi_empty_strided(tpi_shape(job->x), tpi_strides(job->x), (tp_dtype)job->x->dtype, (tp_device){TP_CPU, 0});
+    tp_tensor *x = feed->has_memory ? tpi_retain(job->x)
+                                    : tpi_empty_strided(tpi_shape(job->x), tpi_strides(job->x), (tp_dtype)job->x->dtype,
+                                                        (tp_device){TP_CPU, 0});
     if (!x) return false;
     feed->plan->data[feed->operand] = x->data;
     bool ok = tpi_cpu_program(feed->program, feed->plan);
-    if (ok) job->x = x;
-    else tpi_release(x);
+    if (ok)
+        job->x = x;
+    else
+        tpi_release(x);
     return ok;
 }
 
@@ -320,31 +358,37 @@ static bool run_fold(fold_job *job) {
     if (!tpi_scratch_make(&job->scratch, scratch_bytes(job), chunks, worth)) return false;
     bool ok = tpi_states_make(&job->states, job->pieces > 1 ? job->pieces : 0, job->kept.total);
     if (ok) tpi_parallel_for(chunks, worth, fold_chunk, job);
-    if (ok && job->pieces > 1) tpi_parallel_for(job->blocks, job->kept.total * job->pieces >= TPI_WORTH_THREADS, merge_block, job);
+    if (ok && job->pieces > 1)
+        tpi_parallel_for(job->blocks, job->kept.total * job->pieces >= TPI_WORTH_THREADS, merge_block, job);
     tpi_states_free(&job->states);
     tpi_scratch_free(&job->scratch);
     return ok;
 }
 
-bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
+bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                      tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
     fold_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute)};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
-    if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
+    if (!job.kernel || !job.kernel->start)
+        return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
     if (!take_axes(&job, reduced)) return true;
     tpi_program_job program;
     job.together = feed && x->numel ? stretch_of(&job) : 0;
     if (job.together) {
-        if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand)) return false;
+        if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand))
+            return false;
         job.feed = &program;
         if (compute == TPI_F32 && x->dtype == TP_FLOAT32) job.end = line_end(op->name);
         job.direct = false;
-    } else if (feed && x->numel && !make_first(&job, feed)) return false;
+    } else if (feed && x->numel && !make_first(&job, feed))
+        return false;
     bool ok = run_fold(&job);
     if (feed && x->numel && !job.together) tpi_release(job.x);
     return ok;
 }
 
-bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
+bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
+                  const tpi_param *params) {
     return tpi_cpu_fold_fed(op, outs, x, reduced, compute, params, NULL);
 }

@@ -1,7 +1,7 @@
-/* The driver of pointwise kernels. A plan is cut into chunks of a fixed number of positions, a chunk into blocks. An operand
- * that lies contiguously in a block and holds the kernel's own type is used in place; others are gathered and converted
- * into L1-sized scratch blocks. Kernels take multiples of TPI_LANES elements; the rest of a block goes through a padded
- * copy, so that an element's value never depends on where it stands. */
+/* The driver of pointwise kernels. A plan is cut into chunks of a fixed number of positions, a chunk into blocks. An
+ * operand that lies contiguously in a block and holds the kernel's own type is used in place; others are gathered and
+ * converted into L1-sized scratch blocks. Kernels take multiples of TPI_LANES elements; the rest of a block goes
+ * through a padded copy, so that an element's value never depends on where it stands. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-    MAX_ARGS = 9,    /* one result and up to eight inputs */
-    LONG_RUN = 256,  /* runs at least this long are blocks of their own; shorter ones are gathered several to a block */
+    MAX_ARGS = 9,   /* one result and up to eight inputs */
+    LONG_RUN = 256, /* runs at least this long are blocks of their own; shorter ones are gathered several to a block */
 };
 
 typedef struct map_job {
@@ -20,15 +20,15 @@ typedef struct map_job {
     tpi_block_fn fn;
     const tpi_param *params;
     int nargs;
-    tpi_scratch scratch;        /* a block per argument, for each thread */
-    int64_t block;              /* elements of a scratch block */
-    uint8_t type[MAX_ARGS];     /* dtype of the kernel's blocks */
-    uint8_t size[MAX_ARGS];     /* its element size */
-    bool same[MAX_ARGS];        /* the operand's dtype is the kernel's */
-    bool packed[MAX_ARGS];      /* ... and it is contiguous over the whole plan */
-    bool constant[MAX_ARGS];    /* one element for the whole plan */
-    bool all_packed;            /* constants aside */
-    bool stream;                /* the result is contiguous, too large for the caches, and memory is what binds */
+    tpi_scratch scratch;     /* a block per argument, for each thread */
+    int64_t block;           /* elements of a scratch block */
+    uint8_t type[MAX_ARGS];  /* dtype of the kernel's blocks */
+    uint8_t size[MAX_ARGS];  /* its element size */
+    bool same[MAX_ARGS];     /* the operand's dtype is the kernel's */
+    bool packed[MAX_ARGS];   /* ... and it is contiguous over the whole plan */
+    bool constant[MAX_ARGS]; /* one element for the whole plan */
+    bool all_packed;         /* constants aside */
+    bool stream;             /* the result is contiguous, too large for the caches, and memory is what binds */
 } map_job;
 
 /* A whole group of lanes from the `rest` elements at src: the missing ones repeat the first. */
@@ -71,8 +71,10 @@ typedef struct map_scratch {
     const char *filled[MAX_ARGS];   /* the broadcast element that fills the block, or NULL */
 } map_scratch;
 
-/* Where the kernel finds input k for the n positions from `at` on; `run` are in the current run, whose pointers are `data`. */
-static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, int64_t n, int64_t run, char *const *data) {
+/* Where the kernel finds input k for the n positions from `at` on; `run` are in the current run, whose pointers are
+ * `data`. */
+static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, int64_t n, int64_t run,
+                         char *const *data) {
     const tpi_plan *p = job->plan;
     int64_t stride = p->ndim ? p->stride[k][0] : 0;
     if (job->packed[k]) return p->data[k] + at * job->size[k];
@@ -85,8 +87,11 @@ static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, 
         }
         return s->block[k];
     }
-    if (n <= run) tpi_load_run(n, data[k], stride, p->dtype[k], s->block[k], job->type[k]);
-    else tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, at, n, p->data[k], p->dtype[k], s->block[k], job->type[k]);
+    if (n <= run)
+        tpi_load_run(n, data[k], stride, p->dtype[k], s->block[k], job->type[k]);
+    else
+        tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, at, n, p->data[k], p->dtype[k], s->block[k],
+                      job->type[k]);
     return s->block[k];
 }
 
@@ -106,10 +111,13 @@ static void map_chunk(int64_t chunk, void *context) {
         arg[0] = !direct ? s.block[0] : job->packed[0] ? p->data[0] + at * job->size[0] : data[0];
         for (int k = 1; k < job->nargs; k++) arg[k] = input_block(job, &s, k, at, n, run, data);
         run_block(job, n, arg);
-        if (job->stream) TPI_ISA_PICK(tpi_stream)(n * job->size[0], arg[0], p->data[0] + at * job->size[0]);
-        else if (!direct && n <= run) tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
+        if (job->stream)
+            TPI_ISA_PICK(tpi_stream)(n * job->size[0], arg[0], p->data[0] + at * job->size[0]);
+        else if (!direct && n <= run)
+            tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
         else if (!direct)
-            tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[0]}, at, n, arg[0], job->type[0], p->data[0], p->dtype[0]);
+            tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[0]}, at, n, arg[0], job->type[0], p->data[0],
+                           p->dtype[0]);
         at += n;
     }
     if (job->stream) TPI_ISA_PICK(tpi_stream_end)();
@@ -125,7 +133,9 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     job->all_packed = true;
     for (int k = 0; k < job->nargs; k++) {
         int fixed = k ? op->in_type[k - 1] : TPI_CTYPES;
-        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, type) : fixed == TPI_CTYPES ? type : tpi_ctype_dtype((tpi_ctype)fixed));
+        job->type[k] = (uint8_t)(k == 0                ? tpi_result_dtype(op->result, type)
+                                 : fixed == TPI_CTYPES ? type
+                                                       : tpi_ctype_dtype((tpi_ctype)fixed));
         job->size[k] = tpi_dtype_bytes[job->type[k]];
         if (job->size[k] > widest) widest = job->size[k];
         job->same[k] = p->dtype[k] == job->type[k];
@@ -159,9 +169,11 @@ static __attribute__((noinline)) bool map_small(const map_job *job) {
     return true;
 }
 
-/* ---- Inputs that run fastest along another dimension than the result ------------------------------------------------------- */
+/* ---- Inputs that run fastest along another dimension than the result
+ * ------------------------------------------------------- */
 
-/* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not. */
+/* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not.
+ */
 static bool is_turned(const tpi_plan *p, int k) {
     int64_t size = tpi_dtype_bytes[p->dtype[k]];
     if (p->ndim < 2 || p->numel < TPI_WORTH_THREADS || p->shape[0] < 8 || llabs(p->stride[k][0]) <= size) return false;
@@ -175,7 +187,12 @@ static __attribute__((noinline)) bool turn_over(tpi_plan *p, int k, void **copy)
     int64_t size = tpi_dtype_bytes[p->dtype[k]];
     *copy = tpi_alloc((size_t)(p->numel * size));
     if (!*copy) return false;
-    tpi_plan turn = {.ndim = p->ndim, .nout = 1, .nargs = 2, .numel = p->numel, .data = {*copy, p->data[k]}, .dtype = {p->dtype[k], p->dtype[k]}};
+    tpi_plan turn = {.ndim = p->ndim,
+                     .nout = 1,
+                     .nargs = 2,
+                     .numel = p->numel,
+                     .data = {*copy, p->data[k]},
+                     .dtype = {p->dtype[k], p->dtype[k]}};
     for (int d = 0; d < p->ndim; d++) {
         turn.shape[d] = p->shape[d];
         turn.stride[0][d] = size, turn.stride[1][d] = p->stride[k][d];
@@ -204,7 +221,9 @@ bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_cty
     job.plan = plan, job.params = params, job.nargs = op->nin + 1;
     const tpi_block_fn *table = op->fn[tpi_cpu_isa];
     job.fn = table ? table[compute] : NULL;
-    if (!job.fn) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    if (!job.fn)
+        return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name,
+                          tp_dtype_name(tpi_ctype_dtype(compute)));
     if (plan->ndim < 2) return run_plan(&job, op, compute);
     void *copies[MAX_ARGS] = {NULL};
     size_t bytes[MAX_ARGS];

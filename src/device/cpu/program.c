@@ -1,5 +1,6 @@
-/* The driver of block programs (device/program.h). Chunks and blocks are those of maps: operands that lie contiguously in a block and hold the
- * value's dtype are used in place, others are gathered; a block whose end is no whole group of lanes goes through padded copies. */
+/* The driver of block programs (device/program.h). Chunks and blocks are those of maps: operands that lie contiguously
+ * in a block and hold the value's dtype are used in place, others are gathered; a block whose end is no whole group of
+ * lanes goes through padded copies. */
 #include "device/cpu/program.h"
 #include <math.h>
 #include <stddef.h>
@@ -12,18 +13,20 @@
 #include "device/launch.h"
 
 enum {
-    LONG_RUN = 256,  /* as in map.c: runs at least this long are blocks of their own */
-    MOST_BLOCK = 512, /* elements of a block at most: all that a program works with stays in the nearest cache */
-    LINE_BLOCK = 1024,    /* of programs that are one line */
-    STRAIGHT_BLOCK = 256, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
-    AHEAD = 2,       /* blocks from the one that is computed to the one that memory is asked for */
+    LONG_RUN = 256,    /* as in map.c: runs at least this long are blocks of their own */
+    MOST_BLOCK = 512,  /* elements of a block at most: all that a program works with stays in the nearest cache */
+    LINE_BLOCK = 1024, /* of programs that are one line */
+    STRAIGHT_BLOCK =
+        256, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
+    AHEAD = 2, /* blocks from the one that is computed to the one that memory is asked for */
     LINE = 64
 };
 
 typedef tpi_program_job program_job;
 typedef tpi_program_scratch program_scratch;
 
-/* One block of positions: `n` of them from `at` on, of which `run` are in the current run, whose pointers are `data`; `lanes` is n rounded up. */
+/* One block of positions: `n` of them from `at` on, of which `run` are in the current run, whose pointers are `data`;
+ * `lanes` is n rounded up. */
 typedef struct program_block {
     int64_t at, n, run, lanes;
     char *data[TPI_MAX_OPERANDS];
@@ -43,9 +46,12 @@ static bool lies_flat(const program_job *job, const program_block *b, const tpi_
 }
 
 /* The operand's first element. */
-static char *base(const program_job *job, const program_scratch *s, int operand) { return operand == job->aside ? s->aside : job->plan->data[operand]; }
+static char *base(const program_job *job, const program_scratch *s, int operand) {
+    return operand == job->aside ? s->aside : job->plan->data[operand];
+}
 
-static char *flat_place(const program_job *job, const program_scratch *s, const program_block *b, const tpi_program_value *v) {
+static char *flat_place(const program_job *job, const program_scratch *s, const program_block *b,
+                        const tpi_program_value *v) {
     return job->packed[v->operand] ? base(job, s, v->operand) + b->at * value_size(v) : b->data[v->operand];
 }
 
@@ -62,17 +68,23 @@ static char *load(const program_job *job, program_scratch *s, const program_bloc
     }
     if (job->repeats[k] && s->filled[k] == b->data[k] && s->have[k] >= b->lanes) return block;
     s->filled[k] = job->repeats[k] ? b->data[k] : NULL, s->have[k] = b->lanes;
-    if (b->n <= b->run) tpi_load_run(b->n, b->data[k], stride, v->dtype, block, v->dtype);
-    else tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, p->data[k], v->dtype, block, v->dtype);
+    if (b->n <= b->run)
+        tpi_load_run(b->n, b->data[k], stride, v->dtype, block, v->dtype);
+    else
+        tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, p->data[k], v->dtype, block, v->dtype);
     pad(block, b->n, b->lanes, size);
     return block;
 }
 
-static void store(const program_job *job, const program_scratch *s, const program_block *b, const tpi_program_value *v, const char *block) {
+static void store(const program_job *job, const program_scratch *s, const program_block *b, const tpi_program_value *v,
+                  const char *block) {
     const tpi_plan *p = job->plan;
     int k = v->operand;
-    if (b->n <= b->run) tpi_store_run(b->n, block, v->dtype, b->data[k], p->ndim ? p->stride[k][0] : 0, v->dtype);
-    else tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, block, v->dtype, base(job, s, k), v->dtype);
+    if (b->n <= b->run)
+        tpi_store_run(b->n, block, v->dtype, b->data[k], p->ndim ? p->stride[k][0] : 0, v->dtype);
+    else
+        tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, block, v->dtype, base(job, s, k),
+                       v->dtype);
 }
 
 static void run_step(const program_job *job, program_scratch *s, const program_block *b, int i) {
@@ -106,7 +118,8 @@ static void fill_numbers(const program_job *job, program_scratch *s) {
     for (int i = 0; i < program->nsteps; i++)
         for (int k = 0; k < program->steps[i].op->nin; k++) {
             const tpi_program_arg *a = &program->steps[i].in[k];
-            if (a->value < 0) tpi_load_run(job->block, (const char *)&a->number, 0, a->type, s->block[a->block], a->type);
+            if (a->value < 0)
+                tpi_load_run(job->block, (const char *)&a->number, 0, a->type, s->block[a->block], a->type);
         }
 }
 
@@ -121,7 +134,8 @@ typedef struct straight_step {
     int64_t move[TPI_PROGRAM_IN + 1]; /* bytes to the next element: 0 for what stays in its block */
 } straight_step;
 
-/* Where it goes straight: whole groups of lanes from `at` on, within a run whose pointers are `data`, or, without them, anywhere in the plan. */
+/* Where it goes straight: whole groups of lanes from `at` on, within a run whose pointers are `data`, or, without them,
+ * anywhere in the plan. */
 typedef struct stretch {
     int64_t at;
     char *const *data;
@@ -133,13 +147,16 @@ static const char *one_element(const program_job *job, const stretch *on, int op
     return on->data ? on->data[operand] : job->plan->data[operand];
 }
 
-static void place_value(const program_job *job, program_scratch *s, const stretch *on, int value, char **place, int64_t *move) {
+static void place_value(const program_job *job, program_scratch *s, const stretch *on, int value, char **place,
+                        int64_t *move) {
     const tpi_program_value *v = &job->program->values[value];
     int k = v->operand;
     const char *one = one_element(job, on, k);
     *move = k >= 0 && !one ? value_size(v) : 0;
-    if (k >= 0 && job->packed[k]) *place = base(job, s, k) + on->at * *move;
-    else *place = k >= 0 && !one ? on->data[k] : s->block[v->block];
+    if (k >= 0 && job->packed[k])
+        *place = base(job, s, k) + on->at * *move;
+    else
+        *place = k >= 0 && !one ? on->data[k] : s->block[v->block];
     if (one && s->filled[k] != one) tpi_load_run(job->block, one, 0, v->dtype, *place, v->dtype);
     if (one) s->filled[k] = one;
 }
@@ -160,8 +177,10 @@ static void place_step(const program_job *job, program_scratch *s, const stretch
     to->fn = job->fn[i], to->params = from->params, to->n = from->op->nin + 1;
     place_value(job, s, on, from->out, &to->at[0], &to->move[0]);
     for (int k = 0; k < from->op->nin; k++) {
-        if (from->in[k].value >= 0) place_value(job, s, on, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
-        else to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
+        if (from->in[k].value >= 0)
+            place_value(job, s, on, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
+        else
+            to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
     }
 }
 
@@ -179,22 +198,42 @@ static uint8_t line_code(const tpi_program *program, const tpi_program_step *ste
     static const struct {
         const char *name;
         uint8_t code;
-    } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS},
-        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min_number", TPI_LINE_LARGER}, {"clamp_max_number", TPI_LINE_SMALLER},
-        {"clamp_min_each", TPI_LINE_LARGER}, {"clamp_max_each", TPI_LINE_SMALLER}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
-        {"clamp_between", TPI_LINE_BETWEEN}, {"clamp_between_each", TPI_LINE_BETWEEN}};
+    } known[] = {{"add", TPI_LINE_ADD},
+                 {"sub", TPI_LINE_SUB},
+                 {"mul", TPI_LINE_MUL},
+                 {"div", TPI_LINE_DIV},
+                 {"relu", TPI_LINE_RELU},
+                 {"times_itself", TPI_LINE_SQUARE},
+                 {"neg", TPI_LINE_NEG},
+                 {"abs", TPI_LINE_ABS},
+                 {"maximum", TPI_LINE_MAX},
+                 {"minimum", TPI_LINE_MIN},
+                 {"clamp_min_number", TPI_LINE_LARGER},
+                 {"clamp_max_number", TPI_LINE_SMALLER},
+                 {"clamp_min_each", TPI_LINE_LARGER},
+                 {"clamp_max_each", TPI_LINE_SMALLER},
+                 {"leaky_relu", TPI_LINE_LEAKY},
+                 {"hardtanh", TPI_LINE_BETWEEN},
+                 {"clamp_between", TPI_LINE_BETWEEN},
+                 {"clamp_between_each", TPI_LINE_BETWEEN}};
     const tpi_map_op *op = step->op;
     uint8_t code = TPI_LINE_NONE;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(op->name, known[i].name)) code = known[i].code;
     bool numbers_alone = step->in[0].value < 0 && (op->nin == 1 || step->in[1].value < 0);
     if (!code || is_derivative(op) || numbers_alone) return TPI_LINE_NONE;
-    if (op->nin == 3 && (step->in[0].value < 0 || step->in[1].value >= 0 || step->in[2].value >= 0)) return TPI_LINE_NONE; /* bounds are numbers */
+    if (op->nin == 3 && (step->in[0].value < 0 || step->in[1].value >= 0 || step->in[2].value >= 0))
+        return TPI_LINE_NONE;                                                           /* bounds are numbers */
     bool scales = op->nparam && code <= TPI_LINE_NUMBER && step->params[0].f32 != 1.0f; /* what is added, by alpha */
-    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 || scales) return TPI_LINE_NONE;
+    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 ||
+        scales)
+        return TPI_LINE_NONE;
     for (int k = 0; k < op->nin; k++)
-        if (step->in[k].type != TP_FLOAT32 || (step->in[k].value >= 0 && program->values[step->in[k].value].dtype != TP_FLOAT32)) return TPI_LINE_NONE;
-    if (op->nin == 2 && step->in[0].value == step->in[1].value) return code == TPI_LINE_MUL ? TPI_LINE_SQUARE : TPI_LINE_NONE;
+        if (step->in[k].type != TP_FLOAT32 ||
+            (step->in[k].value >= 0 && program->values[step->in[k].value].dtype != TP_FLOAT32))
+            return TPI_LINE_NONE;
+    if (op->nin == 2 && step->in[0].value == step->in[1].value)
+        return code == TPI_LINE_MUL ? TPI_LINE_SQUARE : TPI_LINE_NONE;
     return code;
 }
 
@@ -219,8 +258,10 @@ static bool is_one_line(const tpi_program *program) {
 static tpi_line_op of_value(const program_job *job, program_scratch *s, const stretch *on, uint8_t code, int value) {
     tpi_line_op op = {.code = code, .value = value};
     const char *one = one_element(job, on, job->program->values[value].operand);
-    if (one && code < TPI_LINE_NUMBER) op.code += TPI_LINE_NUMBER, memcpy(&op.number, one, sizeof op.number);
-    else place_value(job, s, on, value, &op.at, &op.move);
+    if (one && code < TPI_LINE_NUMBER)
+        op.code += TPI_LINE_NUMBER, memcpy(&op.number, one, sizeof op.number);
+    else
+        place_value(job, s, on, value, &op.at, &op.move);
     return op;
 }
 
@@ -236,12 +277,16 @@ static uint8_t turned(uint8_t code) {
     }
 }
 
-static tpi_line_op of_number(uint8_t code, float number) { return (tpi_line_op){.code = code, .number = number, .value = -1}; }
+static tpi_line_op of_number(uint8_t code, float number) {
+    return (tpi_line_op){.code = code, .number = number, .value = -1};
+}
 
-/* The operations of step i, whose value in[0] or in[1] may be in the accumulator, which holds the value `now`; returns how many. */
+/* The operations of step i, whose value in[0] or in[1] may be in the accumulator, which holds the value `now`; returns
+ * how many. */
 static int line_step(const program_job *job, program_scratch *s, const stretch *on, int i, int now, tpi_line_op *to) {
     const tpi_program_step *step = &job->program->steps[i];
-    const tpi_program_arg *a = &step->in[0], *b = step->op->nin == 2 && step->line != TPI_LINE_SQUARE ? &step->in[1] : NULL;
+    const tpi_program_arg *a = &step->in[0],
+                          *b = step->op->nin == 2 && step->line != TPI_LINE_SQUARE ? &step->in[1] : NULL;
     uint8_t code = step->line;
     int n = 0;
     if (b && (a->value < 0 || (b->value >= 0 && b->value == now))) { /* the other one is taken into the accumulator */
@@ -253,9 +298,12 @@ static int line_step(const program_job *job, program_scratch *s, const stretch *
         bool given = step->op->nin == 3; /* as operands */
         to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_LARGER, given ? step->in[1].number.f32 : step->params[0].f32);
         to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_SMALLER, given ? step->in[2].number.f32 : step->params[1].f32);
-    } else if (!b) to[n++] = of_number(code, code == TPI_LINE_LEAKY ? step->params[0].f32 : 0);
-    else if (b->value < 0) to[n++] = of_number((uint8_t)(TPI_LINE_NUMBER + code), b->number.f32);
-    else to[n++] = of_value(job, s, on, code, b->value);
+    } else if (!b)
+        to[n++] = of_number(code, code == TPI_LINE_LEAKY ? step->params[0].f32 : 0);
+    else if (b->value < 0)
+        to[n++] = of_number((uint8_t)(TPI_LINE_NUMBER + code), b->number.f32);
+    else
+        to[n++] = of_value(job, s, on, code, b->value);
     return n;
 }
 
@@ -286,7 +334,8 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
             i = draw_line(job, s, on, i, ops + nops, &to->n);
             nops += to->n;
             ops[nops++] = (tpi_line_op){.code = TPI_LINE_NONE};
-        } else place_step(job, s, on, i++, to);
+        } else
+            place_step(job, s, on, i++, to);
     }
     for (int64_t done = 0; done < n; done += job->block) {
         int64_t now = n - done < job->block ? n - done : job->block;
@@ -309,18 +358,23 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
 
 bool tpi_program_can_fold(const program_job *job, int64_t n) {
     const tpi_program *program = job->program;
-    if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_one_line(program) || n % TPI_LINE_SUMS || (job->block % TPI_LINE_SUMS && job->block < n)) return false;
+    if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_one_line(program) || n % TPI_LINE_SUMS ||
+        (job->block % TPI_LINE_SUMS && job->block < n))
+        return false;
     return program->values[program->steps[program->nsteps - 1].out].operand == job->aside;
 }
 
 /* An operation of a line that was drawn for another stretch. */
 static void move_op(const program_job *job, program_scratch *s, const stretch *on, tpi_line_op *op) {
     if (op->value < 0) return;
-    if (op->code > TPI_LINE_NUMBER && op->code < TPI_LINE_RELU) memcpy(&op->number, one_element(job, on, job->program->values[op->value].operand), sizeof op->number);
-    else place_value(job, s, on, op->value, &op->at, &op->move);
+    if (op->code > TPI_LINE_NUMBER && op->code < TPI_LINE_RELU)
+        memcpy(&op->number, one_element(job, on, job->program->values[op->value].operand), sizeof op->number);
+    else
+        place_value(job, s, on, op->value, &op->at, &op->move);
 }
 
-bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_program_line *line, tpi_line_end end, int64_t at, int64_t n, float *state) {
+bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_program_line *line, tpi_line_end end, int64_t at,
+                      int64_t n, float *state) {
     char *data[TPI_MAX_OPERANDS];
     stretch on = {at, NULL};
     if (!job->straight) {
@@ -335,7 +389,9 @@ bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_program_li
     _Alignas(32) float lanes[TPI_LINE_SUMS] = {0};
     bool sums = end == TPI_LINE_ENDS_IN_SUM;
     for (int l = 0; l < TPI_LINE_SUMS && !sums; l++) lanes[l] = -INFINITY;
-    for (int64_t done = 0; done < n; done += job->block) TPI_ISA_PICK(tpi_line_fold)(end, n - done < job->block ? n - done : job->block, done, line->nops, line->ops, lanes);
+    for (int64_t done = 0; done < n; done += job->block)
+        TPI_ISA_PICK(tpi_line_fold)
+        (end, n - done < job->block ? n - done : job->block, done, line->nops, line->ops, lanes);
     float total = TPI_ISA_PICK(tpi_line_total)(end, lanes);
     *state = sums ? *state + total : *state > total || *state != *state ? *state : total;
     return true;
@@ -347,7 +403,8 @@ static bool is_straight(const program_job *job, bool runs) {
     const tpi_plan *p = job->plan;
     if (runs && (!p->ndim || p->shape[0] < LONG_RUN)) return false;
     for (int k = 0; k < p->nargs; k++) {
-        bool in_runs = runs && (p->stride[k][0] == tpi_dtype_bytes[p->dtype[k]] || (p->stride[k][0] == 0 && k >= p->nout));
+        bool in_runs =
+            runs && (p->stride[k][0] == tpi_dtype_bytes[p->dtype[k]] || (p->stride[k][0] == 0 && k >= p->nout));
         if (!job->packed[k] && !job->constant[k] && !in_runs) return false;
     }
     for (int i = 0; i < program->nsteps; i++) {
@@ -443,9 +500,13 @@ static void study(program_job *job) {
     }
     job->straight = is_straight(job, false);
     job->straight_runs = !job->straight && is_straight(job, true);
-    job->block = job->straight || job->straight_runs ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
+    job->block = job->straight || job->straight_runs     ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK
+                 : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest
+                                                         : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
-    int64_t period = repeats && p->shape[0] % TPI_LANES == 0 ? p->shape[0] : 0; /* blocks that begin alike: what repeats is gathered once */
+    int64_t period = repeats && p->shape[0] % TPI_LANES == 0
+                         ? p->shape[0]
+                         : 0; /* blocks that begin alike: what repeats is gathered once */
     if (period && period < job->block) job->block -= job->block % period;
     job->long_runs = !all_flat && p->ndim && p->shape[0] >= LONG_RUN;
 }
@@ -457,7 +518,8 @@ bool tpi_program_prepare(program_job *job, const tpi_program *program, const tpi
         const tpi_block_fn *table = op->fn[tpi_cpu_isa];
         job->fn[i] = table ? table[program->steps[i].compute] : NULL;
         if (!job->fn[i])
-            return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype((tpi_ctype)program->steps[i].compute)));
+            return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name,
+                              tp_dtype_name(tpi_ctype_dtype((tpi_ctype)program->steps[i].compute)));
     }
     study(job);
     return true;

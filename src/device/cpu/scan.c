@@ -1,7 +1,9 @@
-/* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie together
- * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed length: the totals
- * of pieces, their running merge, then each piece from the state before it. That goes group by group of pieces, so that the second
- * pass finds the first one's elements in the caches. Whether and where to cut depends on shapes alone, and so do the bits. */
+/* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie
+ * together
+ * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed
+ * length: the totals of pieces, their running merge, then each piece from the state before it. That goes group by group
+ * of pieces, so that the second pass finds the first one's elements in the caches. Whether and where to cut depends on
+ * shapes alone, and so do the bits. */
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
@@ -11,13 +13,13 @@
 #include <string.h>
 
 enum {
-    WIDTH = 512,          /* columns side by side */
-    BLOCK = 512,          /* elements of a column that go through scratch at a time */
-    INNER_PIECE = 8192,   /* elements of a piece of one column */
-    OUTER_PIECE = 256,    /* rows of a piece of many columns */
-    GROUP = 64,           /* pieces that the two passes go over before the next */
+    WIDTH = 512,        /* columns side by side */
+    BLOCK = 512,        /* elements of a column that go through scratch at a time */
+    INNER_PIECE = 8192, /* elements of a piece of one column */
+    OUTER_PIECE = 256,  /* rows of a piece of many columns */
+    GROUP = 64,         /* pieces that the two passes go over before the next */
     FEW_COLUMNS = 16,
-    FEW_BLOCKS = 16,      /* from this many blocks on, there is work enough without cutting columns */
+    FEW_BLOCKS = 16, /* from this many blocks on, there is work enough without cutting columns */
 };
 
 typedef struct scan_job {
@@ -31,12 +33,12 @@ typedef struct scan_job {
     int64_t across[1 + TPI_AXES_OUTS];               /* from column to column: x, then the results */
     tp_dtype type, out_type[TPI_AXES_OUTS];          /* of the kernel's blocks */
     bool side_by_side;
-    bool direct;                                     /* a column's elements, read and written, lie as the kernel wants them */
+    bool direct; /* a column's elements, read and written, lie as the kernel wants them */
     int64_t width, blocks, piece, pieces, per_chunk;
-    tpi_states states;                               /* of all pieces but the last: totals, then what comes before each next piece */
+    tpi_states states; /* of all pieces but the last: totals, then what comes before each next piece */
     bool totals_only;
-    int64_t first, last;                             /* the group's pieces: first .. last - 1 */
-    tpi_scratch scratch;                             /* scan_scratch of each thread */
+    int64_t first, last; /* the group's pieces: first .. last - 1 */
+    tpi_scratch scratch; /* scan_scratch of each thread */
 } scan_job;
 
 typedef struct scan_scratch { /* where a chunk has its blocks */
@@ -45,7 +47,9 @@ typedef struct scan_scratch { /* where a chunk has its blocks */
 
 enum { SCRATCH_BLOCK = (BLOCK > WIDTH ? BLOCK : WIDTH) * 16 };
 
-static size_t scratch_bytes(const scan_job *job) { return (size_t)(1 + job->op->nout + job->op->nstate) * SCRATCH_BLOCK; }
+static size_t scratch_bytes(const scan_job *job) {
+    return (size_t)(1 + job->op->nout + job->op->nstate) * SCRATCH_BLOCK;
+}
 
 static scan_scratch lay_out(const scan_job *job, char *room) {
     scan_scratch s = {.x = room};
@@ -54,16 +58,18 @@ static scan_scratch lay_out(const scan_job *job, char *room) {
     return s;
 }
 
-/* One kernel call over n elements, x_stride and out_stride bytes apart, in place where they lie as the kernel wants them. */
-static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t x_stride, char *const *out, const int64_t *out_stride,
-                     int64_t index, char *const *state) {
+/* One kernel call over n elements, x_stride and out_stride bytes apart, in place where they lie as the kernel wants
+ * them. */
+static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t x_stride, char *const *out,
+                     const int64_t *out_stride, int64_t index, char *const *state) {
     if (job->x->dtype != job->type || x_stride != tpi_dtype_bytes[job->type]) {
         tpi_load_run(n, x, x_stride, job->x->dtype, s->x, job->type);
         x = s->x;
     }
     char *to[TPI_AXES_OUTS];
     for (int k = 0; k < job->op->nout; k++) {
-        bool direct = !job->totals_only && job->outs[k]->dtype == job->out_type[k] && out_stride[k] == tpi_dtype_bytes[job->out_type[k]];
+        bool direct = !job->totals_only && job->outs[k]->dtype == job->out_type[k] &&
+                      out_stride[k] == tpi_dtype_bytes[job->out_type[k]];
         to[k] = direct ? out[k] : s->out[k];
     }
     (job->side_by_side ? job->kernel->outer : job->kernel->inner)(n, x, index, state, to, job->params);
@@ -71,7 +77,8 @@ static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char
         if (to[k] == s->out[k]) tpi_store_run(n, to[k], job->out_type[k], out[k], out_stride[k], job->outs[k]->dtype);
 }
 
-static void total_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t index, char *const *state) {
+static void total_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t index,
+                      char *const *state) {
     if (job->x->dtype != job->type || job->x_step != tpi_dtype_bytes[job->type]) {
         tpi_load_run(n, x, job->x_step, job->x->dtype, s->x, job->type);
         x = s->x;
@@ -80,12 +87,14 @@ static void total_run(const scan_job *job, scan_scratch *s, int64_t n, const cha
 }
 
 /* Elements from .. to of the block's columns, with the states as they are before `from`. */
-static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *c, int64_t from, int64_t to, char *const *state) {
+static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *c, int64_t from, int64_t to,
+                       char *const *state) {
     int nout = job->op->nout, nstate = job->op->nstate;
     for (int64_t i = 0; job->side_by_side && from + i < to; i++) {
         char *out[TPI_AXES_OUTS];
         for (int k = 0; k < nout; k++) out[k] = c->out[k] + (from + i) * job->out_step[k];
-        scan_run(job, s, c->count, c->x + (from + i) * job->x_step, job->across[0], out, job->across + 1, from + i, state);
+        scan_run(job, s, c->count, c->x + (from + i) * job->x_step, job->across[0], out, job->across + 1, from + i,
+                 state);
     }
     for (int64_t col = 0; !job->side_by_side && col < c->count; col++) {
         char *out[TPI_AXES_OUTS], *at[TPI_STATES];
@@ -110,8 +119,10 @@ static void scan_block(const scan_job *job, scan_scratch *s, int64_t block, int6
     int64_t from = piece * job->piece, to = from + job->piece < job->length ? from + job->piece : job->length;
     tpi_columns c = columns_at(job, block);
     char *state[TPI_STATES] = {s->state[0], s->state[1], s->state[2], s->state[3]};
-    if (job->totals_only) tpi_states_of(&job->states, &c, piece, state);
-    else if (piece > 0) tpi_states_of(&job->states, &c, piece - 1, state);
+    if (job->totals_only)
+        tpi_states_of(&job->states, &c, piece, state);
+    else if (piece > 0)
+        tpi_states_of(&job->states, &c, piece - 1, state);
     if (job->totals_only || piece == 0) job->kernel->start(c.count, state, job->params);
     scan_piece(job, s, &c, from, to, state);
 }
@@ -153,7 +164,8 @@ static void choose_cut(scan_job *job) {
     const tpi_axes *k = &job->kept;
     job->side_by_side = k->ndim && k->size[0] >= FEW_COLUMNS && llabs(k->x[0]) < llabs(job->x_step);
     job->width = WIDTH;
-    if (!job->side_by_side && TPI_CHUNK / job->length < WIDTH) job->width = job->length < TPI_CHUNK ? TPI_CHUNK / job->length : 1;
+    if (!job->side_by_side && TPI_CHUNK / job->length < WIDTH)
+        job->width = job->length < TPI_CHUNK ? TPI_CHUNK / job->length : 1;
     job->blocks = tpi_columns_blocks(k, job->width);
     job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
     bool cut = job->kernel->total && job->blocks < FEW_BLOCKS && job->length > 2 * job->piece;
@@ -185,10 +197,12 @@ static bool run_pieces(scan_job *job) {
     return ok;
 }
 
-bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params) {
+bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
+                  const tpi_param *params) {
     scan_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute), .length = 1};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
-    if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
+    if (!job.kernel || !job.kernel->start)
+        return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     if (x->numel == 0) return true;
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
     bool mask[TP_MAX_DIMS] = {false};

@@ -1,5 +1,6 @@
-/* Bytes past the caches, for results too large to stay in them: the destination's lines need not be read first, and what is in the caches
- * stays. Every chunk that streams ends with tpi_stream_end, so that other threads see what it wrote. */
+/* Bytes past the caches, for results too large to stay in them: the destination's lines need not be read first, and
+ * what is in the caches stays. Every chunk that streams ends with tpi_stream_end, so that other threads see what it
+ * wrote. */
 #ifndef TPI_STREAM_H
 #define TPI_STREAM_H
 #include "base/dtype.h"
@@ -16,9 +17,12 @@ typedef struct tpi_ahead {
     const char *at;
     int64_t rows, bytes, row; /* `row` bytes from one to the next */
 } tpi_ahead;
-TPI_ISA_DECLARE(void, tpi_stream_rows, (int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst, int64_t dst_row, const tpi_ahead *next));
+TPI_ISA_DECLARE(void, tpi_stream_rows,
+                (int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst, int64_t dst_row,
+                 const tpi_ahead *next));
 
-/* Whether rows of n elements, `numel` in all from the start of a block of memory on, go past the caches, in steps of 32 bytes. */
+/* Whether rows of n elements, `numel` in all from the start of a block of memory on, go past the caches, in steps of 32
+ * bytes. */
 static inline bool tpi_rows_stream(int64_t numel, int64_t n, int dtype) {
     return numel * tpi_dtype_bytes[dtype] >= TPI_STREAM_BYTES && n * tpi_dtype_bytes[dtype] % 32 == 0;
 }

@@ -1,6 +1,6 @@
-/* Exponentials and the normal distribution function, written so that loops over them vectorise: no branches, few steps, short chains of
- * steps that wait for each other. Where the instruction set multiplies and adds in one step, they do. NaN stays NaN; what underflows,
- * -inf included, gives 0. */
+/* Exponentials and the normal distribution function, written so that loops over them vectorise: no branches, few steps,
+ * short chains of steps that wait for each other. Where the instruction set multiplies and adds in one step, they do.
+ * NaN stays NaN; what underflows, -inf included, gives 0. */
 #ifndef TPI_VECTOR_MATH_H
 #define TPI_VECTOR_MATH_H
 #include <math.h>
@@ -9,11 +9,11 @@
 #if defined(__FMA__) || defined(__aarch64__)
 #define TPI_FMA_F32(a, b, c) __builtin_fmaf(a, b, c)
 #define TPI_FMA_F64(a, b, c) __builtin_fma(a, b, c)
-#define TPI_ONE_STEP 1
+#define TPI_ONE_STEP         1
 #else
 #define TPI_FMA_F32(a, b, c) ((a) * (b) + (c))
 #define TPI_FMA_F64(a, b, c) ((a) * (b) + (c))
-#define TPI_ONE_STEP 0
+#define TPI_ONE_STEP         0
 #endif
 
 typedef union tpi_bits32 {
@@ -23,17 +23,20 @@ typedef union tpi_bits32 {
 } tpi_bits32;
 
 /* x - n ln 2 for a whole n, with ln 2 in two parts, the first of few digits. */
-static inline float tpi_less_ln2_f32(float n, float x) { return TPI_FMA_F32(n, 2.12194440e-4f, TPI_FMA_F32(n, -0.693359375f, x)); }
+static inline float tpi_less_ln2_f32(float n, float x) {
+    return TPI_FMA_F32(n, 2.12194440e-4f, TPI_FMA_F32(n, -0.693359375f, x));
+}
 
 /* exp(r) - 1 - r over r^2 for |r| <= ln 2 / 2, of the least relative error of exp(r). */
 static inline float tpi_exp_tail_f32(float r, float square) {
-    float high = TPI_FMA_F32(8.368745113e-03f, r, 4.166839079e-02f), low = TPI_FMA_F32(1.666652040e-01f, r, 4.999999343e-01f);
+    float high = TPI_FMA_F32(8.368745113e-03f, r, 4.166839079e-02f),
+          low = TPI_FMA_F32(1.666652040e-01f, r, 4.999999343e-01f);
     return TPI_FMA_F32(TPI_FMA_F32(1.381454003e-03f, square, high), square, low);
 }
 
-/* One unit in the last place: x = n ln 2 + r. Adding 1.5 * 2^23 rounds n into the low bits of z; 254 more are there for 2^n, which is applied
- * in two halves, so that denormal results and infinity come out, each half with an exponent biased by 127. As whole numbers, the
- * bits of z are cut off where the result is infinite anyway. */
+/* One unit in the last place: x = n ln 2 + r. Adding 1.5 * 2^23 rounds n into the low bits of z; 254 more are there for
+ * 2^n, which is applied in two halves, so that denormal results and infinity come out, each half with an exponent
+ * biased by 127. As whole numbers, the bits of z are cut off where the result is infinite anyway. */
 static inline float tpi_exp_f32(float x) {
     const float shift = 12582912.0f + 254.0f;
     const int32_t most = 0x4b400000 + 254 + 252;
@@ -99,8 +102,8 @@ static inline void tpi_sigmoid_run_f32(int64_t n, const float *x, float *y) {
     }
 }
 
-/* 1 - 2 / (exp(2 |x|) + 1), from 9.02 on one; below 0.6, where that loses digits, x times a polynomial in x^2. A NaN takes the latter and stays. Two units in the
- * last place at most. */
+/* 1 - 2 / (exp(2 |x|) + 1), from 9.02 on one; below 0.6, where that loses digits, x times a polynomial in x^2. A NaN
+ * takes the latter and stays. Two units in the last place at most. */
 static inline float tpi_tanh_f32(float x) {
     tpi_bits32 sign = {.f = x}, size = {.f = x}, y;
     sign.u &= 0x80000000u, size.u &= 0x7fffffffu;
@@ -109,14 +112,15 @@ static inline float tpi_tanh_f32(float x) {
     p = TPI_FMA_F32(p, u, -5.3783823e-02f);
     p = TPI_FMA_F32(p, u, 1.33319244e-01f);
     p = TPI_FMA_F32(p, u, -3.33332986e-01f);
-    float near = TPI_FMA_F32(p * u, size.f, size.f), far = 1.0f - 2.0f / (1.0f + tpi_exp_tame_f32(2.0f * (size.f < 9.02f ? size.f : 9.02f)));
+    float near = TPI_FMA_F32(p * u, size.f, size.f),
+          far = 1.0f - 2.0f / (1.0f + tpi_exp_tame_f32(2.0f * (size.f < 9.02f ? size.f : 9.02f)));
     y.f = size.f >= 0.6f ? far : near;
     y.u |= sign.u;
     return y.f;
 }
 
-/* For arguments up to 0, as in a softmax: two units in the last place down to exp(-20), five below, and 0 from exp(-87) on, where what is
- * left would be denormal. */
+/* For arguments up to 0, as in a softmax: two units in the last place down to exp(-20), five below, and 0 from exp(-87)
+ * on, where what is left would be denormal. */
 static inline float tpi_exp_share_f32(float x) {
     const float shift = 12582912.0f + 127.0f;
     tpi_bits32 z = {.f = TPI_FMA_F32(x, 1.44269504f, shift)}, power = {.u = z.u << 23};
@@ -128,7 +132,10 @@ static inline float tpi_exp_share_f32(float x) {
 /* One or two units in the last place, for arguments up to 700. */
 static inline double tpi_exp_f64(double x) {
     x = x < -746.0 ? -746.0 : x;
-    union { double f; int64_t i; } z = {.f = x * 1.4426950408889634 + 6755399441055744.0}, low, high;
+    union {
+        double f;
+        int64_t i;
+    } z = {.f = x * 1.4426950408889634 + 6755399441055744.0}, low, high;
     double n = z.f - 6755399441055744.0, r = x - n * 0.693147180369123816490 - n * 1.90821492927058770002e-10;
     double p = 1.0 / 6227020800.0;
     p = TPI_FMA_F64(p, r, 1.0 / 479001600.0);
@@ -150,9 +157,9 @@ static inline double tpi_exp_f64(double x) {
     return p * low.f * high.f;
 }
 
-/* The normal distribution function to 2e-7, exactly 0 and 1 from -5.4 and 5.4 on: x times a ratio of polynomials in x^2, which passes one half
- * just before 5.4. Cutting off works on bits, which order like floats of the same sign; a NaN may be cut to a number here, so what
- * it came from must be part of the result, as in gelu's x * share. */
+/* The normal distribution function to 2e-7, exactly 0 and 1 from -5.4 and 5.4 on: x times a ratio of polynomials in
+ * x^2, which passes one half just before 5.4. Cutting off works on bits, which order like floats of the same sign; a
+ * NaN may be cut to a number here, so what it came from must be part of the result, as in gelu's x * share. */
 static inline float tpi_near_ndtr_f32(float x) {
     tpi_bits32 c = {.f = x}, most = {.f = 5.4f}, y;
     int32_t size = c.i & 0x7fffffff;

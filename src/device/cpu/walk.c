@@ -1,5 +1,5 @@
-/* Runs and N-dimensional walks of one operand to and from contiguous blocks of another dtype: what drivers use to gather
- * what a kernel cannot read in place. No allocation, nothing fails. */
+/* Runs and N-dimensional walks of one operand to and from contiguous blocks of another dtype: what drivers use to
+ * gather what a kernel cannot read in place. No allocation, nothing fails. */
 #include "device/cpu/convert.h"
 
 enum { BETWEEN = 512 }; /* elements that are packed before they are converted */
@@ -108,8 +108,10 @@ static void move_packed(cursor *c, const tpi_walk *w, int64_t n, char *data, cha
     while (n > 0) {
         int64_t rows, cols;
         cursor_piece(c, w, n, &rows, &cols);
-        if (store) TPI_ISA_PICK(tpi_unpack_rows)(rows, cols, block, data + c->offset, row, col, size);
-        else TPI_ISA_PICK(tpi_pack_rows)(rows, cols, data + c->offset, row, col, block, size);
+        if (store)
+            TPI_ISA_PICK(tpi_unpack_rows)(rows, cols, block, data + c->offset, row, col, size);
+        else
+            TPI_ISA_PICK(tpi_pack_rows)(rows, cols, data + c->offset, row, col, block, size);
         cursor_advance(c, w, rows, cols);
         block += rows * cols * size;
         n -= rows * cols;

@@ -1,17 +1,26 @@
-/* Matrix products by cuBLASLt, with bias and activation in the same kernel. A shape's plan (descriptors and the algorithm that the library
- * picked) is made once and kept; the workspace comes from the caching allocator, so it is in the stream's order and costs nothing when idle.
- * Without the library nothing is served here, and our own kernels do the work. */
+/* Matrix products by cuBLASLt, with bias and activation in the same kernel. A shape's plan (descriptors and the
+ * algorithm that the library picked) is made once and kept; the workspace comes from the caching allocator, so it is in
+ * the stream's order and costs nothing when idle. Without the library nothing is served here, and our own kernels do
+ * the work. */
 #include <pthread.h>
 #include <string.h>
 #include "device/cuda/plans.h"
 
-/* ---- The library: numbers and layouts as its documentation gives them ------------------------------------------------------ */
+/* ---- The library: numbers and layouts as its documentation gives them
+ * ------------------------------------------------------ */
 enum { R_32F = 0, R_64F = 1, R_16F = 2, C_32F = 4, C_64F = 5, R_16BF = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_TF32 = 77 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
 enum { DESC_TRANS_A = 3, DESC_TRANS_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8 };
 enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 };
-enum { PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGN_A = 5, PREFER_ALIGN_B = 6, PREFER_ALIGN_C = 7, PREFER_ALIGN_D = 8 };
+enum {
+    PREFER_WORKSPACE = 1,
+    PREFER_REDUCTION = 3,
+    PREFER_ALIGN_A = 5,
+    PREFER_ALIGN_B = 6,
+    PREFER_ALIGN_C = 7,
+    PREFER_ALIGN_D = 8
+};
 enum { REDUCE_IN_COMPUTE_TYPE = 2, MOST_WORKSPACE = 32 << 20 };
 
 typedef struct heuristic { /* what the library answers */
@@ -34,21 +43,31 @@ static struct {
     int (*prefer_new)(void **preference);
     int (*prefer_set)(void *preference, int attribute, const void *value, size_t bytes);
     int (*prefer_free)(void *preference);
-    int (*choose)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int most, heuristic *found, int *n);
-    int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *layout_a, const void *b, void *layout_b, const void *beta, const void *c, void *layout_c,
-                  void *d, void *layout_d, const void *algorithm, void *workspace, size_t workspace_bytes, void *stream);
+    int (*choose)(void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int most,
+                  heuristic *found, int *n);
+    int (*matmul)(void *handle, void *desc, const void *alpha, const void *a, void *layout_a, const void *b,
+                  void *layout_b, const void *beta, const void *c, void *layout_c, void *d, void *layout_d,
+                  const void *algorithm, void *workspace, size_t workspace_bytes, void *stream);
     const char *(*status_text)(int status);
 } lt;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool open_library(void) {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so", NULL};
-    const tpi_symbol symbols[] = {{"cublasLtCreate", &lt.create}, {"cublasLtMatmulDescCreate", &lt.desc_new}, {"cublasLtMatmulDescSetAttribute", &lt.desc_set},
-                                  {"cublasLtMatmulDescDestroy", &lt.desc_free}, {"cublasLtMatrixLayoutCreate", &lt.layout_new},
-                                  {"cublasLtMatrixLayoutSetAttribute", &lt.layout_set}, {"cublasLtMatrixLayoutDestroy", &lt.layout_free},
-                                  {"cublasLtMatmulPreferenceCreate", &lt.prefer_new}, {"cublasLtMatmulPreferenceSetAttribute", &lt.prefer_set},
-                                  {"cublasLtMatmulPreferenceDestroy", &lt.prefer_free}, {"cublasLtMatmulAlgoGetHeuristic", &lt.choose}, {"cublasLtMatmul", &lt.matmul},
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
+                                        NULL};
+    const tpi_symbol symbols[] = {{"cublasLtCreate", &lt.create},
+                                  {"cublasLtMatmulDescCreate", &lt.desc_new},
+                                  {"cublasLtMatmulDescSetAttribute", &lt.desc_set},
+                                  {"cublasLtMatmulDescDestroy", &lt.desc_free},
+                                  {"cublasLtMatrixLayoutCreate", &lt.layout_new},
+                                  {"cublasLtMatrixLayoutSetAttribute", &lt.layout_set},
+                                  {"cublasLtMatrixLayoutDestroy", &lt.layout_free},
+                                  {"cublasLtMatmulPreferenceCreate", &lt.prefer_new},
+                                  {"cublasLtMatmulPreferenceSetAttribute", &lt.prefer_set},
+                                  {"cublasLtMatmulPreferenceDestroy", &lt.prefer_free},
+                                  {"cublasLtMatmulAlgoGetHeuristic", &lt.choose},
+                                  {"cublasLtMatmul", &lt.matmul},
                                   {"cublasLtGetStatusString", &lt.status_text}};
     void *library = tpi_cuda_library(names);
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols));
@@ -59,10 +78,13 @@ static bool is_there(void) { /* the lock is held */
     return lt.there;
 }
 
-/* ---- Plans --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 typedef struct key { /* all that a plan depends on; compared as bytes, so every byte of it is set */
     int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
-    uint8_t dtype, result, trans_a, trans_b, epilogue, tf32, reduced, accumulates, align_a, align_b, align_c, align_bias, rest[4];
+    uint8_t dtype, result, trans_a, trans_b, epilogue, tf32, reduced, accumulates, align_a, align_b, align_c,
+        align_bias, rest[4];
 } key;
 
 typedef struct plan {
@@ -104,30 +126,38 @@ static key key_of(const tpi_gpu_gemm *g) {
     bool many = g->batch > 1;
     k.m = g->m, k.n = g->n, k.k = g->k, k.batch = g->batch, k.lda = g->lda, k.ldb = g->ldb, k.ldc = g->ldc;
     k.stride_a = many ? g->stride_a : 0, k.stride_b = many ? g->stride_b : 0, k.stride_c = many ? g->stride_c : 0;
-    k.dtype = (uint8_t)g->dtype, k.result = (uint8_t)g->result, k.trans_a = (uint8_t)g->trans_a, k.trans_b = (uint8_t)g->trans_b;
-    k.epilogue = (uint8_t)((g->bias ? EPILOGUE_BIAS : 0) | (g->act == TPI_GEMM_RELU ? EPILOGUE_RELU : g->act == TPI_GEMM_GELU ? EPILOGUE_GELU : 0));
+    k.dtype = (uint8_t)g->dtype, k.result = (uint8_t)g->result, k.trans_a = (uint8_t)g->trans_a,
+    k.trans_b = (uint8_t)g->trans_b;
+    k.epilogue = (uint8_t)((g->bias ? EPILOGUE_BIAS : 0) | (g->act == TPI_GEMM_RELU   ? EPILOGUE_RELU
+                                                            : g->act == TPI_GEMM_GELU ? EPILOGUE_GELU
+                                                                                      : 0));
     k.tf32 = g->tf32, k.reduced = g->reduced, k.accumulates = g->beta != 0;
     k.align_a = alignment(g->a, g->lda, k.stride_a, bytes), k.align_b = alignment(g->b, g->ldb, k.stride_b, bytes);
-    k.align_c = alignment(g->c, g->ldc, k.stride_c, result_bytes), k.align_bias = g->bias ? alignment(g->bias, 0, 0, 1) : 0;
+    k.align_c = alignment(g->c, g->ldc, k.stride_c, result_bytes),
+    k.align_bias = g->bias ? alignment(g->bias, 0, 0, 1) : 0;
     return k;
 }
 
-static bool make_layout(void **layout, int type, int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride) {
+static bool make_layout(void **layout, int type, int64_t rows, int64_t columns, int64_t ld, int64_t batch,
+                        int64_t stride) {
     if (lt.layout_new(layout, type, (uint64_t)rows, (uint64_t)columns, ld) != 0) return false;
     int32_t count = (int32_t)batch;
-    return batch == 1 || (lt.layout_set(*layout, LAYOUT_BATCH, &count, sizeof count) == 0 && lt.layout_set(*layout, LAYOUT_STRIDE, &stride, sizeof stride) == 0);
+    return batch == 1 || (lt.layout_set(*layout, LAYOUT_BATCH, &count, sizeof count) == 0 &&
+                          lt.layout_set(*layout, LAYOUT_STRIDE, &stride, sizeof stride) == 0);
 }
 
 static bool make_descriptors(plan *p, const tpi_gpu_gemm *g) {
     const key *k = &p->key;
     int type = library_type(k->dtype), result = library_type(k->result);
-    bool wide = k->dtype == TP_FLOAT64 || k->dtype == TP_COMPLEX128, complex = k->dtype == TP_COMPLEX64 || k->dtype == TP_COMPLEX128;
+    bool wide = k->dtype == TP_FLOAT64 || k->dtype == TP_COMPLEX128,
+         complex = k->dtype == TP_COMPLEX64 || k->dtype == TP_COMPLEX128;
     bool tf32 = k->tf32 && (k->dtype == TP_FLOAT32 || k->dtype == TP_COMPLEX64);
     int scale = complex ? (wide ? C_64F : C_32F) : wide ? R_64F : R_32F;
     if (lt.desc_new(&p->desc, wide ? COMPUTE_64F : tf32 ? COMPUTE_TF32 : COMPUTE_32F, scale) != 0) return false;
     int32_t trans_a = operation(k->trans_a), trans_b = operation(k->trans_b);
     uint32_t epilogue = k->epilogue ? k->epilogue : EPILOGUE_NONE;
-    if (lt.desc_set(p->desc, DESC_TRANS_A, &trans_a, sizeof trans_a) || lt.desc_set(p->desc, DESC_TRANS_B, &trans_b, sizeof trans_b) ||
+    if (lt.desc_set(p->desc, DESC_TRANS_A, &trans_a, sizeof trans_a) ||
+        lt.desc_set(p->desc, DESC_TRANS_B, &trans_b, sizeof trans_b) ||
         lt.desc_set(p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue))
         return false;
     if (g->bias && lt.desc_set(p->desc, DESC_BIAS, &g->bias, sizeof g->bias)) return false;
@@ -177,10 +207,14 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
     return p;
 }
 
-/* ---- Products ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Products
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 static bool can_serve(const tpi_gpu_gemm *g) {
     bool wide = g->dtype == TP_FLOAT64 || g->dtype == TP_COMPLEX64 || g->dtype == TP_COMPLEX128;
-    if (library_type(g->dtype) < 0 || library_type(g->result) < 0 || g->m <= 0 || g->n <= 0 || g->k <= 0 || g->batch <= 0) return false;
+    if (library_type(g->dtype) < 0 || library_type(g->result) < 0 || g->m <= 0 || g->n <= 0 || g->k <= 0 ||
+        g->batch <= 0)
+        return false;
     return !(wide && (g->bias || g->act != TPI_GEMM_PLAIN)) && g->batch <= INT32_MAX;
 }
 
@@ -188,9 +222,11 @@ static int multiply(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g, pl
     bool wide = g->dtype == TP_FLOAT64 || g->dtype == TP_COMPLEX128;
     const double numbers[2][2] = {{g->alpha, 0}, {g->beta, 0}}; /* complex ones have two parts */
     const float floats[2][2] = {{(float)g->alpha, 0}, {(float)g->beta, 0}};
-    const void *alpha = wide ? (const void *)numbers[0] : floats[0], *beta = wide ? (const void *)numbers[1] : floats[1];
+    const void *alpha = wide ? (const void *)numbers[0] : floats[0],
+               *beta = wide ? (const void *)numbers[1] : floats[1];
     if (g->bias) lt.desc_set(p->desc, DESC_BIAS, &g->bias, sizeof g->bias);
-    return lt.matmul(device[index].handle, p->desc, alpha, g->a, p->a, g->b, p->b, beta, g->c, p->c, g->c, p->c, p->how.algorithm, workspace, p->how.workspace, stream);
+    return lt.matmul(device[index].handle, p->desc, alpha, g->a, p->a, g->b, p->b, beta, g->c, p->c, g->c, p->c,
+                     p->how.algorithm, workspace, p->how.workspace, stream);
 }
 
 static tpi_gpu_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
@@ -204,8 +240,9 @@ static tpi_gpu_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_g
     int status = multiply(index, stream, g, p, workspace);
     tpi_gpu_free(where, workspace, p->how.workspace);
     if (status == 0) return TPI_GPU_SERVED;
-    tpi_fail(TP_ERR_RUNTIME, "cuBLASLt: %s (status %d) for a product of %s, m %lld, n %lld, k %lld, batch %lld", lt.status_text(status), status, tp_dtype_name(g->dtype),
-             (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch);
+    tpi_fail(TP_ERR_RUNTIME, "cuBLASLt: %s (status %d) for a product of %s, m %lld, n %lld, k %lld, batch %lld",
+             lt.status_text(status), status, tp_dtype_name(g->dtype), (long long)g->m, (long long)g->n, (long long)g->k,
+             (long long)g->batch);
     return TPI_GPU_FAILED;
 }
 

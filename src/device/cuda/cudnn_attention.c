@@ -1,44 +1,98 @@
-/* Attention by cuDNN, forward and backward, without a matrix of queries by keys in memory: the operations are written out one by one as below,
- * and the library recognises them and compiles one kernel.
+/* Attention by cuDNN, forward and backward, without a matrix of queries by keys in memory: the operations are written
+ * out one by one as below, and the library recognises them and compiles one kernel.
  *
- *   forward   s = scale q k';  masked: -max where the key is after the query;  p = softmax(s);  o = p v;  lse = log sum exp s
- *   backward  d = rowsum(grad o);  p = exp(s - lse), 0 where masked;  gv = p' grad;  gs = scale p (grad v' - d);  gq = gs k;  gk = gs' q */
+ *   forward   s = scale q k';  masked: -max where the key is after the query;  p = softmax(s);  o = p v;  lse = log sum
+ * exp s backward  d = rowsum(grad o);  p = exp(s - lse), 0 where masked;  gv = p' grad;  gs = scale p (grad v' - d); gq
+ * = gs k;  gk = gs' q */
 #include <float.h>
 #include <string.h>
 #include "device/cuda/cudnn.h"
 
-enum { PW_MODE = 0, PW_PRECISION = 1, PW_AXIS = 9, OP_PW = 750, OP_PW_X = 751, OP_PW_B = 752, OP_PW_Y = 753, OP_PW_T = 758 };
+enum {
+    PW_MODE = 0,
+    PW_PRECISION = 1,
+    PW_AXIS = 9,
+    OP_PW = 750,
+    OP_PW_X = 751,
+    OP_PW_B = 752,
+    OP_PW_Y = 753,
+    OP_PW_T = 758
+};
 enum { MM_COMPUTE = 1500, OP_MM_A = 1520, OP_MM_B = 1521, OP_MM_C = 1522, OP_MM = 1523 };
-enum { RED_MODE = 1600, RED_COMPUTE = 1601, OP_RED_X = 1610, OP_RED_Y = 1611, OP_RED = 1612, RESHAPE_X = 2200, RESHAPE_Y = 2201, DNN_OP_RESHAPE = 31 };
-enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, SAME = 21, GREATER_EQUAL = 303, INDEX = 501, SELECT = 601, SUM_OVER = 0, MAX_OVER = 3 };
-enum { ID_Q = 1, ID_K, ID_V, ID_O, ID_LSE, ID_GRAD, ID_GQ, ID_GK, ID_GV, ID_KT, ID_VT, ID_SCALE, ID_MASKED, ID_ONE, ID_SUM, ID_INSIDE };
+enum {
+    RED_MODE = 1600,
+    RED_COMPUTE = 1601,
+    OP_RED_X = 1610,
+    OP_RED_Y = 1611,
+    OP_RED = 1612,
+    RESHAPE_X = 2200,
+    RESHAPE_Y = 2201,
+    DNN_OP_RESHAPE = 31
+};
+enum {
+    ADD = 0,
+    MUL = 1,
+    DIV = 6,
+    SUB = 9,
+    EXP = 13,
+    LOG = 15,
+    SAME = 21,
+    GREATER_EQUAL = 303,
+    INDEX = 501,
+    SELECT = 601,
+    SUM_OVER = 0,
+    MAX_OVER = 3
+};
+enum {
+    ID_Q = 1,
+    ID_K,
+    ID_V,
+    ID_O,
+    ID_LSE,
+    ID_GRAD,
+    ID_GQ,
+    ID_GK,
+    ID_GV,
+    ID_KT,
+    ID_VT,
+    ID_SCALE,
+    ID_MASKED,
+    ID_ONE,
+    ID_SUM,
+    ID_INSIDE
+};
 
 typedef struct key { /* compared as bytes: cleared first */
     int64_t batch, heads, queries, keys, depth, depth_v;
-    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], grad_stride[3], gq_stride[3], gk_stride[3], gv_stride[3];
+    int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], grad_stride[3], gq_stride[3], gk_stride[3],
+        gv_stride[3];
     uint8_t dtype, backward, causal, has_lse, rest[4];
 } key;
 
 static tpi_plans plans[TPI_MAX_GPUS];
 
-/* ---- Writing operations down ------------------------------------------------------------------------------------------------ */
+/* ---- Writing operations down
+ * ------------------------------------------------------------------------------------------------ */
 typedef struct net {
     tpi_dnn_build *b;
     const key *k;
-    int type;          /* of q, k, v */
+    int type; /* of q, k, v */
     void *op[40];
     int n;
     int64_t next_id;
-    void *scale;       /* one tensor, wherever it is used: engines know it by that */
+    void *scale; /* one tensor, wherever it is used: engines know it by that */
 } net;
 
 static void done(net *w, void *op) {
     tpi_dnn_finish(w->b, op);
-    if (w->n < 40) w->op[w->n++] = op;
-    else w->b->failed = true;
+    if (w->n < 40)
+        w->op[w->n++] = op;
+    else
+        w->b->failed = true;
 }
 
-static void *inside(net *w, int type, int64_t rows, int64_t columns, bool transposed) { /* [batch, heads, rows, columns] */
+static void *inside(net *w, int type, int64_t rows, int64_t columns,
+                    bool transposed) { /* [batch, heads, rows, columns] */
     int64_t shape[4] = {w->k->batch, w->k->heads, rows, columns};
     int64_t stride[4] = {w->k->heads * rows * columns, rows * columns, transposed ? 1 : columns, transposed ? rows : 1};
     return tpi_dnn_tensor(w->b, w->next_id++, type, 4, shape, stride, 16, DNN_INSIDE);
@@ -114,66 +168,84 @@ static void *transposed(net *w, void *x) { /* [queries, keys] as [keys, queries]
     return y;
 }
 
-/* ---- The two graphs ------------------------------------------------------------------------------------------------------------ */
+/* ---- The two graphs
+ * ------------------------------------------------------------------------------------------------------------ */
 static void *lse_in_memory(net *w) { /* [batch, heads, queries, 1], contiguous */
     const key *k = w->k;
     int64_t shape[4] = {k->batch, k->heads, k->queries, 1}, stride[4] = {k->heads * k->queries, k->queries, 1, 1};
     return tpi_dnn_tensor(w->b, ID_LSE, DNN_FLOAT, 4, shape, stride, 4, DNN_IN_MEMORY);
 }
 
-/* lse: subtracted from the scores, or NULL. Before the mask, as PyTorch writes it: the library compiles what stands there in that order, and with the mask
- * between scale and difference the backward's main kernel takes 1.5 % longer (an H200, bfloat16, 2048 queries and keys of depth 64). */
+/* lse: subtracted from the scores, or NULL. Before the mask, as PyTorch writes it: the library compiles what stands
+ * there in that order, and with the mask between scale and difference the backward's main kernel takes 1.5 % longer (an
+ * H200, bfloat16, 2048 queries and keys of depth 64). */
 static void *masked_scores(net *w, void *q, void *kt, void *lse) {
     void *s = matmul(w, q, kt, scores(w, DNN_FLOAT));
     w->scale = number(w, ID_SCALE);
     s = binary(w, MUL, s, w->scale, scores(w, DNN_FLOAT));
     if (lse) s = binary(w, SUB, s, lse, scores(w, DNN_FLOAT));
     if (!w->k->causal) return s;
-    void *row = pointwise(w, INDEX, s, NULL, NULL, 2, scores(w, DNN_INT32)), *col = pointwise(w, INDEX, s, NULL, NULL, 3, scores(w, DNN_INT32));
+    void *row = pointwise(w, INDEX, s, NULL, NULL, 2, scores(w, DNN_INT32)),
+         *col = pointwise(w, INDEX, s, NULL, NULL, 3, scores(w, DNN_INT32));
     void *seen = binary(w, GREATER_EQUAL, row, col, scores(w, DNN_BOOLEAN));
     return pointwise(w, SELECT, s, number(w, ID_MASKED), seen, -1, scores(w, DNN_FLOAT));
 }
 
 static void forward(net *w) {
     const key *k = w->k;
-    void *q = in_memory(w, ID_Q, k->queries, k->depth, k->q_stride, false), *kt = in_memory(w, ID_K, k->keys, k->depth, k->k_stride, true);
-    void *v = in_memory(w, ID_V, k->keys, k->depth_v, k->v_stride, false), *o = in_memory(w, ID_O, k->queries, k->depth_v, k->o_stride, false);
+    void *q = in_memory(w, ID_Q, k->queries, k->depth, k->q_stride, false),
+         *kt = in_memory(w, ID_K, k->keys, k->depth, k->k_stride, true);
+    void *v = in_memory(w, ID_V, k->keys, k->depth_v, k->v_stride, false),
+         *o = in_memory(w, ID_O, k->queries, k->depth_v, k->o_stride, false);
     void *s = masked_scores(w, q, kt, NULL);
     void *most = reduce(w, MAX_OVER, s, column(w));
     void *e = pointwise(w, EXP, binary(w, SUB, s, most, scores(w, DNN_FLOAT)), NULL, NULL, -1, scores(w, DNN_FLOAT));
     void *sum = reduce(w, SUM_OVER, e, column(w));
-    /* A sum that nobody wants is not left out, only not written: without these two operations no engine knows the graph. */
+    /* A sum that nobody wants is not left out, only not written: without these two operations no engine knows the
+     * graph. */
     binary(w, ADD, most, pointwise(w, LOG, sum, NULL, NULL, -1, column(w)), k->has_lse ? lse_in_memory(w) : column(w));
     matmul(w, binary(w, DIV, e, sum, scores(w, w->type)), v, o);
 }
 
 static void backward(net *w) {
     const key *k = w->k;
-    void *q = in_memory(w, ID_Q, k->queries, k->depth, k->q_stride, false), *kk = in_memory(w, ID_KT, k->keys, k->depth, k->k_stride, false);
-    void *kt = in_memory(w, ID_K, k->keys, k->depth, k->k_stride, true), *vt = in_memory(w, ID_VT, k->keys, k->depth_v, k->v_stride, true);
-    void *o = in_memory(w, ID_O, k->queries, k->depth_v, k->o_stride, false), *grad = in_memory(w, ID_GRAD, k->queries, k->depth_v, k->grad_stride, false);
-    void *d = reduce(w, SUM_OVER, binary(w, MUL, grad, o, inside(w, DNN_FLOAT, k->queries, k->depth_v, false)), column(w));
-    d = binary(w, MUL, d, number(w, ID_ONE), column(w)); /* the factor of a dropout, without which engines take the graph for another */
+    void *q = in_memory(w, ID_Q, k->queries, k->depth, k->q_stride, false),
+         *kk = in_memory(w, ID_KT, k->keys, k->depth, k->k_stride, false);
+    void *kt = in_memory(w, ID_K, k->keys, k->depth, k->k_stride, true),
+         *vt = in_memory(w, ID_VT, k->keys, k->depth_v, k->v_stride, true);
+    void *o = in_memory(w, ID_O, k->queries, k->depth_v, k->o_stride, false),
+         *grad = in_memory(w, ID_GRAD, k->queries, k->depth_v, k->grad_stride, false);
+    void *d =
+        reduce(w, SUM_OVER, binary(w, MUL, grad, o, inside(w, DNN_FLOAT, k->queries, k->depth_v, false)), column(w));
+    d = binary(w, MUL, d, number(w, ID_ONE),
+               column(w)); /* the factor of a dropout, without which engines take the graph for another */
     void *p = pointwise(w, EXP, masked_scores(w, q, kt, lse_in_memory(w)), NULL, NULL, -1, scores(w, w->type));
     matmul(w, transposed(w, p), grad, in_memory(w, ID_GV, k->keys, k->depth_v, k->gv_stride, false));
     void *gp = matmul(w, grad, vt, scores(w, DNN_FLOAT));
     void *gs = binary(w, MUL, binary(w, SUB, gp, d, scores(w, DNN_FLOAT)), p, scores(w, DNN_FLOAT));
     gs = binary(w, MUL, gs, w->scale, scores(w, w->type));
     matmul(w, transposed(w, gs), q, in_memory(w, ID_GK, k->keys, k->depth, k->gk_stride, false));
-    /* The queries' gradient adds up in float32 over blocks of keys; a sum that is not in memory would cost a matrix of queries by keys instead. */
-    int64_t shape[4] = {k->batch, k->heads, k->queries, k->depth}, stride[4] = {k->heads * k->queries * k->depth, k->queries * k->depth, k->depth, 1};
+    /* The queries' gradient adds up in float32 over blocks of keys; a sum that is not in memory would cost a matrix of
+     * queries by keys instead. */
+    int64_t shape[4] = {k->batch, k->heads, k->queries, k->depth},
+            stride[4] = {k->heads * k->queries * k->depth, k->queries * k->depth, k->depth, 1};
     void *sum = tpi_dnn_tensor(w->b, ID_SUM, DNN_FLOAT, 4, shape, stride, 16, DNN_IN_MEMORY);
     matmul(w, gs, kk, sum);
     pointwise(w, SAME, sum, NULL, NULL, -1, in_memory(w, ID_GQ, k->queries, k->depth, k->gq_stride, false));
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 static key key_of(const tpi_gpu_attention *a) {
     key k;
     memset(&k, 0, sizeof k);
-    k.batch = a->batch, k.heads = a->heads, k.queries = a->queries, k.keys = a->keys, k.depth = a->depth, k.depth_v = a->depth_v;
-    const int64_t *const from[8] = {a->q_stride, a->k_stride, a->v_stride, a->o_stride, a->grad_stride, a->gq_stride, a->gk_stride, a->gv_stride};
-    int64_t *const to[8] = {k.q_stride, k.k_stride, k.v_stride, k.o_stride, k.grad_stride, k.gq_stride, k.gk_stride, k.gv_stride};
+    k.batch = a->batch, k.heads = a->heads, k.queries = a->queries, k.keys = a->keys, k.depth = a->depth,
+    k.depth_v = a->depth_v;
+    const int64_t *const from[8] = {a->q_stride,    a->k_stride,  a->v_stride,  a->o_stride,
+                                    a->grad_stride, a->gq_stride, a->gk_stride, a->gv_stride};
+    int64_t *const to[8] = {k.q_stride,    k.k_stride,  k.v_stride,  k.o_stride,
+                            k.grad_stride, k.gq_stride, k.gk_stride, k.gv_stride};
     for (int i = 0; i < (a->backward ? 8 : 4); i++) memcpy(to[i], from[i], sizeof k.q_stride);
     k.dtype = (uint8_t)a->dtype, k.backward = a->backward, k.causal = a->causal, k.has_lse = a->lse != NULL;
     return k;
@@ -184,18 +256,24 @@ static tpi_dnn_plan *make_plan(int index, const key *k) {
     if (!p) return NULL;
     tpi_nvrtc_compiler(); /* the library compiles with it, and finds it once we have opened it */
     net w = {.b = &p->build, .k = k, .type = tpi_dnn_type((tp_dtype)k->dtype), .next_id = ID_INSIDE};
-    if (k->backward) backward(&w);
-    else forward(&w);
+    if (k->backward)
+        backward(&w);
+    else
+        forward(&w);
     if (!p->build.failed) tpi_dnn_choose(index, NULL, p, w.op, w.n, 0, NULL);
     return p;
 }
 
-static void pass(tpi_dnn_call *call, int64_t id, const void *pointer) { call->id[call->n] = id, call->pointer[call->n++] = (void *)pointer; }
+static void pass(tpi_dnn_call *call, int64_t id, const void *pointer) {
+    call->id[call->n] = id, call->pointer[call->n++] = (void *)pointer;
+}
 
-/* With room for the sum of the queries' gradient, which begins at zero. From 9.19 on (the first that was seen to, with memory full of NaNs and 48 shapes
- * and dtypes) the library's own kernel before the main one clears it, which saves a thirtieth of the whole. */
+/* With room for the sum of the queries' gradient, which begins at zero. From 9.19 on (the first that was seen to, with
+ * memory full of NaNs and 48 shapes and dtypes) the library's own kernel before the main one clears it, which saves a
+ * thirtieth of the whole. */
 enum { CLEARS_THE_SUM = 91900 };
-static tpi_gpu_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_gpu_attention *a, tpi_dnn_call *call) {
+static tpi_gpu_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_gpu_attention *a,
+                                   tpi_dnn_call *call) {
     tp_device where = {TP_CUDA, (int16_t)index};
     size_t bytes = (size_t)(a->batch * a->heads * a->queries * a->depth) * sizeof(float);
     void *sum = tpi_gpu_alloc_on(where, bytes, stream);
@@ -221,20 +299,29 @@ static tpi_gpu_served attention_locked(int index, tpi_gpu_stream *stream, const 
     pass(&call, ID_Q, a->q), pass(&call, ID_K, a->k), pass(&call, ID_O, a->o), pass(&call, ID_SCALE, &scale);
     if (a->lse) pass(&call, ID_LSE, a->lse);
     if (a->causal) pass(&call, ID_MASKED, &masked);
-    if (!a->backward) pass(&call, ID_V, a->v);
-    else pass(&call, ID_KT, a->k), pass(&call, ID_VT, a->v), pass(&call, ID_GRAD, a->grad), pass(&call, ID_GQ, a->gq), pass(&call, ID_GK, a->gk), pass(&call, ID_GV, a->gv);
+    if (!a->backward)
+        pass(&call, ID_V, a->v);
+    else
+        pass(&call, ID_KT, a->k), pass(&call, ID_VT, a->v), pass(&call, ID_GRAD, a->grad), pass(&call, ID_GQ, a->gq),
+            pass(&call, ID_GK, a->gk), pass(&call, ID_GV, a->gv);
     return a->backward ? run_backward(index, stream, p, a, &call) : tpi_dnn_run(index, stream, p, &call);
 }
 
-static bool is_aligned(const void *pointer, const int64_t *stride) { return pointer == NULL || (((uintptr_t)pointer | (uintptr_t)(2 * (stride[0] | stride[1] | stride[2]))) & 15) == 0; }
+static bool is_aligned(const void *pointer, const int64_t *stride) {
+    return pointer == NULL || (((uintptr_t)pointer | (uintptr_t)(2 * (stride[0] | stride[1] | stride[2]))) & 15) == 0;
+}
 
 static bool can_serve(const tpi_gpu_attention *a) {
     if (a->dtype != TP_FLOAT16 && a->dtype != TP_BFLOAT16) return false;
     if (a->backward && a->deterministic) return false; /* blocks of keys add to the queries' gradient in no order */
-    if (a->heads != a->kv_heads || a->depth % 8 || a->depth_v % 8 || a->batch < 1 || a->heads < 1 || a->queries < 1 || a->keys < 1 || a->depth < 8 || a->depth_v < 8) return false;
-    bool fine = is_aligned(a->q, a->q_stride) && is_aligned(a->k, a->k_stride) && is_aligned(a->v, a->v_stride) && is_aligned(a->o, a->o_stride);
+    if (a->heads != a->kv_heads || a->depth % 8 || a->depth_v % 8 || a->batch < 1 || a->heads < 1 || a->queries < 1 ||
+        a->keys < 1 || a->depth < 8 || a->depth_v < 8)
+        return false;
+    bool fine = is_aligned(a->q, a->q_stride) && is_aligned(a->k, a->k_stride) && is_aligned(a->v, a->v_stride) &&
+                is_aligned(a->o, a->o_stride);
     if (!fine || !a->backward) return fine;
-    return a->lse && is_aligned(a->grad, a->grad_stride) && is_aligned(a->gq, a->gq_stride) && is_aligned(a->gk, a->gk_stride) && is_aligned(a->gv, a->gv_stride);
+    return a->lse && is_aligned(a->grad, a->grad_stride) && is_aligned(a->gq, a->gq_stride) &&
+           is_aligned(a->gk, a->gk_stride) && is_aligned(a->gv, a->gv_stride);
 }
 
 tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {

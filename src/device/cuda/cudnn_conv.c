@@ -1,14 +1,23 @@
-/* Convolutions and their gradients by cuDNN: any strides, so channels_last as it lies; a shape's plan is chosen once and kept. A bias is not
- * served: adding it is a pass of its own, as fused engines would have to be compiled first. */
+/* Convolutions and their gradients by cuDNN: any strides, so channels_last as it lies; a shape's plan is chosen once
+ * and kept. A bias is not served: adding it is a pass of its own, as fused engines would have to be compiled first. */
 #include <string.h>
 #include "device/cuda/cudnn.h"
 
-enum { CONV_COMPUTE = 100, CONV_MODE = 101, CONV_DILATIONS = 102, CONV_STRIDES = 103, CONV_PADDING_AFTER = 104, CONV_PADDING_BEFORE = 105, CONV_DIMS = 106 };
+enum {
+    CONV_COMPUTE = 100,
+    CONV_MODE = 101,
+    CONV_DILATIONS = 102,
+    CONV_STRIDES = 103,
+    CONV_PADDING_AFTER = 104,
+    CONV_PADDING_BEFORE = 105,
+    CONV_DIMS = 106
+};
 enum { ID_X = 1, ID_W, ID_Y };
 
 /* The attributes of an operation, in the order alpha, beta, convolution, w, x, y; by tpi_gpu_conv.what. */
 static const int operation_of[3] = {DNN_OP_CONV_FORWARD, DNN_OP_CONV_GRAD_INPUT, DNN_OP_CONV_GRAD_WEIGHT};
-static const int attributes[3][6] = {{700, 701, 702, 703, 704, 705}, {706, 707, 708, 709, 710, 711}, {712, 713, 714, 715, 716, 717}};
+static const int attributes[3][6] = {
+    {700, 701, 702, 703, 704, 705}, {706, 707, 708, 709, 710, 711}, {712, 713, 714, 715, 716, 717}};
 
 typedef struct key { /* compared as bytes: cleared first */
     int64_t x_shape[5], x_stride[5], w_shape[5], w_stride[5], y_shape[5], y_stride[5];
@@ -38,9 +47,11 @@ static key key_of(const tpi_gpu_conv *c) {
     widen(c->dims, c->x_shape, c->x_stride, k.x_shape, k.x_stride);
     widen(c->dims, c->w_shape, c->w_stride, k.w_shape, k.w_stride);
     widen(c->dims, c->y_shape, c->y_stride, k.y_shape, k.y_stride);
-    widen_window(c->dims, c->stride, k.stride, 1), widen_window(c->dims, c->padding, k.padding, 0), widen_window(c->dims, c->dilation, k.dilation, 1);
+    widen_window(c->dims, c->stride, k.stride, 1), widen_window(c->dims, c->padding, k.padding, 0),
+        widen_window(c->dims, c->dilation, k.dilation, 1);
     uintptr_t bits = (uintptr_t)c->x | (uintptr_t)c->w | (uintptr_t)c->y | 16;
-    k.what = (uint8_t)c->what, k.dtype = (uint8_t)c->dtype, k.dims = (uint8_t)(c->dims == 1 ? 2 : c->dims), k.tf32 = c->tf32, k.benchmark = c->benchmark;
+    k.what = (uint8_t)c->what, k.dtype = (uint8_t)c->dtype, k.dims = (uint8_t)(c->dims == 1 ? 2 : c->dims),
+    k.tf32 = c->tf32, k.benchmark = c->benchmark;
     k.deterministic = c->deterministic, k.alignment = (uint8_t)(bits & -bits);
     return k;
 }
@@ -70,7 +81,9 @@ static void *operation(tpi_dnn_build *b, const key *k) {
     const double wide[2] = {1, 0};
     const float narrow[2] = {1, 0};
     bool is_wide = k->dtype == TP_FLOAT64;
-    for (int i = 0; i < 2; i++) tpi_dnn_set(b, op, a[i], is_wide ? DNN_T_DOUBLE : DNN_T_FLOAT, 1, is_wide ? (const void *)&wide[i] : &narrow[i]);
+    for (int i = 0; i < 2; i++)
+        tpi_dnn_set(b, op, a[i], is_wide ? DNN_T_DOUBLE : DNN_T_FLOAT, 1,
+                    is_wide ? (const void *)&wide[i] : &narrow[i]);
     void *const part[4] = {conv, w, x, y};
     for (int i = 0; i < 4; i++) tpi_dnn_set(b, op, a[2 + i], DNN_T_DESCRIPTOR, 1, &part[i]);
     tpi_dnn_finish(b, op);
@@ -81,7 +94,8 @@ static tpi_dnn_plan *make_plan(int index, tpi_gpu_stream *stream, const key *k, 
     tpi_dnn_plan *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     void *op = operation(&p->build, k);
-    unsigned refused = (k->deterministic ? DNN_NOTE_NONDETERMINISTIC : 0u) | (k->dtype == TP_FLOAT32 && !k->tf32 ? DNN_NOTE_TENSOR_CORE | DNN_NOTE_DOWN_CONVERT : 0u);
+    unsigned refused = (k->deterministic ? DNN_NOTE_NONDETERMINISTIC : 0u) |
+                       (k->dtype == TP_FLOAT32 && !k->tf32 ? DNN_NOTE_TENSOR_CORE | DNN_NOTE_DOWN_CONVERT : 0u);
     if (!p->build.failed) tpi_dnn_choose(index, stream, p, &op, 1, refused, k->benchmark ? call : NULL);
     return p;
 }

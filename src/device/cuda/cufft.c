@@ -1,20 +1,26 @@
-/* Fourier transforms of contiguous lines by cuFFT, or by hipFFT under its names. A length's plan is made once and kept; its workspace comes from the caching
- * allocator. */
+/* Fourier transforms of contiguous lines by cuFFT, or by hipFFT under its names. A length's plan is made once and kept;
+ * its workspace comes from the caching allocator. */
 #include <pthread.h>
 #include <string.h>
 #include "device/cuda/plans.h"
 
-enum { C2C = 0x29, R2C = 0x2a, C2R = 0x2c, DOUBLE = 0x40 }; /* the library's types: single, and what doubles add to them */
+enum {
+    C2C = 0x29,
+    R2C = 0x2a,
+    C2R = 0x2c,
+    DOUBLE = 0x40
+}; /* the library's types: single, and what doubles add to them */
 
 static struct {
     bool tried, there;
     int (*create)(int *plan);
     int (*own_workspace)(int plan, int own);
-    int (*make)(int plan, int rank, long long *n, long long *in, long long in_stride, long long in_step, long long *out, long long out_stride, long long out_step, int type,
-                long long batch, size_t *workspace);
+    int (*make)(int plan, int rank, long long *n, long long *in, long long in_stride, long long in_step, long long *out,
+                long long out_stride, long long out_step, int type, long long batch, size_t *workspace);
     int (*set_stream)(int plan, void *stream);
     int (*set_workspace)(int plan, void *workspace);
-    int (*complex)(int plan, const void *x, void *y, int direction), (*complex_wide)(int plan, const void *x, void *y, int direction);
+    int (*complex)(int plan, const void *x, void *y, int direction),
+        (*complex_wide)(int plan, const void *x, void *y, int direction);
     int (*from_real)(int plan, const void *x, void *y), (*from_real_wide)(int plan, const void *x, void *y);
     int (*to_real)(int plan, const void *x, void *y), (*to_real_wide)(int plan, const void *x, void *y);
     int (*destroy)(int plan);
@@ -25,13 +31,18 @@ static bool open_library(bool hip) {
     static const char *const cuda_names[] = {"libcufft.so.12", "libcufft.so.11", "libcufft.so.10", "libcufft.so", NULL};
     static const char *const hip_names[] = {"libhipfft.so.0", "libhipfft.so", NULL};
     void *library = tpi_cuda_library(hip ? hip_names : cuda_names);
-    const tpi_symbol symbols[] = {
-        {hip ? "hipfftCreate" : "cufftCreate", &fft.create}, {hip ? "hipfftSetAutoAllocation" : "cufftSetAutoAllocation", &fft.own_workspace},
-        {hip ? "hipfftMakePlanMany64" : "cufftMakePlanMany64", &fft.make}, {hip ? "hipfftSetStream" : "cufftSetStream", &fft.set_stream},
-        {hip ? "hipfftSetWorkArea" : "cufftSetWorkArea", &fft.set_workspace}, {hip ? "hipfftExecC2C" : "cufftExecC2C", &fft.complex},
-        {hip ? "hipfftExecZ2Z" : "cufftExecZ2Z", &fft.complex_wide}, {hip ? "hipfftExecR2C" : "cufftExecR2C", &fft.from_real},
-        {hip ? "hipfftExecD2Z" : "cufftExecD2Z", &fft.from_real_wide}, {hip ? "hipfftExecC2R" : "cufftExecC2R", &fft.to_real},
-        {hip ? "hipfftExecZ2D" : "cufftExecZ2D", &fft.to_real_wide}, {hip ? "hipfftDestroy" : "cufftDestroy", &fft.destroy}};
+    const tpi_symbol symbols[] = {{hip ? "hipfftCreate" : "cufftCreate", &fft.create},
+                                  {hip ? "hipfftSetAutoAllocation" : "cufftSetAutoAllocation", &fft.own_workspace},
+                                  {hip ? "hipfftMakePlanMany64" : "cufftMakePlanMany64", &fft.make},
+                                  {hip ? "hipfftSetStream" : "cufftSetStream", &fft.set_stream},
+                                  {hip ? "hipfftSetWorkArea" : "cufftSetWorkArea", &fft.set_workspace},
+                                  {hip ? "hipfftExecC2C" : "cufftExecC2C", &fft.complex},
+                                  {hip ? "hipfftExecZ2Z" : "cufftExecZ2Z", &fft.complex_wide},
+                                  {hip ? "hipfftExecR2C" : "cufftExecR2C", &fft.from_real},
+                                  {hip ? "hipfftExecD2Z" : "cufftExecD2Z", &fft.from_real_wide},
+                                  {hip ? "hipfftExecC2R" : "cufftExecC2R", &fft.to_real},
+                                  {hip ? "hipfftExecZ2D" : "cufftExecZ2D", &fft.to_real_wide},
+                                  {hip ? "hipfftDestroy" : "cufftDestroy", &fft.destroy}};
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols));
 }
 
@@ -56,14 +67,16 @@ static plan *make_plan(const key *k) {
     plan *p = tpi_new0(sizeof *p);
     if (!p || fft.create(&p->handle) != 0) return p;
     long long n = k->n;
-    p->served = fft.own_workspace(p->handle, 0) == 0 && fft.make(p->handle, 1, &n, NULL, 1, 0, NULL, 1, 0, (int)k->type, k->lines, &p->workspace) == 0;
+    p->served = fft.own_workspace(p->handle, 0) == 0 &&
+                fft.make(p->handle, 1, &n, NULL, 1, 0, NULL, 1, 0, (int)k->type, k->lines, &p->workspace) == 0;
     if (!p->served) fft.destroy(p->handle);
     return p;
 }
 
 /* ---- Transforms ---- */
 static int run(const plan *p, const tpi_gpu_fft *f) {
-    if (f->kind == TPI_FFT_C2C) return (f->wide ? fft.complex_wide : fft.complex)(p->handle, f->x, f->y, f->forward ? -1 : 1);
+    if (f->kind == TPI_FFT_C2C)
+        return (f->wide ? fft.complex_wide : fft.complex)(p->handle, f->x, f->y, f->forward ? -1 : 1);
     if (f->kind == TPI_FFT_R2C) return (f->wide ? fft.from_real_wide : fft.from_real)(p->handle, f->x, f->y);
     return (f->wide ? fft.to_real_wide : fft.to_real)(p->handle, f->x, f->y);
 }
@@ -87,7 +100,8 @@ static tpi_gpu_served transform_locked(int index, tpi_gpu_stream *stream, const 
     if (status == 0) status = run(p, f);
     tpi_gpu_free(where, workspace, p->workspace);
     if (status == 0) return TPI_GPU_SERVED;
-    tpi_fail(TP_ERR_RUNTIME, "%s: status %d for %lld lines of %lld", tpi_cuda.hip ? "hipFFT" : "cuFFT", status, (long long)f->lines, (long long)f->n);
+    tpi_fail(TP_ERR_RUNTIME, "%s: status %d for %lld lines of %lld", tpi_cuda.hip ? "hipFFT" : "cuFFT", status,
+             (long long)f->lines, (long long)f->n);
     return TPI_GPU_FAILED;
 }
 

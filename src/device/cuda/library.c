@@ -1,4 +1,5 @@
-/* Finding NVIDIA's and AMD's libraries: they come with drivers, toolkits, modules of clusters and Python packages, in as many folders. */
+/* Finding NVIDIA's and AMD's libraries: they come with drivers, toolkits, modules of clusters and Python packages, in
+ * as many folders. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <glob.h>
@@ -21,24 +22,31 @@ bool tp_gpu_search(const char *folders) {
 
 static void *open_in(const char *folder, size_t length, const char *tail, const char *name) {
     char path[1024];
-    if (length == 0 || snprintf(path, sizeof path, "%.*s%s/%s", (int)length, folder, tail, name) >= (int)sizeof path) return NULL;
+    if (length == 0 || snprintf(path, sizeof path, "%.*s%s/%s", (int)length, folder, tail, name) >= (int)sizeof path)
+        return NULL;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-static void *open_here(const char *folder, size_t length, const char *name) { return open_in(folder, length, "", name); }
+static void *open_here(const char *folder, size_t length, const char *name) {
+    return open_in(folder, length, "", name);
+}
 
 /* In the folders lib of packages: FOLDER/cudnn/lib. */
 static void *open_in_packages(const char *folder, size_t length, const char *name) {
     char pattern[1024];
     glob_t found = {0};
     void *library = NULL;
-    if (length && snprintf(pattern, sizeof pattern, "%.*s/*/lib/%s", (int)length, folder, name) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    if (length && snprintf(pattern, sizeof pattern, "%.*s/*/lib/%s", (int)length, folder, name) < (int)sizeof pattern &&
+        glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc && !library; i++)
+            library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
     globfree(&found);
     return library;
 }
 
-static void *open_from_list(const char *folders, const char *name, void *(*open)(const char *folder, size_t length, const char *name)) { /* separated by colons */
+static void *open_from_list(const char *folders, const char *name,
+                            void *(*open)(const char *folder, size_t length,
+                                          const char *name)) { /* separated by colons */
     void *library = NULL;
     while (folders && *folders && !library) {
         size_t length = strcspn(folders, ":");
@@ -48,8 +56,9 @@ static void *open_from_list(const char *folders, const char *name, void *(*open)
     return library;
 }
 
-/* What somebody asked for goes before what is usual: the user's folders, those of the modules that a cluster's job has loaded, the Python environment's. A system's own
- * cuDNN is often years older than the one that was installed along with a program. */
+/* What somebody asked for goes before what is usual: the user's folders, those of the modules that a cluster's job has
+ * loaded, the Python environment's. A system's own cuDNN is often years older than the one that was installed along
+ * with a program. */
 static void *open_one(const char *name) {
     void *library = open_from_list(getenv("TAPER_CUDA_PATH"), name, open_here);
     if (!library) library = open_from_list(getenv("LD_LIBRARY_PATH"), name, open_here);
@@ -61,7 +70,8 @@ static void *open_one(const char *name) {
         const char *home = getenv(homes[i / 2]);
         if (home) library = open_in(home, strlen(home), tails[i % 2], name);
     }
-    static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/cuda/lib64", "/opt/rocm/lib"};
+    static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/cuda/lib64",
+                                        "/opt/rocm/lib"};
     for (int i = 0; i < 4 && !library; i++) library = open_in(usual[i], strlen(usual[i]), "", name);
     return library;
 }

@@ -28,7 +28,8 @@ void **tpi_plans_place(tpi_plans *p, const void *key) {
     int at = (int)(hash % TPI_PLANS);
     for (int i = 0; i < TRIES; i++) {
         int place = (int)((hash + (uint64_t)i) % TPI_PLANS);
-        if (p->plan[place] && memcmp(p->keys + (size_t)place * p->key_bytes, key, p->key_bytes) == 0) return &p->plan[place];
+        if (p->plan[place] && memcmp(p->keys + (size_t)place * p->key_bytes, key, p->key_bytes) == 0)
+            return &p->plan[place];
         if (!p->plan[place]) {
             at = place;
             break;

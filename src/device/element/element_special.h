@@ -1,15 +1,18 @@
-/* Special functions of the element language: by series where they converge fast, by asymptotic expansions where those are exact to double
- * precision, and between the two by an integral (trapezoidal sums of smooth, fast decaying functions are exact to double precision) or
- * by Newton's method. Everything is computed in double; float results are rounded once. One text for every target, included after
- * element_real.h; the target defines EL_HEAVY (a function that is not put in line), el_lgamma_* and el_bessel_j0, j1, y0 and y1_f64. */
+/* Special functions of the element language: by series where they converge fast, by asymptotic expansions where those
+ * are exact to double precision, and between the two by an integral (trapezoidal sums of smooth, fast decaying
+ * functions are exact to double precision) or by Newton's method. Everything is computed in double; float results are
+ * rounded once. One text for every target, included after element_real.h; the target defines EL_HEAVY (a function that
+ * is not put in line), el_lgamma_* and el_bessel_j0, j1, y0 and y1_f64. */
 #ifndef TPI_ELEMENT_SPECIAL_H
 #define TPI_ELEMENT_SPECIAL_H
-#define EL_PI 3.14159265358979323846
+#define EL_PI      3.14159265358979323846
 #define EL_SQRT_PI 1.77245385090551602730
-#define EL_SQRT2 1.41421356237309504880
-#define EL_EULER 0.57721566490153286061
-#define EL_FLOAT1(name) EL float el_##name##_f32(float x) { return (float)el_##name##_f64((double)x); }
-#define EL_FLOAT2(name) EL float el_##name##_f32(float x, float y) { return (float)el_##name##_f64((double)x, (double)y); }
+#define EL_SQRT2   1.41421356237309504880
+#define EL_EULER   0.57721566490153286061
+#define EL_FLOAT1(name) \
+    EL float el_##name##_f32(float x) { return (float)el_##name##_f64((double)x); }
+#define EL_FLOAT2(name) \
+    EL float el_##name##_f32(float x, float y) { return (float)el_##name##_f64((double)x, (double)y); }
 
 /* ---- Gamma and zeta ---- */
 /* Upwards by the recurrence until the asymptotic series holds. */
@@ -18,20 +21,31 @@ EL_HEAVY double el_digamma_f64(double x) {
     if (x == 0) return copysign((double)INFINITY, -x);
     if (x < 0) {
         if (x == floor(x)) return NAN;
-        r = -EL_PI / tan(EL_PI * (x - rint(x))); /* reflection; what is left of x is exact, however near a whole number */
+        r = -EL_PI /
+            tan(EL_PI * (x - rint(x))); /* reflection; what is left of x is exact, however near a whole number */
         x = 1 - x;
     }
     for (; x < 10; x += 1) r -= 1 / x;
     double y = 1 / (x * x);
-    double series = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
+    double series =
+        y * (1.0 / 12 -
+             y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
     return r + log(x) - 0.5 / x - series;
 }
 EL_FLOAT1(digamma)
 
 /* The Hurwitz zeta function for s > 1: a direct sum, then Euler and Maclaurin. */
 EL_HEAVY double el_zeta_sum(double s, double q) {
-    const double b[10] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
-        -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0};
+    const double b[10] = {1.0 / 12,
+                          -1.0 / 720,
+                          1.0 / 30240,
+                          -1.0 / 1209600,
+                          1.0 / 47900160,
+                          -691.0 / 1307674368000.0,
+                          1.0 / 74724249600.0,
+                          -3617.0 / 10670622842880000.0,
+                          43867.0 / 5109094217170944000.0,
+                          -174611.0 / 802857662698291200000.0};
     double sum = 0;
     for (; q < 12; q += 1) sum += pow(q, -s);
     double p = pow(q, -s), term = s * p / q;
@@ -101,10 +115,12 @@ EL_HEAVY double el_igammac_f64(double a, double x) {
     if (isinf(x)) return 0;
     return x < a + 1 ? 1 - el_gamma_series(a, x) : el_gamma_fraction(a, x);
 }
-EL_FLOAT2(igamma) EL_FLOAT2(igammac)
+EL_FLOAT2(igamma)
+EL_FLOAT2(igammac)
 
 /* ---- The error function's relatives ---- */
-/* exp(x^2) erfc(x): the square is kept in two parts so that its exponential loses nothing; far out the asymptotic series. */
+/* exp(x^2) erfc(x): the square is kept in two parts so that its exponential loses nothing; far out the asymptotic
+ * series. */
 EL_HEAVY double el_erfcx_f64(double x) {
     double s = x * x, rest = fma(x, x, -s);
     if (x < 25) return x < -26.7 ? INFINITY : exp(s) * (1 + rest) * erfc(x);
@@ -117,25 +133,30 @@ EL double el_log_ndtr_f64(double x) {
 }
 EL double el_ndtr_f64(double x) { return 0.5 * erfc(-x / EL_SQRT2); }
 
-/* The inverse of the error function over its argument y, as polynomials in w = -log(1 - y^2): one up to w = 5, one in sqrt(w) from there
- * to 17. Fitted for this library to 2e-8, which is all that float can hold. */
-#define EL_ERFINV(T, s)                                                                                                                             \
-    EL T el_erfinv_low_##s(T t) {                                                                                                                   \
-        T r = (T)-8.791056544e-09;                                                                                                                  \
-        r = r * t + (T)2.323264413e-08, r = r * t + (T)4.661706647e-07, r = r * t - (T)3.462704756e-06, r = r * t - (T)4.963347857e-06;             \
-        r = r * t + (T)0.0002183444394, r = r * t - (T)0.001252741878, r = r * t - (T)0.004177386781, r = r * t + (T)0.2466402862;                  \
-        return r * t + (T)1.501409359;                                                                                                              \
-    }                                                                                                                                               \
-    EL T el_erfinv_high_##s(T t) {                                                                                                                  \
-        T r = (T)9.850038939e-05;                                                                                                                   \
-        r = r * t - (T)9.773177341e-05, r = r * t - (T)0.0003720480479, r = r * t + (T)0.001109611522, r = r * t - (T)0.001871224892;               \
-        r = r * t + (T)0.002751580675, r = r * t - (T)0.004089530041, r = r * t + (T)0.005749324167, r = r * t + (T)1.004903893;                    \
-        return r * t + (T)3.051757052;                                                                                                              \
+/* The inverse of the error function over its argument y, as polynomials in w = -log(1 - y^2): one up to w = 5, one in
+ * sqrt(w) from there to 17. Fitted for this library to 2e-8, which is all that float can hold. */
+#define EL_ERFINV(T, s)                                                                                 \
+    EL T el_erfinv_low_##s(T t) {                                                                       \
+        T r = (T)-8.791056544e-09;                                                                      \
+        r = r * t + (T)2.323264413e-08, r = r * t + (T)4.661706647e-07, r = r * t - (T)3.462704756e-06, \
+        r = r * t - (T)4.963347857e-06;                                                                 \
+        r = r * t + (T)0.0002183444394, r = r * t - (T)0.001252741878, r = r * t - (T)0.004177386781,   \
+        r = r * t + (T)0.2466402862;                                                                    \
+        return r * t + (T)1.501409359;                                                                  \
+    }                                                                                                   \
+    EL T el_erfinv_high_##s(T t) {                                                                      \
+        T r = (T)9.850038939e-05;                                                                       \
+        r = r * t - (T)9.773177341e-05, r = r * t - (T)0.0003720480479, r = r * t + (T)0.001109611522,  \
+        r = r * t - (T)0.001871224892;                                                                  \
+        r = r * t + (T)0.002751580675, r = r * t - (T)0.004089530041, r = r * t + (T)0.005749324167,    \
+        r = r * t + (T)1.004903893;                                                                     \
+        return r * t + (T)3.051757052;                                                                  \
     }
 EL_ERFINV(float, f32)
 EL_ERFINV(double, f64)
 EL float el_erfinv_f32(float y) {
-    float w = -logf((1 - y) * (1 + y)), low = el_erfinv_low_f32(w - 2.5f), high = el_erfinv_high_f32(sqrtf(w) - 3.218033988749895f);
+    float w = -logf((1 - y) * (1 + y)), low = el_erfinv_low_f32(w - 2.5f),
+          high = el_erfinv_high_f32(sqrtf(w) - 3.218033988749895f);
     return y * (w < 5 ? low : high);
 }
 /* x >= 0 with erf(x) = y and erfc(x) = q: the fit and a step of Halley's, or far out Newton's method on log(erfc). */
@@ -164,12 +185,19 @@ EL double el_ndtri_f64(double p) {
     if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
     return p <= 0.5 ? -EL_SQRT2 * el_inverse_erf(1 - 2 * p, 2 * p) : EL_SQRT2 * el_inverse_erf(2 * p - 1, 2 * (1 - p));
 }
-EL_FLOAT1(erfcx) EL_FLOAT1(log_ndtr) EL_FLOAT1(ndtr) EL_FLOAT1(ndtri)
+EL_FLOAT1(erfcx)
+EL_FLOAT1(log_ndtr)
+EL_FLOAT1(ndtr)
+EL_FLOAT1(ndtri)
 
 /* ---- Bessel functions ---- */
-EL_FLOAT1(bessel_j0) EL_FLOAT1(bessel_j1) EL_FLOAT1(bessel_y0) EL_FLOAT1(bessel_y1)
+EL_FLOAT1(bessel_j0)
+EL_FLOAT1(bessel_j1)
+EL_FLOAT1(bessel_y0)
+EL_FLOAT1(bessel_y1)
 
-/* 1 + sign (4 v^2 - 1) / (8 x) + (4 v^2 - 1)(4 v^2 - 9) / (2! (8 x)^2) + ..., exact to double precision from x = 18 on; sign -1 for I, 1 for K. */
+/* 1 + sign (4 v^2 - 1) / (8 x) + (4 v^2 - 1)(4 v^2 - 9) / (2! (8 x)^2) + ..., exact to double precision from x = 18 on;
+ * sign -1 for I, 1 for K. */
 EL double el_bessel_tail(double order, double x, double sign) {
     double term = 1, sum = 1;
     for (int k = 1; k < 30; k++) {
@@ -190,9 +218,13 @@ EL double el_i0e_f64(double x) { return el_bessel_ie(0, fabs(x)); }
 EL double el_i1e_f64(double x) { return x < 0 ? -el_bessel_ie(1, -x) : el_bessel_ie(1, x); }
 EL double el_i0_f64(double x) { return el_bessel_ie(0, fabs(x)) * exp(fabs(x)); }
 EL double el_i1_f64(double x) { return el_i1e_f64(x) * exp(fabs(x)); }
-EL_FLOAT1(i0) EL_FLOAT1(i0e) EL_FLOAT1(i1) EL_FLOAT1(i1e)
+EL_FLOAT1(i0)
+EL_FLOAT1(i0e)
+EL_FLOAT1(i1)
+EL_FLOAT1(i1e)
 
-/* exp(x) K_order(x) = the integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, for 0.1 < x < 18: a trapezoidal sum. */
+/* exp(x) K_order(x) = the integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, for 0.1 < x < 18: a trapezoidal
+ * sum. */
 EL double el_bessel_k_integral(double order, double x) {
     const double h = 0.125;
     double sum = 0.5;
@@ -208,7 +240,8 @@ EL_HEAVY double el_bessel_ke(int order, double x) {
     if (x == 0) return INFINITY;
     if (x >= 18) return isinf(x) ? 0 : el_bessel_tail(order, x, 1) * sqrt(EL_PI / (2 * x));
     if (x > 2) return el_bessel_k_integral(order, x);
-    /* K0 = -(log(x / 2) + euler) I0 + sum H_k q^k / k!^2; K1 = 1 / x + log(x / 2) I1 - sum (H_k + H_(k+1) - 2 euler) (x / 4) q^k / (k! (k+1)!) */
+    /* K0 = -(log(x / 2) + euler) I0 + sum H_k q^k / k!^2; K1 = 1 / x + log(x / 2) I1 - sum (H_k + H_(k+1) - 2 euler) (x
+     * / 4) q^k / (k! (k+1)!) */
     double q = x * x / 4, l = log(x / 2), harmonic = 0, term = order ? x / 2 : 1, sum = 0;
     for (int k = 0; k < 40; k++) {
         if (k) term *= q / ((double)k * (k + order)), harmonic += 1.0 / k;
@@ -222,13 +255,19 @@ EL double el_bessel_k0e_f64(double x) { return el_bessel_ke(0, x); }
 EL double el_bessel_k1e_f64(double x) { return el_bessel_ke(1, x); }
 EL double el_bessel_k0_f64(double x) { return el_bessel_ke(0, x) * exp(-x); }
 EL double el_bessel_k1_f64(double x) { return el_bessel_ke(1, x) * exp(-x); }
-EL_FLOAT1(bessel_k0) EL_FLOAT1(bessel_k1) EL_FLOAT1(bessel_k0e) EL_FLOAT1(bessel_k1e)
+EL_FLOAT1(bessel_k0)
+EL_FLOAT1(bessel_k1)
+EL_FLOAT1(bessel_k0e)
+EL_FLOAT1(bessel_k1e)
 
-/* The Airy function: Maclaurin's series about zero, K of order 1/3 on the right, the oscillating asymptotic expansion on the left. */
+/* The Airy function: Maclaurin's series about zero, K of order 1/3 on the right, the oscillating asymptotic expansion
+ * on the left. */
 EL_HEAVY double el_airy_ai_f64(double x) {
     if (x != x || isinf(x)) return isinf(x) ? (x > 0 ? 0 : NAN) : NAN;
     double z = 2.0 / 3 * fabs(x) * sqrt(fabs(x));
-    if (x > 2) return sqrt(x / 3) / EL_PI * exp(-z) * (z >= 18 ? el_bessel_tail(1.0 / 3, z, 1) * sqrt(EL_PI / (2 * z)) : el_bessel_k_integral(1.0 / 3, z));
+    if (x > 2)
+        return sqrt(x / 3) / EL_PI * exp(-z) *
+               (z >= 18 ? el_bessel_tail(1.0 / 3, z, 1) * sqrt(EL_PI / (2 * z)) : el_bessel_k_integral(1.0 / 3, z));
     if (x > -7) {
         double c = x * x * x, f = 1, g = x, fs = 1, gs = x;
         for (int k = 1; k < 80; k++) {
@@ -244,8 +283,10 @@ EL_HEAVY double el_airy_ai_f64(double x) {
         if (next >= u || next < 1e-17) break;
         u = next;
         double signed_u = k / 2 % 2 ? -u : u;
-        if (k % 2) odd += signed_u;
-        else even += signed_u;
+        if (k % 2)
+            odd += signed_u;
+        else
+            even += signed_u;
     }
     return (cos(z - EL_PI / 4) * even + sin(z - EL_PI / 4) * odd) / (EL_SQRT_PI * sqrt(sqrt(-x)));
 }
@@ -253,18 +294,19 @@ EL_FLOAT1(airy_ai)
 EL double el_spherical_j0_f64(double x) { /* sin(x) / x */
     if (isinf(x)) return 0;
     double s = x * x;
-    return fabs(x) < 0.5 ? 1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72 * (1 - s / 110 * (1 - s / 156))))) : sin(x) / x;
+    return fabs(x) < 0.5 ? 1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72 * (1 - s / 110 * (1 - s / 156)))))
+                         : sin(x) / x;
 }
 EL_FLOAT1(spherical_j0)
 
 /* ---- Orthogonal polynomials of degree n, a whole number in floating clothes ---- */
-/* Recurrences go up to EL_MOST_TERMS; degrees beyond that have formulas, as a degree is a number that anyone may give. What overflows is NaN, as
- * it is by the recurrences, where infinity meets infinity. */
+/* Recurrences go up to EL_MOST_TERMS; degrees beyond that have formulas, as a degree is a number that anyone may give.
+ * What overflows is NaN, as it is by the recurrences, where infinity meets infinity. */
 #define EL_MOST_TERMS 1000000
 EL double el_nan_beyond(double v) { return isinf(v) ? NAN : v; }
 
-/* All four kinds of Chebyshev's share the recurrence and differ in the polynomial of degree one: x, 2x, 2x - 1, 2x + 1. Within (-1, 1)
- * high degrees go through the angle; outside, very high ones through the hyperbolic one. */
+/* All four kinds of Chebyshev's share the recurrence and differ in the polynomial of degree one: x, 2x, 2x - 1, 2x + 1.
+ * Within (-1, 1) high degrees go through the angle; outside, very high ones through the hyperbolic one. */
 EL double el_chebyshev_recur(double x, int64_t n, double first) {
     double p = 1, q = first;
     if (n == 0) return 1;
@@ -275,11 +317,15 @@ EL double el_chebyshev_recur(double x, int64_t n, double first) {
     return q;
 }
 EL double el_sign_of(int64_t n) { return n % 2 ? -1 : 1; }
-/* T, U, V and W (kind 0 to 3) of a degree beyond the recurrence, |x| > 1: with |x| = cosh u, and for a negative x the sign of n and V for W. */
+/* T, U, V and W (kind 0 to 3) of a degree beyond the recurrence, |x| > 1: with |x| = cosh u, and for a negative x the
+ * sign of n and V for W. */
 EL double el_chebyshev_far(double x, int64_t n, int kind) {
     const double u = acosh(fabs(x)), m = (double)n, sign = x > 0 ? 1 : el_sign_of(n);
     const int here = x > 0 || kind < 2 ? kind : 5 - kind;
-    const double v = here == 0 ? cosh(m * u) : here == 1 ? sinh((m + 1) * u) / sinh(u) : here == 2 ? cosh((m + 0.5) * u) / cosh(u / 2) : sinh((m + 0.5) * u) / sinh(u / 2);
+    const double v = here == 0   ? cosh(m * u)
+                     : here == 1 ? sinh((m + 1) * u) / sinh(u)
+                     : here == 2 ? cosh((m + 0.5) * u) / cosh(u / 2)
+                                 : sinh((m + 0.5) * u) / sinh(u / 2);
     return el_nan_beyond(sign * v);
 }
 EL_HEAVY double el_chebyshev_t_f64(double x, double degree) {
@@ -301,29 +347,32 @@ EL_HEAVY double el_chebyshev_v_f64(double x, double degree) {
     if (n < 0) return 0;
     if (fabs(x) == 1) return x > 0 ? 1 : (2 * (double)n + 1) * el_sign_of(n);
     if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 2);
-    return n > 8 && fabs(x) < 1 ? cos(((double)n + 0.5) * acos(x)) / cos(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x - 1);
+    return n > 8 && fabs(x) < 1 ? cos(((double)n + 0.5) * acos(x)) / cos(acos(x) / 2)
+                                : el_chebyshev_recur(x, n, 2 * x - 1);
 }
 EL_HEAVY double el_chebyshev_w_f64(double x, double degree) {
     int64_t n = (int64_t)degree;
     if (n < 0) return 0;
     if (fabs(x) == 1) return x > 0 ? (2 * (double)n + 1) : el_sign_of(n);
     if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 3);
-    return n > 8 && fabs(x) < 1 ? sin(((double)n + 0.5) * acos(x)) / sin(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x + 1);
+    return n > 8 && fabs(x) < 1 ? sin(((double)n + 0.5) * acos(x)) / sin(acos(x) / 2)
+                                : el_chebyshev_recur(x, n, 2 * x + 1);
 }
-#define EL_RECUR(name, first, early, next)                              \
-    EL_HEAVY double el_##name##_f64(double x, double degree) {          \
-        int64_t n = (int64_t)degree;                                    \
-        if (n < 0) return 0;                                            \
-        early;                                                          \
-        if (n == 0) return 1;                                           \
-        double p = 1, q = first;                                        \
-        for (int64_t i = 1; i < n && !isnan(q); i++) {                  \
-            const double k = (double)i, r = next;                       \
-            p = q, q = r;                                               \
-        }                                                               \
-        return q;                                                       \
+#define EL_RECUR(name, first, early, next)                     \
+    EL_HEAVY double el_##name##_f64(double x, double degree) { \
+        int64_t n = (int64_t)degree;                           \
+        if (n < 0) return 0;                                   \
+        early;                                                 \
+        if (n == 0) return 1;                                  \
+        double p = 1, q = first;                               \
+        for (int64_t i = 1; i < n && !isnan(q); i++) {         \
+            const double k = (double)i, r = next;              \
+            p = q, q = r;                                      \
+        }                                                      \
+        return q;                                              \
     }
-/* Legendre's of a degree beyond the recurrence: two terms of its expansion in Bessel functions, which is uniform in the angle; the next is smaller by the degree's square. */
+/* Legendre's of a degree beyond the recurrence: two terms of its expansion in Bessel functions, which is uniform in the
+ * angle; the next is smaller by the degree's square. */
 EL_HEAVY double el_legendre_far(double x, int64_t n) {
     const double m = (double)n + 0.5, sign = x < 0 ? el_sign_of(n) : 1;
     x = fabs(x);
@@ -336,21 +385,29 @@ EL_HEAVY double el_legendre_far(double x, int64_t n) {
 }
 /* Hermite's end at PyTorch's limits: 512, and 128 of floats. */
 EL_RECUR(hermite_h, 2 * x, if (n > 512) return NAN, 2 * x * q - 2 * k * p)
-EL_RECUR(hermite_he, x, if (n > 512) return NAN, x * q - k * p)
-EL_RECUR(laguerre_l, 1 - x, if (x == 0) return 1; if (n > EL_MOST_TERMS) return NAN, ((2 * k + (1 - x)) * q - k * p) / (k + 1))
-EL_RECUR(legendre_p, x, if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n); if (n > EL_MOST_TERMS) return el_legendre_far(x, n), ((2 * k + 1) * x * q - k * p) / (k + 1))
-EL_FLOAT2(chebyshev_t) EL_FLOAT2(chebyshev_u) EL_FLOAT2(chebyshev_v) EL_FLOAT2(chebyshev_w)
+EL_RECUR(hermite_he, x, if (n > 512) return NAN, x *q - k * p)
+EL_RECUR(laguerre_l, 1 - x, if (x == 0) return 1;
+         if (n > EL_MOST_TERMS) return NAN, ((2 * k + (1 - x)) * q - k * p) / (k + 1))
+EL_RECUR(legendre_p, x, if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n);
+         if (n > EL_MOST_TERMS) return el_legendre_far(x, n), ((2 * k + 1) * x * q - k * p) / (k + 1))
+EL_FLOAT2(chebyshev_t)
+EL_FLOAT2(chebyshev_u)
+EL_FLOAT2(chebyshev_v)
+EL_FLOAT2(chebyshev_w)
 EL float el_hermite_h_f32(float x, float n) { return n > 128 ? NAN : (float)el_hermite_h_f64((double)x, (double)n); }
 EL float el_hermite_he_f32(float x, float n) { return n > 128 ? NAN : (float)el_hermite_he_f64((double)x, (double)n); }
-EL_FLOAT2(laguerre_l) EL_FLOAT2(legendre_p)
+EL_FLOAT2(laguerre_l)
+EL_FLOAT2(legendre_p)
 
 /* ---- How samples move with their concentration ----
- * A sample x of a distribution with the cumulative probability F(x; a) moves by dx/da = -(dF/da) / (dF/dx) when its probability stays: the implicit
- * derivative. F's derivative is taken term by term of a series all of whose terms have one sign, on the side where it converges quickly, or of a
- * continued fraction; so it is exact to about double precision. */
+ * A sample x of a distribution with the cumulative probability F(x; a) moves by dx/da = -(dF/da) / (dF/dx) when its
+ * probability stays: the implicit derivative. F's derivative is taken term by term of a series all of whose terms have
+ * one sign, on the side where it converges quickly, or of a continued fraction; so it is exact to about double
+ * precision. */
 #define EL_ENOUGH 1e-16 /* a term that adds less, relative to the sum, ends a series */
 
-/* x <= a + 1: P(a, x) / density = sum of t_n with t_0 = x / a, t_n = t_n-1 x / (a + n), and d log t_n / da follows psi(a + n + 1). */
+/* x <= a + 1: P(a, x) / density = sum of t_n with t_0 = x / a, t_n = t_n-1 x / (a + n), and d log t_n / da follows
+ * psi(a + n + 1). */
 EL_HEAVY double el_gamma_grad_series(double a, double x) {
     double slope = el_digamma_f64(a) + 1 / a - log(x), t = x / a, sum = t * slope;
     for (int n = 1; n < EL_MOST_TERMS; n++) {
@@ -361,7 +418,8 @@ EL_HEAVY double el_gamma_grad_series(double a, double x) {
     }
     return sum;
 }
-/* x > a + 1: 1 - P(a, x) = density times x times a continued fraction, evaluated by Lentz's method together with its derivative. */
+/* x > a + 1: 1 - P(a, x) = density times x times a continued fraction, evaluated by Lentz's method together with its
+ * derivative. */
 EL_HEAVY double el_gamma_grad_fraction(double a, double x) {
     double b = x + 1 - a, c = 1e30, dc = 0, d = 1 / b, dd = 1 / (b * b), h = d, dh = dd;
     for (int n = 1; n < EL_MOST_TERMS; n++) {
@@ -389,8 +447,9 @@ EL_HEAVY double el_gamma_grad_f64(double a, double x) {
 }
 EL_FLOAT2(gamma_grad)
 
-/* The same for the first parameter of a Beta(a, b), a + b = total, over 1 - x, which is what Dirichlet's derivative is made of. With I_x(a, b) = density
- * times x (1 - x) / a times the sum of c_n, c_n = c_n-1 x (a + b + n - 1) / (a + n), for x below the mean, and 1 - I_1-x(b, a) above it. */
+/* The same for the first parameter of a Beta(a, b), a + b = total, over 1 - x, which is what Dirichlet's derivative is
+ * made of. With I_x(a, b) = density times x (1 - x) / a times the sum of c_n, c_n = c_n-1 x (a + b + n - 1) / (a + n),
+ * for x below the mean, and 1 - I_1-x(b, a) above it. */
 EL_HEAVY double el_beta_grad_f64(double x, double a, double total) {
     double b = total - a;
     if (!(a > 0) || !(b > 0) || !(x > 0) || !(x < 1)) return x == 0 || x == 1 ? 0 : NAN;
@@ -406,5 +465,7 @@ EL_HEAVY double el_beta_grad_f64(double x, double a, double total) {
     }
     return (low ? -x : x) / p * sum;
 }
-EL float el_beta_grad_f32(float x, float a, float total) { return (float)el_beta_grad_f64((double)x, (double)a, (double)total); }
+EL float el_beta_grad_f32(float x, float a, float total) {
+    return (float)el_beta_grad_f64((double)x, (double)a, (double)total);
+}
 #endif

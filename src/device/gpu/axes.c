@@ -7,10 +7,12 @@
 
 enum { BLOCKS_PER_UNIT = 16 }; /* that keep a multiprocessor busy, with some to spare for an even end */
 
-/* ---- The text ----------------------------------------------------------------------------------------------------------------- */
+/* ---- The text
+ * ----------------------------------------------------------------------------------------------------------------- */
 static uint64_t word_of(const tpi_gpu_axes_form *f) {
-    uint64_t word = f->kernel | (uint64_t)f->compute << 3 | (uint64_t)f->x << 6 | (uint64_t)f->vec << 11 | (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 |
-                    (uint64_t)f->wide << 24 | (uint64_t)f->split << 25 | (uint64_t)f->sharing << 26 | (uint64_t)(f->block / 16) << 27;
+    uint64_t word = f->kernel | (uint64_t)f->compute << 3 | (uint64_t)f->x << 6 | (uint64_t)f->vec << 11 |
+                    (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 | (uint64_t)f->wide << 24 |
+                    (uint64_t)f->split << 25 | (uint64_t)f->sharing << 26 | (uint64_t)(f->block / 16) << 27;
     for (int k = 0; k < f->nout; k++) word |= (uint64_t)f->out[k] << (36 + 5 * k);
     return word;
 }
@@ -22,15 +24,17 @@ static bool put_each(tpi_text *t, const char *name, int n, const char *between, 
 }
 
 static bool put_results(tpi_text *t, const tpi_gpu_axes_form *f) {
-    bool ok = put_each(t, "EACH_OUT(X)", f->nout, " ", "X(", ")") && put_each(t, "OUT_ARGUMENTS", f->nout, ", ", "PTR(out", ")") &&
-              put_each(t, "OUT_POINTERS", f->nout, ", ", "GLOBAL char *out", "") && put_each(t, "OUT_VALUES", f->nout, ", ", "AT(char, out", ")") &&
+    bool ok = put_each(t, "EACH_OUT(X)", f->nout, " ", "X(", ")") &&
+              put_each(t, "OUT_ARGUMENTS", f->nout, ", ", "PTR(out", ")") &&
+              put_each(t, "OUT_POINTERS", f->nout, ", ", "GLOBAL char *out", "") &&
+              put_each(t, "OUT_VALUES", f->nout, ", ", "AT(char, out", ")") &&
               put_each(t, "OUT_RESULTS", f->nout, ", ", "&r", "");
     for (int k = 0; k < f->nout && ok; k++) {
         tp_dtype stored = (tp_dtype)f->out[k];
         int kind = f->out_type[k] == TPI_RESULT_TRUTH ? TPI_RESULT_BOOL : f->out_type[k];
         tpi_ctype given = tpi_gpu_ctype(tpi_result_dtype(kind, tpi_ctype_dtype((tpi_ctype)f->compute)));
-        ok = tpi_text_put(t, "typedef s_%s so%d_t;\n#define WRITE%d(v) set_%s(to_%s_%s(v))\n", tp_dtype_name(stored), k, k, tp_dtype_name(stored),
-                          tpi_gpu_cast_suffix(stored), tpi_gpu_ctype_suffix(given));
+        ok = tpi_text_put(t, "typedef s_%s so%d_t;\n#define WRITE%d(v) set_%s(to_%s_%s(v))\n", tp_dtype_name(stored), k,
+                          k, tp_dtype_name(stored), tpi_gpu_cast_suffix(stored), tpi_gpu_ctype_suffix(given));
     }
     return ok;
 }
@@ -41,17 +45,25 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     bool ok = tpi_gpu_put_dtype(t, (tp_dtype)f->x);
     for (int k = 0; k < f->nout && ok; k++) ok = tpi_gpu_put_dtype(t, (tp_dtype)f->out[k]);
     return ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
-           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims, f->nout, f->vec) &&
-           tpi_text_put(t, "#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->block, f->split, f->sharing) &&
-           tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n", f->wide ? "int64_t" : "uint32_t", x,
-                        tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
+           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims,
+                        f->nout, f->vec) &&
+           tpi_text_put(t, "#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->block, f->split,
+                        f->sharing) &&
+           tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n",
+                        f->wide ? "int64_t" : "uint32_t", x, tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
            put_results(t, f) && tpi_text_put(t, "#include \"%s\"\n", f->text);
 }
 
-/* ---- Geometry ------------------------------------------------------------------------------------------------------------------ */
-bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam, const char *source) {
+/* ---- Geometry
+ * ------------------------------------------------------------------------------------------------------------------ */
+bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,
+                        const char *source) {
     tpi_gpu_axes_form *f = &c->form;
-    *f = (tpi_gpu_axes_form){.compute = (uint8_t)compute, .x = c->x->dtype, .nout = (uint8_t)nout, .nparam = (uint8_t)nparam, .source = source,
+    *f = (tpi_gpu_axes_form){.compute = (uint8_t)compute,
+                             .x = c->x->dtype,
+                             .nout = (uint8_t)nout,
+                             .nparam = (uint8_t)nparam,
+                             .source = source,
                              .wide = c->x->numel >= INT32_MAX || c->reduced.total >= INT32_MAX};
     f->kdims = c->kept.ndim ? (uint8_t)c->kept.ndim : 1, f->rdims = c->reduced.ndim ? (uint8_t)c->reduced.ndim : 1;
     for (int k = 0; k < nout; k++) f->out[k] = c->outs[k]->dtype, f->out_type[k] = out_type[k];
@@ -79,7 +91,8 @@ void tpi_gpu_axes_end(tpi_gpu_axes_call *c) {
     if (c->states) tpi_gpu_free(c->device, c->states, c->states_bytes);
 }
 
-/* ---- The launch ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The launch
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Dims beyond those there are have one element. */
 static int64_t *put_axis(int64_t *at, const int64_t *from, int have, int want, int64_t otherwise) {
@@ -112,15 +125,21 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
     for (int k = 0; k < c->form.nout && takes_outs; k++) args[n++] = TPI_GPU_PTR(c->outs[k]->data);
     args[n++] = TPI_GPU_PTR(c->states);
     args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, bytes, words};
-    args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((size_t)(nparam ? nparam : 1) * sizeof(tpi_param)), nparam ? c->params : none};
+    args[n++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((size_t)(nparam ? nparam : 1) * sizeof(tpi_param)),
+                              nparam ? c->params : none};
     tpi_gpu_function *kernel = tpi_gpu_kernel(c->device, c->op, word_of(&c->form), tpi_gpu_axes_source, &c->form);
-    return kernel && tpi_gpu_launch3(c->device, kernel, (unsigned[]){(unsigned)blocks, (unsigned)down, 1}, (unsigned[]){c->form.block, 1, 1}, 0, n, args);
+    return kernel && tpi_gpu_launch3(c->device, kernel, (unsigned[]){(unsigned)blocks, (unsigned)down, 1},
+                                     (unsigned[]){c->form.block, 1, 1}, 0, n, args);
 }
 
-/* ---- Sizes --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Sizes
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 int tpi_gpu_vector(const tp_tensor *x, const tpi_axes *along, const tpi_axes *other, bool whole_runs) {
     int64_t item = (int64_t)tpi_itemsize(x), fit = 16 / item;
-    if (along->ndim == 0 || along->x[0] != item || fit < 2 || (uintptr_t)x->data % 16 || (whole_runs && along->size[0] % fit)) return 1;
+    if (along->ndim == 0 || along->x[0] != item || fit < 2 || (uintptr_t)x->data % 16 ||
+        (whole_runs && along->size[0] % fit))
+        return 1;
     for (int d = 1; d < along->ndim; d++)
         if (along->x[d] % 16) return 1;
     for (int d = 0; d < other->ndim; d++)

@@ -1,5 +1,5 @@
-/* What reductions and scans of GPUs share on the host: a call's geometry as its kernels take it (kernels/axes.h), how columns are cut, and the text that
- * stands before the kernel's own. */
+/* What reductions and scans of GPUs share on the host: a call's geometry as its kernels take it (kernels/axes.h), how
+ * columns are cut, and the text that stands before the kernel's own. */
 #ifndef TPI_GPU_AXES_H
 #define TPI_GPU_AXES_H
 #include "device/cpu/axes.h"
@@ -13,15 +13,15 @@ enum {
 
 /* What a program depends on, beside the operator. */
 typedef struct tpi_gpu_axes_form {
-    uint8_t kernel;                  /* which one of the operator's: fold.c and scan.c number them */
+    uint8_t kernel; /* which one of the operator's: fold.c and scan.c number them */
     uint8_t compute, x, nout, out[TPI_AXES_OUTS];
-    uint8_t vec;                     /* elements per 16 bytes, or 1 */
-    uint8_t kdims, rdims;            /* at least 1 */
-    bool wide, split, sharing;       /* 64-bit positions; columns in several pieces; threads of a block work together */
-    uint16_t block;                  /* threads */
+    uint8_t vec;               /* elements per 16 bytes, or 1 */
+    uint8_t kdims, rdims;      /* at least 1 */
+    bool wide, split, sharing; /* 64-bit positions; columns in several pieces; threads of a block work together */
+    uint16_t block;            /* threads */
     uint8_t nparam, out_type[TPI_AXES_OUTS];
-    const char *source;              /* the operator's functions */
-    const char *define, *text;       /* which kernel of which text */
+    const char *source;        /* the operator's functions */
+    const char *define, *text; /* which kernel of which text */
 } tpi_gpu_axes_form;
 bool tpi_gpu_axes_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
 
@@ -32,25 +32,28 @@ typedef struct tpi_gpu_axes_call {
     tp_tensor *x;
     tp_tensor *const *outs;
     const tpi_param *params;
-    tpi_axes kept, reduced;          /* a scan's dim is the reduced one */
-    int64_t rout[TPI_AXES_OUTS];     /* results' strides along it */
-    int64_t piece, pieces, group;    /* see axes_t */
+    tpi_axes kept, reduced;       /* a scan's dim is the reduced one */
+    int64_t rout[TPI_AXES_OUTS];  /* results' strides along it */
+    int64_t piece, pieces, group; /* see axes_t */
     int nstate;
-    char *states;                    /* of pieces, NULL without */
+    char *states; /* of pieces, NULL without */
     size_t states_bytes;
     tpi_gpu_axes_form form;
 } tpi_gpu_axes_call;
 
 /* The form's part that follows from the tensors. */
-bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam, const char *source);
+bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,
+                        const char *source);
 void tpi_gpu_axes_end(tpi_gpu_axes_call *c); /* frees the states */
-/* Cuts columns into pieces, each a multiple of `step` elements, where `blocks` blocks without a cut would leave the device idle. */
+/* Cuts columns into pieces, each a multiple of `step` elements, where `blocks` blocks without a cut would leave the
+ * device idle. */
 void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step);
 bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states); /* memory for so many states */
 /* Launches the kernel that the form names, with x and the results, one of them, or neither, then the states. */
 bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, int64_t blocks, int64_t down);
 
-/* Elements that 16 bytes hold, where runs along `along` start on multiples of 16 bytes (whole_runs: and end there); else 1. */
+/* Elements that 16 bytes hold, where runs along `along` start on multiples of 16 bytes (whole_runs: and end there);
+ * else 1. */
 int tpi_gpu_vector(const tp_tensor *x, const tpi_axes *along, const tpi_axes *other, bool whole_runs);
 int tpi_gpu_exponent(int64_t n); /* of the first power of two that is no less */
 #endif

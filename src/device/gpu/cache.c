@@ -1,6 +1,7 @@
-/* Compiled programs in a folder that many processes, on many machines with one home, read and write at once: TAPER_CACHE, or taper in
- * XDG_CACHE_HOME, or .cache/taper in the home. A file is written under another name and renamed, so that it is there whole or not at all,
- * and begins with its length and a checksum, so that what a full disk or a crash left behind is not taken for a program. */
+/* Compiled programs in a folder that many processes, on many machines with one home, read and write at once:
+ * TAPER_CACHE, or taper in XDG_CACHE_HOME, or .cache/taper in the home. A file is written under another name and
+ * renamed, so that it is there whole or not at all, and begins with its length and a checksum, so that what a full disk
+ * or a crash left behind is not taken for a program. */
 #include "device/gpu/program.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,12 @@ enum { PATH_ROOM = 4096 };
 static void folder(char *path) {
     const char *own = getenv("TAPER_CACHE"), *shared = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int n = 0;
-    if (own && *own) n = snprintf(path, PATH_ROOM, "%s/kernels", own);
-    else if (shared && *shared) n = snprintf(path, PATH_ROOM, "%s/taper/kernels", shared);
-    else if (home && *home) n = snprintf(path, PATH_ROOM, "%s/.cache/taper/kernels", home);
+    if (own && *own)
+        n = snprintf(path, PATH_ROOM, "%s/kernels", own);
+    else if (shared && *shared)
+        n = snprintf(path, PATH_ROOM, "%s/taper/kernels", shared);
+    else if (home && *home)
+        n = snprintf(path, PATH_ROOM, "%s/.cache/taper/kernels", home);
     if (n <= 0 || n > PATH_ROOM - 128) *path = 0;
 }
 
@@ -70,7 +74,8 @@ void *tpi_gpu_cache_read(const char *name, size_t *bytes) {
     header h;
     struct stat s;
     void *binary = NULL;
-    bool ok = !fstat(file, &s) && read_all(file, &h, sizeof h) && !memcmp(h.magic, magic, sizeof magic) && (uint64_t)s.st_size == h.bytes + sizeof h;
+    bool ok = !fstat(file, &s) && read_all(file, &h, sizeof h) && !memcmp(h.magic, magic, sizeof magic) &&
+              (uint64_t)s.st_size == h.bytes + sizeof h;
     if (ok && (binary = tpi_malloc((size_t)h.bytes + 1))) ok = read_all(file, binary, (size_t)h.bytes);
     close(file);
     if (!ok || !binary) return tpi_mfree(binary), NULL;

@@ -1,8 +1,9 @@
-/* Indices and probabilities that kernels found out of range. A call that takes indices returns before its kernel has seen them, so a kernel notes the first bad one in a word
- * of its device, and the host raises it as an error wherever it waits for the device anyway: when values come to the host, and when it synchronizes.
+/* Indices and probabilities that kernels found out of range. A call that takes indices returns before its kernel has
+ * seen them, so a kernel notes the first bad one in a word of its device, and the host raises it as an error wherever
+ * it waits for the device anyway: when values come to the host, and when it synchronizes.
  *
- * The word is pinned host memory that kernels write to (drivers with `mapped`), which the host reads for nothing, or else memory of the device, which is
- * fetched only if kernels with indices have run since. */
+ * The word is pinned host memory that kernels write to (drivers with `mapped`), which the host reads for nothing, or
+ * else memory of the device, which is fetched only if kernels with indices have run since. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -22,8 +23,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *new_word(const tpi_gpu_driver *driver, int index) {
     char *made = driver->mapped ? driver->host_alloc(ROOM) : driver->alloc(index, ROOM);
     if (!made) return tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %d bytes for a device's fault word", ROOM);
-    if (driver->mapped) memset(made, 0, ROOM);
-    else if (!driver->set(index, NULL, made, 0, ROOM) || !driver->stream_sync(index, NULL)) return NULL;
+    if (driver->mapped)
+        memset(made, 0, ROOM);
+    else if (!driver->set(index, NULL, made, 0, ROOM) || !driver->stream_sync(index, NULL))
+        return NULL;
     return made;
 }
 
@@ -35,7 +38,8 @@ void *tpi_gpu_fault_word(tp_device device) {
         const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
         pthread_mutex_lock(&lock);
         found = atomic_load(&words[row][device.index]);
-        if (!found && driver && (found = new_word(driver, device.index))) atomic_store(&words[row][device.index], found);
+        if (!found && driver && (found = new_word(driver, device.index)))
+            atomic_store(&words[row][device.index], found);
         pthread_mutex_unlock(&lock);
     }
     atomic_store_explicit(&armed[row][device.index], true, memory_order_relaxed);
@@ -55,7 +59,8 @@ static bool take_mapped(char *at, word *out) {
 static bool fetch(const tpi_gpu_driver *driver, tp_device device, char *at, word *out) {
     atomic_bool *mark = &armed[device.type == TP_XPU][device.index];
     if (!atomic_load_explicit(mark, memory_order_relaxed)) return false;
-    if (!__atomic_load_n(&tpi_gpu_side_streams, __ATOMIC_RELAXED)) atomic_store(mark, false); /* else what it may still have to say is on another stream */
+    if (!__atomic_load_n(&tpi_gpu_side_streams, __ATOMIC_RELAXED))
+        atomic_store(mark, false); /* else what it may still have to say is on another stream */
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
     if (!driver->copy(device.index, stream, out, at, sizeof *out, TPI_GPU_TO_HOST) || !out->set) return false;
     return driver->set(device.index, stream, at, 0, ROOM);
@@ -92,9 +97,14 @@ bool tpi_gpu_fault_check(tp_device device) {
     if (!name) name = "a kernel";
     tpi_op_now = NULL; /* the message is not about the call that waits */
     const char *what = other_fault(w.size), *place = device.type == TP_XPU ? "xpu" : "cuda";
-    if (what) tpi_fail(TP_ERR_RUNTIME, "%.*s: %s was met on %s:%d after the call had returned", length_of(name), name, what, place, device.index);
-    else tpi_fail(TP_ERR_INDEX, "%.*s: index %lld is out of bounds for a dimension with size %lld; it was met on %s:%d after the call had returned", length_of(name), name, (long long)w.index,
-             (long long)w.size, place, device.index);
+    if (what)
+        tpi_fail(TP_ERR_RUNTIME, "%.*s: %s was met on %s:%d after the call had returned", length_of(name), name, what,
+                 place, device.index);
+    else
+        tpi_fail(TP_ERR_INDEX,
+                 "%.*s: index %lld is out of bounds for a dimension with size %lld; it was met on %s:%d after the call "
+                 "had returned",
+                 length_of(name), name, (long long)w.index, (long long)w.size, place, device.index);
     tpi_op_now = waiting;
     return false;
 }

@@ -1,14 +1,16 @@
-/* Reductions on GPUs. Where elements of a column lie together, a group of threads takes a column; where columns lie side by side, neighbouring threads take
- * neighbouring columns. Where that makes too few threads to keep the device busy, columns are cut into pieces, whose states a second kernel merges.
- * How a call is cut follows from shapes and the device alone, and everything merges in a fixed order: the same bits every time. */
+/* Reductions on GPUs. Where elements of a column lie together, a group of threads takes a column; where columns lie
+ * side by side, neighbouring threads take neighbouring columns. Where that makes too few threads to keep the device
+ * busy, columns are cut into pieces, whose states a second kernel merges. How a call is cut follows from shapes and the
+ * device alone, and everything merges in a fixed order: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
 #include <stdlib.h>
 
 enum { ROWS, COLUMNS, MERGE }; /* kernels of kernels/fold.h */
 enum {
-    MANY_READS = 32,          /* of 16 bytes: up to so many per thread, a column is left to threads that run in step, which merge without waiting for others, */
-    THREADS_PER_UNIT = 4096,  /* if that makes so many threads */
+    MANY_READS = 32, /* of 16 bytes: up to so many per thread, a column is left to threads that run in step, which merge
+                        without waiting for others, */
+    THREADS_PER_UNIT = 4096, /* if that makes so many threads */
 };
 
 static bool launch(tpi_gpu_axes_call *c, int kernel, int64_t blocks, int64_t down) {
@@ -27,21 +29,26 @@ static bool fold_columns(tpi_gpu_axes_call *c) {
     int64_t blocks = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
     tpi_gpu_axes_cut(c, blocks, (int64_t)(block >> c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;
-    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) && launch(c, COLUMNS, blocks, c->pieces);
+    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) &&
+           launch(c, COLUMNS, blocks, c->pieces);
 }
 
 /* A column at a time, or a piece of one: 2^group threads for each. */
 static bool fold_rows(tpi_gpu_axes_call *c) {
-    int vec = c->reduced.ndim <= 1 ? tpi_gpu_vector(c->x, &c->reduced, &c->kept, false) : 1, widest = c->form.sharing ? tpi_gpu_exponent(c->form.block) : 0;
+    int vec = c->reduced.ndim <= 1 ? tpi_gpu_vector(c->x, &c->reduced, &c->kept, false) : 1,
+        widest = c->form.sharing ? tpi_gpu_exponent(c->form.block) : 0;
     c->form.vec = (uint8_t)vec;
     c->group = tpi_gpu_exponent(tpi_ceil_div(c->reduced.total, vec * TPI_GPU_READS));
     if (c->group > widest) c->group = widest;
     int in_step = tpi_gpu_exponent(c->caps->warp);
-    if (c->group > in_step && c->reduced.total <= (int64_t)MANY_READS * vec << in_step && c->kept.total << in_step >= c->caps->units * THREADS_PER_UNIT) c->group = in_step;
+    if (c->group > in_step && c->reduced.total <= (int64_t)MANY_READS * vec << in_step &&
+        c->kept.total << in_step >= c->caps->units * THREADS_PER_UNIT)
+        c->group = in_step;
     int64_t per_block = c->form.block >> c->group;
     tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, per_block), ((int64_t)vec << c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;
-    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) && launch(c, ROWS, tpi_ceil_div(c->kept.total * c->pieces, per_block), 1);
+    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) &&
+           launch(c, ROWS, tpi_ceil_div(c->kept.total * c->pieces, per_block), 1);
 }
 
 static bool merge(tpi_gpu_axes_call *c) {
@@ -52,7 +59,8 @@ static bool merge(tpi_gpu_axes_call *c) {
     return launch(c, MERGE, tpi_ceil_div(c->kept.total, c->form.block >> c->group), 1);
 }
 
-/* x laid out anew, with the reduced dims innermost: they merge to one, and so do the others. For shapes of more dims than a kernel takes. Owned. */
+/* x laid out anew, with the reduced dims innermost: they merge to one, and so do the others. For shapes of more dims
+ * than a kernel takes. Owned. */
 static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     int64_t strides[TP_MAX_DIMS], step = 1;
     for (int pass = 1; pass >= 0; pass--)
@@ -64,10 +72,14 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
     return NULL;
 }
 
-bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
-    tpi_gpu_axes_call c = {.op = op, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = op->nstate};
+bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
+                  const tpi_param *params) {
+    tpi_gpu_axes_call c = {
+        .op = op, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = op->nstate};
     const char *source = op->source ? op->source[compute] : NULL;
-    if (!source) return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    if (!source)
+        return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,
+                          tp_dtype_name(tpi_ctype_dtype(compute)));
     tpi_axes_take(&c.kept, x, op->nout, outs, reduced, false, false);
     tpi_axes_take(&c.reduced, x, 0, outs, reduced, true, op->uses_index);
     if (c.kept.total == 0) return true;

@@ -1,4 +1,5 @@
-/* GPUs as devices: the tables (device.h) of `cuda` and `xpu`, made of the driver that was found and of what gpu/ builds on it. */
+/* GPUs as devices: the tables (device.h) of `cuda` and `xpu`, made of the driver that was found and of what gpu/ builds
+ * on it. */
 #include "device/gpu/gpu.h"
 #include <pthread.h>
 #include <taper/gpu.h>
@@ -8,19 +9,27 @@ static const tpi_gpu_driver *driver_at(tp_device device) { return tpi_gpu_driver
 static int cuda_count(void) { return tpi_gpu_driver_of(TP_CUDA)->count(); }
 static int xpu_count(void) { return tpi_gpu_driver_of(TP_XPU)->count(); }
 
-static bool to_host(tp_device device, void *host, const void *block, size_t bytes) { return tpi_gpu_copy_host(device, host, block, bytes, TPI_GPU_TO_HOST); }
-static bool from_host(tp_device device, void *block, const void *host, size_t bytes) { return tpi_gpu_copy_host(device, block, host, bytes, TPI_GPU_FROM_HOST); }
-static bool synchronize(tp_device device) { return driver_at(device)->device_sync(device.index) && tpi_gpu_fault_check(device); }
+static bool to_host(tp_device device, void *host, const void *block, size_t bytes) {
+    return tpi_gpu_copy_host(device, host, block, bytes, TPI_GPU_TO_HOST);
+}
+static bool from_host(tp_device device, void *block, const void *host, size_t bytes) {
+    return tpi_gpu_copy_host(device, block, host, bytes, TPI_GPU_FROM_HOST);
+}
+static bool synchronize(tp_device device) {
+    return driver_at(device)->device_sync(device.index) && tpi_gpu_fault_check(device);
+}
 
-/* The bytes leave after what `from`'s stream has in hand, and arrive before what `to`'s stream does next; `from`'s stream waits for that, so that
- * the source may be written again. */
+/* The bytes leave after what `from`'s stream has in hand, and arrive before what `to`'s stream does next; `from`'s
+ * stream waits for that, so that the source may be written again. */
 static bool to_peer(tp_device to, void *block, tp_device from, const void *source, size_t bytes) {
     const tpi_gpu_driver *driver = driver_at(to);
     tpi_gpu_stream *there = tpi_gpu_stream_of(to), *here = tpi_gpu_stream_of(from);
     tpi_gpu_event *ready = NULL, *done = NULL;
-    bool ok = driver->event_new(from.index, false, &ready) && driver->event_record(from.index, ready, here) && driver->stream_wait(to.index, there, ready) &&
-              driver->copy_peer(to.index, block, from.index, source, bytes, there) && driver->event_new(to.index, false, &done) &&
-              driver->event_record(to.index, done, there) && driver->stream_wait(from.index, here, done);
+    bool ok = driver->event_new(from.index, false, &ready) && driver->event_record(from.index, ready, here) &&
+              driver->stream_wait(to.index, there, ready) &&
+              driver->copy_peer(to.index, block, from.index, source, bytes, there) &&
+              driver->event_new(to.index, false, &done) && driver->event_record(to.index, done, there) &&
+              driver->stream_wait(from.index, here, done);
     if (ready) driver->event_free(from.index, ready);
     if (done) driver->event_free(to.index, done);
     return ok;

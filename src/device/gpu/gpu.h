@@ -3,8 +3,9 @@
 #define TPI_GPU_H
 #include "device/gpu/driver.h"
 
-/* Whose memory is it that this thread takes, where no operator was entered (base/error.h)? The outermost native's, map's, fold's or scan's; NULL: nobody's.
- *     bool mine = tpi_gpu_takes(device, "add"); ... tpi_empty ...; tpi_gpu_took(mine); */
+/* Whose memory is it that this thread takes, where no operator was entered (base/error.h)? The outermost native's,
+ * map's, fold's or scan's; NULL: nobody's. bool mine = tpi_gpu_takes(device, "add"); ... tpi_empty ...;
+ * tpi_gpu_took(mine); */
 extern TPI_THREAD_LOCAL const char *tpi_gpu_owner;
 static inline bool tpi_gpu_takes(tp_device device, const char *op) {
     if (device.type <= TP_CPU || tpi_gpu_owner) return false;
@@ -18,9 +19,12 @@ static inline void tpi_gpu_took(bool mine) {
 /* The table behind TP_CUDA or TP_XPU; NULL, and no error, where there is no such device (tp_gpu_missing says why). */
 const tpi_device_ops *tpi_gpu_open(tp_device_type type);
 
-bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);  /* map.c */
-bool tpi_gpu_copy(tp_device device, tpi_plan *plan);                                                                   /* copy.c */
+bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute,
+                 const tpi_param *params);           /* map.c */
+bool tpi_gpu_copy(tp_device device, tpi_plan *plan); /* copy.c */
 bool tpi_gpu_fill(tp_device device, tpi_plan *plan, const tp_scalar *value);
-bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params); /* fold.c */
-bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params);             /* scan.c */
+bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
+                  const tpi_param *params); /* fold.c */
+bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
+                  const tpi_param *params); /* scan.c */
 #endif

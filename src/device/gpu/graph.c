@@ -1,8 +1,9 @@
-/* Graphs: what a stream is given between begin and end is recorded by the driver, and started again as one piece. Memory that is
- * allocated meanwhile comes from a private pool, held for as long as the graph lives.
+/* Graphs: what a stream is given between begin and end is recorded by the driver, and started again as one piece.
+ * Memory that is allocated meanwhile comes from a private pool, held for as long as the graph lives.
  *
- * Random numbers go on from replay to replay. A kernel that draws from the device's default generator while it is captured reads seed and place from
- * memory; the capture itself takes nothing from the stream, and each replay what the capture would have taken. */
+ * Random numbers go on from replay to replay. A kernel that draws from the device's default generator while it is
+ * captured reads seed and place from memory; the capture itself takes nothing from the stream, and each replay what the
+ * capture would have taken. */
 #include <stdatomic.h>
 #include <taper/gpu.h>
 #include "base/random.h"
@@ -13,15 +14,17 @@ struct tp_gpu_graph {
     tpi_gpu_graph *graph;         /* NULL before end */
     tpi_gpu_stream *stream;       /* that is being captured */
     tp_device device;
-    uint64_t pool;                /* 0: none held */
-    void *numbers;                /* see tpi_gpu_graph_numbers */
-    uint64_t start, drawn;        /* of the generator's stream, in fours: its place when the capture began, and how much it took */
+    uint64_t pool; /* 0: none held */
+    void *numbers; /* see tpi_gpu_graph_numbers */
+    uint64_t start,
+        drawn; /* of the generator's stream, in fours: its place when the capture began, and how much it took */
 };
 
 static _Atomic(tp_gpu_graph *) under_way[2][TPI_MAX_GPUS]; /* being captured: cuda's, xpu's */
 static _Atomic(tp_gpu_graph *) *capture_of(tp_device device) { return &under_way[device.type == TP_XPU][device.index]; }
 
-/* ---- Random numbers ---------------------------------------------------------------------------------------------------------- */
+/* ---- Random numbers
+ * ---------------------------------------------------------------------------------------------------------- */
 void *tpi_gpu_graph_numbers(tp_device device) {
     tp_gpu_graph *graph = *capture_of(device);
     return graph && tp_gpu_capturing(device) ? graph->numbers : NULL;
@@ -34,7 +37,9 @@ static bool write_numbers(tp_gpu_graph *graph, uint64_t seed, uint64_t place, tp
 
 static bool start_numbers(tp_gpu_graph *graph) {
     tpi_philox now;
-    if (!tpi_philox_take(NULL, graph->device, 0, &now) || !(graph->numbers = tpi_gpu_alloc(graph->device, 2 * sizeof(uint64_t)))) return false;
+    if (!tpi_philox_take(NULL, graph->device, 0, &now) ||
+        !(graph->numbers = tpi_gpu_alloc(graph->device, 2 * sizeof(uint64_t))))
+        return false;
     graph->start = now.offset;
     return write_numbers(graph, now.seed, now.offset, graph->stream);
 }
@@ -52,10 +57,13 @@ static bool move_numbers(tp_gpu_graph *graph) { /* before a replay */
     if (graph->drawn == 0) return true;
     tpi_gpu_stream *stream = tpi_gpu_stream_of(graph->device);
     tpi_gpu_record_stream(graph->device, graph->numbers, stream);
-    return tpi_philox_take(NULL, graph->device, 4 * graph->drawn, &now) && write_numbers(graph, now.seed, now.offset, stream);
+    return tpi_philox_take(NULL, graph->device, 4 * graph->drawn, &now) &&
+           write_numbers(graph, now.seed, now.offset, stream);
 }
 
-/* ---- Graphs -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Graphs
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 uint64_t tp_gpu_pool_new(void) {
     static atomic_ullong last;
@@ -74,13 +82,17 @@ static bool give_up(tp_gpu_graph *graph) { /* what was held; false, for the fail
 
 bool tp_gpu_graph_begin(tp_gpu_graph *graph, tp_device device, uint64_t pool, tp_capture_mode mode) {
     if (!TPI_GIVEN(graph, "a graph")) return false;
-    if (graph->driver) return tpi_refuse(TP_ERR_RUNTIME, "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.");
+    if (graph->driver)
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.");
     if (!tpi_gpu_caps_of(device)) return false;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver->capture_begin) return tpi_refuse(TP_ERR_MISSING, "graphs are not available with %s", driver->name);
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
     if (!stream)
-        return tpi_refuse(TP_ERR_RUNTIME, "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)");
+        return tpi_refuse(TP_ERR_RUNTIME, "CUDA graphs must be captured on a non-default stream. (However, after "
+                                          "capture, it's ok to replay them on the default stream.)");
     *graph = (tp_gpu_graph){.driver = driver, .stream = stream, .device = device};
     if (!pool) pool = tp_gpu_pool_new();
     if (!tpi_gpu_pool_begin(device, pool, stream)) return give_up(graph);
@@ -109,8 +121,10 @@ bool tp_gpu_graph_end(tp_gpu_graph *graph) {
 
 bool tp_gpu_graph_replay(tp_gpu_graph *graph) {
     if (!TPI_GIVEN(graph, "a graph")) return false;
-    if (!graph->graph) return tpi_refuse(TP_ERR_RUNTIME, "Called CUDAGraph::replay without a preceding successful capture.");
-    return move_numbers(graph) && graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
+    if (!graph->graph)
+        return tpi_refuse(TP_ERR_RUNTIME, "Called CUDAGraph::replay without a preceding successful capture.");
+    return move_numbers(graph) &&
+           graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
 }
 
 bool tp_gpu_graph_reset(tp_gpu_graph *graph) {

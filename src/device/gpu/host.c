@@ -1,7 +1,8 @@
 /* Pinned host memory, kept in powers of two, and copies between host and device.
  *
- * A block that copies in flight still read or write when it is freed waits for their events before it is handed out again. Which block an
- * address lies in is found in a list sorted by address: there are few pinned blocks, and none in most programs. */
+ * A block that copies in flight still read or write when it is freed waits for their events before it is handed out
+ * again. Which block an address lies in is found in a list sorted by address: there are few pinned blocks, and none in
+ * most programs. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,20 +11,20 @@
 
 typedef struct pinned {
     char *address;
-    size_t bytes;                 /* a power of two */
+    size_t bytes; /* a power of two */
     const tpi_gpu_driver *driver;
     bool live;
-    struct use {                  /* the last copy per stream that used it */
+    struct use { /* the last copy per stream that used it */
         int index;
         tpi_gpu_stream *stream;
         tpi_gpu_event *event;
-    } *uses;                      /* from tpi_malloc */
+    } * uses; /* from tpi_malloc */
     int nuses;
 } pinned;
 
 static struct {
     pthread_mutex_t lock;
-    pinned **list;                /* by address, from tpi_malloc; live and kept ones */
+    pinned **list; /* by address, from tpi_malloc; live and kept ones */
     atomic_int n;
     int room;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -36,13 +37,16 @@ bool tp_set_non_blocking(bool on) {
     return before;
 }
 
-/* ---- The list; the lock is held -------------------------------------------------------------------------------------------- */
+/* ---- The list; the lock is held
+ * -------------------------------------------------------------------------------------------- */
 static int place_of(const char *address) { /* of the first block that starts behind it */
     int low = 0, high = all.n;
     while (low < high) {
         int mid = (low + high) / 2;
-        if (all.list[mid]->address > address) high = mid;
-        else low = mid + 1;
+        if (all.list[mid]->address > address)
+            high = mid;
+        else
+            low = mid + 1;
     }
     return low;
 }
@@ -69,8 +73,10 @@ static bool list_put(pinned *b) {
 static bool is_idle(pinned *b, bool wait) { /* drops the events that have come */
     for (int i = 0; i < b->nuses; i++) {
         struct use *u = &b->uses[i];
-        if (wait) b->driver->event_sync(u->index, u->event);
-        else if (b->driver->event_query(u->index, u->event) == 0) return false;
+        if (wait)
+            b->driver->event_sync(u->index, u->event);
+        else if (b->driver->event_query(u->index, u->event) == 0)
+            return false;
         b->driver->event_free(u->index, u->event);
         b->uses[i--] = b->uses[--b->nuses];
     }
@@ -87,7 +93,9 @@ static void drop(int i) {
     tpi_delete(b, sizeof *b);
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Blocks
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 static pinned *kept_block(const tpi_gpu_driver *driver, size_t bytes) {
     for (int i = 0; i < all.n; i++) {
         pinned *b = all.list[i];
@@ -110,8 +118,10 @@ static pinned *new_block(const tpi_gpu_driver *driver, size_t bytes) {
         b->address = driver->host_alloc(bytes);
     }
     if (b->address && list_put(b)) return b;
-    if (b->address) driver->host_free(b->address);
-    else tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %zu bytes of pinned host memory", bytes);
+    if (b->address)
+        driver->host_free(b->address);
+    else
+        tpi_fail(TP_ERR_MEMORY, "out of memory: could not get %zu bytes of pinned host memory", bytes);
     tpi_delete(b, sizeof *b);
     return NULL;
 }
@@ -140,7 +150,9 @@ void tp_pinned_trim(void) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 static bool is_pinned_address(const void *address) {
     if (all.n == 0) return false;
     pthread_mutex_lock(&all.lock);
@@ -149,7 +161,9 @@ static bool is_pinned_address(const void *address) {
     return found;
 }
 
-bool tp_is_pinned(const tp_tensor *t) { return t && tpi_device(t).type == TP_CPU && is_pinned_address(t->storage->data); }
+bool tp_is_pinned(const tp_tensor *t) {
+    return t && tpi_device(t).type == TP_CPU && is_pinned_address(t->storage->data);
+}
 
 static const tpi_gpu_driver *any_driver(void) {
     bool fine = tp_ok();
@@ -167,7 +181,9 @@ static size_t bytes_spanned(const tp_tensor *t) {
 
 tp_tensor *tp_pin_memory(tp_tensor *t) {
     if (!t) return NULL;
-    if (tpi_device(t).type > TP_CPU) return tpi_fail(TP_ERR_RUNTIME, "cannot pin a tensor that is not on the CPU: only dense CPU tensors can be pinned");
+    if (tpi_device(t).type > TP_CPU)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "cannot pin a tensor that is not on the CPU: only dense CPU tensors can be pinned");
     if (tp_is_pinned(t)) return tpi_to_scope(tpi_retain(t));
     const tpi_gpu_driver *driver = any_driver();
     pinned *b = driver ? take(driver, bytes_spanned(t)) : NULL;
@@ -177,10 +193,14 @@ tp_tensor *tp_pin_memory(tp_tensor *t) {
         give(b);
         return NULL;
     }
-    return tpi_copy_data(copy, t) ? copy : NULL; /* an owner outside of scopes clears up by the scope's rules, as with any failure */
+    return tpi_copy_data(copy, t)
+               ? copy
+               : NULL; /* an owner outside of scopes clears up by the scope's rules, as with any failure */
 }
 
-/* ---- Copies ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Copies
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 static bool note_use(const void *address, tp_device device, tpi_gpu_stream *stream) {
     pthread_mutex_lock(&all.lock);
     pinned *b = block_at(address);
@@ -208,7 +228,8 @@ bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t byte
     if (!driver->copy(device.index, stream, to, from, bytes, way)) return false;
     const void *host = way == TPI_GPU_TO_HOST ? to : from;
     const bool fetched = way == TPI_GPU_TO_HOST;
-    if (way == TPI_GPU_WITHIN || !is_pinned_address(host)) return !fetched || tpi_gpu_fault_check(device); /* the driver has waited for pageable memory */
+    if (way == TPI_GPU_WITHIN || !is_pinned_address(host))
+        return !fetched || tpi_gpu_fault_check(device); /* the driver has waited for pageable memory */
     if (!non_blocking) return driver->stream_sync(device.index, stream) && (!fetched || tpi_gpu_fault_check(device));
     bool fine = tp_ok();
     if (note_use(host, device, stream)) return true;

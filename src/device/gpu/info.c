@@ -34,25 +34,45 @@ int64_t tp_gpu_version(tp_device_type type, char *text, size_t room) {
     char whole[256];
     if (!driver || !driver->version_text(whole, sizeof whole)) return -1;
     size_t length = strlen(whole);
-    if (room > 0) memcpy(text, whole, length < room ? length + 1 : room), text[room - 1] = length < room ? text[room - 1] : 0;
+    if (room > 0)
+        memcpy(text, whole, length < room ? length + 1 : room), text[room - 1] = length < room ? text[room - 1] : 0;
     return (int64_t)length;
 }
 
 bool tp_gpu_describe(tp_device device, tp_gpu_info *info) {
-    if (!info || info->size < (int64_t)sizeof info->size) return tpi_refuse(TP_ERR_VALUE, "argument 'info': expected a tp_gpu_info with its size set");
+    if (!info || info->size < (int64_t)sizeof info->size)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'info': expected a tp_gpu_info with its size set");
     const tpi_gpu_caps *c = tpi_gpu_caps_of(device);
     if (!c) return false;
-    tp_gpu_info all = {.size = info->size, .major = c->major, .minor = c->minor, .units = c->units, .warp = c->warp, .max_threads = c->max_threads,
-                       .threads_per_unit = c->threads_per_unit, .memory = (int64_t)c->memory, .shared = (int64_t)c->shared, .shared_most = (int64_t)c->shared_most,
-                       .l2 = (int64_t)c->l2, .clock_khz = c->clock_khz, .memory_clock_khz = c->memory_clock_khz, .bus_bits = c->bus_bits, .pci_domain = c->pci_domain,
-                       .pci_bus = c->pci_bus, .pci_device = c->pci_device, .f64 = c->f64, .integrated = c->integrated};
-    memcpy(all.name, c->name, sizeof all.name), memcpy(all.arch, c->arch, sizeof all.arch), memcpy(all.uuid, c->uuid, sizeof all.uuid);
+    tp_gpu_info all = {.size = info->size,
+                       .major = c->major,
+                       .minor = c->minor,
+                       .units = c->units,
+                       .warp = c->warp,
+                       .max_threads = c->max_threads,
+                       .threads_per_unit = c->threads_per_unit,
+                       .memory = (int64_t)c->memory,
+                       .shared = (int64_t)c->shared,
+                       .shared_most = (int64_t)c->shared_most,
+                       .l2 = (int64_t)c->l2,
+                       .clock_khz = c->clock_khz,
+                       .memory_clock_khz = c->memory_clock_khz,
+                       .bus_bits = c->bus_bits,
+                       .pci_domain = c->pci_domain,
+                       .pci_bus = c->pci_bus,
+                       .pci_device = c->pci_device,
+                       .f64 = c->f64,
+                       .integrated = c->integrated};
+    memcpy(all.name, c->name, sizeof all.name), memcpy(all.arch, c->arch, sizeof all.arch),
+        memcpy(all.uuid, c->uuid, sizeof all.uuid);
     memcpy(info, &all, sizeof all < (size_t)info->size ? sizeof all : (size_t)info->size);
     return true;
 }
 
-/* ---- Switches ------------------------------------------------------------------------------------------------------------------ */
-static atomic_bool switches[TP_GPU_SWITCHES] = {[TP_GPU_CONV_TF32] = true, [TP_GPU_REDUCED_F16] = true, [TP_GPU_REDUCED_BF16] = true, [TP_GPU_CONV_LIBRARY] = true};
+/* ---- Switches
+ * ------------------------------------------------------------------------------------------------------------------ */
+static atomic_bool switches[TP_GPU_SWITCHES] = {
+    [TP_GPU_CONV_TF32] = true, [TP_GPU_REDUCED_F16] = true, [TP_GPU_REDUCED_BF16] = true, [TP_GPU_CONV_LIBRARY] = true};
 
 static int tf32_told(void) { /* by NVIDIA_TF32_OVERRIDE, read once: 0 off, 1 on, 2 nothing */
     static atomic_int told = -1;

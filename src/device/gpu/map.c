@@ -1,10 +1,11 @@
 /* Pointwise kernels: decides a plan's form and launches the kernel written for it (map_text.c).
  *
- * The form (dims, how each operand lies along the fastest one, its dtype) is one 64-bit word; operator and word name a kernel. A thread takes
- * groups of consecutive elements along dimension 0. Operands that are contiguous there move up to 16 bytes at once; those that do not move
- * along it are read once per group; others element by element. Where all is contiguous, or one element for all, that is the whole plan.
- * Otherwise the place of a group is found by dividing its number, by multiplication where 32 bits hold every offset. Numbers come by value,
- * behind the operator's parameters. */
+ * The form (dims, how each operand lies along the fastest one, its dtype) is one 64-bit word; operator and word name a
+ * kernel. A thread takes groups of consecutive elements along dimension 0. Operands that are contiguous there move up
+ * to 16 bytes at once; those that do not move along it are read once per group; others element by element. Where all is
+ * contiguous, or one element for all, that is the whole plan. Otherwise the place of a group is found by dividing its
+ * number, by multiplication where 32 bits hold every offset. Numbers come by value, behind the operator's parameters.
+ */
 #include "device/gpu/map.h"
 #include "device/gpu/gpu.h"
 #include "device/launch.h"
@@ -19,15 +20,18 @@ enum {
 
 static bool is_number(const tpi_plan *p, int k) { return p->numbers >> k & 1; }
 
-/* ---- The form --------------------------------------------------------------------------------------------------------------- */
+/* ---- The form
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t form_word(const tpi_gpu_form *f) {
-    uint64_t word = (uint64_t)f->ndim | (uint64_t)__builtin_ctz(f->vector) << 6 | (uint64_t)f->packed << 8 | (uint64_t)f->wide << 9;
+    uint64_t word =
+        (uint64_t)f->ndim | (uint64_t)__builtin_ctz(f->vector) << 6 | (uint64_t)f->packed << 8 | (uint64_t)f->wide << 9;
     for (int k = 0; k < f->nargs; k++) word |= (uint64_t)(f->dtype[k] | f->way[k] << 4) << (10 + 6 * k);
     return word;
 }
 
-/* The address and the steps of every operand that is contiguous along dimension 0 are multiples of what a group moves at once. */
+/* The address and the steps of every operand that is contiguous along dimension 0 are multiples of what a group moves
+ * at once. */
 static bool aligned(const tpi_gpu_form *f, const tpi_plan *p, int vector) {
     for (int k = 0; k < f->nargs; k++) {
         if (f->way[k] != TPI_WAY_ALONG) continue;
@@ -69,9 +73,12 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
     for (int k = 0; k < p->nargs; k++) {
         int64_t stride = p->ndim ? p->stride[k][0] : 0, size = tpi_dtype_bytes[p->dtype[k]];
         f->dtype[k] = p->dtype[k];
-        if (is_number(p, k)) f->way[k] = TPI_WAY_NUMBER;
-        else if (p->ndim == 0) f->way[k] = TPI_WAY_ALONG;
-        else f->way[k] = stride == size ? TPI_WAY_ALONG : stride == 0 && k ? TPI_WAY_SAME : TPI_WAY_STRIDED;
+        if (is_number(p, k))
+            f->way[k] = TPI_WAY_NUMBER;
+        else if (p->ndim == 0)
+            f->way[k] = TPI_WAY_ALONG;
+        else
+            f->way[k] = stride == size ? TPI_WAY_ALONG : stride == 0 && k ? TPI_WAY_SAME : TPI_WAY_STRIDED;
         f->packed = f->packed && f->way[k] != TPI_WAY_STRIDED;
     }
     if (f->packed) f->ndim = 1;
@@ -82,7 +89,8 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
         if (f->way[k] != TPI_WAY_NUMBER) f->way[k] = TPI_WAY_STRIDED;
 }
 
-/* ---- The launch ------------------------------------------------------------------------------------------------------------- */
+/* ---- The launch
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int layout_bytes(const tpi_gpu_form *f) {
     int dims = f->ndim > 1 ? f->ndim - 1 : 1;
@@ -106,7 +114,8 @@ static void fill_layout(const tpi_gpu_form *f, const tpi_plan *p, void *layout) 
     }
     at = 3 * dims;
     for (int k = 0; k < f->nargs; k++)
-        for (int d = 0; d < f->ndim; d++) to[at++] = is_number(p, k) ? 0 : (uint32_t)(int32_t)(p->stride[k][d] * (d ? 1 : f->vector));
+        for (int d = 0; d < f->ndim; d++)
+            to[at++] = is_number(p, k) ? 0 : (uint32_t)(int32_t)(p->stride[k][d] * (d ? 1 : f->vector));
 }
 
 typedef struct make_context {
@@ -121,13 +130,15 @@ static bool make(tpi_text *t, const void *context) {
     if (!caps) return false;
     for (int k = 0; k < m->form->nargs && !caps->f64; k++)
         if (m->form->dtype[k] == TP_FLOAT64 || m->form->dtype[k] == TP_COMPLEX128)
-            return tpi_refuse(TP_ERR_MISSING, "%s is not available on %s, which has no double precision", tp_dtype_name(m->form->dtype[k]), caps->name);
+            return tpi_refuse(TP_ERR_MISSING, "%s is not available on %s, which has no double precision",
+                              tp_dtype_name(m->form->dtype[k]), caps->name);
     return tpi_gpu_put_map(t, m);
 }
 
 static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_plan *p) {
     const tpi_gpu_form *f = call->text.form;
-    tpi_gpu_function *kernel = tpi_gpu_kernel(device, call->what, form_word(f), make, &(make_context){device, &call->text});
+    tpi_gpu_function *kernel =
+        tpi_gpu_kernel(device, call->what, form_word(f), make, &(make_context){device, &call->text});
     if (!kernel) return false;
     tpi_gpu_arg args[TPI_GPU_MAP_ARGS + 3];
     tpi_param params[2 * TPI_GPU_MAP_ARGS];
@@ -135,10 +146,13 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
     int nargs = 0, nparam = call->text.nparam;
     if (nparam) memcpy(params, call->params, (size_t)nparam * sizeof *params);
     for (int k = 0; k < f->nargs; k++) {
-        if (is_number(p, k)) memcpy(&params[nparam++], p->data[k], tpi_dtype_bytes[p->dtype[k]]);
-        else args[nargs++] = TPI_GPU_PTR(p->data[k]);
+        if (is_number(p, k))
+            memcpy(&params[nparam++], p->data[k], tpi_dtype_bytes[p->dtype[k]]);
+        else
+            args[nargs++] = TPI_GPU_PTR(p->data[k]);
     }
-    int64_t groups = p->numel / f->vector, n = f->packed ? p->numel : groups, tile = (int64_t)tpi_gpu_map_groups(f) * tpi_gpu_map_threads(f);
+    int64_t groups = p->numel / f->vector, n = f->packed ? p->numel : groups,
+            tile = (int64_t)tpi_gpu_map_groups(f) * tpi_gpu_map_threads(f);
     args[nargs++] = TPI_GPU_VAL(n);
     if (!f->packed) {
         fill_layout(f, p, layout);
@@ -149,11 +163,17 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
     return tpi_gpu_launch(device, kernel, blocks ? blocks : 1, tpi_gpu_map_threads(f), 0, nargs, args);
 }
 
-/* ---- Operands that are straightened first ----------------------------------------------------------------------------------- */
+/* ---- Operands that are straightened first
+ * ----------------------------------------------------------------------------------- */
 
 /* Operand k's elements alone, into contiguous memory at `to` in the plan's order. */
 static tpi_plan straight_copy(const tpi_plan *p, int k, char *to) {
-    tpi_plan copy = {.ndim = p->ndim, .nout = 1, .nargs = 2, .numel = p->numel, .data = {to, p->data[k]}, .dtype = {p->dtype[k], p->dtype[k]}};
+    tpi_plan copy = {.ndim = p->ndim,
+                     .nout = 1,
+                     .nargs = 2,
+                     .numel = p->numel,
+                     .data = {to, p->data[k]},
+                     .dtype = {p->dtype[k], p->dtype[k]}};
     int64_t step = tpi_dtype_bytes[p->dtype[k]];
     for (int d = 0; d < p->ndim; d++) {
         copy.shape[d] = p->shape[d], copy.stride[0][d] = step, copy.stride[1][d] = p->stride[k][d];
@@ -212,18 +232,23 @@ bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
     if (!ok) return free_blocks(device, p, blocks), false;
     study(&form, p);
     call->text.form = &form;
-    if (!form.packed && layout_bytes(&form) > MAX_LAYOUT) ok = run_flat(device, call, p, blocks);
-    else ok = launch(device, call, p);
+    if (!form.packed && layout_bytes(&form) > MAX_LAYOUT)
+        ok = run_flat(device, call, p, blocks);
+    else
+        ok = launch(device, call, p);
     if (p->ndim > 1) free_blocks(device, p, blocks);
     return ok;
 }
 
 bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
     if (plan->numel == 0) return true;
-    tpi_gpu_map_call call = {.what = op, .text = {.nparam = op->nparam, .source = op->source[compute]}, .params = params};
-    if (!call.text.source) return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    tpi_gpu_map_call call = {
+        .what = op, .text = {.nparam = op->nparam, .source = op->source[compute]}, .params = params};
+    if (!call.text.source)
+        return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
     call.text.type[0] = (uint8_t)tpi_gpu_ctype(tpi_result_dtype(op->result, tpi_ctype_dtype(compute)));
-    for (int k = 1; k <= op->nin; k++) call.text.type[k] = op->in_type[k - 1] == TPI_CTYPES ? (uint8_t)compute : op->in_type[k - 1];
+    for (int k = 1; k <= op->nin; k++)
+        call.text.type[k] = op->in_type[k - 1] == TPI_CTYPES ? (uint8_t)compute : op->in_type[k - 1];
     call.what = &op->source[compute];
     return tpi_gpu_run_map(device, &call, plan);
 }

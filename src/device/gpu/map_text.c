@@ -1,53 +1,82 @@
-/* The kernel of a pointwise operator, a copy or a fill, written for one form of plan: see map.c for what forms there are.
+/* The kernel of a pointwise operator, a copy or a fill, written for one form of plan: see map.c for what forms there
+ * are.
  *
- * A thread finds where its groups are, reads all of them, and then computes and writes one after the other: the more reads are on their way at
- * once, the nearer memory comes to its speed. */
+ * A thread finds where its groups are, reads all of them, and then computes and writes one after the other: the more
+ * reads are on their way at once, the nearer memory comes to its speed. */
 #include "device/gpu/map.h"
 #include <stdio.h>
 
-static const char *const ctype_c[TPI_CTYPES] = {"uint8_t", "int32_t", "int64_t", "float", "double", "tpi_c64", "tpi_c128"};
+static const char *const ctype_c[TPI_CTYPES] = {"uint8_t", "int32_t", "int64_t", "float",
+                                                "double",  "tpi_c64", "tpi_c128"};
 static const char *const ctype_name[TPI_CTYPES] = {"b8", "i32", "i64", "f32", "f64", "c64", "c128"};
 const char *tpi_gpu_ctype_text(tpi_ctype c) { return ctype_c[c]; }
 const char *tpi_gpu_ctype_suffix(tpi_ctype c) { return ctype_name[c]; }
-const char *tpi_gpu_cast_suffix(tp_dtype dtype) { return dtype == TP_UINT64 ? "u64" : ctype_name[tpi_gpu_ctype(dtype)]; }
-bool tpi_gpu_put_dtype(tpi_text *t, tp_dtype dtype) { return tpi_dtype_group[dtype] & TPI_CAT_ALL || tpi_text_put(t, "#include \"limited.h\"\n"); }
+const char *tpi_gpu_cast_suffix(tp_dtype dtype) {
+    return dtype == TP_UINT64 ? "u64" : ctype_name[tpi_gpu_ctype(dtype)];
+}
+bool tpi_gpu_put_dtype(tpi_text *t, tp_dtype dtype) {
+    return tpi_dtype_group[dtype] & TPI_CAT_ALL || tpi_text_put(t, "#include \"limited.h\"\n");
+}
 
 static const char *index_type(const tpi_gpu_form *f) { return f->wide ? "int64_t" : "uint32_t"; }
 static const char *offset_type(const tpi_gpu_form *f) { return f->wide || f->packed ? "int64_t" : "int32_t"; }
 
 /* Has the operand an offset of its own in each group? */
-static bool moves(const tpi_gpu_form *f, int k) { return f->packed ? f->way[k] == TPI_WAY_ALONG : f->way[k] != TPI_WAY_NUMBER; }
-static bool in_groups(const tpi_gpu_form *f, int k) { return f->way[k] == TPI_WAY_ALONG || f->way[k] == TPI_WAY_STRIDED; }
+static bool moves(const tpi_gpu_form *f, int k) {
+    return f->packed ? f->way[k] == TPI_WAY_ALONG : f->way[k] != TPI_WAY_NUMBER;
+}
+static bool in_groups(const tpi_gpu_form *f, int k) {
+    return f->way[k] == TPI_WAY_ALONG || f->way[k] == TPI_WAY_STRIDED;
+}
 
 /* ---- What stands before the kernel ---- */
 
 /* One group of an operand, and how it is read and written. */
 static bool put_group(tpi_text *t, const tpi_gpu_form *f, int k) {
     int bytes = f->vector * tpi_dtype_bytes[f->dtype[k]], words = bytes % 16 == 0 ? bytes / 16 : 1;
-    const char *word = bytes % 16 == 0 ? "word16" : bytes == 8 ? "word8" : bytes == 4 ? "uint32_t" : bytes == 2 ? "uint16_t" : "uint8_t";
+    const char *word = bytes % 16 == 0 ? "word16"
+                       : bytes == 8    ? "word8"
+                       : bytes == 4    ? "uint32_t"
+                       : bytes == 2    ? "uint16_t"
+                                       : "uint8_t";
     const char *dtype = tp_dtype_name(f->dtype[k]);
-    if (!tpi_text_put(t, "typedef union group%d { %s w[%d]; s_%s e[%d]; } group%d;\n", k, word, words, dtype, f->vector, k)) return false;
+    if (!tpi_text_put(t, "typedef union group%d { %s w[%d]; s_%s e[%d]; } group%d;\n", k, word, words, dtype, f->vector,
+                      k))
+        return false;
     bool along = f->way[k] == TPI_WAY_ALONG;
-    const char *count = along ? "w" : "e", *type = along ? word : dtype, *prefix = along ? "" : "s_", *at = along ? "i * (int)sizeof g.w[0]" : "i * step";
+    const char *count = along ? "w" : "e", *type = along ? word : dtype, *prefix = along ? "" : "s_",
+               *at = along ? "i * (int)sizeof g.w[0]" : "i * step";
     int n = along ? words : f->vector;
-    if (k) return tpi_text_put(t, "INLINE group%d load%d(GLOBAL const char *p, const %s step) {\n    group%d g;\n    UNROLL\n    for (int i = 0; i < %d; i++) g.%s[i] = *(GLOBAL const %s%s *)(p + %s);\n    return g;\n}\n",
-                               k, k, offset_type(f), k, n, count, prefix, type, at);
-    return tpi_text_put(t, "INLINE void store0(GLOBAL char *p, const group0 g, const %s step) {\n    UNROLL\n    for (int i = 0; i < %d; i++) *(GLOBAL %s%s *)(p + %s) = g.%s[i];\n}\n",
+    if (k)
+        return tpi_text_put(
+            t,
+            "INLINE group%d load%d(GLOBAL const char *p, const %s step) {\n    group%d g;\n    UNROLL\n    for (int i "
+            "= 0; i < %d; i++) g.%s[i] = *(GLOBAL const %s%s *)(p + %s);\n    return g;\n}\n",
+            k, k, offset_type(f), k, n, count, prefix, type, at);
+    return tpi_text_put(t,
+                        "INLINE void store0(GLOBAL char *p, const group0 g, const %s step) {\n    UNROLL\n    for (int "
+                        "i = 0; i < %d; i++) *(GLOBAL %s%s *)(p + %s) = g.%s[i];\n}\n",
                         offset_type(f), n, prefix, type, at, count);
 }
 
 static bool put_layout(tpi_text *t, const tpi_gpu_form *f) {
     int dims = f->ndim > 1 ? f->ndim - 1 : 1;
     if (f->packed) return true;
-    if (f->wide) return tpi_text_put(t, "typedef struct layout_t { int64_t size[%d], stride[%d][%d]; } layout_t;\n", dims, f->nargs, f->ndim);
-    return tpi_text_put(t, "typedef struct layout_t { uint32_t size[%d], multiplier[%d], shift[%d]; int32_t stride[%d][%d]; } layout_t;\n", dims, dims, dims, f->nargs, f->ndim);
+    if (f->wide)
+        return tpi_text_put(t, "typedef struct layout_t { int64_t size[%d], stride[%d][%d]; } layout_t;\n", dims,
+                            f->nargs, f->ndim);
+    return tpi_text_put(
+        t,
+        "typedef struct layout_t { uint32_t size[%d], multiplier[%d], shift[%d]; int32_t stride[%d][%d]; } layout_t;\n",
+        dims, dims, dims, f->nargs, f->ndim);
 }
 
-/* Kernels that wait for memory rather than compute: with registers for as many threads as a processor holds, 2048 (H200: gelu with 40 registers was a hundredth
- * behind exp with 20). */
+/* Kernels that wait for memory rather than compute: with registers for as many threads as a processor holds, 2048
+ * (H200: gelu with 40 registers was a hundredth behind exp with 20). */
 static bool light(const tpi_gpu_map_text *m) {
     bool ok = m->form->packed && m->form->vector > 1;
-    for (int k = 0; k < m->form->nargs; k++) ok &= m->type[k] == TPI_B8 || m->type[k] == TPI_I32 || m->type[k] == TPI_F32;
+    for (int k = 0; k < m->form->nargs; k++)
+        ok &= m->type[k] == TPI_B8 || m->type[k] == TPI_I32 || m->type[k] == TPI_F32;
     return ok;
 }
 
@@ -56,14 +85,19 @@ static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     int params = m->nparam;
     for (int k = 1; k < f->nargs; k++) params += f->way[k] == TPI_WAY_NUMBER;
     bool ok = true;
-    for (int k = 0; k < f->nargs && ok; k++) ok = f->way[k] == TPI_WAY_NUMBER || tpi_gpu_put_dtype(t, (tp_dtype)f->dtype[k]);
-    ok = ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) && put_layout(t, f);
+    for (int k = 0; k < f->nargs && ok; k++)
+        ok = f->way[k] == TPI_WAY_NUMBER || tpi_gpu_put_dtype(t, (tp_dtype)f->dtype[k]);
+    ok = ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) &&
+         put_layout(t, f);
     for (int k = 0; k < f->nargs && ok; k++)
         if (in_groups(f, k)) ok = put_group(t, f, k);
-    ok = ok && (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f), 2048 / tpi_gpu_map_threads(f)) : tpi_text_put(t, "KERNEL(entry)("));
+    ok = ok &&
+         (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f), 2048 / tpi_gpu_map_threads(f))
+                   : tpi_text_put(t, "KERNEL(entry)("));
     for (int k = 0; k < f->nargs && ok; k++)
         if (f->way[k] != TPI_WAY_NUMBER) ok = tpi_text_put(t, "PTR(a%d), ", k);
-    return ok && tpi_text_put(t, "const int64_t n, %sconst params_t param) {\n", f->packed ? "" : "const layout_t at, ");
+    return ok &&
+           tpi_text_put(t, "const int64_t n, %sconst params_t param) {\n", f->packed ? "" : "const layout_t at, ");
 }
 
 /* ---- Values ---- */
@@ -73,7 +107,8 @@ static bool put_value(tpi_text *t, const tpi_gpu_map_text *m, int k, const char 
     tpi_ctype own = tpi_gpu_ctype(m->form->dtype[k]), wanted = (tpi_ctype)m->type[k];
     const char *dtype = tp_dtype_name(m->form->dtype[k]);
     if (own == wanted) return tpi_text_put(t, "get_%s(%s)", dtype, e);
-    return tpi_text_put(t, "to_%s_%s(get_%s(%s))", ctype_name[wanted], tpi_gpu_cast_suffix(m->form->dtype[k]), dtype, e);
+    return tpi_text_put(t, "to_%s_%s(get_%s(%s))", ctype_name[wanted], tpi_gpu_cast_suffix(m->form->dtype[k]), dtype,
+                        e);
 }
 
 /* The one element of an operand that is the same along dimension 0, at an offset or none. */
@@ -92,9 +127,12 @@ static bool put_call(tpi_text *t, const tpi_gpu_map_text *m, const char *i, cons
     ok = ok && tpi_text_put(t, "op_element(");
     for (int k = 1, numbers = 0; k < f->nargs && ok; k++) {
         char e[64];
-        if (f->way[k] == TPI_WAY_NUMBER) ok = tpi_text_put(t, "param.p[%d].%s", m->nparam + numbers++, ctype_name[m->type[k]]);
-        else if (f->way[k] == TPI_WAY_SAME) ok = f->packed ? tpi_text_put(t, "c%d", k) : tpi_text_put(t, "c%d[%s]", k, i);
-        else snprintf(e, sizeof e, "g%d[%s].e[%s]", k, i, j), ok = put_value(t, m, k, e);
+        if (f->way[k] == TPI_WAY_NUMBER)
+            ok = tpi_text_put(t, "param.p[%d].%s", m->nparam + numbers++, ctype_name[m->type[k]]);
+        else if (f->way[k] == TPI_WAY_SAME)
+            ok = f->packed ? tpi_text_put(t, "c%d", k) : tpi_text_put(t, "c%d[%s]", k, i);
+        else
+            snprintf(e, sizeof e, "g%d[%s].e[%s]", k, i, j), ok = put_value(t, m, k, e);
         ok = ok && tpi_text_put(t, ", ");
     }
     return ok && tpi_text_put(t, "param))%s", own == given ? "" : ")");
@@ -111,11 +149,14 @@ static bool put_locals(tpi_text *t, const tpi_gpu_map_text *m) {
         ok = tpi_text_put(t, "    GLOBAL %schar *p%d = AT(char, a%d);\n", k ? "const " : "", k, k);
         if (moves(f, k)) ok = ok && tpi_text_put(t, "    %s o%d[%d];\n", offset_type(f), k, each);
         if (k && in_groups(f, k)) ok = ok && tpi_text_put(t, "    group%d g%d[%d];\n", k, k, each);
-        if (in_groups(f, k)) ok = ok && (f->way[k] == TPI_WAY_ALONG ? tpi_text_put(t, "    const %s d%d = 0;\n", offset_type(f), k)
-                                                              : tpi_text_put(t, "    const %s d%d = at.stride[%d][0] / %d;\n", offset_type(f), k, k, f->vector));
+        if (in_groups(f, k))
+            ok = ok && (f->way[k] == TPI_WAY_ALONG ? tpi_text_put(t, "    const %s d%d = 0;\n", offset_type(f), k)
+                                                   : tpi_text_put(t, "    const %s d%d = at.stride[%d][0] / %d;\n",
+                                                                  offset_type(f), k, k, f->vector));
         if (f->way[k] != TPI_WAY_SAME) continue;
         snprintf(target, sizeof target, "    const %s c%d", ctype_c[m->type[k]], k);
-        ok = ok && (f->packed ? put_same(t, m, k, target, "") : tpi_text_put(t, "    %s c%d[%d];\n", ctype_c[m->type[k]], k, each));
+        ok = ok && (f->packed ? put_same(t, m, k, target, "")
+                              : tpi_text_put(t, "    %s c%d[%d];\n", ctype_c[m->type[k]], k, each));
     }
     return ok;
 }
@@ -125,16 +166,23 @@ static bool put_offsets(tpi_text *t, const tpi_gpu_form *f) {
     bool ok = true;
     for (int k = 0; k < f->nargs && ok; k++) {
         if (!moves(f, k)) continue;
-        ok = f->packed ? tpi_text_put(t, "        o%d[i] = (int64_t)g * %d;\n", k, f->vector * tpi_dtype_bytes[f->dtype[k]]) : tpi_text_put(t, "        o%d[i] = 0;\n", k);
+        ok = f->packed
+                 ? tpi_text_put(t, "        o%d[i] = (int64_t)g * %d;\n", k, f->vector * tpi_dtype_bytes[f->dtype[k]])
+                 : tpi_text_put(t, "        o%d[i] = 0;\n", k);
     }
     if (f->packed) return ok;
     ok = ok && tpi_text_put(t, "        %s q = g, r;\n", index_type(f));
     for (int d = 0; d < f->ndim && ok; d++) {
-        if (d == f->ndim - 1) ok = tpi_text_put(t, "        r = q;\n");
-        else if (f->wide) ok = tpi_text_put(t, "        r = q %% at.size[%d], q /= at.size[%d];\n", d, d);
-        else ok = tpi_text_put(t, "        r = q, q = divide(q, at.multiplier[%d], at.shift[%d]), r -= q * at.size[%d];\n", d, d, d);
+        if (d == f->ndim - 1)
+            ok = tpi_text_put(t, "        r = q;\n");
+        else if (f->wide)
+            ok = tpi_text_put(t, "        r = q %% at.size[%d], q /= at.size[%d];\n", d, d);
+        else
+            ok = tpi_text_put(
+                t, "        r = q, q = divide(q, at.multiplier[%d], at.shift[%d]), r -= q * at.size[%d];\n", d, d, d);
         for (int k = 0; k < f->nargs && ok; k++)
-            if (moves(f, k)) ok = tpi_text_put(t, "        o%d[i] += (%s)r * at.stride[%d][%d];\n", k, offset_type(f), k, d);
+            if (moves(f, k))
+                ok = tpi_text_put(t, "        o%d[i] += (%s)r * at.stride[%d][%d];\n", k, offset_type(f), k, d);
     }
     return ok;
 }
@@ -145,8 +193,10 @@ static bool put_loads(tpi_text *t, const tpi_gpu_map_text *m) {
     for (int k = 1; k < f->nargs && ok; k++) {
         char target[32], offset[32];
         snprintf(target, sizeof target, "        c%d[i]", k), snprintf(offset, sizeof offset, " + o%d[i]", k);
-        if (in_groups(f, k)) ok = tpi_text_put(t, "        g%d[i] = load%d(p%d + o%d[i], d%d);\n", k, k, k, k, k);
-        else if (f->way[k] == TPI_WAY_SAME && !f->packed) ok = put_same(t, m, k, target, offset);
+        if (in_groups(f, k))
+            ok = tpi_text_put(t, "        g%d[i] = load%d(p%d + o%d[i], d%d);\n", k, k, k, k, k);
+        else if (f->way[k] == TPI_WAY_SAME && !f->packed)
+            ok = put_same(t, m, k, target, offset);
     }
     return ok;
 }
@@ -155,10 +205,15 @@ static bool put_loads(tpi_text *t, const tpi_gpu_map_text *m) {
 static bool put_rest(tpi_text *t, const tpi_gpu_map_text *m) {
     const tpi_gpu_form *f = m->form;
     if (!f->packed || f->vector == 1) return true;
-    bool ok = tpi_text_put(t, "    if (BLOCK == BLOCKS - 1 && THREAD < n %% %d) {\n        const int64_t last = n - 1 - THREAD;\n", f->vector);
+    bool ok = tpi_text_put(
+        t, "    if (BLOCK == BLOCKS - 1 && THREAD < n %% %d) {\n        const int64_t last = n - 1 - THREAD;\n",
+        f->vector);
     for (int k = 1; k < f->nargs && ok; k++)
-        if (in_groups(f, k)) ok = tpi_text_put(t, "        g%d[0].e[0] = ((GLOBAL const s_%s *)p%d)[last];\n", k, tp_dtype_name(f->dtype[k]), k);
-    return ok && tpi_text_put(t, "        ((GLOBAL s_%s *)p0)[last] = ", tp_dtype_name(f->dtype[0])) && put_call(t, m, "0", "0") && tpi_text_put(t, ";\n    }\n");
+        if (in_groups(f, k))
+            ok = tpi_text_put(t, "        g%d[0].e[0] = ((GLOBAL const s_%s *)p%d)[last];\n", k,
+                              tp_dtype_name(f->dtype[k]), k);
+    return ok && tpi_text_put(t, "        ((GLOBAL s_%s *)p0)[last] = ", tp_dtype_name(f->dtype[0])) &&
+           put_call(t, m, "0", "0") && tpi_text_put(t, ";\n    }\n");
 }
 
 bool tpi_gpu_put_map(tpi_text *t, const void *map_text) {
@@ -168,9 +223,20 @@ bool tpi_gpu_put_map(tpi_text *t, const void *map_text) {
     int each = tpi_gpu_map_groups(f), threads = tpi_gpu_map_threads(f);
     /* n counts elements where all is packed, and groups otherwise. A thread's groups lie a block's width apart. */
     return put_head(t, m) && put_locals(t, m) &&
-           tpi_text_put(t, "    const %s groups = (%s)(n / %d), first = (%s)BLOCK * %d + THREAD;\n", index, index, f->packed ? f->vector : 1, index, each * threads) &&
-           tpi_text_put(t, "    UNROLL\n    for (int i = 0; i < %d; i++) {\n        const %s g = first + i * %d;\n        if (g >= groups) break;\n", each, index, threads) &&
-           put_offsets(t, f) && put_loads(t, m) && tpi_text_put(t, "    }\n    UNROLL\n    for (int i = 0; i < %d; i++) {\n        if (first + i * %d >= groups) break;\n", each, threads) &&
-           tpi_text_put(t, "        group0 result;\n        UNROLL\n        for (int j = 0; j < %d; j++) result.e[j] = ", f->vector) && put_call(t, m, "i", "j") &&
-           tpi_text_put(t, ";\n        store0(p0 + o0[i], result, d0);\n    }\n") && put_rest(t, m) && tpi_text_put(t, "}\n");
+           tpi_text_put(t, "    const %s groups = (%s)(n / %d), first = (%s)BLOCK * %d + THREAD;\n", index, index,
+                        f->packed ? f->vector : 1, index, each * threads) &&
+           tpi_text_put(t,
+                        "    UNROLL\n    for (int i = 0; i < %d; i++) {\n        const %s g = first + i * %d;\n        "
+                        "if (g >= groups) break;\n",
+                        each, index, threads) &&
+           put_offsets(t, f) && put_loads(t, m) &&
+           tpi_text_put(
+               t,
+               "    }\n    UNROLL\n    for (int i = 0; i < %d; i++) {\n        if (first + i * %d >= groups) break;\n",
+               each, threads) &&
+           tpi_text_put(t,
+                        "        group0 result;\n        UNROLL\n        for (int j = 0; j < %d; j++) result.e[j] = ",
+                        f->vector) &&
+           put_call(t, m, "i", "j") && tpi_text_put(t, ";\n        store0(p0 + o0[i], result, d0);\n    }\n") &&
+           put_rest(t, m) && tpi_text_put(t, "}\n");
 }

@@ -1,13 +1,15 @@
 /* The caching allocator of device memory, as PyTorch's behaves.
  *
- * A request is rounded up to 512 bytes. Up to 1 MiB it is cut from segments of 2 MiB (the small pool); below 10 MiB from segments of 20 MiB,
- * and larger ones get a segment of their own, rounded to 2 MiB (the large pool). A freed piece joins its free neighbours and is kept for its
- * stream: work is in order there, so it can be handed out at once, before the device is done with it. A piece that other streams use
- * (record_stream) is handed out again when events recorded on them at the time of freeing have come.
+ * A request is rounded up to 512 bytes. Up to 1 MiB it is cut from segments of 2 MiB (the small pool); below 10 MiB
+ * from segments of 20 MiB, and larger ones get a segment of their own, rounded to 2 MiB (the large pool). A freed piece
+ * joins its free neighbours and is kept for its stream: work is in order there, so it can be handed out at once, before
+ * the device is done with it. A piece that other streams use (record_stream) is handed out again when events recorded
+ * on them at the time of freeing have come.
  *
- * When the driver has no more, whole free segments go back to it and the request is tried again; then it is an error that names the largest
- * free piece and the largest owners, and everything goes on as before. While a graph is captured, the captured streams allocate from a
- * private pool, whose pieces are reused within that pool alone for as long as a graph holds it: a replay finds its memory untouched.
+ * When the driver has no more, whole free segments go back to it and the request is tried again; then it is an error
+ * that names the largest free piece and the largest owners, and everything goes on as before. While a graph is
+ * captured, the captured streams allocate from a private pool, whose pieces are reused within that pool alone for as
+ * long as a graph holds it: a replay finds its memory untouched.
  *
  * One mutex per device; an allocation and its free take about a hundred nanoseconds. */
 #include "device/gpu/memory.h"
@@ -16,12 +18,12 @@
 #include <string.h>
 
 enum { UNIT = 512, OWNERS = 5 };
-#define MIB ((size_t)1 << 20)
-#define SMALL_MOST MIB               /* the largest request of the small pool */
+#define MIB           ((size_t)1 << 20)
+#define SMALL_MOST    MIB /* the largest request of the small pool */
 #define SMALL_SEGMENT (2 * MIB)
 #define LARGE_SEGMENT (20 * MIB)
-#define OWN_SEGMENT (10 * MIB)       /* from here on a request gets a segment of its own */
-#define MOST ((size_t)1 << 46)
+#define OWN_SEGMENT   (10 * MIB) /* from here on a request gets a segment of its own */
+#define MOST          ((size_t)1 << 46)
 
 typedef struct tpi_gpu_waiting { /* an event that a freed piece waits for */
     struct tpi_gpu_waiting *next;
@@ -32,13 +34,16 @@ typedef struct tpi_gpu_waiting { /* an event that a freed piece waits for */
 
 TPI_THREAD_LOCAL const char *tpi_gpu_owner;
 
-/* ---- One per device, started on first use --------------------------------------------------------------------------- */
+/* ---- One per device, started on first use ---------------------------------------------------------------------------
+ */
 static tpi_gpu_memory cuda_memory[TPI_MAX_GPUS], xpu_memory[TPI_MAX_GPUS];
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static tpi_gpu_memory *place_of(tp_device device) {
     if (device.index < 0 || device.index >= TPI_MAX_GPUS) return NULL;
-    return device.type == TP_CUDA ? &cuda_memory[device.index] : device.type == TP_XPU ? &xpu_memory[device.index] : NULL;
+    return device.type == TP_CUDA  ? &cuda_memory[device.index]
+           : device.type == TP_XPU ? &xpu_memory[device.index]
+                                   : NULL;
 }
 
 bool tpi_gpu_memory_started(tp_device device) {
@@ -60,24 +65,31 @@ static tpi_gpu_memory *start(tp_device device, tpi_gpu_memory *m) {
 
 tpi_gpu_memory *tpi_gpu_memory_of(tp_device device) {
     tpi_gpu_memory *m = place_of(device);
-    if (!m) return tpi_fail(TP_ERR_VALUE, "argument 'device': expected a GPU with an index from 0 to %d, got type %d index %d", TPI_MAX_GPUS - 1, device.type, device.index);
+    if (!m)
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'device': expected a GPU with an index from 0 to %d, got type %d index %d",
+                        TPI_MAX_GPUS - 1, device.type, device.index);
     return __atomic_load_n(&m->started, __ATOMIC_ACQUIRE) ? m : start(device, m);
 }
 
-/* ---- Counters --------------------------------------------------------------------------------------------------------- */
+/* ---- Counters
+ * --------------------------------------------------------------------------------------------------------- */
 static inline void add(tp_gpu_counter *c, int64_t n) {
     c->current += n;
     if (c->current > c->peak) c->peak = c->current;
     *(n > 0 ? &c->allocated : &c->freed) += n > 0 ? n : -n;
 }
 
-static inline void count(tp_gpu_counter *c, bool large, int64_t n) { add(&c[TP_GPU_POOL_ALL], n), add(&c[large ? TP_GPU_POOL_LARGE : TP_GPU_POOL_SMALL], n); }
+static inline void count(tp_gpu_counter *c, bool large, int64_t n) {
+    add(&c[TP_GPU_POOL_ALL], n), add(&c[large ? TP_GPU_POOL_LARGE : TP_GPU_POOL_SMALL], n);
+}
 
 static inline void count_piece(tp_gpu_counter *number, tp_gpu_counter *bytes, const tpi_gpu_piece *p, int sign) {
     count(number, p->large, sign), count(bytes, p->large, sign * (int64_t)p->bytes);
 }
 
-/* ---- Pieces by address -------------------------------------------------------------------------------------------------- */
+/* ---- Pieces by address
+ * -------------------------------------------------------------------------------------------------- */
 static inline size_t slot_of(const tpi_gpu_memory *m, const void *address) {
     return (size_t)(((uintptr_t)address >> 9) * 0x9E3779B97F4A7C15ull >> 20) & (m->map_room - 1);
 }
@@ -127,7 +139,8 @@ static void map_remove(tpi_gpu_memory *m, const tpi_gpu_piece *p) {
     }
 }
 
-/* ---- Free lists --------------------------------------------------------------------------------------------------------- */
+/* ---- Free lists
+ * --------------------------------------------------------------------------------------------------------- */
 static inline int bin_of(size_t bytes) {
     size_t u = bytes / UNIT;
     if (u < 16) return (int)u;
@@ -142,11 +155,14 @@ static void list_put(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     tpi_gpu_pool *pool = p->pool;
     int b = bin_of(p->bytes);
     tpi_gpu_piece *less = NULL, *at = pool->bin[p->large][b];
-    while (at && (at->bytes < p->bytes || (at->bytes == p->bytes && at->address < p->address))) less = at, at = at->greater;
+    while (at && (at->bytes < p->bytes || (at->bytes == p->bytes && at->address < p->address)))
+        less = at, at = at->greater;
     p->lesser = less, p->greater = at, p->state = TPI_BLOCK_FREE;
     if (at) at->lesser = p;
-    if (less) less->greater = p;
-    else pool->bin[p->large][b] = p, pool->full[p->large][b / 64] |= (uint64_t)1 << b % 64;
+    if (less)
+        less->greater = p;
+    else
+        pool->bin[p->large][b] = p, pool->full[p->large][b / 64] |= (uint64_t)1 << b % 64;
     if (is_part(p)) count_piece(m->count.inactive_split, m->count.inactive_split_bytes, p, 1);
 }
 
@@ -154,8 +170,10 @@ static void list_take(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     tpi_gpu_pool *pool = p->pool;
     int b = bin_of(p->bytes);
     if (p->greater) p->greater->lesser = p->lesser;
-    if (p->lesser) p->lesser->greater = p->greater;
-    else if (!(pool->bin[p->large][b] = p->greater)) pool->full[p->large][b / 64] &= ~((uint64_t)1 << b % 64);
+    if (p->lesser)
+        p->lesser->greater = p->greater;
+    else if (!(pool->bin[p->large][b] = p->greater))
+        pool->full[p->large][b / 64] &= ~((uint64_t)1 << b % 64);
     p->lesser = p->greater = NULL;
     if (is_part(p)) count_piece(m->count.inactive_split, m->count.inactive_split_bytes, p, -1);
 }
@@ -174,7 +192,8 @@ static tpi_gpu_piece *best_fit(const tpi_gpu_pool *pool, bool large, size_t byte
     }
 }
 
-/* ---- Records of pieces ----------------------------------------------------------------------------------------------------- */
+/* ---- Records of pieces
+ * ----------------------------------------------------------------------------------------------------- */
 static tpi_gpu_piece *new_piece(tpi_gpu_memory *m) {
     tpi_gpu_piece *p = m->spare;
     if (!p) return tpi_new0(sizeof *p);
@@ -208,13 +227,19 @@ static void make_free(tpi_gpu_memory *m, tpi_gpu_piece *p) { /* not in the map a
 
 /* Leaves `bytes` in front; what is behind becomes free, under the record `rest`. */
 static void cut(tpi_gpu_memory *m, tpi_gpu_piece *p, size_t bytes, tpi_gpu_piece *rest) {
-    *rest = (tpi_gpu_piece){.address = p->address + bytes, .bytes = p->bytes - bytes, .before = p, .after = p->after, .pool = p->pool, .large = p->large};
+    *rest = (tpi_gpu_piece){.address = p->address + bytes,
+                            .bytes = p->bytes - bytes,
+                            .before = p,
+                            .after = p->after,
+                            .pool = p->pool,
+                            .large = p->large};
     if (rest->after) rest->after->before = rest;
     p->after = rest, p->bytes = bytes;
     list_put(m, rest);
 }
 
-/* ---- Other streams' events --------------------------------------------------------------------------------------------------- */
+/* ---- Other streams' events
+ * --------------------------------------------------------------------------------------------------- */
 static void wait_done(tpi_gpu_memory *m, waiting *w) { /* taken out of the queue already */
     m->driver->event_free(m->device.index, w->event);
     tpi_gpu_piece *p = w->piece;
@@ -225,7 +250,8 @@ static void wait_done(tpi_gpu_memory *m, waiting *w) { /* taken out of the queue
     make_free(m, p);
 }
 
-/* Events come in the order they were recorded on a stream, so the first that has not come answers for those behind it. */
+/* Events come in the order they were recorded on a stream, so the first that has not come answers for those behind it.
+ */
 static void take_events(tpi_gpu_memory *m, bool wait) {
     waiting **link = &m->first, *last = NULL;
     tpi_gpu_stream *busy = NULL;
@@ -233,8 +259,10 @@ static void take_events(tpi_gpu_memory *m, bool wait) {
     while (*link) {
         waiting *w = *link;
         bool come = wait;
-        if (wait) m->driver->event_sync(m->device.index, w->event);
-        else if (!any_busy || w->stream != busy) come = m->driver->event_query(m->device.index, w->event) != 0;
+        if (wait)
+            m->driver->event_sync(m->device.index, w->event);
+        else if (!any_busy || w->stream != busy)
+            come = m->driver->event_query(m->device.index, w->event) != 0;
         if (!come) {
             busy = w->stream, any_busy = true, last = w, link = &w->next;
             continue;
@@ -259,8 +287,10 @@ static bool wait_for(tpi_gpu_memory *m, tpi_gpu_piece *p, tpi_gpu_stream *stream
         return false;
     }
     w->piece = p, w->stream = stream;
-    if (m->last) m->last->next = w;
-    else m->first = w;
+    if (m->last)
+        m->last->next = w;
+    else
+        m->first = w;
     m->last = w, p->pending++;
     return true;
 }
@@ -290,7 +320,8 @@ static void take_deferred(tpi_gpu_memory *m) {
     m->deferred = NULL;
 }
 
-/* ---- Segments ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Segments
+ * ---------------------------------------------------------------------------------------------------------------- */
 static size_t segment_bytes(size_t bytes) {
     if (bytes <= SMALL_MOST) return SMALL_SEGMENT;
     if (bytes < OWN_SEGMENT) return LARGE_SEGMENT;
@@ -341,7 +372,8 @@ static tpi_gpu_piece *new_segment(tpi_gpu_memory *m, tpi_gpu_pool *pool, bool la
     return p;
 }
 
-/* ---- Out of memory -------------------------------------------------------------------------------------------------------------- */
+/* ---- Out of memory
+ * -------------------------------------------------------------------------------------------------------------- */
 static const char *bytes_text(char text[32], size_t bytes) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
@@ -399,23 +431,31 @@ static void *out_of_memory(tpi_gpu_memory *m, size_t bytes) {
     if (!m->driver->memory_info(m->device.index, &free, &total) && fine) tp_error_clear();
     char a[32], b[32], c[32];
     const char *word = m->device.type == TP_CUDA ? "CUDA" : "XPU";
-    tpi_fail(TP_ERR_MEMORY, "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free.", word, bytes_text(a, bytes), m->device.index,
-             bytes_text(b, total), bytes_text(c, free));
+    tpi_fail(TP_ERR_MEMORY,
+             "%s out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which %s is free.", word,
+             bytes_text(a, bytes), m->device.index, bytes_text(b, total), bytes_text(c, free));
     char text[1024];
-    size_t live = (size_t)m->count.allocated_bytes[TP_GPU_POOL_ALL].current, kept = (size_t)m->count.reserved_bytes[TP_GPU_POOL_ALL].current;
-    int n = snprintf(text, sizeof text, "%s is allocated by Taper, and %s is reserved by Taper but unallocated; the largest free block has %s.", bytes_text(a, live),
-                     bytes_text(b, kept - live), bytes_text(c, largest_free(m)));
-    if (m->fraction < 1) n += snprintf(text + n, sizeof text - (size_t)n, " This process may use %.0f%% of the device.", 100 * m->fraction);
+    size_t live = (size_t)m->count.allocated_bytes[TP_GPU_POOL_ALL].current,
+           kept = (size_t)m->count.reserved_bytes[TP_GPU_POOL_ALL].current;
+    int n = snprintf(
+        text, sizeof text,
+        "%s is allocated by Taper, and %s is reserved by Taper but unallocated; the largest free block has %s.",
+        bytes_text(a, live), bytes_text(b, kept - live), bytes_text(c, largest_free(m)));
+    if (m->fraction < 1)
+        n += snprintf(text + n, sizeof text - (size_t)n, " This process may use %.0f%% of the device.",
+                      100 * m->fraction);
     owner owners[OWNERS];
     int found = largest_owners(m, owners);
     for (int i = 0; i < found && n < (int)sizeof text; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s in %zu block%s of %s", i ? ", " : " Largest owners: ", bytes_text(a, owners[i].bytes), owners[i].blocks,
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s in %zu block%s of %s",
+                      i ? ", " : " Largest owners: ", bytes_text(a, owners[i].bytes), owners[i].blocks,
                       owners[i].blocks == 1 ? "" : "s", owners[i].name ? owners[i].name : "no operator");
     tpi_error_add(text);
     return NULL;
 }
 
-/* ---- Handing out and taking back --------------------------------------------------------------------------------------------------- */
+/* ---- Handing out and taking back
+ * --------------------------------------------------------------------------------------------------- */
 static tpi_gpu_pool *pool_of(tpi_gpu_memory *m, tpi_gpu_stream *stream) {
     uint64_t id = m->capture && m->driver->capturing(m->device.index, stream) == 1 ? m->capture : 0;
     tpi_gpu_pool **link = &m->pools;
@@ -438,10 +478,13 @@ static tpi_gpu_piece *take_piece(tpi_gpu_memory *m, tpi_gpu_stream *stream, size
     tpi_gpu_pool *pool = pool_of(m, stream);
     if (!pool || !map_reserve(m)) return NULL;
     tpi_gpu_piece *p = best_fit(pool, large, bytes);
-    if (p) list_take(m, p);
-    else p = new_segment(m, pool, large, bytes);
+    if (p)
+        list_take(m, p);
+    else
+        p = new_segment(m, pool, large, bytes);
     if (!p) return NULL;
-    tpi_gpu_piece *rest = worth_cutting(large, p->bytes - bytes) ? new_piece(m) : NULL; /* without a record the piece stays whole */
+    tpi_gpu_piece *rest =
+        worth_cutting(large, p->bytes - bytes) ? new_piece(m) : NULL; /* without a record the piece stays whole */
     if (rest) cut(m, p, bytes, rest);
     return p;
 }
@@ -470,7 +513,9 @@ void *tpi_gpu_alloc_on(tp_device device, size_t bytes, tpi_gpu_stream *stream) {
     return block;
 }
 
-void *tpi_gpu_alloc(tp_device device, size_t bytes) { return tpi_gpu_alloc_on(device, bytes, tpi_gpu_stream_of(device)); }
+void *tpi_gpu_alloc(tp_device device, size_t bytes) {
+    return tpi_gpu_alloc_on(device, bytes, tpi_gpu_stream_of(device));
+}
 
 static void take_back(tpi_gpu_memory *m, tpi_gpu_piece *p) {
     count_piece(m->count.allocation, m->count.allocated_bytes, p, -1);
@@ -535,7 +580,9 @@ void tpi_gpu_record_stream(tp_device device, void *block, tpi_gpu_stream *stream
     if (!noted) m->driver->stream_sync(device.index, stream);
 }
 
-/* ---- Private pools ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Private pools
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream) {
     tpi_gpu_memory *m = tpi_gpu_memory_of(device);
     if (!m) return false;
@@ -570,7 +617,9 @@ void tpi_gpu_pool_release(tp_device device, uint64_t pool) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- For everybody ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- For everybody
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 bool tp_gpu_empty_cache(tp_device_type type) {
     for (int i = 0; i < TPI_MAX_GPUS; i++) {
         tp_device device = {(int16_t)type, (int16_t)i};
@@ -585,7 +634,8 @@ bool tp_gpu_empty_cache(tp_device_type type) {
 }
 
 bool tp_gpu_set_fraction(tp_device device, double fraction) {
-    if (!(fraction >= 0 && fraction <= 1)) return tpi_refuse(TP_ERR_VALUE, "argument 'fraction': expected a number from 0 to 1, got %g", fraction);
+    if (!(fraction >= 0 && fraction <= 1))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'fraction': expected a number from 0 to 1, got %g", fraction);
     tpi_gpu_memory *m = tpi_gpu_memory_of(device);
     if (!m) return false;
     pthread_mutex_lock(&m->lock);

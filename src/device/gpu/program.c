@@ -1,7 +1,8 @@
-/* Kernel text to functions: composed, then found in the archive or in the cache or compiled, then loaded, once per device and process.
+/* Kernel text to functions: composed, then found in the archive or in the cache or compiled, then loaded, once per
+ * device and process.
  *
- * Functions that were asked for before are found without a lock in a table that only ever grows; everything else happens under one, so that
- * no two threads compile the same text. */
+ * Functions that were asked for before are found without a lock in a table that only ever grows; everything else
+ * happens under one, so that no two threads compile the same text. */
 #include "device/gpu/archive.h"
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Text ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Text
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 static bool room_for(tpi_text *t, size_t more) {
     if (t->n + more + 1 <= t->room) return true;
     size_t room = 2 * (t->n + more + 1);
@@ -45,7 +48,8 @@ void tpi_text_free(tpi_text *t) {
     *t = (tpi_text){NULL, 0, 0};
 }
 
-/* ---- Composing -------------------------------------------------------------------------------------------------------------- */
+/* ---- Composing
+ * -------------------------------------------------------------------------------------------------------------- */
 enum { MAX_TEXTS = 256 };
 
 const char *tpi_kernel_text_of(const char *name) {
@@ -60,7 +64,9 @@ static int included(const char *line) {
     if (strncmp(line, word, sizeof word - 1)) return -1;
     const char *name = line + sizeof word - 1, *end = strchr(name, '"');
     for (int i = 0; end && tpi_kernel_texts[i].name && i < MAX_TEXTS; i++)
-        if (strlen(tpi_kernel_texts[i].name) == (size_t)(end - name) && !memcmp(tpi_kernel_texts[i].name, name, (size_t)(end - name))) return i;
+        if (strlen(tpi_kernel_texts[i].name) == (size_t)(end - name) &&
+            !memcmp(tpi_kernel_texts[i].name, name, (size_t)(end - name)))
+            return i;
     return -1;
 }
 
@@ -83,7 +89,8 @@ static bool expand(tpi_text *out, const char *source, bool *seen) {
 bool tpi_gpu_compose(tpi_text *out, const tpi_gpu_target *target, tpi_gpu_source make, const void *context) {
     bool seen[MAX_TEXTS] = {false};
     tpi_text body = {NULL, 0, 0};
-    bool ok = tpi_text_put(out, "#define HAS_F64 %d\n#define WARP %d\n", target->f64, target->warp) && expand(out, "#include \"dialect.h\"\n", seen);
+    bool ok = tpi_text_put(out, "#define HAS_F64 %d\n#define WARP %d\n", target->f64, target->warp) &&
+              expand(out, "#include \"dialect.h\"\n", seen);
     ok = ok && make(&body, context) && body.s && expand(out, body.s, seen);
     tpi_text_free(&body);
     return ok;
@@ -99,15 +106,20 @@ tpi_gpu_hash tpi_gpu_hash_of(const char *source, size_t bytes) {
     return h;
 }
 
-/* ---- From source to a module ------------------------------------------------------------------------------------------------ */
+/* ---- From source to a module
+ * ------------------------------------------------------------------------------------------------ */
 
 /* What the source compiles to, from the cache or the compiler; tpi_malloc'd. */
-static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source, tpi_gpu_hash of_source, const char *name, size_t *bytes) {
+static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source,
+                      tpi_gpu_hash of_source, const char *name, size_t *bytes) {
     const char *compiler = driver->compiler();
     if (!compiler)
-        return tpi_fail(TP_ERR_MISSING, "%s has no compiler here, and '%s' is not among the kernels compiled ahead for %s", driver->name, name, caps->arch);
+        return tpi_fail(TP_ERR_MISSING,
+                        "%s has no compiler here, and '%s' is not among the kernels compiled ahead for %s",
+                        driver->name, name, caps->arch);
     char which[256], file[64];
-    int n = snprintf(which, sizeof which, "%016" PRIx64 "%016" PRIx64 " %s %s", of_source.a, of_source.b, caps->arch, compiler);
+    int n = snprintf(which, sizeof which, "%016" PRIx64 "%016" PRIx64 " %s %s", of_source.a, of_source.b, caps->arch,
+                     compiler);
     tpi_gpu_hash all = tpi_gpu_hash_of(which, n < (int)sizeof which ? (size_t)n : sizeof which - 1);
     snprintf(file, sizeof file, "%016" PRIx64 "%016" PRIx64 ".%s", all.a, all.b, driver->dialect);
     void *binary = tpi_gpu_cache_read(file, bytes);
@@ -117,8 +129,10 @@ static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, co
     return binary;
 }
 
-/* From the archive. A driver older than the compiler that made it may not take its code: then as if it were not there. */
-static tpi_gpu_module *ready_module(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, tpi_gpu_hash source) {
+/* From the archive. A driver older than the compiler that made it may not take its code: then as if it were not there.
+ */
+static tpi_gpu_module *ready_module(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps,
+                                    tpi_gpu_hash source) {
     size_t bytes = 0;
     bool fine = tp_ok();
     tpi_gpu_module *module = NULL;
@@ -130,7 +144,8 @@ static tpi_gpu_module *ready_module(tp_device device, const tpi_gpu_driver *driv
 }
 
 /* From the archive, the cache or the compiler, in this order. */
-static tpi_gpu_module *found_or_compiled(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source, const char *name) {
+static tpi_gpu_module *found_or_compiled(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps,
+                                         const tpi_text *source, const char *name) {
     size_t bytes = 0;
     tpi_gpu_hash of_source = tpi_gpu_hash_of(source->s, source->n);
     tpi_gpu_module *module = ready_module(device, driver, caps, of_source);
@@ -148,14 +163,17 @@ static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_s
     tpi_gpu_module *module = NULL;
     if (!driver->compile) return driver->load(device.index, NULL, 0, &module) ? module : NULL; /* it launches nothing */
     if (tpi_gpu_compose(&source, &(tpi_gpu_target){caps->f64, caps->warp}, make, context)) {
-        if (!caps->keeps) module = found_or_compiled(device, driver, caps, &source, name);
-        else if (!driver->build(device.index, source.s, name, &module)) module = NULL;
+        if (!caps->keeps)
+            module = found_or_compiled(device, driver, caps, &source, name);
+        else if (!driver->build(device.index, source.s, name, &module))
+            module = NULL;
     }
     tpi_text_free(&source);
     return module;
 }
 
-/* ---- Functions by name ------------------------------------------------------------------------------------------------------ */
+/* ---- Functions by name
+ * ------------------------------------------------------------------------------------------------------ */
 typedef struct program {
     struct program *next;
     tp_device device;
@@ -180,7 +198,8 @@ static tpi_gpu_module *module_of(tp_device device, const char *key, tpi_gpu_sour
     return NULL;
 }
 
-tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char *name, tpi_gpu_source make, const void *context) {
+tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char *name, tpi_gpu_source make,
+                                  const void *context) {
     tpi_gpu_function *function = NULL;
     pthread_mutex_lock(&lock);
     tpi_gpu_module *module = module_of(device, key, make, context);
@@ -189,7 +208,8 @@ tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char 
     return function;
 }
 
-/* ---- Functions by two words: a hash table whose entries never change once they are in it -------------------------------------- */
+/* ---- Functions by two words: a hash table whose entries never change once they are in it
+ * -------------------------------------- */
 typedef struct known {
     const void *what;
     uint64_t form;
@@ -205,7 +225,9 @@ typedef struct known_table {
 static _Atomic(known_table *) functions;
 
 static size_t place_of(const void *what, uint64_t form, tp_device device) {
-    uint64_t h = ((uint64_t)(uintptr_t)what ^ form * 0x9e3779b97f4a7c15u ^ (uint64_t)device.index << 40 ^ (uint64_t)device.type << 50) * 0xbf58476d1ce4e5b9u;
+    uint64_t h = ((uint64_t)(uintptr_t)what ^ form * 0x9e3779b97f4a7c15u ^ (uint64_t)device.index << 40 ^
+                  (uint64_t)device.type << 50) *
+                 0xbf58476d1ce4e5b9u;
     return (size_t)(h ^ h >> 32);
 }
 
@@ -240,19 +262,22 @@ static known_table *roomy(void) {
     return larger;
 }
 
-static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form, tpi_gpu_source make, const void *context) {
+static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form, tpi_gpu_source make,
+                               const void *context) {
     known *k = find_known(atomic_load(&functions), what, form, device);
     if (k) return k->function;
     known_table *t = roomy();
     tpi_gpu_module *module = t ? make_module(device, "entry", make, context) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;
     *k = (known){what, form, device, module, NULL};
-    if (tpi_gpu_driver_of(device.type)->function(device.index, module, "entry", &k->function)) return enter(t, k), k->function;
+    if (tpi_gpu_driver_of(device.type)->function(device.index, module, "entry", &k->function))
+        return enter(t, k), k->function;
     tpi_delete(k, sizeof *k);
     return NULL;
 }
 
-tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t form, tpi_gpu_source make, const void *context) {
+tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t form, tpi_gpu_source make,
+                                 const void *context) {
     known *k = find_known(atomic_load_explicit(&functions, memory_order_acquire), what, form, device);
     if (k) return k->function;
     pthread_mutex_lock(&lock);
@@ -261,14 +286,19 @@ tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t fo
     return function;
 }
 
-/* ---- Launching -------------------------------------------------------------------------------------------------------------- */
-bool tpi_gpu_launch3(tp_device device, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,
-                     const tpi_gpu_arg *args) {
-    return tpi_gpu_driver_of(device.type)->launch(device.index, tpi_gpu_stream_of(device), function, grid, block, shared, nargs, args);
+/* ---- Launching
+ * -------------------------------------------------------------------------------------------------------------- */
+bool tpi_gpu_launch3(tp_device device, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3],
+                     size_t shared, int nargs, const tpi_gpu_arg *args) {
+    return tpi_gpu_driver_of(device.type)
+        ->launch(device.index, tpi_gpu_stream_of(device), function, grid, block, shared, nargs, args);
 }
 
-bool tpi_gpu_launch(tp_device device, tpi_gpu_function *function, int64_t blocks, int threads, size_t shared, int nargs, const tpi_gpu_arg *args) {
+bool tpi_gpu_launch(tp_device device, tpi_gpu_function *function, int64_t blocks, int threads, size_t shared, int nargs,
+                    const tpi_gpu_arg *args) {
     if (blocks == 0) return true;
-    if (blocks > INT32_MAX) return tpi_refuse(TP_ERR_RUNTIME, "a kernel of %" PRId64 " blocks: expected at most %d", blocks, INT32_MAX);
-    return tpi_gpu_launch3(device, function, (unsigned[]){(unsigned)blocks, 1, 1}, (unsigned[]){(unsigned)threads, 1, 1}, shared, nargs, args);
+    if (blocks > INT32_MAX)
+        return tpi_refuse(TP_ERR_RUNTIME, "a kernel of %" PRId64 " blocks: expected at most %d", blocks, INT32_MAX);
+    return tpi_gpu_launch3(device, function, (unsigned[]){(unsigned)blocks, 1, 1},
+                           (unsigned[]){(unsigned)threads, 1, 1}, shared, nargs, args);
 }

@@ -1,4 +1,5 @@
-/* Kernel text on its way to a program: what program.c shares with the tool that compiles programs ahead, and with tests. */
+/* Kernel text on its way to a program: what program.c shares with the tool that compiles programs ahead, and with
+ * tests. */
 #ifndef TPI_GPU_PROGRAM_H
 #define TPI_GPU_PROGRAM_H
 #include "device/gpu/driver.h"
@@ -22,7 +23,8 @@ typedef struct tpi_gpu_target {
     int warp;
 } tpi_gpu_target;
 
-/* The whole source of a program: the target, the dialect, what make puts, and every text that these include, each once. */
+/* The whole source of a program: the target, the dialect, what make puts, and every text that these include, each once.
+ */
 bool tpi_gpu_compose(tpi_text *out, const tpi_gpu_target *target, tpi_gpu_source make, const void *context);
 
 /* What a program is called in the archive: a hash of its source. */

@@ -4,7 +4,8 @@
 #include <string.h>
 #include "device/gpu/memory.h"
 
-/* ---- Counters ----------------------------------------------------------------------------------------------------------- */
+/* ---- Counters
+ * ----------------------------------------------------------------------------------------------------------- */
 static tp_gpu_memory counters(tpi_gpu_memory *m) {
     pthread_mutex_lock(&m->lock);
     tp_gpu_memory now = m->count;
@@ -29,10 +30,14 @@ static bool reset(tp_device device, bool peaks) {
     if (!m) return false;
     pthread_mutex_lock(&m->lock);
     for (tp_gpu_counter *c = m->count.allocation; c != m->count.requested_bytes + TP_GPU_POOLS; c++) {
-        if (peaks) c->peak = c->current;
-        else c->allocated = c->freed = 0;
+        if (peaks)
+            c->peak = c->current;
+        else
+            c->allocated = c->freed = 0;
     }
-    if (!peaks) m->count.num_alloc_retries = m->count.num_ooms = m->count.num_sync_all_streams = m->count.num_device_alloc = m->count.num_device_free = 0;
+    if (!peaks)
+        m->count.num_alloc_retries = m->count.num_ooms = m->count.num_sync_all_streams = m->count.num_device_alloc =
+            m->count.num_device_free = 0;
     pthread_mutex_unlock(&m->lock);
     return true;
 }
@@ -49,7 +54,8 @@ bool tp_gpu_memory_info(tp_device device, int64_t *free, int64_t *total) {
     return true;
 }
 
-/* ---- The table ------------------------------------------------------------------------------------------------------------- */
+/* ---- The table
+ * ------------------------------------------------------------------------------------------------------------- */
 typedef struct page {
     char *text;
     size_t room;
@@ -80,8 +86,10 @@ static void put_cell(page *p, int64_t n, bool bytes, int unit) {
 
 static void put_row(page *p, const char *name, const tp_gpu_counter *c, const tp_gpu_counter *first, bool bytes) {
     put(p, "| %-21s |", name);
-    put_cell(p, c->current, bytes, unit_of(first->current, bytes)), put_cell(p, c->peak, bytes, unit_of(first->peak, bytes));
-    put_cell(p, c->allocated, bytes, unit_of(first->allocated, bytes)), put_cell(p, c->freed, bytes, unit_of(first->freed, bytes));
+    put_cell(p, c->current, bytes, unit_of(first->current, bytes)),
+        put_cell(p, c->peak, bytes, unit_of(first->peak, bytes));
+    put_cell(p, c->allocated, bytes, unit_of(first->allocated, bytes)),
+        put_cell(p, c->freed, bytes, unit_of(first->freed, bytes));
     put(p, "\n");
 }
 
@@ -102,9 +110,12 @@ int64_t tp_gpu_memory_summary(tp_device device, bool abbreviated, char *text, si
     const char *kind = device.type == TP_CUDA ? "CUDA" : "XPU";
     char left[64], right[64];
     snprintf(left, sizeof left, "%s OOMs: %lld", kind, (long long)c.num_ooms);
-    snprintf(right, sizeof right, "%s retries: %lld", device.type == TP_CUDA ? "cudaMalloc" : "allocation", (long long)c.num_alloc_retries);
-    put(&p, "%s|%*sPyTorch %s memory summary, device ID %-*d|\n|---------------------------------------------------------------------------|\n", edge, 18, "", kind,
-        device.type == TP_CUDA ? 18 : 19, device.index);
+    snprintf(right, sizeof right, "%s retries: %lld", device.type == TP_CUDA ? "cudaMalloc" : "allocation",
+             (long long)c.num_alloc_retries);
+    put(&p,
+        "%s|%*sPyTorch %s memory summary, device ID "
+        "%-*d|\n|---------------------------------------------------------------------------|\n",
+        edge, 18, "", kind, device.type == TP_CUDA ? 18 : 19, device.index);
     put(&p, "|%*s%-*s|%*s%-*s|\n%s", 12, "", 24, left, 8, "", 30, right, edge);
     put(&p, "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n");
     put_metric(&p, "Allocated memory", c.allocated_bytes, true, abbreviated);
@@ -120,28 +131,38 @@ int64_t tp_gpu_memory_summary(tp_device device, bool abbreviated, char *text, si
     return p.length;
 }
 
-/* ---- All pieces --------------------------------------------------------------------------------------------------------------- */
+/* ---- All pieces
+ * --------------------------------------------------------------------------------------------------------------- */
 static const tpi_gpu_piece *start_of(const tpi_gpu_piece *p) {
     while (p->before) p = p->before;
     return p;
 }
 
-/* A segment is told once, by the first of its pieces that the walk over free lists and the map meets: the free one with the lowest address, or
- * where none is free the one that starts it. */
+/* A segment is told once, by the first of its pieces that the walk over free lists and the map meets: the free one with
+ * the lowest address, or where none is free the one that starts it. */
 static bool speaks_for_segment(const tpi_gpu_piece *p) {
     const tpi_gpu_piece *q = start_of(p);
     while (q && q->state != TPI_BLOCK_FREE) q = q->after;
     return q ? q == p : !p->before;
 }
 
-static bool tell_segment(const tpi_gpu_piece *any, bool (*each)(const tp_gpu_block *block, void *context), void *context) {
+static bool tell_segment(const tpi_gpu_piece *any, bool (*each)(const tp_gpu_block *block, void *context),
+                         void *context) {
     const tpi_gpu_piece *first = start_of(any);
     size_t bytes = 0;
     for (const tpi_gpu_piece *p = first; p; p = p->after) bytes += p->bytes;
     for (const tpi_gpu_piece *p = first; p; p = p->after) {
-        tp_gpu_block block = {.segment = first->address, .segment_bytes = (int64_t)bytes, .stream = p->pool->stream, .large = p->large, .pool = p->pool->id,
-                              .address = p->address, .bytes = (int64_t)p->bytes, .requested = p->state == TPI_BLOCK_LIVE ? (int64_t)p->requested : 0};
-        block.state = p->state == TPI_BLOCK_FREE ? TP_GPU_BLOCK_FREE : p->state == TPI_BLOCK_LIVE ? TP_GPU_BLOCK_ALLOCATED : TP_GPU_BLOCK_AWAITING;
+        tp_gpu_block block = {.segment = first->address,
+                              .segment_bytes = (int64_t)bytes,
+                              .stream = p->pool->stream,
+                              .large = p->large,
+                              .pool = p->pool->id,
+                              .address = p->address,
+                              .bytes = (int64_t)p->bytes,
+                              .requested = p->state == TPI_BLOCK_LIVE ? (int64_t)p->requested : 0};
+        block.state = p->state == TPI_BLOCK_FREE   ? TP_GPU_BLOCK_FREE
+                      : p->state == TPI_BLOCK_LIVE ? TP_GPU_BLOCK_ALLOCATED
+                                                   : TP_GPU_BLOCK_AWAITING;
         if (!each(&block, context)) return false;
     }
     return true;

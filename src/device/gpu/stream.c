@@ -3,9 +3,11 @@
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
 
-/* ---- The thread's device and streams: no entry means device 0 and its default stream -------------------------------------- */
+/* ---- The thread's device and streams: no entry means device 0 and its default stream
+ * -------------------------------------- */
 static TPI_THREAD_LOCAL int16_t current[2];
-/* NULL until the thread sets one; two rows, see row_of. Not thread-local memory itself: of that a library that is loaded late gets little. */
+/* NULL until the thread sets one; two rows, see row_of. Not thread-local memory itself: of that a library that is
+ * loaded late gets little. */
 typedef tpi_gpu_stream *stream_rows[2][TPI_MAX_GPUS];
 static TPI_THREAD_LOCAL stream_rows *streams;
 static pthread_key_t at_exit_key;
@@ -25,12 +27,15 @@ bool tpi_gpu_set_current(tp_device_type type, int index) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of(type);
     if (!driver) return false;
     if (index < 0 || index >= driver->count())
-        return tpi_refuse(TP_ERR_VALUE, "%s error: invalid device ordinal: there are %d devices, got index %d", driver->name, driver->count(), index);
+        return tpi_refuse(TP_ERR_VALUE, "%s error: invalid device ordinal: there are %d devices, got index %d",
+                          driver->name, driver->count(), index);
     current[row_of(type)] = (int16_t)index;
     return true;
 }
 
-tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) { return streams ? (*streams)[row_of(device.type)][device.index] : NULL; }
+tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) {
+    return streams ? (*streams)[row_of(device.type)][device.index] : NULL;
+}
 
 bool tpi_gpu_side_streams;
 
@@ -58,7 +63,8 @@ bool tp_gpu_synchronize(tp_device device) {
     return driver && driver->device_sync(device.index) && tpi_gpu_fault_check(device);
 }
 
-/* ---- Streams from a pool ------------------------------------------------------------------------------------------------------ */
+/* ---- Streams from a pool
+ * ------------------------------------------------------------------------------------------------------ */
 enum { LEVELS = 4, PER_LEVEL = 32 };
 typedef struct stream_pool {
     tpi_gpu_stream *stream[LEVELS][PER_LEVEL];
@@ -122,26 +128,31 @@ bool tpi_gpu_stream_wait(tp_device device, tpi_gpu_stream *stream, tp_device oth
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     tpi_gpu_event *event;
     if (!driver || !driver->event_new(other_device.index, false, &event)) return false;
-    bool fine = driver->event_record(other_device.index, event, other) && driver->stream_wait(device.index, stream, event);
+    bool fine =
+        driver->event_record(other_device.index, event, other) && driver->stream_wait(device.index, stream, event);
     driver->event_free(other_device.index, event);
     return fine;
 }
 
 bool tp_stream_wait(tp_device device, tp_stream *stream, tp_device other_device, tp_stream *other) {
     if (!driver_at(device) || !driver_at(other_device)) return false;
-    if (device.type != other_device.type) return tpi_refuse(TP_ERR_VALUE, "argument 'other': a stream cannot wait for one of another type of device");
+    if (device.type != other_device.type)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'other': a stream cannot wait for one of another type of device");
     return tpi_gpu_stream_wait(device, (tpi_gpu_stream *)stream, other_device, (tpi_gpu_stream *)other);
 }
 
 bool tp_record_stream(tp_tensor *t, tp_stream *stream) {
     if (!t) return tpi_refuse(TP_ERR_VALUE, "argument 't': expected a tensor, got NULL");
     tp_device device = tpi_device(t);
-    if (device.type != TP_CUDA && device.type != TP_XPU) return tpi_refuse(TP_ERR_RUNTIME, "record_stream: expected a tensor on a GPU");
+    if (device.type != TP_CUDA && device.type != TP_XPU)
+        return tpi_refuse(TP_ERR_RUNTIME, "record_stream: expected a tensor on a GPU");
     tpi_gpu_record_stream(device, t->storage->data, (tpi_gpu_stream *)stream);
     return true;
 }
 
-/* ---- Marks ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Marks
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 struct tp_mark {
     const tpi_gpu_driver *driver; /* NULL until the first record */
     tpi_gpu_event *event;
@@ -165,11 +176,13 @@ void tp_mark_free(tp_mark *mark) {
 
 bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {
     if (!TPI_GIVEN(mark, "a mark")) return false;
-    if (device.type != (int)mark->type) return tpi_refuse(TP_ERR_VALUE, "argument 'device': the mark is for another type of device");
+    if (device.type != (int)mark->type)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'device': the mark is for another type of device");
     const tpi_gpu_driver *driver = driver_at(device);
     if (!driver) return false;
     if (mark->driver && mark->index != device.index)
-        return tpi_refuse(TP_ERR_RUNTIME, "Event device %d does not match recording stream's device %d.", mark->index, device.index);
+        return tpi_refuse(TP_ERR_RUNTIME, "Event device %d does not match recording stream's device %d.", mark->index,
+                          device.index);
     if (!mark->driver) {
         if (!driver->event_new(device.index, mark->timing, &mark->event)) return false;
         mark->driver = driver, mark->index = device.index;
@@ -183,7 +196,8 @@ int tp_mark_query(tp_mark *mark) {
 }
 bool tp_mark_synchronize(tp_mark *mark) {
     if (!TPI_GIVEN(mark, "a mark")) return false;
-    return !mark->driver || (mark->driver->event_sync(mark->index, mark->event) && tpi_gpu_fault_check((tp_device){(int16_t)mark->type, (int16_t)mark->index}));
+    return !mark->driver || (mark->driver->event_sync(mark->index, mark->event) &&
+                             tpi_gpu_fault_check((tp_device){(int16_t)mark->type, (int16_t)mark->index}));
 }
 void *tp_mark_handle(tp_mark *mark) {
     if (!TPI_GIVEN(mark, "a mark")) return NULL;
@@ -198,10 +212,14 @@ bool tp_mark_device(tp_mark *mark, tp_device *device) {
 }
 
 bool tp_mark_elapsed(tp_mark *from, tp_mark *to, double *milliseconds) {
-    if (!TPI_GIVEN(from, "a mark") || !TPI_GIVEN(to, "a mark") || !TPI_GIVEN(milliseconds, "a place for the time")) return false;
-    if (!from->timing || !to->timing) return tpi_refuse(TP_ERR_VALUE, "Both events must be created with argument 'enable_timing=True'.");
-    if (!from->driver || !to->driver) return tpi_refuse(TP_ERR_VALUE, "Both events must be recorded before calculating elapsed time.");
-    if (tp_mark_query(from) == 0 || tp_mark_query(to) == 0) return tpi_refuse(TP_ERR_VALUE, "Both events must be completed before calculating elapsed time.");
+    if (!TPI_GIVEN(from, "a mark") || !TPI_GIVEN(to, "a mark") || !TPI_GIVEN(milliseconds, "a place for the time"))
+        return false;
+    if (!from->timing || !to->timing)
+        return tpi_refuse(TP_ERR_VALUE, "Both events must be created with argument 'enable_timing=True'.");
+    if (!from->driver || !to->driver)
+        return tpi_refuse(TP_ERR_VALUE, "Both events must be recorded before calculating elapsed time.");
+    if (tp_mark_query(from) == 0 || tp_mark_query(to) == 0)
+        return tpi_refuse(TP_ERR_VALUE, "Both events must be completed before calculating elapsed time.");
     return from->driver->event_elapsed(from->index, from->event, to->event, milliseconds);
 }
 

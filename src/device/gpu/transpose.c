@@ -1,5 +1,6 @@
-/* Copies that turn memory over: the destination is contiguous along one dim and the source along another. kernels/transpose.h moves them by
- * tiles, reading and writing whole rows; one element at a time, either side would touch as many pieces of memory as there are elements. */
+/* Copies that turn memory over: the destination is contiguous along one dim and the source along another.
+ * kernels/transpose.h moves them by tiles, reading and writing whole rows; one element at a time, either side would
+ * touch as many pieces of memory as there are elements. */
 #include "device/gpu/map.h"
 #include <string.h>
 
@@ -22,20 +23,27 @@ static bool put_turn(tpi_text *t, const void *context) {
     const turn_form *f = context;
     const char *to = tp_dtype_name(f->to), *from = tp_dtype_name(f->from);
     bool ok = tpi_gpu_put_dtype(t, f->to) && tpi_gpu_put_dtype(t, f->from) &&
-              tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n", from, to, f->load, f->store, tile_of(f));
-    if (f->to == f->from) ok = ok && tpi_text_put(t, "#define CONVERT(x) (x)\n");
+              tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n",
+                           from, to, f->load, f->store, tile_of(f));
+    if (f->to == f->from)
+        ok = ok && tpi_text_put(t, "#define CONVERT(x) (x)\n");
     else {
         const char *given = tpi_gpu_cast_suffix(f->from), *wanted = tpi_gpu_cast_suffix(f->to);
-        if (given == wanted) ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(get_%s(x))\n", to, from);
-        else ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(to_%s_%s(get_%s(x)))\n", to, wanted, given, from);
+        if (given == wanted)
+            ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(get_%s(x))\n", to, from);
+        else
+            ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(to_%s_%s(get_%s(x)))\n", to, wanted, given, from);
     }
     return ok && tpi_text_put(t, "#include \"transpose.h\"\n");
 }
 
-/* The dim along which the source is contiguous, when the destination is along dimension 0 and both are long enough; 0 otherwise. */
+/* The dim along which the source is contiguous, when the destination is along dimension 0 and both are long enough; 0
+ * otherwise. */
 static int across(const tpi_plan *p) {
     int64_t to = tpi_dtype_bytes[p->dtype[0]], from = tpi_dtype_bytes[p->dtype[1]];
-    if (p->ndim < 2 || p->ndim > MAX_OUTER + 2 || p->stride[0][0] != to || p->shape[0] < LEAST || p->stride[1][0] == from || p->stride[1][0] == 0) return 0;
+    if (p->ndim < 2 || p->ndim > MAX_OUTER + 2 || p->stride[0][0] != to || p->shape[0] < LEAST ||
+        p->stride[1][0] == from || p->stride[1][0] == 0)
+        return 0;
     for (int d = 1; d < p->ndim; d++)
         if (p->stride[1][d] == from && p->shape[d] >= LEAST) return d;
     return 0;
@@ -58,7 +66,9 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     turn_form f = {p->dtype[0], p->dtype[1], (uint8_t)access_of(p, 0, 0), (uint8_t)access_of(p, 1, other)};
     const int64_t tile = tile_of(&f);
     if (tile % f.load) f.load = 1;
-    turn g = {.size = {(uint32_t)p->shape[0], (uint32_t)p->shape[other]}, .from_row = p->stride[1][0], .to_row = p->stride[0][other]};
+    turn g = {.size = {(uint32_t)p->shape[0], (uint32_t)p->shape[other]},
+              .from_row = p->stride[1][0],
+              .to_row = p->stride[0][other]};
     int64_t blocks = 1;
     for (int i = 0; i < 2; i++) {
         g.tiles[i] = (uint32_t)((g.size[i] + tile - 1) / tile);
@@ -66,7 +76,8 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     }
     for (int d = 1; d < p->ndim; d++) {
         if (d == other) continue;
-        g.size_outer[outer] = (uint32_t)p->shape[d], g.from_outer[outer] = p->stride[1][d], g.to_outer[outer] = p->stride[0][d];
+        g.size_outer[outer] = (uint32_t)p->shape[d], g.from_outer[outer] = p->stride[1][d],
+        g.to_outer[outer] = p->stride[0][d];
         blocks *= p->shape[d], outer++;
     }
     g.outer = (uint32_t)outer;

@@ -1,9 +1,9 @@
 /* Finding OpenCL's devices. The loader is opened at run time; which devices count follows TAPER_XPU_DEVICES:
- *   not set   GPUs and accelerators that `cuda` does not serve: a script that takes whatever accelerator there is shall not run on PoCL
- *   gpu, cpu  those of the kind, of every vendor
- *   all       both
- * A GPU of several tiles counts as that many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards; TAPER_XPU_TILES=2 cuts
- * every device in two equal parts, where it can be cut. ZE_AFFINITY_MASK=0,2.1 names devices and tiles to use; Intel's own driver reads it itself. */
+ *   not set   GPUs and accelerators that `cuda` does not serve: a script that takes whatever accelerator there is shall
+ * not run on PoCL gpu, cpu  those of the kind, of every vendor all       both A GPU of several tiles counts as that
+ * many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards; TAPER_XPU_TILES=2 cuts every device in two
+ * equal parts, where it can be cut. ZE_AFFINITY_MASK=0,2.1 names devices and tiles to use; Intel's own driver reads it
+ * itself. */
 #include "device/opencl/cl.h"
 #include "base/signals.h"
 #include <dlfcn.h>
@@ -23,13 +23,37 @@ const char *tpi_cl_missing(void) { return missing; }
 
 bool tpi_cl_ok(cl_int code, const char *call) {
     if (code == 0) return true;
-    static const struct { int code; const char *text; } known[] = {
-        {-1, "no device found"}, {-2, "device not available"}, {-3, "compiler not available"}, {-4, "memory object allocation failure"},
-        {-5, "out of resources"}, {-6, "out of host memory"}, {-7, "profiling information not available"}, {-8, "copied regions overlap"},
-        {-11, "build of the program failed"}, {-30, "invalid value"}, {-33, "invalid device"}, {-34, "invalid context"}, {-36, "invalid command queue"},
-        {-38, "invalid memory object"}, {-42, "invalid binary"}, {-44, "invalid program"}, {-45, "invalid program executable"}, {-46, "invalid kernel name"},
-        {-48, "invalid kernel"}, {-49, "invalid argument index"}, {-50, "invalid argument value"}, {-51, "invalid argument size"}, {-52, "invalid kernel arguments"},
-        {-54, "invalid work group size"}, {-55, "invalid work item size"}, {-58, "invalid event"}, {-61, "invalid buffer size"}, {-63, "invalid global work size"}};
+    static const struct {
+        int code;
+        const char *text;
+    } known[] = {{-1, "no device found"},
+                 {-2, "device not available"},
+                 {-3, "compiler not available"},
+                 {-4, "memory object allocation failure"},
+                 {-5, "out of resources"},
+                 {-6, "out of host memory"},
+                 {-7, "profiling information not available"},
+                 {-8, "copied regions overlap"},
+                 {-11, "build of the program failed"},
+                 {-30, "invalid value"},
+                 {-33, "invalid device"},
+                 {-34, "invalid context"},
+                 {-36, "invalid command queue"},
+                 {-38, "invalid memory object"},
+                 {-42, "invalid binary"},
+                 {-44, "invalid program"},
+                 {-45, "invalid program executable"},
+                 {-46, "invalid kernel name"},
+                 {-48, "invalid kernel"},
+                 {-49, "invalid argument index"},
+                 {-50, "invalid argument value"},
+                 {-51, "invalid argument size"},
+                 {-52, "invalid kernel arguments"},
+                 {-54, "invalid work group size"},
+                 {-55, "invalid work item size"},
+                 {-58, "invalid event"},
+                 {-61, "invalid buffer size"},
+                 {-63, "invalid global work size"}};
     const char *text = "unknown error";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].code == code) text = known[i].text;
@@ -37,14 +61,16 @@ bool tpi_cl_ok(cl_int code, const char *call) {
     return tpi_refuse(kind, "OpenCL error: %s (cl%s gave %d)", text, call, code);
 }
 
-/* ---- What a device says of itself ---------------------------------------------------------------------------------------- */
+/* ---- What a device says of itself
+ * ---------------------------------------------------------------------------------------- */
 static void text_of(cl_device_id id, cl_uint what, char *text, size_t room) {
     char whole[1024] = "";
     if (tpi_cl.GetDeviceInfo(id, what, sizeof whole - 1, whole, NULL)) *whole = 0;
     snprintf(text, room, "%s", whole);
 }
 
-static cl_ulong number_of(cl_device_id id, cl_uint what) { /* of 4 or 8 bytes, little end first; 0 where it is not known */
+static cl_ulong number_of(cl_device_id id,
+                          cl_uint what) { /* of 4 or 8 bytes, little end first; 0 where it is not known */
     cl_ulong value = 0;
     return tpi_cl.GetDeviceInfo(id, what, sizeof value, &value, NULL) ? 0 : value;
 }
@@ -55,7 +81,8 @@ static uint32_t hash_text(uint32_t hash, const char *text) { /* FNV-1a */
 }
 
 static int warp_of(cl_device_id id) {
-    static const cl_uint ways[] = {CL_DEVICE_WARP_SIZE_NV, CL_DEVICE_WAVEFRONT_WIDTH_AMD, CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE};
+    static const cl_uint ways[] = {CL_DEVICE_WARP_SIZE_NV, CL_DEVICE_WAVEFRONT_WIDTH_AMD,
+                                   CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         cl_ulong n = number_of(id, ways[i]);
         if (n > 0 && n <= 128) return (int)n;
@@ -67,7 +94,8 @@ static bool is_pocl(cl_device_id id) {
     cl_platform_id platform;
     char name[128] = "";
     return !tpi_cl.GetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) &&
-           !tpi_cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) && !strcmp(name, "Portable Computing Language");
+           !tpi_cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) &&
+           !strcmp(name, "Portable Computing Language");
 }
 
 static void describe(tpi_cl_device *d) {
@@ -78,7 +106,8 @@ static void describe(tpi_cl_device *d) {
     text_of(id, CL_DEVICE_VERSION, version, sizeof version);
     text_of(id, CL_DRIVER_VERSION, driver, sizeof driver);
     text_of(id, CL_DEVICE_OPENCL_C_VERSION, language, sizeof language);
-    snprintf(c->arch, sizeof c->arch, "cl-%.24s-%08x", c->name, hash_text(hash_text(hash_text(2166136261u, c->name), version), driver));
+    snprintf(c->arch, sizeof c->arch, "cl-%.24s-%08x", c->name,
+             hash_text(hash_text(hash_text(2166136261u, c->name), version), driver));
     for (char *at = c->arch; *at; at++)
         if (*at == ' ' || *at == '/') *at = '_';
     if (sscanf(language, "OpenCL C %d.%d", &c->major, &c->minor) != 2) c->major = 1, c->minor = 2;
@@ -103,7 +132,8 @@ static void describe(tpi_cl_device *d) {
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
 }
 
-/* ---- Which of them count -------------------------------------------------------------------------------------------------- */
+/* ---- Which of them count
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Whether ZE_AFFINITY_MASK lets the tile of the device through; tile -1 is the device as a whole. */
 static bool masked_in(int device, int tile) {
@@ -129,11 +159,13 @@ static int cut(cl_device_id id, const intptr_t *how, cl_device_id *parts, int ro
 static int tiles_of(cl_device_id id, cl_device_id *parts, int room) {
     const char *wish = getenv("TAPER_XPU_TILES"), *cards = getenv("ZE_FLAT_DEVICE_HIERARCHY");
     int units = (int)number_of(id, CL_DEVICE_MAX_COMPUTE_UNITS), wanted = wish ? atoi(wish) : 0;
-    if (wanted > 1 && units >= wanted) return cut(id, (intptr_t[]){CL_DEVICE_PARTITION_EQUALLY, units / wanted, 0}, parts, room);
+    if (wanted > 1 && units >= wanted)
+        return cut(id, (intptr_t[]){CL_DEVICE_PARTITION_EQUALLY, units / wanted, 0}, parts, room);
     if ((number_of(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) || (cards && !strcmp(cards, "COMPOSITE"))) return 0;
     cl_bitfield domains = number_of(id, CL_DEVICE_PARTITION_AFFINITY_DOMAIN);
-    intptr_t domain = domains & CL_DEVICE_AFFINITY_DOMAIN_NUMA ? CL_DEVICE_AFFINITY_DOMAIN_NUMA
-                      : domains & CL_DEVICE_AFFINITY_DOMAIN_NEXT ? CL_DEVICE_AFFINITY_DOMAIN_NEXT : 0;
+    intptr_t domain = domains & CL_DEVICE_AFFINITY_DOMAIN_NUMA   ? CL_DEVICE_AFFINITY_DOMAIN_NUMA
+                      : domains & CL_DEVICE_AFFINITY_DOMAIN_NEXT ? CL_DEVICE_AFFINITY_DOMAIN_NEXT
+                                                                 : 0;
     return domain ? cut(id, (intptr_t[]){CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN, domain, 0}, parts, room) : 0;
 }
 
@@ -181,10 +213,10 @@ static bool open_library(void) {
         snprintf(missing, sizeof missing, "libOpenCL.so.1 was not found");
         return false;
     }
-#define FILL(name, result, arguments)                                                                                                    \
-    if (!(*(void **)&tpi_cl.name = dlsym(handle, "cl" #name))) {                                                                         \
-        snprintf(missing, sizeof missing, "libOpenCL.so.1 has no cl%s: OpenCL 1.2 is needed", #name);                                    \
-        return false;                                                                                                                    \
+#define FILL(name, result, arguments)                                                                 \
+    if (!(*(void **)&tpi_cl.name = dlsym(handle, "cl" #name))) {                                      \
+        snprintf(missing, sizeof missing, "libOpenCL.so.1 has no cl%s: OpenCL 1.2 is needed", #name); \
+        return false;                                                                                 \
     }
     TPI_CL_FUNCTIONS(FILL)
 #undef FILL
@@ -199,12 +231,19 @@ static void find_devices(void) {
     if (!open_library()) return;
     const char *wish = getenv("TAPER_XPU_DEVICES");
     const cl_bitfield gpus = CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
-    if (wish && !strcmp(wish, "cpu")) find(CL_DEVICE_TYPE_CPU, true);
-    else if (wish && !strcmp(wish, "all")) find(gpus | CL_DEVICE_TYPE_CPU, true);
-    else find(gpus, wish && !strcmp(wish, "gpu"));
-    if (ndevices == 0 && wish) snprintf(missing, sizeof missing, "OpenCL found no device for TAPER_XPU_DEVICES=%s", wish);
-    else if (ndevices == 0) snprintf(missing, sizeof missing, "OpenCL found no GPU; TAPER_XPU_DEVICES=cpu in the environment takes processors");
-    else pthread_atfork(NULL, NULL, in_child);
+    if (wish && !strcmp(wish, "cpu"))
+        find(CL_DEVICE_TYPE_CPU, true);
+    else if (wish && !strcmp(wish, "all"))
+        find(gpus | CL_DEVICE_TYPE_CPU, true);
+    else
+        find(gpus, wish && !strcmp(wish, "gpu"));
+    if (ndevices == 0 && wish)
+        snprintf(missing, sizeof missing, "OpenCL found no device for TAPER_XPU_DEVICES=%s", wish);
+    else if (ndevices == 0)
+        snprintf(missing, sizeof missing,
+                 "OpenCL found no GPU; TAPER_XPU_DEVICES=cpu in the environment takes processors");
+    else
+        pthread_atfork(NULL, NULL, in_child);
 }
 
 static void find_all(void) {
@@ -219,7 +258,8 @@ int tpi_cl_count(void) {
     return ndevices;
 }
 
-/* ---- Opening one ------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening one
+ * ------------------------------------------------------------------------------------------------------------ */
 static bool open_device(tpi_cl_device *d, int index) {
     cl_int code;
     cl_context context = tpi_cl.CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
@@ -239,7 +279,8 @@ static bool open_device(tpi_cl_device *d, int index) {
 tpi_cl_device *tpi_cl_peek(int index) {
     int n = tpi_cl_count();
     if (index >= 0 && index < n) return &devices[index];
-    return n ? tpi_fail(TP_ERR_VALUE, "device 'xpu:%d' is not available here: expected an index from 0 to %d", index, n - 1)
+    return n ? tpi_fail(TP_ERR_VALUE, "device 'xpu:%d' is not available here: expected an index from 0 to %d", index,
+                        n - 1)
              : tpi_fail(TP_ERR_MISSING, "device 'xpu:%d' is not available here: %s", index, missing);
 }
 
@@ -247,7 +288,8 @@ tpi_cl_device *tpi_cl_device_at(int index) {
     tpi_cl_device *d = tpi_cl_peek(index);
     if (!d) return NULL;
     if (atomic_load_explicit(&forked, memory_order_relaxed))
-        return tpi_fail(TP_ERR_RUNTIME, "Cannot re-initialize XPU in forked subprocess. To use XPU with multiprocessing, you must use the 'spawn' start method");
+        return tpi_fail(TP_ERR_RUNTIME, "Cannot re-initialize XPU in forked subprocess. To use XPU with "
+                                        "multiprocessing, you must use the 'spawn' start method");
     if (__atomic_load_n(&d->opened, __ATOMIC_ACQUIRE)) return d;
     pthread_mutex_lock(&d->lock);
     bool ok = d->opened || open_device(d, index);

@@ -1,6 +1,7 @@
-/* Addresses for OpenCL's buffers. A buffer has none that the host may count with, so each gets a reserved stretch of the address space that nobody can
- * read or write: pointers into it can be added to like any others, and a table says which buffer, and how far into it, they stand for.
- * Buffers are few and large (gpu/memory.c cuts them), so the table is a sorted array. */
+/* Addresses for OpenCL's buffers. A buffer has none that the host may count with, so each gets a reserved stretch of
+ * the address space that nobody can read or write: pointers into it can be added to like any others, and a table says
+ * which buffer, and how far into it, they stand for. Buffers are few and large (gpu/memory.c cuts them), so the table
+ * is a sorted array. */
 #include "device/opencl/cl.h"
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,8 +22,10 @@ static int place_of(const char *address) {
     int low = 0, high = nregions;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (regions[middle].start <= address) low = middle + 1;
-        else high = middle;
+        if (regions[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low - 1;
 }
@@ -60,7 +63,9 @@ void *tpi_cl_alloc(int index, size_t bytes) {
     tpi_cl_device *d = tpi_cl_device_at(index);
     if (!d || bytes == 0 || bytes > d->largest || atomic_load(&d->taken) + bytes > d->caps.memory) return NULL;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    region r = {.bytes = bytes, .reserved = (bytes / page + 2) * page}; /* with a page between it and the next, so that an end is no beginning */
+    region r = {.bytes = bytes,
+                .reserved = (bytes / page + 2) *
+                            page}; /* with a page between it and the next, so that an end is no beginning */
     void *start = mmap(NULL, r.reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return NULL;
     r.start = start;

@@ -1,5 +1,5 @@
-/* The OpenCL driver (gpu/driver.h), for `xpu`: copies, streams and events over what devices.c found; memory.c has the addresses, program.c the kernels,
- * clblast.c the matrix products. One context per device: devices meet on the host. */
+/* The OpenCL driver (gpu/driver.h), for `xpu`: copies, streams and events over what devices.c found; memory.c has the
+ * addresses, program.c the kernels, clblast.c the matrix products. One context per device: devices meet on the host. */
 #include "device/opencl/cl.h"
 #include <stdio.h>
 
@@ -34,7 +34,8 @@ static void *host_alloc(size_t bytes) {
     return block;
 }
 
-/* ---- Copies ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Copies
+ * ---------------------------------------------------------------------------------------------------------------- */
 static bool enqueued(tpi_gpu_stream *s, cl_int code, const char *call) {
     atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed);
     return tpi_cl_ok(code, call);
@@ -47,9 +48,14 @@ static bool copy(int index, tpi_gpu_stream *stream, void *to, const void *from, 
     if (!s || bytes == 0) return s != NULL;
     if (way != TPI_GPU_TO_HOST && !tpi_cl_find(to, &target, &at)) return false;
     if (way != TPI_GPU_FROM_HOST && !tpi_cl_find(from, &source, &offset)) return false;
-    if (way == TPI_GPU_TO_HOST) return enqueued(s, tpi_cl.EnqueueReadBuffer(s->queue, source, 1, offset, bytes, to, 0, NULL, NULL), "EnqueueReadBuffer");
-    if (way == TPI_GPU_FROM_HOST) return enqueued(s, tpi_cl.EnqueueWriteBuffer(s->queue, target, 1, at, bytes, from, 0, NULL, NULL), "EnqueueWriteBuffer");
-    return enqueued(s, tpi_cl.EnqueueCopyBuffer(s->queue, source, target, offset, at, bytes, 0, NULL, NULL), "EnqueueCopyBuffer");
+    if (way == TPI_GPU_TO_HOST)
+        return enqueued(s, tpi_cl.EnqueueReadBuffer(s->queue, source, 1, offset, bytes, to, 0, NULL, NULL),
+                        "EnqueueReadBuffer");
+    if (way == TPI_GPU_FROM_HOST)
+        return enqueued(s, tpi_cl.EnqueueWriteBuffer(s->queue, target, 1, at, bytes, from, 0, NULL, NULL),
+                        "EnqueueWriteBuffer");
+    return enqueued(s, tpi_cl.EnqueueCopyBuffer(s->queue, source, target, offset, at, bytes, 0, NULL, NULL),
+                    "EnqueueCopyBuffer");
 }
 
 static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t bytes) {
@@ -58,10 +64,13 @@ static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t by
     size_t at;
     if (!s || bytes == 0) return s != NULL;
     unsigned char pattern = (unsigned char)byte;
-    return tpi_cl_find(to, &target, &at) && enqueued(s, tpi_cl.EnqueueFillBuffer(s->queue, target, &pattern, 1, at, bytes, 0, NULL, NULL), "EnqueueFillBuffer");
+    return tpi_cl_find(to, &target, &at) &&
+           enqueued(s, tpi_cl.EnqueueFillBuffer(s->queue, target, &pattern, 1, at, bytes, 0, NULL, NULL),
+                    "EnqueueFillBuffer");
 }
 
-/* ---- Streams ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Streams
+ * ---------------------------------------------------------------------------------------------------------------- */
 static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
     (void)priority; /* OpenCL 1.2 has none */
     tpi_cl_device *d = tpi_cl_device_at(index);
@@ -111,11 +120,13 @@ static bool stream_sync(int index, tpi_gpu_stream *stream) {
 
 static int status_of(cl_event event) {
     cl_int status;
-    if (!tpi_cl_ok(tpi_cl.GetEventInfo(event, CL_EVENT_STATUS, sizeof status, &status, NULL), "GetEventInfo")) return -1;
+    if (!tpi_cl_ok(tpi_cl.GetEventInfo(event, CL_EVENT_STATUS, sizeof status, &status, NULL), "GetEventInfo"))
+        return -1;
     return status < 0 ? (tpi_cl_ok(status, "GetEventInfo"), -1) : status == CL_COMPLETE;
 }
 
-/* A marker behind all work answers for it; it stays until more work comes, so that asking again and again does not put off the answer. */
+/* A marker behind all work answers for it; it stays until more work comes, so that asking again and again does not put
+ * off the answer. */
 static int stream_query(int index, tpi_gpu_stream *stream) {
     tpi_gpu_stream *s = tpi_cl_stream(stream, index);
     if (!s) return -1;
@@ -129,7 +140,8 @@ static int stream_query(int index, tpi_gpu_stream *stream) {
     if (!s->probe || s->probed != work) {
         if (s->probe) tpi_cl.ReleaseEvent(s->probe);
         s->probe = NULL, s->probed = work;
-        ok = tpi_cl_ok(tpi_cl.EnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->probe), "EnqueueMarkerWithWaitList") && tpi_cl_ok(tpi_cl.Flush(s->queue), "Flush");
+        ok = tpi_cl_ok(tpi_cl.EnqueueMarkerWithWaitList(s->queue, 0, NULL, &s->probe), "EnqueueMarkerWithWaitList") &&
+             tpi_cl_ok(tpi_cl.Flush(s->queue), "Flush");
     }
     int answer = ok ? status_of(s->probe) : -1;
     pthread_mutex_unlock(&s->probing);
@@ -146,7 +158,8 @@ static bool device_sync(int index) {
     return ok;
 }
 
-/* ---- Events ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Events
+ * ----------------------------------------------------------------------------------------------------------------- */
 struct tpi_gpu_event {
     pthread_mutex_t lock;
     cl_event event; /* of the last record, NULL before the first */
@@ -174,7 +187,8 @@ static void event_free(int index, tpi_gpu_event *event) {
 static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *stream) {
     tpi_gpu_stream *s = tpi_cl_stream(stream, index);
     cl_event marker;
-    if (!s || !enqueued(s, tpi_cl.EnqueueMarkerWithWaitList(s->queue, 0, NULL, &marker), "EnqueueMarkerWithWaitList")) return false;
+    if (!s || !enqueued(s, tpi_cl.EnqueueMarkerWithWaitList(s->queue, 0, NULL, &marker), "EnqueueMarkerWithWaitList"))
+        return false;
     pthread_mutex_lock(&event->lock);
     if (event->event) tpi_cl.ReleaseEvent(event->event);
     event->event = marker;
@@ -194,8 +208,10 @@ static bool stream_wait(int index, tpi_gpu_stream *stream, tpi_gpu_event *event)
     tpi_gpu_stream *s = tpi_cl_stream(stream, index);
     cl_event marker = s ? marker_of(event) : NULL;
     if (!marker) return s != NULL;
-    bool ok = event->index == index ? enqueued(s, tpi_cl.EnqueueBarrierWithWaitList(s->queue, 1, &marker, NULL), "EnqueueBarrierWithWaitList")
-                                    : tpi_cl_ok(tpi_cl.WaitForEvents(1, &marker), "WaitForEvents"); /* events stay within their context */
+    bool ok =
+        event->index == index
+            ? enqueued(s, tpi_cl.EnqueueBarrierWithWaitList(s->queue, 1, &marker, NULL), "EnqueueBarrierWithWaitList")
+            : tpi_cl_ok(tpi_cl.WaitForEvents(1, &marker), "WaitForEvents"); /* events stay within their context */
     tpi_cl.ReleaseEvent(marker);
     return ok;
 }
@@ -221,8 +237,11 @@ static bool time_of(tpi_gpu_event *event, cl_ulong *nanoseconds) {
     cl_event marker = marker_of(event);
     if (!marker) return tpi_refuse(TP_ERR_RUNTIME, "elapsed_time: expected two events that were recorded");
     int status = status_of(marker);
-    bool ok = status == 1 || (status == 0 && tpi_refuse(TP_ERR_RUNTIME, "elapsed_time: expected events that have completed; synchronize first"));
-    ok = ok && tpi_cl_ok(tpi_cl.GetEventProfilingInfo(marker, CL_PROFILING_END, sizeof *nanoseconds, nanoseconds, NULL), "GetEventProfilingInfo");
+    bool ok = status == 1 ||
+              (status == 0 &&
+               tpi_refuse(TP_ERR_RUNTIME, "elapsed_time: expected events that have completed; synchronize first"));
+    ok = ok && tpi_cl_ok(tpi_cl.GetEventProfilingInfo(marker, CL_PROFILING_END, sizeof *nanoseconds, nanoseconds, NULL),
+                         "GetEventProfilingInfo");
     tpi_cl.ReleaseEvent(marker);
     return ok;
 }

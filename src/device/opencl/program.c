@@ -1,6 +1,7 @@
-/* OpenCL programs: source compiled to a device's binary, binaries loaded, kernels launched. A kernel object remembers its arguments, so two
- * threads that launch the same one take turns. PoCL keeps what it compiled itself, and compiles every kernel once more for a binary that it is asked
- * for: it is given the source each time (caps.keeps). A pointer argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
+/* OpenCL programs: source compiled to a device's binary, binaries loaded, kernels launched. A kernel object remembers
+ * its arguments, so two threads that launch the same one take turns. PoCL keeps what it compiled itself, and compiles
+ * every kernel once more for a binary that it is asked for: it is given the source each time (caps.keeps). A pointer
+ * argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
 #include "device/gpu/program.h"
 #include "base/signals.h"
 #include "device/opencl/cl.h"
@@ -20,22 +21,26 @@ struct tpi_gpu_function {
 static bool build_failed(tpi_cl_device *d, cl_program program, const char *name, cl_int code) {
     size_t bytes = 0;
     char *log = NULL;
-    if (!tpi_cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) && bytes && (log = tpi_malloc(bytes + 1))) {
+    if (!tpi_cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) && bytes &&
+        (log = tpi_malloc(bytes + 1))) {
         if (tpi_cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL)) bytes = 0;
         log[bytes] = 0;
     }
-    tpi_fail(TP_ERR_RUNTIME, "OpenCL could not build %s for %s (error %d): %.1500s", name, d->caps.name, code, log ? log : "no log");
+    tpi_fail(TP_ERR_RUNTIME, "OpenCL could not build %s for %s (error %d): %.1500s", name, d->caps.name, code,
+             log ? log : "no log");
     if (log) tpi_mfree(log);
     return false;
 }
 
 static void *binary_of(cl_program program, size_t *bytes) {
     size_t size = 0;
-    if (!tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "GetProgramInfo")) return NULL;
+    if (!tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "GetProgramInfo"))
+        return NULL;
     if (size == 0) return tpi_fail(TP_ERR_RUNTIME, "OpenCL gave no binary of a program");
     unsigned char *binary = tpi_malloc(size);
     if (!binary) return NULL;
-    if (tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL), "GetProgramInfo")) {
+    if (tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL),
+                  "GetProgramInfo")) {
         *bytes = size;
         return binary;
     }
@@ -51,7 +56,8 @@ static cl_int build(tpi_cl_device *d, cl_program program, const char *options) {
     return code;
 }
 
-/* Source to a program, under the device's options and some more; NULL if it does not compile, with an error if it has a name. */
+/* Source to a program, under the device's options and some more; NULL if it does not compile, with an error if it has a
+ * name. */
 static cl_program build_text(tpi_cl_device *d, const char *source, const char *more, const char *name) {
     const char *texts[] = {tpi_kernel_text_of("builtins.h"), source};
     char options[sizeof d->options + 64];
@@ -65,8 +71,8 @@ static cl_program build_text(tpi_cl_device *d, const char *source, const char *m
     return NULL;
 }
 
-/* With PoCL's declarations kept out, where that works, in whose place come those of kernels/builtins.h. Should something be missing there, and only then,
- * never again. */
+/* With PoCL's declarations kept out, where that works, in whose place come those of kernels/builtins.h. Should
+ * something be missing there, and only then, never again. */
 static cl_program program_of(tpi_cl_device *d, const char *source, const char *name) {
     cl_program program = NULL;
     bool declares = atomic_load_explicit(&d->declares, memory_order_relaxed);
@@ -90,7 +96,8 @@ const char *tpi_cl_compiler(void) { return tpi_cl_count() ? "OpenCL C 1.2" : NUL
 
 static cl_program program_from(tpi_cl_device *d, const void *binary, size_t bytes) {
     cl_int code, status = 0;
-    cl_program program = tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
+    cl_program program =
+        tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
     if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary"), NULL;
     code = build(d, program, d->options);
     if (code == 0 || build_failed(d, program, "a binary", code)) return program;
@@ -100,8 +107,10 @@ static cl_program program_from(tpi_cl_device *d, const void *binary, size_t byte
 
 static bool module_of(cl_program program, tpi_gpu_module **module) { /* takes the program */
     tpi_gpu_module *made = program ? tpi_malloc(sizeof *made) : NULL;
-    if (made) *made = (tpi_gpu_module){program}, *module = made;
-    else if (program) tpi_cl.ReleaseProgram(program);
+    if (made)
+        *made = (tpi_gpu_module){program}, *module = made;
+    else if (program)
+        tpi_cl.ReleaseProgram(program);
     return made != NULL;
 }
 
@@ -146,17 +155,21 @@ static bool set_arguments(tpi_gpu_function *f, int nargs, const tpi_gpu_arg *arg
             code = tpi_cl.SetKernelArg(f->kernel, at++, sizeof buffer, &buffer);
             if (code == 0) code = tpi_cl.SetKernelArg(f->kernel, at++, sizeof bytes, &bytes);
         }
-        if (code) return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s refused argument %d of %d", code, f->name, i + 1, nargs);
+        if (code)
+            return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s refused argument %d of %d", code, f->name,
+                              i + 1, nargs);
     }
     return true;
 }
 
-bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,
-                   const tpi_gpu_arg *args) {
+bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3],
+                   const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
     enum { FLUSH_EVERY = 16 };
     tpi_gpu_stream *s = tpi_cl_stream(stream, index);
     if (!s) return false;
-    if (shared) return tpi_refuse(TP_ERR_RUNTIME, "kernel %s asks for shared memory at launch, which OpenCL does not have", f->name);
+    if (shared)
+        return tpi_refuse(TP_ERR_RUNTIME, "kernel %s asks for shared memory at launch, which OpenCL does not have",
+                          f->name);
     size_t all[3], group[3];
     for (int d = 0; d < 3; d++) group[d] = block[d], all[d] = (size_t)grid[d] * block[d];
     pthread_mutex_lock(&f->lock);
@@ -164,8 +177,9 @@ bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     cl_int code = set ? tpi_cl.EnqueueNDRangeKernel(s->queue, f->kernel, 3, NULL, all, group, 0, NULL, NULL) : 0;
     pthread_mutex_unlock(&f->lock);
     if (code)
-        return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads", code, f->name,
-                          grid[0], grid[1], grid[2], block[0], block[1], block[2]);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads",
+                          code, f->name, grid[0], grid[1], grid[2], block[0], block[1], block[2]);
     if (set && atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed) % FLUSH_EVERY == 0) tpi_cl.Flush(s->queue);
     return set;
 }

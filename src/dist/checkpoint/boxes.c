@@ -10,27 +10,37 @@
 tpi_box tpi_box_of(const tp_shard *s) {
     static const int64_t zeros[TP_MAX_DIMS];
     const tp_tensor *t = s->part;
-    return (tpi_box){.name = s->name, .dtype = (tp_dtype)t->dtype, .ndim = t->ndim, .whole = s->whole.v ? s->whole.v : t->shape,
-                     .offset = s->offset.v ? s->offset.v : zeros, .size = t->shape};
+    return (tpi_box){.name = s->name,
+                     .dtype = (tp_dtype)t->dtype,
+                     .ndim = t->ndim,
+                     .whole = s->whole.v ? s->whole.v : t->shape,
+                     .offset = s->offset.v ? s->offset.v : zeros,
+                     .size = t->shape};
 }
 
 static bool shard_fits(const tp_shard *s) {
-    if (!s->name || !s->name[0] || !tpi_is_utf8(s->name, strlen(s->name))) return tpi_refuse(TP_ERR_VALUE, "argument 'shards': expected a name in UTF-8, got none");
+    if (!s->name || !s->name[0] || !tpi_is_utf8(s->name, strlen(s->name)))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'shards': expected a name in UTF-8, got none");
     if (!s->part) return tpi_refuse(TP_ERR_TYPE, "argument 'shards': expected a tensor for '%s', got NULL", s->name);
     int n = s->part->ndim;
     if ((s->whole.v && s->whole.n != n) || (s->offset.v && s->offset.n != n))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'shards': expected %d numbers in the whole shape and the offset of '%s', got %lld and %lld", n, s->name,
-                          (long long)s->whole.n, (long long)s->offset.n);
+        return tpi_refuse(
+            TP_ERR_VALUE,
+            "argument 'shards': expected %d numbers in the whole shape and the offset of '%s', got %lld and %lld", n,
+            s->name, (long long)s->whole.n, (long long)s->offset.n);
     tpi_box b = tpi_box_of(s);
     for (int i = 0; i < n; i++)
         if (b.offset[i] < 0 || b.offset[i] > b.whole[i] || b.size[i] > b.whole[i] - b.offset[i])
-            return tpi_refuse(TP_ERR_VALUE, "argument 'shards': the part of '%s' leaves the whole in dim %d: it begins at %lld and has %lld of %lld", s->name, i,
-                              (long long)b.offset[i], (long long)b.size[i], (long long)b.whole[i]);
+            return tpi_refuse(TP_ERR_VALUE,
+                              "argument 'shards': the part of '%s' leaves the whole in dim %d: it begins at %lld and "
+                              "has %lld of %lld",
+                              s->name, i, (long long)b.offset[i], (long long)b.size[i], (long long)b.whole[i]);
     return true;
 }
 
 bool tpi_shards_check(int64_t n, const tp_shard *shards) {
-    if (n < 0 || (n > 0 && !shards)) return tpi_refuse(TP_ERR_VALUE, "argument 'n': expected a number of shards, got %lld", (long long)n);
+    if (n < 0 || (n > 0 && !shards))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'n': expected a number of shards, got %lld", (long long)n);
     for (int64_t i = 0; i < n; i++)
         if (!shard_fits(&shards[i])) return false;
     return true;
@@ -44,7 +54,8 @@ int64_t tpi_box_numel(const tpi_box *b) {
 
 int tpi_box_order(const tpi_box *a, const tpi_box *b) {
     int order = strcmp(a->name, b->name);
-    for (int i = 0; order == 0 && i < a->ndim && i < b->ndim; i++) order = (a->offset[i] > b->offset[i]) - (a->offset[i] < b->offset[i]);
+    for (int i = 0; order == 0 && i < a->ndim && i < b->ndim; i++)
+        order = (a->offset[i] > b->offset[i]) - (a->offset[i] < b->offset[i]);
     return order;
 }
 
@@ -63,8 +74,10 @@ int64_t tpi_items_named(const tpi_items *items, const char *name, int64_t *count
     int64_t low = 0, high = items->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (strcmp(items->v[middle].box.name, name) < 0) low = middle + 1;
-        else high = middle;
+        if (strcmp(items->v[middle].box.name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     for (*count = 0; low + *count < items->n && strcmp(items->v[low + *count].box.name, name) == 0;) ++*count;
     return low;
@@ -75,9 +88,10 @@ tp_saved *tpi_boxes_tell(tpi_arena *a, int64_t n, const tp_shard *shards) {
     tp_saved *list = tpi_saved_new(a, TP_SAVED_LIST);
     for (int64_t i = 0; list && i < n; i++) {
         tpi_box b = tpi_box_of(&shards[i]);
-        tp_saved *one = TPI_TUPLE(a, tpi_name_value(a, TP_SAVED_TEXT, b.name), tpi_name_value(a, TP_SAVED_TEXT, tp_dtype_name(b.dtype)),
-                                  tpi_sizes_value(a, TP_SAVED_TUPLE, b.whole, b.ndim), tpi_sizes_value(a, TP_SAVED_TUPLE, b.offset, b.ndim),
-                                  tpi_sizes_value(a, TP_SAVED_TUPLE, b.size, b.ndim));
+        tp_saved *one = TPI_TUPLE(
+            a, tpi_name_value(a, TP_SAVED_TEXT, b.name), tpi_name_value(a, TP_SAVED_TEXT, tp_dtype_name(b.dtype)),
+            tpi_sizes_value(a, TP_SAVED_TUPLE, b.whole, b.ndim), tpi_sizes_value(a, TP_SAVED_TUPLE, b.offset, b.ndim),
+            tpi_sizes_value(a, TP_SAVED_TUPLE, b.size, b.ndim));
         if (!one || !tpi_saved_append(a, list, one)) list = NULL;
     }
     return list;
@@ -85,7 +99,8 @@ tp_saved *tpi_boxes_tell(tpi_arena *a, int64_t n, const tp_shard *shards) {
 
 static bool box_told(tpi_arena *a, const tp_saved *v, tpi_box *b) {
     int n[3] = {0};
-    *b = (tpi_box){.name = tp_saved_text(tp_saved_at(v, 0)), .dtype = tp_dtype_by_name(tp_saved_text(tp_saved_at(v, 1)))};
+    *b = (tpi_box){.name = tp_saved_text(tp_saved_at(v, 0)),
+                   .dtype = tp_dtype_by_name(tp_saved_text(tp_saved_at(v, 1)))};
     b->whole = tpi_sizes_of(a, tp_saved_at(v, 2), &n[0]);
     b->offset = b->whole ? tpi_sizes_of(a, tp_saved_at(v, 3), &n[1]) : NULL;
     b->size = b->offset ? tpi_sizes_of(a, tp_saved_at(v, 4), &n[2]) : NULL;
@@ -94,17 +109,23 @@ static bool box_told(tpi_arena *a, const tp_saved *v, tpi_box *b) {
 }
 
 /* ---- Planning ---- */
-static bool same_sizes(const int64_t *a, const int64_t *b, int n) { return n <= 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0; }
+static bool same_sizes(const int64_t *a, const int64_t *b, int n) {
+    return n <= 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0;
+}
 
 static bool agree(const tpi_item *a, const tpi_item *b, bool same_box) {
     const tpi_box *x = &a->box, *y = &b->box;
-    bool same = x->dtype == y->dtype && x->ndim == y->ndim && same_sizes(x->whole, y->whole, x->ndim) && (!same_box || same_sizes(x->size, y->size, x->ndim));
+    bool same = x->dtype == y->dtype && x->ndim == y->ndim && same_sizes(x->whole, y->whole, x->ndim) &&
+                (!same_box || same_sizes(x->size, y->size, x->ndim));
     if (same) return true;
     char first[160], second[160];
-    snprintf(first, sizeof first, "%s %s", tpi_shape_text(tp_ints_view(x->size, x->ndim)), tpi_shape_text(tp_ints_view(x->whole, x->ndim)));
-    snprintf(second, sizeof second, "%s %s", tpi_shape_text(tp_ints_view(y->size, y->ndim)), tpi_shape_text(tp_ints_view(y->whole, y->ndim)));
-    return tpi_refuse(TP_ERR_VALUE, "ranks disagree on what '%s' is: rank %d has %s, part and whole %s; rank %d has %s, %s", x->name, a->writer,
-                      tp_dtype_name(x->dtype), first, b->writer, tp_dtype_name(y->dtype), second);
+    snprintf(first, sizeof first, "%s %s", tpi_shape_text(tp_ints_view(x->size, x->ndim)),
+             tpi_shape_text(tp_ints_view(x->whole, x->ndim)));
+    snprintf(second, sizeof second, "%s %s", tpi_shape_text(tp_ints_view(y->size, y->ndim)),
+             tpi_shape_text(tp_ints_view(y->whole, y->ndim)));
+    return tpi_refuse(TP_ERR_VALUE,
+                      "ranks disagree on what '%s' is: rank %d has %s, part and whole %s; rank %d has %s, %s", x->name,
+                      a->writer, tp_dtype_name(x->dtype), first, b->writer, tp_dtype_name(y->dtype), second);
 }
 
 typedef struct turn { /* boxes are given to ranks in this order: those that one rank has, then large ones first */
@@ -119,7 +140,8 @@ static int turn_order(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Runs of the same box become turns; whoever has nothing of a tensor that others have is left out. -1: ranks disagree. */
+/* Runs of the same box become turns; whoever has nothing of a tensor that others have is left out. -1: ranks disagree.
+ */
 static int64_t find_turns(const tpi_items *told, turn *turns) {
     int64_t n = 0;
     for (int64_t i = 0, next; i < told->n; i = next) {
@@ -131,11 +153,14 @@ static int64_t find_turns(const tpi_items *told, turn *turns) {
                 return -1;
             }
         }
-        if (next < told->n && strcmp(b->name, told->v[next].box.name) == 0 && !agree(&told->v[i], &told->v[next], false)) return -1;
+        if (next < told->n && strcmp(b->name, told->v[next].box.name) == 0 &&
+            !agree(&told->v[i], &told->v[next], false))
+            return -1;
         tpi_box whole = *b;
         whole.size = b->whole;
         int64_t numel = tpi_box_numel(b);
-        if (numel || !tpi_box_numel(&whole)) turns[n++] = (turn){next - i > 1, numel * tp_dtype_size(b->dtype), i, next - i};
+        if (numel || !tpi_box_numel(&whole))
+            turns[n++] = (turn){next - i > 1, numel * tp_dtype_size(b->dtype), i, next - i};
     }
     return n;
 }
@@ -160,7 +185,8 @@ bool tpi_boxes_plan(tpi_arena *a, const tpi_talk *talk, tp_saved *const *told, t
     for (int rank = 0; rank < talk->size; rank++)
         for (int64_t i = 0; i < tp_saved_count(told[rank]); i++, at++) {
             all.v[at] = (tpi_item){.writer = rank, .mine = i};
-            if (!box_told(a, tp_saved_at(told[rank], i), &all.v[at].box)) return tp_ok() ? tpi_refuse(TP_ERR_IO, "rank %d told nothing that is a part of a tensor", rank) : false;
+            if (!box_told(a, tp_saved_at(told[rank], i), &all.v[at].box))
+                return tp_ok() ? tpi_refuse(TP_ERR_IO, "rank %d told nothing that is a part of a tensor", rank) : false;
         }
     tpi_items_sort(&all);
     int64_t n = find_turns(&all, turns);

@@ -1,5 +1,5 @@
-/* The index of a sharded checkpoint, .metadata: a pickle of the objects that torch.distributed.checkpoint has there. Reading makes no objects: it looks for the
- * fields that say which boxes a tensor was saved in and where each is. */
+/* The index of a sharded checkpoint, .metadata: a pickle of the objects that torch.distributed.checkpoint has there.
+ * Reading makes no objects: it looks for the fields that say which boxes a tensor was saved in and where each is. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/memory.h"
@@ -25,7 +25,8 @@ static tp_saved *object(tpi_arena *a, const char *class_name, tp_saved *args, bo
 }
 
 /* An object of a class with fields: their names and values in turn, after the first argument NULL-terminated. */
-static tp_saved *record(tpi_arena *a, const char *class_name, int n, const char *const *names, tp_saved *const *values) {
+static tp_saved *record(tpi_arena *a, const char *class_name, int n, const char *const *names,
+                        tp_saved *const *values) {
     tp_saved *state = tpi_saved_new(a, TP_SAVED_DICT);
     for (int i = 0; state && i < n; i++) {
         tp_saved *key = tpi_name_value(a, TP_SAVED_TEXT, names[i]);
@@ -33,8 +34,10 @@ static tp_saved *record(tpi_arena *a, const char *class_name, int n, const char 
     }
     return state ? object(a, class_name, tpi_saved_new(a, TP_SAVED_TUPLE), true, state) : NULL;
 }
-#define FIELDS(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}
-#define VALUES(...) (tp_saved *[]){__VA_ARGS__}
+#define FIELDS(...) \
+    (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]) { __VA_ARGS__ }
+#define VALUES(...) \
+    (tp_saved *[]) { __VA_ARGS__ }
 
 static tp_saved *none(tpi_arena *a) { return tpi_saved_new(a, TP_SAVED_NONE); }
 static tp_saved *size_value(tpi_arena *a, const int64_t *v, int n) { return tpi_sizes_value(a, TP_SAVED_SIZE, v, n); }
@@ -43,12 +46,15 @@ static tp_saved *number(tpi_arena *a, tp_scalar s) { return tpi_saved_number(a, 
 static tp_saved *properties(tpi_arena *a, const tpi_box *b) {
     int64_t strides[TP_MAX_DIMS + 1];
     strides[b->ndim] = 1;
-    for (int i = b->ndim - 1; i >= 0; i--) strides[i] = i == b->ndim - 1 ? 1 : strides[i + 1] * (b->size[i + 1] > 1 ? b->size[i + 1] : 1);
+    for (int i = b->ndim - 1; i >= 0; i--)
+        strides[i] = i == b->ndim - 1 ? 1 : strides[i + 1] * (b->size[i + 1] > 1 ? b->size[i + 1] : 1);
     tp_saved *strided = tpi_name_value(a, TP_SAVED_TEXT, "torch.strided");
-    tp_saved *layout = strided ? object(a, "torch.serialization._get_layout", TPI_TUPLE(a, strided), false, NULL) : NULL;
+    tp_saved *layout =
+        strided ? object(a, "torch.serialization._get_layout", TPI_TUPLE(a, strided), false, NULL) : NULL;
     tp_saved *format = object(a, CLASSES "_MEM_FORMAT_ENCODING", TPI_TUPLE(a, number(a, tp_int(0))), false, NULL);
-    tp_saved *state = TPI_TUPLE(a, tpi_name_value(a, TP_SAVED_DTYPE, tp_dtype_name(b->dtype)), layout, number(a, tp_truth(false)), format, number(a, tp_truth(false)),
-                                tpi_sizes_value(a, TP_SAVED_TUPLE, strides, b->ndim));
+    tp_saved *state =
+        TPI_TUPLE(a, tpi_name_value(a, TP_SAVED_DTYPE, tp_dtype_name(b->dtype)), layout, number(a, tp_truth(false)),
+                  format, number(a, tp_truth(false)), tpi_sizes_value(a, TP_SAVED_TUPLE, strides, b->ndim));
     return state ? object(a, CLASSES "TensorProperties", tpi_saved_new(a, TP_SAVED_TUPLE), true, state) : NULL;
 }
 
@@ -57,35 +63,44 @@ static tp_saved *tensor_entry(tpi_arena *a, const tpi_item *items, int64_t n) {
     tp_saved *chunks = tpi_saved_new(a, TP_SAVED_LIST);
     for (int64_t i = 0; chunks && i < n; i++) {
         const tpi_box *b = &items[i].box;
-        tp_saved *chunk = record(a, CLASSES "ChunkStorageMetadata", FIELDS("offsets", "sizes"), VALUES(size_value(a, b->offset, b->ndim), size_value(a, b->size, b->ndim)));
+        tp_saved *chunk = record(a, CLASSES "ChunkStorageMetadata", FIELDS("offsets", "sizes"),
+                                 VALUES(size_value(a, b->offset, b->ndim), size_value(a, b->size, b->ndim)));
         if (!chunk || !tpi_saved_append(a, chunks, chunk)) chunks = NULL;
     }
-    return record(a, CLASSES "TensorStorageMetadata", FIELDS("properties", "size", "chunks"), VALUES(properties(a, first), size_value(a, first->whole, first->ndim), chunks));
+    return record(a, CLASSES "TensorStorageMetadata", FIELDS("properties", "size", "chunks"),
+                  VALUES(properties(a, first), size_value(a, first->whole, first->ndim), chunks));
 }
 
 static bool put_place(tpi_arena *a, tp_saved *places, const tpi_item *item) {
     const tpi_box *b = &item->box;
-    tp_saved *key = record(a, CLASSES "MetadataIndex", FIELDS("fqn", "offset", "index"),
-                           VALUES(tpi_name_value(a, TP_SAVED_TEXT, b->name), size_value(a, b->offset, b->ndim), none(a)));
-    tp_saved *info = record(a, "torch.distributed.checkpoint.filesystem._StorageInfo", FIELDS("relative_path", "offset", "length", "transform_descriptors"),
-                            VALUES(tpi_name_value(a, TP_SAVED_TEXT, item->file), number(a, tp_int(item->at)), number(a, tp_int(item->bytes)), none(a)));
+    tp_saved *key =
+        record(a, CLASSES "MetadataIndex", FIELDS("fqn", "offset", "index"),
+               VALUES(tpi_name_value(a, TP_SAVED_TEXT, b->name), size_value(a, b->offset, b->ndim), none(a)));
+    tp_saved *info = record(a, "torch.distributed.checkpoint.filesystem._StorageInfo",
+                            FIELDS("relative_path", "offset", "length", "transform_descriptors"),
+                            VALUES(tpi_name_value(a, TP_SAVED_TEXT, item->file), number(a, tp_int(item->at)),
+                                   number(a, tp_int(item->bytes)), none(a)));
     return key && info && tpi_saved_put(a, places, key, info);
 }
 
 static tp_saved *index_of(tpi_arena *a, const char *folder, const tpi_items *items) {
-    tp_saved *about = tpi_saved_new(a, TP_SAVED_DICT), *paths = tpi_saved_new(a, TP_SAVED_DICT), *places = tpi_saved_new(a, TP_SAVED_DICT);
+    tp_saved *about = tpi_saved_new(a, TP_SAVED_DICT), *paths = tpi_saved_new(a, TP_SAVED_DICT),
+             *places = tpi_saved_new(a, TP_SAVED_DICT);
     bool ok = about && paths && places;
     for (int64_t i = 0, count; ok && i < items->n; i += count) {
         const char *name = items->v[i].box.name;
         tpi_items_named(items, name, &count);
-        tp_saved *key = tpi_name_value(a, TP_SAVED_TEXT, name), *entry = tensor_entry(a, &items->v[i], count), *path = key ? TPI_TUPLE(a, key) : NULL;
+        tp_saved *key = tpi_name_value(a, TP_SAVED_TEXT, name), *entry = tensor_entry(a, &items->v[i], count),
+                 *path = key ? TPI_TUPLE(a, key) : NULL;
         ok = entry && path && tpi_saved_put(a, about, key, entry) && tpi_saved_put(a, paths, key, path);
         for (int64_t k = i; ok && k < i + count; k++) ok = put_place(a, places, &items->v[k]);
     }
     if (!ok) return NULL;
-    tp_saved *meta = record(a, CLASSES "StorageMeta", FIELDS("checkpoint_id", "save_id", "load_id", "modules"),
-                            VALUES(tpi_name_value(a, TP_SAVED_TEXT, folder), none(a), none(a), tpi_saved_new(a, TP_SAVED_LIST)));
-    return record(a, CLASSES "Metadata", FIELDS("state_dict_metadata", "planner_data", "storage_data", "storage_meta", "version"),
+    tp_saved *meta =
+        record(a, CLASSES "StorageMeta", FIELDS("checkpoint_id", "save_id", "load_id", "modules"),
+               VALUES(tpi_name_value(a, TP_SAVED_TEXT, folder), none(a), none(a), tpi_saved_new(a, TP_SAVED_LIST)));
+    return record(a, CLASSES "Metadata",
+                  FIELDS("state_dict_metadata", "planner_data", "storage_data", "storage_meta", "version"),
                   VALUES(about, paths, places, meta, tpi_name_value(a, TP_SAVED_TEXT, "1.0.0")));
 }
 
@@ -101,7 +116,9 @@ bool tpi_index_write(tpi_arena *a, const char *folder, const tpi_items *items) {
 }
 
 /* ---- Reading ---- */
-static const tp_saved *state_of(const tp_saved *v) { return v && v->kind == TP_SAVED_OBJECT && v->parts ? v->parts->state : NULL; }
+static const tp_saved *state_of(const tp_saved *v) {
+    return v && v->kind == TP_SAVED_OBJECT && v->parts ? v->parts->state : NULL;
+}
 
 static const tp_saved *field(const tp_saved *v, const char *name) {
     const tp_saved *state = state_of(v);
@@ -113,11 +130,14 @@ static bool is_a(const tp_saved *v, const char *class_name) {
     return v && v->kind == TP_SAVED_OBJECT && n >= k && strcmp(v->class_name + n - k, class_name) == 0;
 }
 
-static const char *text_of(const tp_saved *v) { return v && v->kind == TP_SAVED_TEXT && strlen(v->as.text) == (size_t)v->n ? v->as.text : NULL; }
+static const char *text_of(const tp_saved *v) {
+    return v && v->kind == TP_SAVED_TEXT && strlen(v->as.text) == (size_t)v->n ? v->as.text : NULL;
+}
 
 static bool is_within(const tpi_box *b) { /* and can be counted */
     for (int i = 0; i < b->ndim; i++)
-        if (b->offset[i] < 0 || b->size[i] < 0 || b->whole[i] < b->size[i] || b->offset[i] > b->whole[i] - b->size[i]) return false;
+        if (b->offset[i] < 0 || b->size[i] < 0 || b->whole[i] < b->size[i] || b->offset[i] > b->whole[i] - b->size[i])
+            return false;
     return tpi_numel_of(tp_ints_view(b->whole, b->ndim)) >= 0;
 }
 
@@ -129,8 +149,10 @@ static bool boxes_of(tpi_arena *a, const char *name, const tp_saved *entry, cons
         const tp_saved *chunk = tp_saved_at(chunks, i);
         b.offset = tpi_sizes_of(a, field(chunk, "offsets"), &n);
         b.size = b.offset ? tpi_sizes_of(a, field(chunk, "sizes"), &m) : NULL;
-        if (!b.size || n != ndim || m != ndim) return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part has other dims than the whole", name) : false;
-        if (!is_within(&b)) return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part lies outside of the whole", name) : false;
+        if (!b.size || n != ndim || m != ndim)
+            return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part has other dims than the whole", name) : false;
+        if (!is_within(&b))
+            return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part lies outside of the whole", name) : false;
         items->v[items->n++] = (tpi_item){.box = b};
     }
     return whole;
@@ -148,9 +170,12 @@ static bool read_items(tpi_arena *a, const tp_saved *about, tpi_items *items) {
         const char *name = text_of(tp_saved_key_at(about, i));
         const tp_saved *entry = tp_saved_at(about, i), *chunks = field(entry, "chunks");
         bool tensor = is_a(entry, "TensorStorageMetadata") && chunks && chunks->kind == TP_SAVED_LIST;
-        if (!name || (!tensor && !is_a(entry, "BytesStorageMetadata"))) return tpi_refuse(TP_ERR_VALUE, "'%s' is neither a tensor nor a value", name ? name : "something");
-        if (!tensor) items->v[items->n++] = (tpi_item){.box = {.name = name, .ndim = -1}};
-        else if (!boxes_of(a, name, entry, chunks, items)) return false;
+        if (!name || (!tensor && !is_a(entry, "BytesStorageMetadata")))
+            return tpi_refuse(TP_ERR_VALUE, "'%s' is neither a tensor nor a value", name ? name : "something");
+        if (!tensor)
+            items->v[items->n++] = (tpi_item){.box = {.name = name, .ndim = -1}};
+        else if (!boxes_of(a, name, entry, chunks, items))
+            return false;
     }
     if (items->v) tpi_items_sort(items);
     return items->v;
@@ -163,12 +188,15 @@ static bool is_inside(const char *file) { /* a name in the folder, not a way out
 static bool read_place(tpi_arena *a, const tp_saved *key, const tp_saved *info, const tpi_items *items) {
     const char *name = text_of(field(key, "fqn")), *file = text_of(field(info, "relative_path"));
     const tp_saved *offset = field(key, "offset"), *at = field(info, "offset"), *bytes = field(info, "length");
-    if (!name || !is_inside(file) || !tpi_is_int(at) || !tpi_is_int(bytes)) return tpi_refuse(TP_ERR_VALUE, "the place of '%s' is not a part of a file", name ? name : "something");
+    if (!name || !is_inside(file) || !tpi_is_int(at) || !tpi_is_int(bytes))
+        return tpi_refuse(TP_ERR_VALUE, "the place of '%s' is not a part of a file", name ? name : "something");
     tpi_box wanted = {.name = name, .ndim = 0};
-    if (offset && offset->kind != TP_SAVED_NONE && !(wanted.offset = tpi_sizes_of(a, offset, &wanted.ndim))) return false;
+    if (offset && offset->kind != TP_SAVED_NONE && !(wanted.offset = tpi_sizes_of(a, offset, &wanted.ndim)))
+        return false;
     int64_t count, first = tpi_items_named(items, name, &count);
     for (int64_t i = first; i < first + count; i++)
-        if (tpi_box_order(&wanted, &items->v[i].box) == 0) items->v[i].file = file, items->v[i].at = at->as.number.as.i, items->v[i].bytes = bytes->as.number.as.i;
+        if (tpi_box_order(&wanted, &items->v[i].box) == 0)
+            items->v[i].file = file, items->v[i].at = at->as.number.as.i, items->v[i].bytes = bytes->as.number.as.i;
     return true;
 }
 
@@ -177,7 +205,8 @@ static bool read_index(tpi_arena *a, const char *path, const tp_tensor *bytes, t
     tp_saved *index = tpi_pickle_read(&reader, (const unsigned char *)bytes->data, (size_t)bytes->numel, NULL, NULL);
     if (!index) return false;
     const tp_saved *about = field(index, "state_dict_metadata"), *places = field(index, "storage_data");
-    if (!about || !places || about->kind != TP_SAVED_DICT || places->kind != TP_SAVED_DICT) return tpi_refuse(TP_ERR_VALUE, "it is not the index of a checkpoint");
+    if (!about || !places || about->kind != TP_SAVED_DICT || places->kind != TP_SAVED_DICT)
+        return tpi_refuse(TP_ERR_VALUE, "it is not the index of a checkpoint");
     if (!read_items(a, about, items)) return false;
     for (int64_t i = 0; i < tp_saved_count(places); i++)
         if (!read_place(a, tp_saved_key_at(places, i), tp_saved_at(places, i), items)) return false;
@@ -190,7 +219,8 @@ bool tpi_index_read(tpi_arena *a, const char *folder, tpi_items *items) {
     if (!bytes) {
         if (!path) return false;
         tp_error_clear();
-        return tpi_refuse(TP_ERR_IO, "'%s' holds no complete checkpoint: there is no .metadata in it that can be read", folder);
+        return tpi_refuse(TP_ERR_IO, "'%s' holds no complete checkpoint: there is no .metadata in it that can be read",
+                          folder);
     }
     bool ok = read_index(a, path, bytes, items);
     tp_release(bytes);

@@ -1,5 +1,6 @@
-/* Saving and loading of sharded checkpoints (taper/checkpoint.h says what they promise). Ranks tell each other what they have and work out the same plan; each
- * writes its part, __RANK_NUMBER.distcp, archives one after the other; when all have, rank 0 writes the index and removes what was there before. */
+/* Saving and loading of sharded checkpoints (taper/checkpoint.h says what they promise). Ranks tell each other what
+ * they have and work out the same plan; each writes its part, __RANK_NUMBER.distcp, archives one after the other; when
+ * all have, rank 0 writes the index and removes what was there before. */
 #include <dirent.h>
 #include "tensor/given.h"
 #include <errno.h>
@@ -31,11 +32,15 @@ static bool make_folder(tpi_arena *a, const char *folder) {
            tpi_refuse(TP_ERR_IO, "could not make the folder '%s': %s", folder, strerror(errno));
 }
 
-/* The number of a save in the name of one of its parts, also of one that never was finished (".__0_1.distcp.part"); -1: it is no such name. */
+/* The number of a save in the name of one of its parts, also of one that never was finished (".__0_1.distcp.part"); -1:
+ * it is no such name. */
 static int part_number(const char *name) {
     int rank, number, end = 0;
     name += *name == '.';
-    return sscanf(name, "__%d_%d.distcp%n", &rank, &number, &end) == 2 && end && (!name[end] || strcmp(name + end, ".part") == 0) ? number : -1;
+    return sscanf(name, "__%d_%d.distcp%n", &rank, &number, &end) == 2 && end &&
+                   (!name[end] || strcmp(name + end, ".part") == 0)
+               ? number
+               : -1;
 }
 
 /* Calls `with` for each part in the folder. */
@@ -61,7 +66,8 @@ typedef struct save {
     tpi_arena arena;
     tpi_talk talk;
     const char *folder;
-    int number;       /* of this save among those to the folder: its parts have names of their own, the checkpoint before stays whole */
+    int number; /* of this save among those to the folder: its parts have names of their own, the checkpoint before
+                   stays whole */
     tpi_items items;
     tp_tensor **mine; /* for each item that this rank writes */
 } save;
@@ -73,7 +79,8 @@ static void save_end(save *s) {
 
 /* The part without history, in memory of the CPU that holds nothing else; with `copy`, in memory of its own. Owned. */
 static tp_tensor *plain(tp_tensor *t, bool copy) {
-    bool fits = !copy && tpi_device(t).type == TP_CPU && tp_is_contiguous(t) && (int64_t)t->storage->bytes == t->numel * (int64_t)tpi_itemsize(t);
+    bool fits = !copy && tpi_device(t).type == TP_CPU && tp_is_contiguous(t) &&
+                (int64_t)t->storage->bytes == t->numel * (int64_t)tpi_itemsize(t);
     if (fits) return tpi_tensor_over(tpi_storage_retain(t->storage), (tp_dtype)t->dtype, tpi_shape(t), tp_no_ints(), 0);
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     if (here && tpi_copy_data(here, t)) return here;
@@ -127,8 +134,10 @@ static tp_saved *write_part(save *s) {
         tp_saved *place = ok ? tpi_sizes_value(a, TP_SAVED_TUPLE, (int64_t[]){i, at, (int64_t)out.at - at}, 3) : NULL;
         ok = place && tpi_saved_append(a, places, place);
     }
-    if (any && !ok) tpi_out_abandon(&out);
-    else if (any) ok = tpi_out_commit(&out);
+    if (any && !ok)
+        tpi_out_abandon(&out);
+    else if (any)
+        ok = tpi_out_commit(&out);
     return ok ? places : NULL;
 }
 
@@ -139,7 +148,8 @@ static bool note_places(save *s, tp_saved *const *told) {
         for (int64_t i = 0; i < tp_saved_count(told[rank]); i++) {
             int n;
             const int64_t *place = tpi_sizes_of(&s->arena, tp_saved_at(told[rank], i), &n);
-            if (!place || n != 3 || place[0] >= s->items.n) return tpi_refuse(TP_ERR_IO, "rank %d told of a place that is none", rank);
+            if (!place || n != 3 || place[0] >= s->items.n)
+                return tpi_refuse(TP_ERR_IO, "rank %d told of a place that is none", rank);
             tpi_item *item = &s->items.v[place[0]];
             item->file = file, item->at = place[1], item->bytes = place[2];
         }
@@ -234,7 +244,8 @@ bool tp_saving_wait(tp_saving *s) {
 static tp_tensor *box_in(tp_tensor *t, const int64_t *from, const int64_t *size) {
     int64_t at = tpi_offset(t);
     for (int i = 0; i < t->ndim; i++) at += from[i] * t->strides[i];
-    return tpi_tensor_over(tpi_storage_retain(t->storage), (tp_dtype)t->dtype, tp_ints_view(size, t->ndim), tp_ints_view(t->strides, t->ndim), at * (int64_t)tpi_itemsize(t));
+    return tpi_tensor_over(tpi_storage_retain(t->storage), (tp_dtype)t->dtype, tp_ints_view(size, t->ndim),
+                           tp_ints_view(t->strides, t->ndim), at * (int64_t)tpi_itemsize(t));
 }
 
 /* A part of a file; its memory is taken when the file was found to have as much. For tpi_mfree. */
@@ -256,18 +267,21 @@ static char *read_bytes(const char *path, int64_t at, int64_t bytes) {
 static bool overlap(const tpi_box *a, const tpi_box *b, int64_t in_a[], int64_t in_b[], int64_t size[]) {
     for (int i = 0; i < a->ndim; i++) {
         int64_t from = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
-        int64_t end_a = a->offset[i] + a->size[i], end_b = b->offset[i] + b->size[i], to = end_a < end_b ? end_a : end_b;
+        int64_t end_a = a->offset[i] + a->size[i], end_b = b->offset[i] + b->size[i],
+                to = end_a < end_b ? end_a : end_b;
         if (from >= to) return false;
         in_a[i] = from - a->offset[i], in_b[i] = from - b->offset[i], size[i] = to - from;
     }
     return true;
 }
 
-static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *item, const tp_saved *value, int64_t *filled) {
+static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *item, const tp_saved *value,
+                      int64_t *filled) {
     int64_t in_wanted[TP_MAX_DIMS], in_saved[TP_MAX_DIMS], size[TP_MAX_DIMS], n = 1;
     if (item->box.ndim < 0) {
         if (tp_saved_kind_of(value) != TP_SAVED_NUMBER || into->numel != 1)
-            return tpi_refuse(TP_ERR_VALUE, "it is %s, which fills no tensor of shape %s", tpi_kind_name(value), tpi_shape_text(tpi_shape(into)));
+            return tpi_refuse(TP_ERR_VALUE, "it is %s, which fills no tensor of shape %s", tpi_kind_name(value),
+                              tpi_shape_text(tpi_shape(into)));
         *filled = 1;
         return tpi_fill_data(into, tp_saved_number(value));
     }
@@ -275,7 +289,9 @@ static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *it
     if (!saved) return false;
     bool ok = saved->ndim == item->box.ndim;
     for (int i = 0; ok && i < saved->ndim; i++) ok = saved->shape[i] == item->box.size[i];
-    if (!ok) tpi_fail(TP_ERR_VALUE, "it has shape %s: the index says %s", tpi_shape_text(tpi_shape(saved)), tpi_shape_text(tp_ints_view(item->box.size, item->box.ndim)));
+    if (!ok)
+        tpi_fail(TP_ERR_VALUE, "it has shape %s: the index says %s", tpi_shape_text(tpi_shape(saved)),
+                 tpi_shape_text(tp_ints_view(item->box.size, item->box.ndim)));
     ok = ok && overlap(wanted, &item->box, in_wanted, in_saved, size);
     tp_tensor *to = ok ? box_in(into, in_wanted, size) : NULL, *from = to ? box_in(saved, in_saved, size) : NULL;
     ok = from && tpi_copy_data(to, from);
@@ -288,8 +304,11 @@ static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *it
 }
 
 /* Copies what a box that was saved has of the one that is wanted. */
-static bool read_item(tpi_arena *a, const char *folder, tp_tensor *into, const tpi_box *wanted, const tpi_item *item, int64_t *filled) {
-    if (!item->file) return tpi_refuse(TP_ERR_VALUE, "'%s': the index of '%s' does not say where a part of it is", item->box.name, folder);
+static bool read_item(tpi_arena *a, const char *folder, tp_tensor *into, const tpi_box *wanted, const tpi_item *item,
+                      int64_t *filled) {
+    if (!item->file)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': the index of '%s' does not say where a part of it is", item->box.name,
+                          folder);
     char *path = tpi_path_in(a, folder, item->file), said[512];
     if (!path) return false;
     char *bytes = read_bytes(path, item->at, item->bytes);
@@ -321,14 +340,18 @@ static tp_tensor *read_shard(tpi_arena *a, const char *folder, const tpi_items *
     if (saved->ndim >= 0 && !same_whole(&wanted, saved)) {
         char was[128];
         snprintf(was, sizeof was, "%s", tpi_shape_text(tp_ints_view(saved->whole, saved->ndim)));
-        return tpi_fail(TP_ERR_VALUE, "'%s' in the checkpoint '%s' has shape %s, expected %s", shard->name, folder, was, tpi_shape_text(tp_ints_view(wanted.whole, wanted.ndim)));
+        return tpi_fail(TP_ERR_VALUE, "'%s' in the checkpoint '%s' has shape %s, expected %s", shard->name, folder, was,
+                        tpi_shape_text(tp_ints_view(wanted.whole, wanted.ndim)));
     }
     tp_tensor *into = tpi_empty(tpi_shape(shard->part), (tp_dtype)shard->part->dtype, (tp_device){TP_CPU, 0});
     bool ok = into;
     for (int64_t i = first; ok && i < first + count; i++)
-        if (saved->ndim < 0 || overlap(&wanted, &items->v[i].box, sizes[0], sizes[1], sizes[2])) ok = read_item(a, folder, into, &wanted, &items->v[i], &filled);
+        if (saved->ndim < 0 || overlap(&wanted, &items->v[i].box, sizes[0], sizes[1], sizes[2]))
+            ok = read_item(a, folder, into, &wanted, &items->v[i], &filled);
     if (ok && filled < into->numel)
-        ok = tpi_refuse(TP_ERR_VALUE, "the checkpoint '%s' has only %lld of the %lld elements of '%s' that this rank asks for", folder, (long long)filled, (long long)into->numel, shard->name);
+        ok = tpi_refuse(TP_ERR_VALUE,
+                        "the checkpoint '%s' has only %lld of the %lld elements of '%s' that this rank asks for",
+                        folder, (long long)filled, (long long)into->numel, shard->name);
     if (ok) return into;
     tp_release(into);
     return NULL;
@@ -339,7 +362,11 @@ static bool read_shards(tpi_arena *a, const char *folder, int64_t n, const tp_sh
     if (!folder || !folder[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'folder': expected a folder's name, got none");
     if (!read || !tpi_shards_check(n, shards) || !tpi_index_read(a, folder, &items)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (tpi_overlaps_itself(shards[i].part)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'shards': the tensor for '%s' is expanded: several of its elements share memory", shards[i].name);
+        if (tpi_overlaps_itself(shards[i].part))
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'shards': the tensor for '%s' is expanded: several of its elements share memory",
+                shards[i].name);
         if (!(read[i] = read_shard(a, folder, &items, &shards[i]))) return false;
     }
     return true;

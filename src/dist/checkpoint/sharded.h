@@ -1,5 +1,6 @@
-/* Sharded checkpoints from inside: what ranks tell each other (talk.c), tensors as boxes and who writes which (boxes.c), the index (index.c); sharded.c saves
- * and loads. Texts and numbers of one save or load live in its arena. */
+/* Sharded checkpoints from inside: what ranks tell each other (talk.c), tensors as boxes and who writes which
+ * (boxes.c), the index (index.c); sharded.c saves and loads. Texts and numbers of one save or load live in its arena.
+ */
 #ifndef TPI_DIST_SHARDED_H
 #define TPI_DIST_SHARDED_H
 #include <taper/checkpoint.h>
@@ -12,15 +13,18 @@ typedef struct tpi_talk {
     int rank, size;
 } tpi_talk;
 bool tpi_talk_in(tpi_talk *talk, tp_group *group);
-/* Every rank's value, in the order of ranks. `mine` NULL: this rank has failed, with an error. Where one has, all get NULL and an error that says who and of what. */
+/* Every rank's value, in the order of ranks. `mine` NULL: this rank has failed, with an error. Where one has, all get
+ * NULL and an error that says who and of what. */
 tp_saved **tpi_talk_all(const tpi_talk *talk, tpi_arena *arena, tp_saved *mine);
 
 tp_saved *tpi_tuple(tpi_arena *arena, int n, tp_saved *const *items); /* NULL if one of them is */
 #define TPI_TUPLE(arena, ...) \
     tpi_tuple(arena, (int)(sizeof((tp_saved *[]){__VA_ARGS__}) / sizeof(tp_saved *)), (tp_saved *[]){__VA_ARGS__})
-tp_saved *tpi_sizes_value(tpi_arena *arena, tp_saved_kind kind, const int64_t *v, int n); /* numbers in a TUPLE or SIZE */
+tp_saved *tpi_sizes_value(tpi_arena *arena, tp_saved_kind kind, const int64_t *v,
+                          int n); /* numbers in a TUPLE or SIZE */
 tp_saved *tpi_name_value(tpi_arena *arena, tp_saved_kind kind, const char *text);
-const int64_t *tpi_sizes_of(tpi_arena *arena, const tp_saved *v, int *n); /* the other way; NULL and an error if it is something else */
+const int64_t *tpi_sizes_of(tpi_arena *arena, const tp_saved *v,
+                            int *n); /* the other way; NULL and an error if it is something else */
 
 /* ---- Boxes: parts of tensors ---- */
 typedef struct tpi_box {
@@ -32,8 +36,8 @@ typedef struct tpi_box {
 
 typedef struct tpi_item { /* a box of the checkpoint, and where it is */
     tpi_box box;
-    int writer;     /* the rank */
-    int64_t mine;   /* which of this rank's shards it is, if this rank is the writer */
+    int writer;   /* the rank */
+    int64_t mine; /* which of this rank's shards it is, if this rank is the writer */
     const char *file;
     int64_t at, bytes;
 } tpi_item;

@@ -1,4 +1,5 @@
-/* What ranks tell each other while they save and load: values as pickles, to all, and failures to all, so that nobody waits for one that has failed. */
+/* What ranks tell each other while they save and load: values as pickles, to all, and failures to all, so that nobody
+ * waits for one that has failed. */
 #include <stdio.h>
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,11 +32,14 @@ tp_saved *tpi_sizes_value(tpi_arena *a, tp_saved_kind kind, const int64_t *v, in
     return t;
 }
 
-tp_saved *tpi_name_value(tpi_arena *a, tp_saved_kind kind, const char *text) { return tpi_saved_text(a, kind, text, strlen(text)); }
+tp_saved *tpi_name_value(tpi_arena *a, tp_saved_kind kind, const char *text) {
+    return tpi_saved_text(a, kind, text, strlen(text));
+}
 
 const int64_t *tpi_sizes_of(tpi_arena *a, const tp_saved *v, int *n) {
     int64_t count = tp_saved_count(v);
-    bool ok = v && (v->kind == TP_SAVED_SIZE || v->kind == TP_SAVED_TUPLE || v->kind == TP_SAVED_LIST) && count <= TP_MAX_DIMS;
+    bool ok = v && (v->kind == TP_SAVED_SIZE || v->kind == TP_SAVED_TUPLE || v->kind == TP_SAVED_LIST) &&
+              count <= TP_MAX_DIMS;
     int64_t *sizes = ok ? tpi_arena_new(a, sizeof *sizes * (size_t)(count + 1)) : NULL;
     for (int64_t i = 0; sizes && i < count; i++) {
         ok = ok && tpi_is_int(v->as.items.v[i]) && v->as.items.v[i]->as.number.as.i >= 0;
@@ -64,13 +68,16 @@ static tp_tensor **empty_for(const tpi_talk *t, const int64_t *bytes) {
 
 /* Everybody's bytes: t->size tensors. */
 static tp_tensor **gather_bytes(const tpi_talk *t, const void *data, size_t n) {
-    tp_tensor *count = tpi_empty(TP_INTS(1), TP_INT64, (tp_device){TP_CPU, 0}), *counts = count ? tpi_empty(TP_INTS(t->size), TP_INT64, (tp_device){TP_CPU, 0}) : NULL;
+    tp_tensor *count = tpi_empty(TP_INTS(1), TP_INT64, (tp_device){TP_CPU, 0}),
+              *counts = count ? tpi_empty(TP_INTS(t->size), TP_INT64, (tp_device){TP_CPU, 0}) : NULL;
     tp_tensor *mine = counts ? tpi_empty(TP_INTS((int64_t)n), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL, **all = NULL;
     if (mine) {
         *(int64_t *)count->data = (int64_t)n;
         memcpy(mine->data, data, n);
-        if (tp_dist_wait(tp_dist_all_gather_into(t->group, counts, count))) all = empty_for(t, (const int64_t *)counts->data);
-        if (all && !tp_dist_wait(tp_dist_all_gather(t->group, (tp_tensors){all, t->size}, mine))) release_all(all, t->size), all = NULL;
+        if (tp_dist_wait(tp_dist_all_gather_into(t->group, counts, count)))
+            all = empty_for(t, (const int64_t *)counts->data);
+        if (all && !tp_dist_wait(tp_dist_all_gather(t->group, (tp_tensors){all, t->size}, mine)))
+            release_all(all, t->size), all = NULL;
     }
     tp_release(mine);
     tp_release(counts);
@@ -82,7 +89,8 @@ static tp_saved **read_all(const tpi_talk *t, tpi_arena *a, tp_tensor *const *by
     tp_saved **all = tpi_arena_new(a, sizeof *all * (size_t)t->size);
     tpi_pickle reader = {.arena = a, .path = "a message between ranks"};
     for (int i = 0; all && i < t->size; i++) {
-        tp_saved *message = tpi_pickle_read(&reader, (const unsigned char *)bytes[i]->data, (size_t)bytes[i]->numel, NULL, NULL);
+        tp_saved *message =
+            tpi_pickle_read(&reader, (const unsigned char *)bytes[i]->data, (size_t)bytes[i]->numel, NULL, NULL);
         if (!message) return NULL;
         if (message->kind == TP_SAVED_TUPLE) {
             all[i] = message->as.items.v[0];
@@ -100,7 +108,8 @@ tp_saved **tpi_talk_all(const tpi_talk *t, tpi_arena *a, tp_saved *mine) {
         return alone;
     }
     tp_saved *message;
-    if (mine) message = TPI_TUPLE(a, mine);
+    if (mine)
+        message = TPI_TUPLE(a, mine);
     else {
         char said[768];
         snprintf(said, sizeof said, "%s", tp_error());

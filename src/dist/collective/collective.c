@@ -1,7 +1,8 @@
 /* Collectives as rounds of messages, for engines that only send and receive, and for what an engine leaves to us.
  *
- * Reductions take the ranks in order, whatever arrives first. Large ones go in segments: each rank combines its part of a segment from everybody's
- * and hands it to all, so that every byte crosses a link twice and the memory needed stays small. */
+ * Reductions take the ranks in order, whatever arrives first. Large ones go in segments: each rank combines its part of
+ * a segment from everybody's and hands it to all, so that every byte crosses a link twice and the memory needed stays
+ * small. */
 #include "dist/collective/collective.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 
 enum { SMALL = 32 << 10, SEGMENT = 8 << 20, LONG_BROADCAST = 256 << 10 }; /* bytes */
 
-const char *const tpi_work_names[] = {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier",
-                                      "new_group", "send", "recv"};
+const char *const tpi_work_names[] = {"all_reduce",     "reduce",     "broadcast", "all_gather", "gather", "scatter",
+                                      "reduce_scatter", "all_to_all", "barrier",   "new_group",  "send",   "recv"};
 
 static char *data_of(const tpi_piece *p) { return p->flat->data; }
 static int64_t bytes_of(const tpi_piece *p) { return p->flat->numel * (int64_t)tpi_itemsize(p->flat); }
@@ -24,9 +25,9 @@ typedef struct parts {
     tp_work *w;
     tp_dtype dtype;
     int64_t item;
-    char *room;          /* a row of row_bytes for each rank */
+    char *room; /* a row of row_bytes for each rank */
     int64_t row_bytes;
-    const void **rows;   /* group's n */
+    const void **rows; /* group's n */
 } parts;
 
 static bool parts_new(parts *p, tp_work *w, tp_dtype dtype, int64_t row_elements) {
@@ -145,24 +146,30 @@ static bool broadcast_parts(tp_work *w, char *data, int64_t bytes) {
     int64_t mine = part_from(bytes, g->n, g->rank), many = part_from(bytes, g->n, g->rank + 1) - mine;
     tpi_round r = tpi_round_new(w, TPI_CHANNEL_DATA);
     for (int i = 0; g->rank == w->root && i < g->n; i++)
-        if (i != g->rank) tpi_round_send(&r, i, data + part_from(bytes, g->n, i), part_from(bytes, g->n, i + 1) - part_from(bytes, g->n, i));
+        if (i != g->rank)
+            tpi_round_send(&r, i, data + part_from(bytes, g->n, i),
+                           part_from(bytes, g->n, i + 1) - part_from(bytes, g->n, i));
     if (g->rank != w->root) tpi_round_recv(&r, w->root, data + mine, many);
     if (!tpi_round_end(&r)) return false;
     r = tpi_round_new(w, TPI_CHANNEL_DATA);
     for (int k = 1; k < g->n; k++) {
         int to = (g->rank + k) % g->n, from = (g->rank - k + g->n) % g->n;
-        if (g->rank != w->root) tpi_round_recv(&r, from, data + part_from(bytes, g->n, from), part_from(bytes, g->n, from + 1) - part_from(bytes, g->n, from));
+        if (g->rank != w->root)
+            tpi_round_recv(&r, from, data + part_from(bytes, g->n, from),
+                           part_from(bytes, g->n, from + 1) - part_from(bytes, g->n, from));
         if (to != w->root) tpi_round_send(&r, to, data + mine, many);
     }
     return tpi_round_end(&r);
 }
 
 /* ---- Each collective. An engine's own way comes first. ---- */
-#define BY_ENGINE(w, function, ...)                                                                                        \
-    do {                                                                                                                   \
-        tpi_job *job_ = (w)->group->job;                                                                                   \
-        tpi_engine_result done_ = job_->engine->function ? job_->engine->function(job_->self, (w)->group->members, __VA_ARGS__) : TPI_ENGINE_PASS; \
-        if (done_ != TPI_ENGINE_PASS) return done_ == TPI_ENGINE_DONE || tpi_refuse_engine(job_);                          \
+#define BY_ENGINE(w, function, ...)                                                                          \
+    do {                                                                                                     \
+        tpi_job *job_ = (w)->group->job;                                                                     \
+        tpi_engine_result done_ = job_->engine->function                                                     \
+                                      ? job_->engine->function(job_->self, (w)->group->members, __VA_ARGS__) \
+                                      : TPI_ENGINE_PASS;                                                     \
+        if (done_ != TPI_ENGINE_PASS) return done_ == TPI_ENGINE_DONE || tpi_refuse_engine(job_);            \
     } while (0)
 
 static bool all_reduce_whole(tp_work *w, char *data, int64_t n, tp_dtype dtype) {
@@ -170,7 +177,9 @@ static bool all_reduce_whole(tp_work *w, char *data, int64_t n, tp_dtype dtype) 
     return all_reduce_data(w, data, n, dtype);
 }
 
-static bool run_all_reduce(tp_work *w) { return all_reduce_whole(w, data_of(w->in), w->in->flat->numel, (tp_dtype)w->in->flat->dtype); }
+static bool run_all_reduce(tp_work *w) {
+    return all_reduce_whole(w, data_of(w->in), w->in->flat->numel, (tp_dtype)w->in->flat->dtype);
+}
 
 static bool run_reduce(tp_work *w) {
     tp_tensor *t = w->in->flat;
@@ -180,12 +189,14 @@ static bool run_reduce(tp_work *w) {
 
 static bool run_broadcast(tp_work *w) {
     BY_ENGINE(w, broadcast, data_of(w->in), bytes_of(w->in), w->root);
-    return (bytes_of(w->in) > LONG_BROADCAST && w->group->n > 2 ? broadcast_parts : broadcast_tree)(w, data_of(w->in), bytes_of(w->in));
+    return (bytes_of(w->in) > LONG_BROADCAST && w->group->n > 2 ? broadcast_parts : broadcast_tree)(w, data_of(w->in),
+                                                                                                    bytes_of(w->in));
 }
 
 static bool one_block(const tp_work *w) { /* do the results lie one after the other, all of the input's size? */
     for (int i = 0; i < w->nout; i++)
-        if (bytes_of(&w->out[i]) != bytes_of(w->in) || data_of(&w->out[i]) != data_of(w->out) + i * bytes_of(w->in)) return false;
+        if (bytes_of(&w->out[i]) != bytes_of(w->in) || data_of(&w->out[i]) != data_of(w->out) + i * bytes_of(w->in))
+            return false;
     return true;
 }
 
@@ -207,8 +218,10 @@ static bool run_gather(tp_work *w) {
     tpi_round r = tpi_round_new(w, TPI_CHANNEL_DATA);
     if (g->rank != w->root) tpi_round_send(&r, w->root, data_of(w->in), bytes_of(w->in));
     for (int i = 0; g->rank == w->root && i < g->n; i++) {
-        if (i != g->rank) tpi_round_recv(&r, i, data_of(&w->out[i]), bytes_of(&w->out[i]));
-        else memmove(data_of(&w->out[i]), data_of(w->in), (size_t)bytes_of(w->in));
+        if (i != g->rank)
+            tpi_round_recv(&r, i, data_of(&w->out[i]), bytes_of(&w->out[i]));
+        else
+            memmove(data_of(&w->out[i]), data_of(w->in), (size_t)bytes_of(w->in));
     }
     return tpi_round_end(&r);
 }
@@ -218,8 +231,10 @@ static bool run_scatter(tp_work *w) {
     tpi_round r = tpi_round_new(w, TPI_CHANNEL_DATA);
     if (g->rank != w->root) tpi_round_recv(&r, w->root, data_of(w->out), bytes_of(w->out));
     for (int i = 0; g->rank == w->root && i < g->n; i++) {
-        if (i != g->rank) tpi_round_send(&r, i, data_of(&w->in[i]), bytes_of(&w->in[i]));
-        else memmove(data_of(w->out), data_of(&w->in[i]), (size_t)bytes_of(w->out));
+        if (i != g->rank)
+            tpi_round_send(&r, i, data_of(&w->in[i]), bytes_of(&w->in[i]));
+        else
+            memmove(data_of(w->out), data_of(&w->in[i]), (size_t)bytes_of(w->out));
     }
     return tpi_round_end(&r);
 }
@@ -266,8 +281,9 @@ bool tpi_checks_wanted(void) {
 }
 
 bool tpi_collective_run(tp_work *w) {
-    static bool (*const run[])(tp_work *) = {run_all_reduce, run_reduce, run_broadcast, run_all_gather, run_gather, run_scatter, run_reduce_scatter,
-                                             run_all_to_all, run_barrier, run_barrier};
+    static bool (*const run[])(tp_work *) = {run_all_reduce, run_reduce,  run_broadcast,      run_all_gather,
+                                             run_gather,     run_scatter, run_reduce_scatter, run_all_to_all,
+                                             run_barrier,    run_barrier};
     if ((tpi_checks_wanted() || w->kind == TPI_BARRIER) && !tpi_agree(w)) return false;
     return run[w->kind](w);
 }
@@ -279,7 +295,8 @@ static void shape_about(const tp_work *w, const tp_tensor *t, char *text, size_t
     bool uneven = false;
     for (int i = 1; list && i < n; i++) uneven = uneven || list[i].t->numel != list[0].t->numel;
     int at = snprintf(text, room, "%s", uneven ? "in parts of " : tpi_shape_text(tpi_shape(t)));
-    for (int i = 0; uneven && i < n && at + 24 < (int)room; i++) at += snprintf(text + at, room - (size_t)at, "%s%lld", i ? ", " : "", (long long)list[i].t->numel);
+    for (int i = 0; uneven && i < n && at + 24 < (int)room; i++)
+        at += snprintf(text + at, room - (size_t)at, "%s%lld", i ? ", " : "", (long long)list[i].t->numel);
     if (uneven) snprintf(text + at, room - (size_t)at, " elements");
 }
 
@@ -291,16 +308,22 @@ void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {
     static const char *const ops[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
     bool reduces = w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_REDUCE_SCATTER;
     bool rooted = w->kind == TPI_REDUCE || w->kind == TPI_BROADCAST || w->kind == TPI_GATHER || w->kind == TPI_SCATTER;
-    const tp_tensor *t = w->kind == TPI_SCATTER || w->kind == TPI_REDUCE_SCATTER || w->kind == TPI_RECV ? (w->nout ? w->out[0].t : NULL) : w->nin ? w->in[0].t : NULL;
+    const tp_tensor *t = w->kind == TPI_SCATTER || w->kind == TPI_REDUCE_SCATTER || w->kind == TPI_RECV
+                             ? (w->nout ? w->out[0].t : NULL)
+                         : w->nin ? w->in[0].t
+                                  : NULL;
     char root[24] = "", op[16] = "", shape[112] = "";
-    const char *where = w->gpu ? w->device.type == TP_CUDA ? " on cuda" : " on xpu" : ""; /* by NCCL; what goes by the host may lie anywhere */
+    const char *where = w->gpu ? w->device.type == TP_CUDA ? " on cuda" : " on xpu"
+                               : ""; /* by NCCL; what goes by the host may lie anywhere */
     if (rooted) snprintf(root, sizeof root, ", root %d", w->root);
     if (w->kind == TPI_SEND) snprintf(root, sizeof root, ", to %d", w->root);
     if (w->kind == TPI_RECV && w->root >= 0) snprintf(root, sizeof root, ", from %d", w->root);
     if (reduces) snprintf(op, sizeof op, "(%s)", ops[w->op]);
-    if (!t) snprintf(text, TPI_ABOUT_BYTES, "%s%s", tpi_work_names[w->kind], op);
+    if (!t)
+        snprintf(text, TPI_ABOUT_BYTES, "%s%s", tpi_work_names[w->kind], op);
     else {
         shape_about(w, t, shape, sizeof shape);
-        snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s%s", tpi_work_names[w->kind], op, tp_dtype_name((tp_dtype)t->dtype), shape, where, root);
+        snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s%s", tpi_work_names[w->kind], op,
+                 tp_dtype_name((tp_dtype)t->dtype), shape, where, root);
     }
 }

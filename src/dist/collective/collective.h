@@ -18,6 +18,7 @@ bool tpi_round_end(tpi_round *round); /* waits for all of them. False with an er
 
 /* Do all ranks come to the same collective with the same shapes? False with an error that names two that do not. */
 bool tpi_agree(tp_work *work);
-/* A number that is the same on ranks that may go on together. What only the root knows, and what may differ, is not in it. */
+/* A number that is the same on ranks that may go on together. What only the root knows, and what may differ, is not in
+ * it. */
 uint64_t tpi_fingerprint(const tp_work *work);
 #endif

@@ -1,5 +1,6 @@
-/* NCCL's communicators: made when they are first needed, by all of their ranks. These meet in the job's store, where a wait can be watched, interrupted and
- * given up, before anything of NCCL's is called; the one that comes last makes the number by which NCCL lets them find each other. */
+/* NCCL's communicators: made when they are first needed, by all of their ranks. These meet in the job's store, where a
+ * wait can be watched, interrupted and given up, before anything of NCCL's is called; the one that comes last makes the
+ * number by which NCCL lets them find each other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +14,14 @@
 bool tpi_comm_ok(const tpi_comm *c, int result, const char *function) {
     if (result == 0 || result == TPI_NCCL_IN_PROGRESS) return true;
     const char *why = c->nccl->error_text(result), *last = c->nccl->last_error ? c->nccl->last_error(NULL) : NULL;
-    return tpi_refuse(TP_ERR_RUNTIME, "%s failed: %s%s%s", function, why ? why : "unknown", last && *last ? "; last error: " : "", last ? last : "");
+    return tpi_refuse(TP_ERR_RUNTIME, "%s failed: %s%s%s", function, why ? why : "unknown",
+                      last && *last ? "; last error: " : "", last ? last : "");
 }
 
 static tpi_comm *find(tp_group *g, tp_device device, int from, int to) { /* with the lock */
     for (tpi_comm *c = g->comms; c; c = c->next)
-        if (c->device.type == device.type && c->device.index == device.index && c->from == from && c->to == to) return c;
+        if (c->device.type == device.type && c->device.index == device.index && c->from == from && c->to == to)
+            return c;
     return NULL;
 }
 
@@ -29,13 +32,19 @@ tpi_comm *tpi_comm_of(tp_group *g, tp_device device, int from, int to) {
     if (c) return c;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver || !(c = tpi_malloc(sizeof *c))) return NULL;
-    *c = (tpi_comm){.group = g, .device = device, .driver = driver, .nccl = tpi_nccl_for((tp_device_type)device.type), .from = from, .to = to};
+    *c = (tpi_comm){.group = g,
+                    .device = device,
+                    .driver = driver,
+                    .nccl = tpi_nccl_for((tp_device_type)device.type),
+                    .from = from,
+                    .to = to};
     if (!driver->stream_new(device.index, -1, &c->stream)) return tpi_mfree(c), NULL;
     pthread_mutex_init(&c->lock, NULL);
     c->end = &c->first;
     pthread_mutex_lock(&g->lock);
     tpi_comm *meanwhile = find(g, device, from, to);
-    for (const tpi_comm *other = g->comms; other && !meanwhile; other = other->next) c->nth += other->from == from && other->to == to;
+    for (const tpi_comm *other = g->comms; other && !meanwhile; other = other->next)
+        c->nth += other->from == from && other->to == to;
     if (!meanwhile) c->next = g->comms, g->comms = c;
     pthread_mutex_unlock(&g->lock);
     if (meanwhile) tpi_comm_free(c);
@@ -54,8 +63,10 @@ static bool tell_gpu(const tpi_comm *c, char *text, size_t room) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(c->device);
     const char *host = getenv("NCCL_HOSTID");
     if (!caps) return false;
-    int put = snprintf(text, room, "%.100s/%x:%x:%x", host && *host ? host : tpi_net_host(), caps->pci_domain, caps->pci_bus, caps->pci_device);
-    for (int i = 0; i < 16 && !caps->pci_domain && !caps->pci_bus && !caps->pci_device; i++) put += snprintf(text + put, room - (size_t)put, "%02x", caps->uuid[i]);
+    int put = snprintf(text, room, "%.100s/%x:%x:%x", host && *host ? host : tpi_net_host(), caps->pci_domain,
+                       caps->pci_bus, caps->pci_device);
+    for (int i = 0; i < 16 && !caps->pci_domain && !caps->pci_bus && !caps->pci_device; i++)
+        put += snprintf(text + put, room - (size_t)put, "%02x", caps->uuid[i]);
     snprintf(text + put, room - (size_t)put, "\n");
     return true;
 }
@@ -85,9 +96,13 @@ static bool await(const tpi_comm *c, const char *key) {
     double deadline = tpi_now() + g->timeout;
     while (!tpi_store_wait_until(g->job->store, key, tpi_now() + 0.3)) {
         if (!tp_ok() || !tpi_job_ok(g->job)) return false;
-        if (g->closing) return tpi_refuse(TP_ERR_RUNTIME, "the group '%s' was closed before the other ranks came", g->name);
+        if (g->closing)
+            return tpi_refuse(TP_ERR_RUNTIME, "the group '%s' was closed before the other ranks came", g->name);
         if (tpi_now() > deadline)
-            return tpi_refuse(TP_ERR_RUNTIME, "the ranks of group '%s' have not all come to their first collective or message on a GPU within %.0f seconds", g->name, g->timeout);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "the ranks of group '%s' have not all come to their first collective or message on a GPU "
+                              "within %.0f seconds",
+                              g->name, g->timeout);
     }
     return true;
 }
@@ -100,7 +115,9 @@ static bool agree_how(const tpi_comm *c, const char *key, int n, tpi_nccl_id *id
     snprintf(who, sizeof who, "%s/who", key);
     snprintf(came, sizeof came, "%s/came", key);
     snprintf(how, sizeof how, "%s/how", key);
-    if (!tell_gpu(c, gpu, sizeof gpu) || !tp_store_append(store, who, gpu, strlen(gpu)) || !tp_store_add(store, came, 1, &sum)) return false;
+    if (!tell_gpu(c, gpu, sizeof gpu) || !tp_store_append(store, who, gpu, strlen(gpu)) ||
+        !tp_store_add(store, came, 1, &sum))
+        return false;
     if (sum == n && !decide(c, who, how)) return false;
     if (!await(c, how) || !tp_store_get(store, how, &data, &bytes)) return false;
     *by_host = bytes != sizeof *id;
@@ -116,11 +133,14 @@ bool tpi_comm_meet(tpi_comm *c) {
     tpi_nccl_id id;
     void *comm = NULL;
     if (c->comm || c->by_host) return true;
-    if (pair) snprintf(key, sizeof key, "nccl/%d/%d/%d-%d", g->id, c->nth, c->from, c->to);
-    else snprintf(key, sizeof key, "nccl/%d/%d", g->id, c->nth);
+    if (pair)
+        snprintf(key, sizeof key, "nccl/%d/%d/%d-%d", g->id, c->nth, c->from, c->to);
+    else
+        snprintf(key, sizeof key, "nccl/%d/%d", g->id, c->nth);
     if (!agree_how(c, key, pair ? 2 : g->n, &id, &c->by_host)) return false;
     if (c->by_host) return true;
-    if (!c->driver->stream_sync(c->device.index, c->stream)) return false; /* and it is this thread's device now, which NCCL asks for */
+    if (!c->driver->stream_sync(c->device.index, c->stream))
+        return false; /* and it is this thread's device now, which NCCL asks for */
     int result = c->nccl->init(&comm, pair ? 2 : g->n, id, pair ? g->rank == c->to : g->rank);
     if (!tpi_comm_ok(c, result, "ncclCommInitRank")) return false;
     pthread_mutex_lock(&c->lock);

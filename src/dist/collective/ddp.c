@@ -1,7 +1,8 @@
 /* Data parallel training: buckets of gradients that are averaged over the ranks as they fill.
  *
- * A hook on each parameter copies its gradient into its place in a bucket. A bucket that is full is sent once those before it are, so that all ranks
- * send in one order whatever order their backward has. tp_ddp_finish waits, and copies the averages back. */
+ * A hook on each parameter copies its gradient into its place in a bucket. A bucket that is full is sent once those
+ * before it are, so that all ranks send in one order whatever order their backward has. tp_ddp_finish waits, and copies
+ * the averages back. */
 #include <stdio.h>
 #include <string.h>
 #include <taper/autograd.h>
@@ -52,7 +53,10 @@ static bool take_gradient(place *p) {
     const tp_tensor *grad = tp_grad(p->parameter);
     bucket *b = &p->ddp->buckets[p->bucket];
     if (p->ready || !grad) return true;
-    if (b->work) return tpi_refuse(TP_ERR_RUNTIME, "parameter '%s' got a gradient after its bucket was sent: call tp_ddp_finish after each backward", p->name);
+    if (b->work)
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "parameter '%s' got a gradient after its bucket was sent: call tp_ddp_finish after each backward", p->name);
     if (!tpi_copy_data(p->view, grad)) return false;
     p->ready = true;
     b->ready++;
@@ -74,7 +78,9 @@ static bool settle_unused(tp_ddp *d) {
         used[i] = p->ready;
         if (p->ready) continue;
         if (!d->find_unused)
-            return tpi_refuse(TP_ERR_RUNTIME, "parameter '%s' got no gradient in this backward: set .find_unused if that is meant", p->name);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "parameter '%s' got no gradient in this backward: set .find_unused if that is meant",
+                              p->name);
         if (!tpi_fill_data(p->view, tp_float(0))) return false;
         p->ready = true;
         d->buckets[p->bucket].ready++;
@@ -133,7 +139,9 @@ static bool broadcast_all(tp_ddp *d, tp_state state) {
     return ok;
 }
 
-bool tp_ddp_broadcast_buffers(tp_ddp *d) { return d ? broadcast_all(d, d->buffers) : tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL"); }
+bool tp_ddp_broadcast_buffers(tp_ddp *d) {
+    return d ? broadcast_all(d, d->buffers) : tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL");
+}
 
 /* Parameters from the network's end, cut where a bucket is full, or the dtype or the device changes. */
 static bool make_buckets(tp_ddp *d, int64_t most) {
@@ -144,7 +152,9 @@ static bool make_buckets(tp_ddp *d, int64_t most) {
         bucket *b = &d->buckets[d->nbuckets];
         for (b->from = b->to = at; b->to < d->n; b->to++) {
             const tp_tensor *p = d->places[b->to].parameter;
-            if (p->dtype != dtype || tpi_device(p).type != device.type || tpi_device(p).index != device.index || (b->to > b->from && (elements + p->numel) * item > limit)) break;
+            if (p->dtype != dtype || tpi_device(p).type != device.type || tpi_device(p).index != device.index ||
+                (b->to > b->from && (elements + p->numel) * item > limit))
+                break;
             elements += p->numel;
         }
         if (!(b->flat = tpi_empty(TP_INTS(elements), dtype, device))) return false;
@@ -154,7 +164,8 @@ static bool make_buckets(tp_ddp *d, int64_t most) {
             int64_t strides[TP_MAX_DIMS];
             tpi_contiguous_strides(tpi_shape(p->parameter), strides);
             p->bucket = d->nbuckets;
-            if (!(p->view = tpi_alias(b->flat, p->parameter->ndim, p->parameter->shape, strides, offset))) return d->nbuckets++, false;
+            if (!(p->view = tpi_alias(b->flat, p->parameter->ndim, p->parameter->shape, strides, offset)))
+                return d->nbuckets++, false;
             offset += p->parameter->numel;
         }
         at = b->to;
@@ -194,10 +205,14 @@ tp_ddp *tp_ddp_new_with(tp_module *net, const tp_ddp_options *options) {
     tp_ddp_options o = {0};
     if (options) tpi_take_options(&o, sizeof o, options, options->size);
     if (!net) return tpi_fail(TP_ERR_TYPE, "argument 'net': expected a module, got NULL");
-    if (o.bucket_bytes < 0) return tpi_fail(TP_ERR_VALUE, "option 'bucket_bytes': expected 0 or more, got %lld", (long long)o.bucket_bytes);
+    if (o.bucket_bytes < 0)
+        return tpi_fail(TP_ERR_VALUE, "option 'bucket_bytes': expected 0 or more, got %lld", (long long)o.bucket_bytes);
     tp_ddp *d = tpi_malloc(sizeof *d);
     if (!d) return NULL;
-    *d = (tp_ddp){.group = o.group, .find_unused = o.find_unused, .parameters = tp_module_parameters(net), .buffers = tp_module_buffers(net)};
+    *d = (tp_ddp){.group = o.group,
+                  .find_unused = o.find_unused,
+                  .parameters = tp_module_parameters(net),
+                  .buffers = tp_module_buffers(net)};
     size_t n = (size_t)d->parameters.n + 1;
     d->places = tpi_malloc(sizeof *d->places * n);
     d->buckets = tpi_malloc(sizeof *d->buckets * n);
@@ -205,9 +220,11 @@ tp_ddp *tp_ddp_new_with(tp_module *net, const tp_ddp_options *options) {
     if (d->buckets) memset(d->buckets, 0, sizeof *d->buckets * n);
     for (int64_t i = d->parameters.n - 1; d->places && i >= 0; i--)
         if (d->parameters.tensors[i]->requires_grad)
-            d->places[d->n++] = (place){.ddp = d, .parameter = d->parameters.tensors[i], .name = d->parameters.names[i]};
+            d->places[d->n++] =
+                (place){.ddp = d, .parameter = d->parameters.tensors[i], .name = d->parameters.names[i]};
     d->used = tpi_empty(TP_INTS(d->n), TP_UINT8, (tp_device){TP_CPU, 0});
-    bool ok = tp_ok() && d->places && d->buckets && d->used && make_buckets(d, o.bucket_bytes ? o.bucket_bytes : 25 << 20);
+    bool ok =
+        tp_ok() && d->places && d->buckets && d->used && make_buckets(d, o.bucket_bytes ? o.bucket_bytes : 25 << 20);
     if (ok && broadcast_all(d, d->parameters) && broadcast_all(d, d->buffers) && add_hooks(d)) return d;
     tp_ddp_free(d);
     return NULL;

@@ -1,9 +1,9 @@
-/* Works on GPUs. A collective is put into its communicator's stream by the caller, behind what the caller's stream has to do so far; copies to contiguous
- * memory and back are in that stream too. An event tells its end, which the watcher and whoever asks look at. Until then the work is on the group's list,
- * which holds it and with it the tensors.
+/* Works on GPUs. A collective is put into its communicator's stream by the caller, behind what the caller's stream has
+ * to do so far; copies to contiguous memory and back are in that stream too. An event tells its end, which the watcher
+ * and whoever asks look at. Until then the work is on the group's list, which holds it and with it the tensors.
  *
- * Ranks compare what they come to as they do on the host, in the group's thread, while the GPU is at it; only what has not been seen before (another
- * kind, another shape) waits for that, so that it never begins where ranks disagree. */
+ * Ranks compare what they come to as they do on the host, in the group's thread, while the GPU is at it; only what has
+ * not been seen before (another kind, another shape) waits for that, so that it never begins where ranks disagree. */
 #include "dist/collective/gpu.h"
 #include <stdio.h>
 #include <string.h>
@@ -26,25 +26,36 @@ typedef struct reduction { /* of elements that are `each` of type */
 
 static bool reduction_of(tp_dtype dtype, tp_reduce_op op, reduction *r) {
     static const int types[TP_DTYPE_COUNT] = {
-        [TP_BOOL] = TPI_NCCL_UINT8, [TP_UINT8] = TPI_NCCL_UINT8, [TP_INT8] = TPI_NCCL_INT8, [TP_INT16] = TPI_NCCL_INT32, [TP_INT32] = TPI_NCCL_INT32,
-        [TP_INT64] = TPI_NCCL_INT64, [TP_FLOAT16] = TPI_NCCL_FLOAT16, [TP_BFLOAT16] = TPI_NCCL_BFLOAT16, [TP_FLOAT32] = TPI_NCCL_FLOAT32,
+        [TP_BOOL] = TPI_NCCL_UINT8,      [TP_UINT8] = TPI_NCCL_UINT8,       [TP_INT8] = TPI_NCCL_INT8,
+        [TP_INT16] = TPI_NCCL_INT32,     [TP_INT32] = TPI_NCCL_INT32,       [TP_INT64] = TPI_NCCL_INT64,
+        [TP_FLOAT16] = TPI_NCCL_FLOAT16, [TP_BFLOAT16] = TPI_NCCL_BFLOAT16, [TP_FLOAT32] = TPI_NCCL_FLOAT32,
         [TP_FLOAT64] = TPI_NCCL_FLOAT64, [TP_COMPLEX64] = TPI_NCCL_FLOAT32, [TP_COMPLEX128] = TPI_NCCL_FLOAT64};
-    static const int ops[] = {[TP_REDUCE_SUM] = TPI_NCCL_SUM, [TP_REDUCE_AVG] = TPI_NCCL_AVG, [TP_REDUCE_PRODUCT] = TPI_NCCL_PROD, [TP_REDUCE_MIN] = TPI_NCCL_MIN,
+    static const int ops[] = {[TP_REDUCE_SUM] = TPI_NCCL_SUM,
+                              [TP_REDUCE_AVG] = TPI_NCCL_AVG,
+                              [TP_REDUCE_PRODUCT] = TPI_NCCL_PROD,
+                              [TP_REDUCE_MIN] = TPI_NCCL_MIN,
                               [TP_REDUCE_MAX] = TPI_NCCL_MAX};
     bool pairs = tp_dtype_is_complex(dtype), truth = dtype == TP_BOOL;
     if (op > TP_REDUCE_MAX || (pairs && op > TP_REDUCE_AVG)) return false;
     if (types[dtype] == TPI_NCCL_INT8 && dtype != TP_INT8) return false; /* a dtype that is not in the list */
-    *r = (reduction){.type = types[dtype], .each = pairs ? 2 : 1, .op = ops[op], .dtype = dtype == TP_INT16 ? TP_INT32 : dtype};
-    if (truth) r->op = op == TP_REDUCE_PRODUCT || op == TP_REDUCE_MIN ? TPI_NCCL_MIN : TPI_NCCL_MAX; /* truths add up to a truth */
+    *r = (reduction){
+        .type = types[dtype], .each = pairs ? 2 : 1, .op = ops[op], .dtype = dtype == TP_INT16 ? TP_INT32 : dtype};
+    if (truth)
+        r->op =
+            op == TP_REDUCE_PRODUCT || op == TP_REDUCE_MIN ? TPI_NCCL_MIN : TPI_NCCL_MAX; /* truths add up to a truth */
     return true;
 }
 
-static bool reduces(const tp_work *w) { return w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_REDUCE_SCATTER; }
+static bool reduces(const tp_work *w) {
+    return w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_REDUCE_SCATTER;
+}
 
 static bool shares_gpu(tp_group *g, tp_device device) { /* it is known that two of the group's ranks do */
     bool shares = false;
     pthread_mutex_lock(&g->lock);
-    for (const tpi_comm *c = g->comms; c; c = c->next) shares = shares || (c->by_host && c->from < 0 && c->device.type == device.type && c->device.index == device.index);
+    for (const tpi_comm *c = g->comms; c; c = c->next)
+        shares =
+            shares || (c->by_host && c->from < 0 && c->device.type == device.type && c->device.index == device.index);
     pthread_mutex_unlock(&g->lock);
     return shares;
 }
@@ -72,8 +83,10 @@ static bool flatten(tp_work *w, tpi_piece *pieces, int n, bool reads) {
     for (int i = 0; i < n; i++) {
         tpi_piece *p = &pieces[i];
         tp_dtype dtype = reduces(w) ? r.dtype : (tp_dtype)p->t->dtype;
-        if (tp_is_contiguous(p->t) && dtype == p->t->dtype) p->flat = p->t;
-        else p->flat = tpi_empty(tpi_shape(p->t), dtype, w->device);
+        if (tp_is_contiguous(p->t) && dtype == p->t->dtype)
+            p->flat = p->t;
+        else
+            p->flat = tpi_empty(tpi_shape(p->t), dtype, w->device);
         if (!p->flat || (p->flat != p->t && reads && !tpi_copy_data(p->flat, p->t))) return false;
     }
     return true;
@@ -84,12 +97,17 @@ static size_t bytes_of(const tpi_piece *p) { return (size_t)p->flat->numel * tpi
 
 static bool one_block(const tpi_piece *list, int n) { /* do they lie one after the other, all of one size? */
     for (int i = 1; i < n; i++)
-        if (bytes_of(&list[i]) != bytes_of(list) || data_of(&list[i]) != data_of(list) + (size_t)i * bytes_of(list)) return false;
+        if (bytes_of(&list[i]) != bytes_of(list) || data_of(&list[i]) != data_of(list) + (size_t)i * bytes_of(list))
+            return false;
     return true;
 }
 
-static int give(const tpi_comm *c, const tpi_piece *p, int to) { return bytes_of(p) ? c->nccl->send(data_of(p), bytes_of(p), TPI_NCCL_UINT8, to, c->comm, c->stream) : 0; }
-static int get(const tpi_comm *c, const tpi_piece *p, int from) { return bytes_of(p) ? c->nccl->recv(data_of(p), bytes_of(p), TPI_NCCL_UINT8, from, c->comm, c->stream) : 0; }
+static int give(const tpi_comm *c, const tpi_piece *p, int to) {
+    return bytes_of(p) ? c->nccl->send(data_of(p), bytes_of(p), TPI_NCCL_UINT8, to, c->comm, c->stream) : 0;
+}
+static int get(const tpi_comm *c, const tpi_piece *p, int from) {
+    return bytes_of(p) ? c->nccl->recv(data_of(p), bytes_of(p), TPI_NCCL_UINT8, from, c->comm, c->stream) : 0;
+}
 
 static bool keep_own(const tpi_comm *c, const tpi_piece *to, const tpi_piece *from) { /* what a rank sends to itself */
     if (!bytes_of(from) || data_of(to) == data_of(from)) return true;
@@ -110,18 +128,23 @@ static bool exchange(const tpi_comm *c, const tpi_piece *in, bool same, const tp
 
 static bool all_gather(const tpi_comm *c, const tp_work *w) {
     if (one_block(w->out, w->nout) && bytes_of(w->out) == bytes_of(w->in))
-        return tpi_comm_ok(c, c->nccl->all_gather(data_of(w->in), data_of(w->out), bytes_of(w->in), TPI_NCCL_UINT8, c->comm, c->stream), "ncclAllGather");
+        return tpi_comm_ok(
+            c,
+            c->nccl->all_gather(data_of(w->in), data_of(w->out), bytes_of(w->in), TPI_NCCL_UINT8, c->comm, c->stream),
+            "ncclAllGather");
     return keep_own(c, &w->out[c->group->rank], w->in) && exchange(c, w->in, true, w->out);
 }
 
 static bool reduce_scatter(const tpi_comm *c, const tp_work *w, const reduction *r) {
     size_t n = (size_t)(w->out->flat->numel * r->each);
     if (one_block(w->in, w->nin))
-        return tpi_comm_ok(c, c->nccl->reduce_scatter(data_of(w->in), data_of(w->out), n, r->type, r->op, c->comm, c->stream), "ncclReduceScatter");
+        return tpi_comm_ok(
+            c, c->nccl->reduce_scatter(data_of(w->in), data_of(w->out), n, r->type, r->op, c->comm, c->stream),
+            "ncclReduceScatter");
     int result = c->nccl->group_start();
     for (int i = 0; i < w->nin && !result; i++) /* each to where it belongs */
-        result = c->nccl->reduce(data_of(&w->in[i]), i == c->group->rank ? data_of(w->out) : data_of(&w->in[i]), (size_t)(w->in[i].flat->numel * r->each), r->type, r->op, i,
-                                 c->comm, c->stream);
+        result = c->nccl->reduce(data_of(&w->in[i]), i == c->group->rank ? data_of(w->out) : data_of(&w->in[i]),
+                                 (size_t)(w->in[i].flat->numel * r->each), r->type, r->op, i, c->comm, c->stream);
     int ended = c->nccl->group_end();
     return tpi_comm_ok(c, result ? result : ended, "a group of ncclReduce");
 }
@@ -143,14 +166,22 @@ static bool call(const tpi_comm *c, const tp_work *w) {
     if (reduces(w)) reduction_of((tp_dtype)p->t->dtype, w->op, &r);
     size_t n = (size_t)(p->flat->numel * r.each);
     switch (w->kind) {
-    case TPI_ALL_REDUCE: return tpi_comm_ok(c, nccl->all_reduce(data_of(p), data_of(p), n, r.type, r.op, c->comm, c->stream), "ncclAllReduce");
-    case TPI_REDUCE: return tpi_comm_ok(c, nccl->reduce(data_of(p), data_of(p), n, r.type, r.op, w->root, c->comm, c->stream), "ncclReduce");
-    case TPI_BROADCAST: return tpi_comm_ok(c, nccl->broadcast(data_of(p), data_of(p), bytes_of(p), TPI_NCCL_UINT8, w->root, c->comm, c->stream), "ncclBroadcast");
+    case TPI_ALL_REDUCE:
+        return tpi_comm_ok(c, nccl->all_reduce(data_of(p), data_of(p), n, r.type, r.op, c->comm, c->stream),
+                           "ncclAllReduce");
+    case TPI_REDUCE:
+        return tpi_comm_ok(c, nccl->reduce(data_of(p), data_of(p), n, r.type, r.op, w->root, c->comm, c->stream),
+                           "ncclReduce");
+    case TPI_BROADCAST:
+        return tpi_comm_ok(
+            c, nccl->broadcast(data_of(p), data_of(p), bytes_of(p), TPI_NCCL_UINT8, w->root, c->comm, c->stream),
+            "ncclBroadcast");
     case TPI_ALL_GATHER: return all_gather(c, w);
     case TPI_REDUCE_SCATTER: return reduce_scatter(c, w, &r);
     case TPI_GATHER: return gather(c, w);
     case TPI_SCATTER: return scatter(c, w);
-    case TPI_ALL_TO_ALL: return keep_own(c, &w->out[c->group->rank], &w->in[c->group->rank]) && exchange(c, w->in, false, w->out);
+    case TPI_ALL_TO_ALL:
+        return keep_own(c, &w->out[c->group->rank], &w->in[c->group->rank]) && exchange(c, w->in, false, w->out);
     case TPI_SEND: return tpi_comm_ok(c, give(c, w->in, 1), "ncclSend"); /* of a direction the sender is rank 0 */
     case TPI_RECV: return tpi_comm_ok(c, get(c, w->out, 0), "ncclRecv");
     default: return tpi_refuse(TP_ERR_RUNTIME, "%s is nothing that NCCL does", tpi_work_names[w->kind]);
@@ -173,7 +204,9 @@ static bool fill_stream(tp_work *w, tpi_comm *c) { /* the communicator's is the 
     if (needed && !flatten(w, w->in, w->nin, true)) return false;
     if (w->nout && !flatten(w, w->out, w->nout, false)) return false;
     pthread_mutex_lock(&c->lock);
-    bool ok = c->comm ? call(c, w) : tpi_job_ok(c->group->job) && tpi_refuse(TP_ERR_RUNTIME, "the group's communicator was given up");
+    bool ok = c->comm
+                  ? call(c, w)
+                  : tpi_job_ok(c->group->job) && tpi_refuse(TP_ERR_RUNTIME, "the group's communicator was given up");
     pthread_mutex_unlock(&c->lock);
     return ok && tpi_work_bring_back(w);
 }
@@ -184,7 +217,9 @@ static bool launch(tp_work *w, tpi_comm *c) {
     bool ok = c->driver->stream_wait(w->device.index, c->stream, w->before) && tpi_gpu_set_stream(w->device, c->stream);
     ok = ok && fill_stream(w, c) && mark(w, c->stream, &event);
     tpi_gpu_set_stream(w->device, current);
-    bool captured = ok && c->driver->capturing && c->driver->capturing(w->device.index, c->stream); /* its event is part of a graph, and tells nothing */
+    bool captured =
+        ok && c->driver->capturing &&
+        c->driver->capturing(w->device.index, c->stream); /* its event is part of a graph, and tells nothing */
     pthread_mutex_lock(&w->group->lock);
     w->event = event, w->launched = ok, w->captured = captured;
     if (captured) tpi_work_close(w, NULL, TP_OK);
@@ -195,7 +230,8 @@ static bool launch(tp_work *w, tpi_comm *c) {
 }
 
 /* ---- Beginning ---- */
-static void fail_job(tpi_job *job, const char *text) { /* the watcher tells the others, and ends a process that waits for its GPU */
+static void fail_job(tpi_job *job,
+                     const char *text) { /* the watcher tells the others, and ends a process that waits for its GPU */
     tpi_job_fail(job, text);
     job->failed_on_gpu = true;
 }
@@ -230,7 +266,8 @@ static bool await_check(tp_work *w) {
 
 void tpi_gpu_check(tp_work *w) {
     tp_group *g = w->group;
-    if (!g->job->failed && !tpi_agree(w)) fail_job(g->job, tp_ok() ? "ranks could not compare what they came to" : tp_error());
+    if (!g->job->failed && !tpi_agree(w))
+        fail_job(g->job, tp_ok() ? "ranks could not compare what they came to" : tp_error());
     tp_error_clear();
     pthread_mutex_lock(&g->lock);
     w->checked = true;
@@ -294,15 +331,19 @@ static bool message_by_host(tp_work *w) {
     tpi_job *job = w->group->job;
     tp_group *g = w->group;
     tpi_engine_result done = TPI_ENGINE_PASS;
-    if (!tpi_gpu_stream_wait(w->device, tpi_gpu_stream_of(w->device), w->device, w->comm->stream) || !tpi_work_by_host(w)) return false;
+    if (!tpi_gpu_stream_wait(w->device, tpi_gpu_stream_of(w->device), w->device, w->comm->stream) ||
+        !tpi_work_by_host(w))
+        return false;
     tp_tensor *t = w->kind == TPI_SEND ? w->in->flat : w->out->flat;
     int64_t bytes = t->numel * (int64_t)tpi_itemsize(t);
     uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, w->tag);
-    void *request = w->kind == TPI_SEND ? job->engine->send(job->self, g->members, g->ranks[w->root], slot, t->dtype, t->data, bytes)
-                                        : job->engine->recv(job->self, g->members, g->ranks[w->root], slot, t->data, bytes);
+    void *request = w->kind == TPI_SEND
+                        ? job->engine->send(job->self, g->members, g->ranks[w->root], slot, t->dtype, t->data, bytes)
+                        : job->engine->recv(job->self, g->members, g->ranks[w->root], slot, t->data, bytes);
     while (request && done == TPI_ENGINE_PASS) {
         done = job->engine->finish(job->self, request, 0.25, NULL);
-        if (done == TPI_ENGINE_PASS && g->closing) job->engine->stop(job->self); /* the memory must be out of use when this returns */
+        if (done == TPI_ENGINE_PASS && g->closing)
+            job->engine->stop(job->self); /* the memory must be out of use when this returns */
     }
     return done == TPI_ENGINE_DONE || tpi_refuse_engine(job);
 }
@@ -312,7 +353,8 @@ static void *direction_main(void *context) {
     for (tp_work *w; (w = tpi_next_work(c->group, &c->first, &c->end)); tp_work_release(w)) {
         w->comm = c;
         bool ok = tpi_job_ok(c->group->job) && tpi_comm_meet(c);
-        if (ok && !c->by_host) ok = launch(w, c);
+        if (ok && !c->by_host)
+            ok = launch(w, c);
         else if (ok && (ok = c->driver->stream_wait(c->device.index, c->stream, w->before) && message_by_host(w))) {
             tpi_work_end(w);
             let_go(w);
@@ -342,11 +384,13 @@ tp_work *tpi_gpu_message(tp_work *w) {
 }
 
 /* ---- Ending ---- */
-/* With the group's lock: 1 it is done, 0 not yet, and the list's hold stays. After a failure it is done as soon as the GPU has let go of it. */
+/* With the group's lock: 1 it is done, 0 not yet, and the list's hold stays. After a failure it is done as soon as the
+ * GPU has let go of it. */
 static int settle(tp_work *w) {
     tpi_job *job = w->group->job;
     if (w->done) return 1;
-    if (!w->event || (w->number && w->group->n > 1 && !w->checked && tpi_checks_wanted())) return 0; /* nobody leaves one that another has not come to */
+    if (!w->event || (w->number && w->group->n > 1 && !w->checked && tpi_checks_wanted()))
+        return 0; /* nobody leaves one that another has not come to */
     int reached = w->comm->driver->event_query(w->device.index, w->event);
     if (reached == 0) return 0;
     bool fine = reached > 0 && !job->failed;
@@ -429,7 +473,8 @@ static bool broken(tp_group *g, char text[TPI_REASON_BYTES]) {
     return found;
 }
 
-/* The group of that place in the list, with one more reference; NULL: there are not so many. What is done with it may take its time, and take the lock. */
+/* The group of that place in the list, with one more reference; NULL: there are not so many. What is done with it may
+ * take its time, and take the lock. */
 static tp_group *group_at(tpi_job *job, int place) {
     pthread_mutex_lock(&job->lock);
     tp_group *g = job->all;
@@ -454,7 +499,8 @@ static void *take(tpi_comm *c) { /* nobody uses it any more */
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 1;
-    if (pthread_mutex_timedlock(&c->lock, &until)) return NULL; /* somebody is in a call of NCCL's, and stays there: the process has to end by itself */
+    if (pthread_mutex_timedlock(&c->lock, &until))
+        return NULL; /* somebody is in a call of NCCL's, and stays there: the process has to end by itself */
     void *comm = c->comm;
     c->comm = NULL;
     pthread_mutex_unlock(&c->lock);

@@ -1,5 +1,5 @@
-/* Groups: their thread, their queue, and waiting for works. A work is on the list of those that wait from the moment it begins until it is done, so
- * that the watcher can tell what this rank stands at. */
+/* Groups: their thread, their queue, and waiting for works. A work is on the list of those that wait from the moment it
+ * begins until it is done, so that the watcher can tell what this rank stands at. */
 #include "dist/collective/group.h"
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,8 @@ static void begin(tp_work *w, const char about[TPI_ABOUT_BYTES]) {
     if (w->listed) return; /* one that was to go by NCCL, and goes by the host */
     w->since = tpi_now();
     list_add(g, w);
-    if (!w->number || w->number < g->entered) return; /* a message, or one that a later one, on a GPU, did not wait for */
+    if (!w->number || w->number < g->entered)
+        return; /* a message, or one that a later one, on a GPU, did not wait for */
     g->entered = w->number;
     memcpy(g->last, about, sizeof g->last);
     memcpy(g->place, w->place, sizeof g->place);
@@ -114,7 +115,8 @@ bool tpi_group_add(tp_work *w) {
 }
 
 /* ---- Making and closing groups ---- */
-/* A number that all members find by themselves: of the list of ranks, and of how many groups were made of that list before. 0: all ranks, first time. */
+/* A number that all members find by themselves: of the list of ranks, and of how many groups were made of that list
+ * before. 0: all ranks, first time. */
 static int id_of(tpi_job *job, int n, const int *ranks) {
     uint32_t h = 2166136261u;
     for (int i = 0; i < n; i++) h = (h ^ (uint32_t)ranks[i]) * 16777619u;
@@ -132,13 +134,21 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
     tp_group *g = tpi_malloc(sizeof *g);
     int *copy = g ? tpi_malloc(sizeof *copy * (size_t)(n ? n : 1)) : NULL;
     if (!copy) return tpi_mfree(g), NULL;
-    *g = (tp_group){.refs = 1, .job = job, .id = id_of(job, n, ranks), .n = n, .rank = -1, .ranks = copy, .timeout = timeout > 0 ? timeout : job->timeout};
+    *g = (tp_group){.refs = 1,
+                    .job = job,
+                    .id = id_of(job, n, ranks),
+                    .n = n,
+                    .rank = -1,
+                    .ranks = copy,
+                    .timeout = timeout > 0 ? timeout : job->timeout};
     for (int i = 0; i < n; i++) {
         copy[i] = ranks[i];
         if (ranks[i] == job->rank) g->rank = i;
     }
-    if (name && *name) snprintf(g->name, sizeof g->name, "%s", name);
-    else snprintf(g->name, sizeof g->name, "%d", g->id);
+    if (name && *name)
+        snprintf(g->name, sizeof g->name, "%s", name);
+    else
+        snprintf(g->name, sizeof g->name, "%d", g->id);
     g->end = &g->first;
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->launching, NULL);
@@ -167,7 +177,8 @@ static tp_group *group_new(tp_ints ranks, double timeout, const char *name, bool
         for (int64_t k = 0; k < i; k++) twice = twice || list[k] == list[i];
         if (ranks.v[i] >= 0 && ranks.v[i] < job->size && !twice) continue;
         tpi_mfree(list);
-        return tpi_fail(TP_ERR_VALUE, "argument 'ranks': %lld %s; the job has ranks 0 to %d", (long long)ranks.v[i], twice ? "comes twice" : "is not a rank", job->size - 1);
+        return tpi_fail(TP_ERR_VALUE, "argument 'ranks': %lld %s; the job has ranks 0 to %d", (long long)ranks.v[i],
+                        twice ? "comes twice" : "is not a rank", job->size - 1);
     }
     bool ok = !agree || job->size == 1 || !tpi_checks_wanted() || tpi_agree_on_group((int)ranks.n, list);
     tp_group *g = ok ? tpi_group_open(job, (int)ranks.n, list, timeout, name) : NULL;
@@ -175,8 +186,12 @@ static tp_group *group_new(tp_ints ranks, double timeout, const char *name, bool
     return g;
 }
 
-tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) { return group_new(ranks, timeout, name, true); }
-tp_group *tp_group_new_local(tp_ints ranks, double timeout, const char *name) { return group_new(ranks, timeout, name, false); }
+tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) {
+    return group_new(ranks, timeout, name, true);
+}
+tp_group *tp_group_new_local(tp_ints ranks, double timeout, const char *name) {
+    return group_new(ranks, timeout, name, false);
+}
 
 void tpi_group_end_thread(tp_group *g) {
     pthread_mutex_lock(&g->lock);
@@ -237,14 +252,16 @@ static void finish_message(tp_work *w, double seconds) { /* of a send or receive
     tpi_engine_result done = job->engine->finish(job->self, w->request, seconds, &m);
     if (done == TPI_ENGINE_PASS) return;
     w->request = NULL;
-    if (done == TPI_ENGINE_FAILED) tpi_refuse_engine(job);
+    if (done == TPI_ENGINE_FAILED)
+        tpi_refuse_engine(job);
     else if (w->kind == TPI_RECV) {
         const tp_tensor *t = w->out->flat;
         char a[96], b[96];
         for (w->source = 0; w->source < w->group->n - 1 && w->group->ranks[w->source] != m.from;) w->source++;
         if (m.bytes != t->numel * (int64_t)tpi_itemsize(t) || m.label != t->dtype)
-            tpi_fail(TP_ERR_RUNTIME, "recv: %s sent %s, %lld bytes; %s expected %s %s, %lld bytes", tpi_rank_name(job, m.from, a, sizeof a),
-                     tp_dtype_name((tp_dtype)m.label), (long long)m.bytes, tpi_rank_name(job, job->rank, b, sizeof b), tp_dtype_name((tp_dtype)t->dtype),
+            tpi_fail(TP_ERR_RUNTIME, "recv: %s sent %s, %lld bytes; %s expected %s %s, %lld bytes",
+                     tpi_rank_name(job, m.from, a, sizeof a), tp_dtype_name((tp_dtype)m.label), (long long)m.bytes,
+                     tpi_rank_name(job, job->rank, b, sizeof b), tp_dtype_name((tp_dtype)t->dtype),
                      tpi_shape_text(tpi_shape(t)), (long long)(t->numel * (int64_t)tpi_itemsize(t)));
     }
     tpi_work_end(w);
@@ -302,7 +319,9 @@ void tpi_group_abandon(tp_group *g) {
 }
 
 bool tp_work_succeeded(tp_work *w) { return w && tp_work_done(w) && !w->failed; }
-const char *tp_work_error(tp_work *w) { return w && tp_work_done(w) && w->failed ? w->error ? w->error : "out of memory" : NULL; }
+const char *tp_work_error(tp_work *w) {
+    return w && tp_work_done(w) && w->failed ? w->error ? w->error : "out of memory" : NULL;
+}
 int tp_work_source(tp_work *w) {
     if (w && w->gpu && w->kind == TPI_RECV) return w->root; /* NCCL's come from one rank */
     return w && w->kind == TPI_RECV && tp_work_succeeded(w) ? w->source : -1;
@@ -319,8 +338,11 @@ bool tp_work_wait(tp_work *w, double seconds) {
     if (!w) return tpi_refuse(TP_ERR_TYPE, "argument 'work': expected a work, got NULL");
     if (!tp_ok()) return false;
     if (w->gpu) return tpi_gpu_wait(w, seconds);
-    /* A collective keeps its own time; what can still wait for ever is one that cannot be interrupted, after the job has failed. */
-    double from = tpi_now(), most = seconds >= 0 ? seconds : w->group->timeout + (w->kind >= TPI_SEND ? 0 : TPI_TIME_UP_LATER + 5), patience = 1;
+    /* A collective keeps its own time; what can still wait for ever is one that cannot be interrupted, after the job
+     * has failed. */
+    double from = tpi_now(),
+           most = seconds >= 0 ? seconds : w->group->timeout + (w->kind >= TPI_SEND ? 0 : TPI_TIME_UP_LATER + 5),
+           patience = 1;
     for (double failed_at = 0; !tp_work_done(w);) {
         double now = tpi_now();
         wait_a_while(w, 0.1);

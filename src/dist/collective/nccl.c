@@ -14,7 +14,8 @@ static struct {
 } opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void *find(tp_device_type type) {
-    static const char *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL}, *const rccl[] = {"librccl.so.1", "librccl.so", NULL};
+    static const char *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL}, *const rccl[] = {"librccl.so.1",
+                                                                                             "librccl.so", NULL};
     const char *wish = getenv("TAPER_NCCL_LIBRARY");
     bool named = wish && *wish;
     if ((type != TP_CUDA && !named) || tp_gpu_count(type) < 1) return NULL; /* OpenCL is not opened in vain */
@@ -23,11 +24,22 @@ static void *find(tp_device_type type) {
 }
 
 static bool fill(void *library, tpi_nccl *n) {
-    const tpi_symbol needed[] = {
-        {"ncclGetVersion", &n->version}, {"ncclGetUniqueId", &n->unique_id}, {"ncclCommInitRank", &n->init}, {"ncclCommDestroy", &n->destroy},
-        {"ncclCommAbort", &n->abort}, {"ncclCommGetAsyncError", &n->async_error}, {"ncclGetErrorString", &n->error_text}, {"ncclGroupStart", &n->group_start},
-        {"ncclGroupEnd", &n->group_end}, {"ncclAllReduce", &n->all_reduce}, {"ncclReduce", &n->reduce}, {"ncclBroadcast", &n->broadcast},
-        {"ncclAllGather", &n->all_gather}, {"ncclReduceScatter", &n->reduce_scatter}, {"ncclSend", &n->send}, {"ncclRecv", &n->recv}};
+    const tpi_symbol needed[] = {{"ncclGetVersion", &n->version},
+                                 {"ncclGetUniqueId", &n->unique_id},
+                                 {"ncclCommInitRank", &n->init},
+                                 {"ncclCommDestroy", &n->destroy},
+                                 {"ncclCommAbort", &n->abort},
+                                 {"ncclCommGetAsyncError", &n->async_error},
+                                 {"ncclGetErrorString", &n->error_text},
+                                 {"ncclGroupStart", &n->group_start},
+                                 {"ncclGroupEnd", &n->group_end},
+                                 {"ncclAllReduce", &n->all_reduce},
+                                 {"ncclReduce", &n->reduce},
+                                 {"ncclBroadcast", &n->broadcast},
+                                 {"ncclAllGather", &n->all_gather},
+                                 {"ncclReduceScatter", &n->reduce_scatter},
+                                 {"ncclSend", &n->send},
+                                 {"ncclRecv", &n->recv}};
     const tpi_symbol later = {"ncclGetLastError", &n->last_error};
     if (!tpi_cuda_symbols(library, needed, sizeof needed / sizeof *needed)) return false;
     tpi_cuda_symbols(library, &later, 1);

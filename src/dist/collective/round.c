@@ -1,4 +1,5 @@
-/* Messages of one round, waited for together; and the round by which ranks see, before any data moves, that they agree. */
+/* Messages of one round, waited for together; and the round by which ranks see, before any data moves, that they agree.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,9 @@ typedef struct tpi_leg {
     int64_t bytes;
 } leg;
 
-tpi_round tpi_round_new(tp_work *work, int channel) { return (tpi_round){.work = work, .channel = channel, .ok = true}; }
+tpi_round tpi_round_new(tp_work *work, int channel) {
+    return (tpi_round){.work = work, .channel = channel, .ok = true};
+}
 
 static leg *next_leg(tpi_round *r) {
     if (r->n == r->room) {
@@ -34,18 +37,24 @@ void tpi_round_send(tpi_round *r, int to, const void *data, int64_t bytes) {
     const tp_group *g = r->work->group;
     leg *l = r->ok ? next_leg(r) : NULL;
     if (!l) return;
-    void *request = g->job->engine->send(g->job->self, g->members, g->ranks[to], tpi_slot(g, r->channel, 0), label(r->work), data, bytes);
-    if (request) *l = (leg){request, to, true, bytes}, r->n++;
-    else r->ok = false;
+    void *request = g->job->engine->send(g->job->self, g->members, g->ranks[to], tpi_slot(g, r->channel, 0),
+                                         label(r->work), data, bytes);
+    if (request)
+        *l = (leg){request, to, true, bytes}, r->n++;
+    else
+        r->ok = false;
 }
 
 void tpi_round_recv(tpi_round *r, int from, void *data, int64_t bytes) {
     const tp_group *g = r->work->group;
     leg *l = r->ok ? next_leg(r) : NULL;
     if (!l) return;
-    void *request = g->job->engine->recv(g->job->self, g->members, g->ranks[from], tpi_slot(g, r->channel, 0), data, bytes);
-    if (request) *l = (leg){request, from, false, bytes}, r->n++;
-    else r->ok = false;
+    void *request =
+        g->job->engine->recv(g->job->self, g->members, g->ranks[from], tpi_slot(g, r->channel, 0), data, bytes);
+    if (request)
+        *l = (leg){request, from, false, bytes}, r->n++;
+    else
+        r->ok = false;
 }
 
 static bool check_message(const tpi_round *r, const leg *l, const tpi_message *m) {
@@ -53,8 +62,10 @@ static bool check_message(const tpi_round *r, const leg *l, const tpi_message *m
     if (l->sends || r->unlabelled || (m->bytes == l->bytes && m->label == label(w))) return true;
     char a[96], b[96];
     tpi_job *job = w->group->job;
-    return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s': %s sent %lld bytes (of its number %lld), %s expected %lld", tpi_work_names[w->kind],
-                      (long long)w->number, w->group->name, tpi_rank_name(job, w->group->ranks[l->peer], a, sizeof a), (long long)m->bytes,
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "%s, number %lld of group '%s': %s sent %lld bytes (of its number %lld), %s expected %lld",
+                      tpi_work_names[w->kind], (long long)w->number, w->group->name,
+                      tpi_rank_name(job, w->group->ranks[l->peer], a, sizeof a), (long long)m->bytes,
                       (long long)(m->label >> 8), tpi_rank_name(job, job->rank, b, sizeof b), (long long)l->bytes);
 }
 
@@ -63,7 +74,8 @@ static bool late(const tpi_round *r, const leg *l) {
     const tp_work *w = r->work;
     char text[TPI_ABOUT_BYTES + 160];
     tpi_time_up_text(w, w->group->timeout, text, sizeof text);
-    return tpi_refuse(TP_ERR_RUNTIME, "%s: rank %d %s, which may itself wait for another", text, w->group->ranks[l->peer],
+    return tpi_refuse(TP_ERR_RUNTIME, "%s: rank %d %s, which may itself wait for another", text,
+                      w->group->ranks[l->peer],
                       l->sends ? "has not taken what was sent to it" : "has not sent its part");
 }
 
@@ -122,11 +134,14 @@ uint64_t tpi_fingerprint(const tp_work *w) {
     }
 }
 
-/* The largest fingerprint and the largest complement of one: in rounds with ever farther neighbours, as taking the largest twice does no harm. */
+/* The largest fingerprint and the largest complement of one: in rounds with ever farther neighbours, as taking the
+ * largest twice does no harm. */
 static bool largest(tp_work *w, int64_t pair[2]) {
     tp_group *g = w->group;
     const tpi_engine *engine = g->job->engine;
-    tpi_engine_result done = engine->all_reduce ? engine->all_reduce(g->job->self, g->members, pair, 2, TP_INT64, TP_REDUCE_MAX) : TPI_ENGINE_PASS;
+    tpi_engine_result done = engine->all_reduce
+                                 ? engine->all_reduce(g->job->self, g->members, pair, 2, TP_INT64, TP_REDUCE_MAX)
+                                 : TPI_ENGINE_PASS;
     if (done != TPI_ENGINE_PASS) return done == TPI_ENGINE_DONE || tpi_refuse_engine(g->job);
     for (int step = 1; step < g->n; step *= 2) {
         int64_t theirs[2];
@@ -145,7 +160,9 @@ typedef struct stand {
     char about[TPI_ABOUT_BYTES], name[128];
 } stand;
 
-static bool tell_stands(tp_work *w, stand *all) { /* everybody's to everybody; not by the store, which may go with the first rank that gives up */
+static bool tell_stands(
+    tp_work *w,
+    stand *all) { /* everybody's to everybody; not by the store, which may go with the first rank that gives up */
     tp_group *g = w->group;
     tpi_round r = tpi_round_new(w, TPI_CHANNEL_CHECK);
     r.unlabelled = true;
@@ -163,15 +180,18 @@ static bool disagreement(tp_work *w) { /* everybody knows that there is one, and
     if (!all) return false;
     memset(all, 0, sizeof *all * (size_t)g->n);
     tpi_work_about(w, all[g->rank].about);
-    snprintf(all[g->rank].name, sizeof all->name, "rank %d (host %.80s, pid %d)", g->job->rank, tpi_net_host(), (int)getpid());
+    snprintf(all[g->rank].name, sizeof all->name, "rank %d (host %.80s, pid %d)", g->job->rank, tpi_net_host(),
+             (int)getpid());
     int other = 1;
     if (tell_stands(w, all)) {
         while (other < g->n && strcmp(all[0].about, all[other].about) == 0) other++;
         if (other < g->n)
-            tpi_fail(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': %s came to %s, %s to %s", (long long)w->number, g->name, all[0].name, all[0].about,
-                     all[other].name, all[other].about);
+            tpi_fail(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': %s came to %s, %s to %s",
+                     (long long)w->number, g->name, all[0].name, all[0].about, all[other].name, all[other].about);
         else
-            tpi_fail(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': all came to %s, with lists of other sizes", (long long)w->number, g->name, all[0].about);
+            tpi_fail(TP_ERR_RUNTIME,
+                     "ranks disagree about number %lld of group '%s': all came to %s, with lists of other sizes",
+                     (long long)w->number, g->name, all[0].about);
     }
     tpi_mfree(all);
     return false;

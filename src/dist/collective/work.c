@@ -1,5 +1,6 @@
-/* Collectives as calls: arguments are checked, and the work begins on the tensors' GPU (gpu.c); or tensors that are not contiguous or not in the CPU's
- * memory get a copy that is, and the work is handed to the group's thread. Sends and receives begin at once, in the caller's. */
+/* Collectives as calls: arguments are checked, and the work begins on the tensors' GPU (gpu.c); or tensors that are not
+ * contiguous or not in the CPU's memory get a copy that is, and the work is handed to the group's thread. Sends and
+ * receives begin at once, in the caller's. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +27,9 @@ static void free_pieces(tpi_piece *pieces, int n) {
 
 void tp_work_release(tp_work *w) {
     if (!w) return;
-    if (w->request && !w->orphan && atomic_load(&w->refs) == 1) { /* a message under way uses the tensor's memory: the group keeps it until it is done */
+    if (w->request && !w->orphan &&
+        atomic_load(&w->refs) ==
+            1) { /* a message under way uses the tensor's memory: the group keeps it until it is done */
         w->orphan = true;
         return;
     }
@@ -43,9 +46,11 @@ static tp_group *group_of(tp_group *g) {
     if (!tp_ok()) return NULL;
     if (!tpi_job_now) return tpi_fail(TP_ERR_RUNTIME, "there is no process group: call tp_dist_init first");
     if (tpi_job_now->pid != getpid())
-        return tpi_fail(TP_ERR_RUNTIME, "this process was forked from rank %d, and has no part in its process groups", tpi_job_now->rank);
+        return tpi_fail(TP_ERR_RUNTIME, "this process was forked from rank %d, and has no part in its process groups",
+                        tpi_job_now->rank);
     if (!g) g = tp_dist_world();
-    if (g->rank < 0) return tpi_fail(TP_ERR_VALUE, "argument 'group': rank %d is not in group '%s'", g->job->rank, g->name);
+    if (g->rank < 0)
+        return tpi_fail(TP_ERR_VALUE, "argument 'group': rank %d is not in group '%s'", g->job->rank, g->name);
     return tpi_job_ok(g->job) ? g : NULL;
 }
 
@@ -62,8 +67,10 @@ static bool set_pieces(tpi_piece **pieces, int *n, tp_tensors list, const char *
 /* The memory as an engine on the host needs it. `reads`: what is in it counts. */
 static bool on_host(tpi_piece *p, bool reads) {
     tp_tensor *t = p->t;
-    if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) p->flat = t;
-    else p->flat = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
+    if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t))
+        p->flat = t;
+    else
+        p->flat = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     return p->flat && (p->flat == t || !reads || tpi_copy_data(p->flat, t));
 }
 
@@ -79,7 +86,8 @@ bool tpi_work_bring_back(tp_work *w) {
     bool in_place = tpi_work_in_place(w);
     tpi_piece *pieces = in_place ? w->in : w->out;
     for (int i = 0; i < (in_place ? w->nin : w->nout); i++)
-        if (pieces[i].flat && pieces[i].flat != pieces[i].t && !tpi_copy_data(pieces[i].t, pieces[i].flat)) return false;
+        if (pieces[i].flat && pieces[i].flat != pieces[i].t && !tpi_copy_data(pieces[i].t, pieces[i].flat))
+            return false;
     return true;
 }
 
@@ -98,12 +106,14 @@ static tp_tensors one(tp_tensor **t) { return (tp_tensors){t, 1}; }
 static const tp_tensors none = {NULL, 0};
 
 static bool check_root(const tp_group *g, int root, const char *argument) {
-    return (root >= 0 && root < g->n)
-           || tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 0 to %d, got %d", argument, g->n - 1, root);
+    return (root >= 0 && root < g->n) ||
+           tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 0 to %d, got %d", argument, g->n - 1, root);
 }
 
 static bool check_list(const tp_group *g, tp_tensors list, const char *argument) {
-    if (list.n != g->n) return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected %d tensors, one for each rank, got %lld", argument, g->n, (long long)list.n);
+    if (list.n != g->n)
+        return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected %d tensors, one for each rank, got %lld", argument,
+                          g->n, (long long)list.n);
     for (int64_t i = 0; i < list.n; i++)
         if (!list.v[i]) return tpi_refuse(TP_ERR_TYPE, "argument '%s': tensor %lld is NULL", argument, (long long)i);
     return true;
@@ -114,10 +124,12 @@ static bool check_like(tp_tensors list, const tp_tensor *t, int only, const char
     for (int64_t i = 0; i < list.n; i++) {
         const tp_tensor *o = list.v[i];
         if (o->dtype != t->dtype)
-            return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s as the tensor has, got %s", argument, tp_dtype_name((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)o->dtype));
+            return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s as the tensor has, got %s", argument,
+                              tp_dtype_name((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)o->dtype));
         if ((only < 0 || i == only) && o->numel != t->numel)
-            return tpi_refuse(TP_ERR_VALUE, "argument '%s': tensor %lld has shape %s, expected the %lld elements of %s", argument, (long long)i,
-                              tpi_shape_text(tpi_shape(o)), (long long)t->numel, tpi_shape_text(tpi_shape(t)));
+            return tpi_refuse(TP_ERR_VALUE, "argument '%s': tensor %lld has shape %s, expected the %lld elements of %s",
+                              argument, (long long)i, tpi_shape_text(tpi_shape(o)), (long long)t->numel,
+                              tpi_shape_text(tpi_shape(t)));
     }
     return true;
 }
@@ -129,7 +141,10 @@ static bool check_op(const tp_group *g, const tp_tensor *t, tp_reduce_op op) {
 
 static bool check_written(tp_tensors list) {
     for (int64_t i = 0; i < list.n; i++)
-        if (tpi_overlaps_itself(list.v[i])) return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensor': several of its elements share memory (it is expanded); clone it first");
+        if (tpi_overlaps_itself(list.v[i]))
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'tensor': several of its elements share memory (it is expanded); clone it first");
     for (int64_t i = 0; i < list.n; i++) tpi_touch(list.v[i]);
     return true;
 }
@@ -137,7 +152,8 @@ static bool check_written(tp_tensors list) {
 static tp_work *submit(tp_work *w) {
     if (!w) return NULL;
     bool in_place = tpi_work_in_place(w), ok = true;
-    for (int i = 0; ok && i < (in_place ? w->nin : w->nout); i++) ok = check_written(one(&(in_place ? w->in : w->out)[i].t));
+    for (int i = 0; ok && i < (in_place ? w->nin : w->nout); i++)
+        ok = check_written(one(&(in_place ? w->in : w->out)[i].t));
     if (ok && tpi_gpu_serves(w)) return tpi_gpu_collective(w);
     if (ok && tpi_work_by_host(w) && tpi_group_add(w)) return w;
     tp_work_release(w);
@@ -167,7 +183,9 @@ tp_work *tp_dist_broadcast(tp_group *g, tp_tensor *t, int root) {
 }
 
 tp_work *tp_dist_all_gather(tp_group *g, tp_tensors out, tp_tensor *in) {
-    if (!(g = group_of(g)) || !check_list(g, out, "tensor_list") || (in && !check_like(out, in, g->rank, "tensor_list"))) return NULL;
+    if (!(g = group_of(g)) || !check_list(g, out, "tensor_list") ||
+        (in && !check_like(out, in, g->rank, "tensor_list")))
+        return NULL;
     return submit(new_work(g, TPI_ALL_GATHER, one(&in), out));
 }
 
@@ -198,14 +216,17 @@ tp_work *tp_dist_reduce_scatter(tp_group *g, tp_tensor *out, tp_tensors in, tp_r
 }
 
 tp_work *tp_dist_all_to_all(tp_group *g, tp_tensors out, tp_tensors in) {
-    if (!(g = group_of(g)) || !check_list(g, out, "output_tensor_list") || !check_list(g, in, "input_tensor_list")) return NULL;
+    if (!(g = group_of(g)) || !check_list(g, out, "output_tensor_list") || !check_list(g, in, "input_tensor_list"))
+        return NULL;
     for (int64_t i = 0; i < in.n; i++)
         if (in.v[i]->dtype != in.v[0]->dtype || out.v[i]->dtype != in.v[0]->dtype)
-            return tpi_fail(TP_ERR_TYPE, "argument 'input_tensor_list': expected tensors of one dtype, got %s and %s", tp_dtype_name((tp_dtype)in.v[0]->dtype),
+            return tpi_fail(TP_ERR_TYPE, "argument 'input_tensor_list': expected tensors of one dtype, got %s and %s",
+                            tp_dtype_name((tp_dtype)in.v[0]->dtype),
                             tp_dtype_name((tp_dtype)(in.v[i]->dtype != in.v[0]->dtype ? in.v[i] : out.v[i])->dtype));
     if (in.v[g->rank]->numel != out.v[g->rank]->numel)
-        return tpi_fail(TP_ERR_VALUE, "argument 'output_tensor_list': this rank sends itself %lld elements and expects %lld", (long long)in.v[g->rank]->numel,
-                        (long long)out.v[g->rank]->numel);
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'output_tensor_list': this rank sends itself %lld elements and expects %lld",
+                        (long long)in.v[g->rank]->numel, (long long)out.v[g->rank]->numel);
     return submit(new_work(g, TPI_ALL_TO_ALL, in, out));
 }
 
@@ -216,17 +237,22 @@ bool tpi_agree_on_group(int n, const int *ranks) {
     size_t at = (size_t)snprintf(w->about, sizeof w->about, "new_group of ranks [");
     for (int i = 0; i < n; i++) {
         w->print = w->print * 1000003 + (uint64_t)ranks[i] + 1;
-        if (at + 24 < sizeof w->about) at += (size_t)snprintf(w->about + at, sizeof w->about - at, "%s%d", i ? ", " : "", ranks[i]);
-        else if (i == n - 1) at += (size_t)snprintf(w->about + at, sizeof w->about - at, ", ..., %d", ranks[i]);
+        if (at + 24 < sizeof w->about)
+            at += (size_t)snprintf(w->about + at, sizeof w->about - at, "%s%d", i ? ", " : "", ranks[i]);
+        else if (i == n - 1)
+            at += (size_t)snprintf(w->about + at, sizeof w->about - at, ", ..., %d", ranks[i]);
     }
     snprintf(w->about + at, sizeof w->about - at, "]");
     return tp_dist_wait(submit(w));
 }
 
-tp_work *tp_dist_barrier(tp_group *g) { return (g = group_of(g)) ? submit(new_work(g, TPI_BARRIER, none, none)) : NULL; }
+tp_work *tp_dist_barrier(tp_group *g) {
+    return (g = group_of(g)) ? submit(new_work(g, TPI_BARRIER, none, none)) : NULL;
+}
 
 /* ---- One tensor as several, one after the other in its memory ---- */
-/* n views of a contiguous tensor's memory in one dimension, lengths[i] elements each; NULL: equal ones. The caller frees. */
+/* n views of a contiguous tensor's memory in one dimension, lengths[i] elements each; NULL: equal ones. The caller
+ * frees. */
 static tp_tensors cut(tp_tensor *t, int n, const int64_t *lengths) {
     tp_tensors list = {tpi_malloc(sizeof(tp_tensor *) * (size_t)n), 0};
     int64_t at = tpi_offset(t), stride = 1;
@@ -248,14 +274,17 @@ static bool check_flat(const tp_tensor *t, const char *argument) {
 
 static bool check_times(const tp_group *g, const tp_tensor *whole, const tp_tensor *part, const char *argument) {
     if (whole->dtype != part->dtype)
-        return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s as the other tensor has, got %s", argument, tp_dtype_name((tp_dtype)part->dtype), tp_dtype_name((tp_dtype)whole->dtype));
-    return whole->numel == part->numel * g->n
-           || tpi_refuse(TP_ERR_VALUE, "argument '%s': expected %d times the %lld elements of the other tensor, got shape %s", argument, g->n, (long long)part->numel,
-                         tpi_shape_text(tpi_shape(whole)));
+        return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s as the other tensor has, got %s", argument,
+                          tp_dtype_name((tp_dtype)part->dtype), tp_dtype_name((tp_dtype)whole->dtype));
+    return whole->numel == part->numel * g->n ||
+           tpi_refuse(TP_ERR_VALUE,
+                      "argument '%s': expected %d times the %lld elements of the other tensor, got shape %s", argument,
+                      g->n, (long long)part->numel, tpi_shape_text(tpi_shape(whole)));
 }
 
 tp_work *tp_dist_all_gather_into(tp_group *g, tp_tensor *out, tp_tensor *in) {
-    if (!(g = group_of(g)) || !check_flat(out, "output_tensor") || !in || !check_times(g, out, in, "output_tensor")) return NULL;
+    if (!(g = group_of(g)) || !check_flat(out, "output_tensor") || !in || !check_times(g, out, in, "output_tensor"))
+        return NULL;
     tp_tensors list = cut(out, g->n, NULL);
     tp_work *w = list.v ? tp_dist_all_gather(g, list, in) : NULL;
     tpi_release_list(list);
@@ -285,7 +314,8 @@ static int64_t *row_lengths(const tp_group *g, const tp_tensor *t, tp_ints rows,
         lengths[i] = count * each;
     }
     if (ok && sum == first) return lengths;
-    tpi_fail(TP_ERR_VALUE, "argument '%s': expected %d numbers of rows that add up to the first dimension of %s%s", argument, g->n, tpi_shape_text(tpi_shape(t)),
+    tpi_fail(TP_ERR_VALUE, "argument '%s': expected %d numbers of rows that add up to the first dimension of %s%s",
+             argument, g->n, tpi_shape_text(tpi_shape(t)),
              rows.n ? "" : "; without them it must be divisible by the number of ranks");
     tpi_mfree(lengths);
     return NULL;
@@ -293,7 +323,8 @@ static int64_t *row_lengths(const tp_group *g, const tp_tensor *t, tp_ints rows,
 
 tp_work *tp_dist_all_to_all_single(tp_group *g, tp_tensor *out, tp_tensor *in, tp_ints out_rows, tp_ints in_rows) {
     if (!(g = group_of(g)) || !check_flat(out, "output") || !check_flat(in, "input")) return NULL;
-    int64_t *to = row_lengths(g, in, in_rows, "input_split_sizes"), *from = to ? row_lengths(g, out, out_rows, "output_split_sizes") : NULL;
+    int64_t *to = row_lengths(g, in, in_rows, "input_split_sizes"),
+            *from = to ? row_lengths(g, out, out_rows, "output_split_sizes") : NULL;
     tp_tensors ins = from ? cut(in, g->n, to) : none, outs = ins.v ? cut(out, g->n, from) : none;
     tp_work *w = outs.v ? tp_dist_all_to_all(g, outs, ins) : NULL;
     tpi_release_list(ins);
@@ -317,14 +348,18 @@ static tp_work *start(tp_work *w, int peer, int64_t tag) {
     uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, tag);
     int whom = peer < 0 ? TPI_ANY_RANK : g->ranks[peer];
     tpi_work_begin(w);
-    w->request = w->kind == TPI_SEND ? engine->send(g->job->self, g->members, whom, slot, t->dtype, t->data, bytes) : engine->recv(g->job->self, g->members, whom, slot, t->data, bytes);
+    w->request = w->kind == TPI_SEND ? engine->send(g->job->self, g->members, whom, slot, t->dtype, t->data, bytes)
+                                     : engine->recv(g->job->self, g->members, whom, slot, t->data, bytes);
     if (w->request) return w;
     tpi_refuse_engine(g->job);
     tpi_work_end(w); /* the error goes with the work */
     return w;
 }
 
-static bool check_tag(int64_t tag) { return (tag >= 0 && tag < 1 << 20) || tpi_refuse(TP_ERR_VALUE, "argument 'tag': expected 0 to %d, got %lld", (1 << 20) - 1, (long long)tag); }
+static bool check_tag(int64_t tag) {
+    return (tag >= 0 && tag < 1 << 20) ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'tag': expected 0 to %d, got %lld", (1 << 20) - 1, (long long)tag);
+}
 
 tp_work *tp_dist_send(tp_group *g, tp_tensor *t, int to, int64_t tag) {
     if (!(g = group_of(g)) || !check_root(g, to, "dst") || !check_tag(tag)) return NULL;
@@ -333,7 +368,9 @@ tp_work *tp_dist_send(tp_group *g, tp_tensor *t, int to, int64_t tag) {
 }
 
 static bool check_source(tp_work *w, int from) { /* from whom it may come decides where it is waited for */
-    return from >= 0 || !tpi_gpu_serves(w) || tpi_refuse(TP_ERR_VALUE, "argument 'src': NCCL receives from one rank; from any, a tensor on the CPU can be received");
+    return from >= 0 || !tpi_gpu_serves(w) ||
+           tpi_refuse(TP_ERR_VALUE,
+                      "argument 'src': NCCL receives from one rank; from any, a tensor on the CPU can be received");
 }
 
 tp_work *tp_dist_recv(tp_group *g, tp_tensor *t, int from, int64_t tag) {

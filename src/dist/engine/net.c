@@ -1,5 +1,5 @@
-/* Sockets with deadlines. All are non-blocking, close on exec, and send without delay; connections are kept alive by the kernel, which notices
- * within seven seconds that a machine is gone. */
+/* Sockets with deadlines. All are non-blocking, close on exec, and send without delay; connections are kept alive by
+ * the kernel, which notices within seven seconds that a machine is gone. */
 #define _GNU_SOURCE /* accept4 */
 #include "dist/engine/net.h"
 #include "dist/watch/watch.h"
@@ -28,7 +28,8 @@ double tpi_now(void) {
 }
 
 struct timespec tpi_until(double deadline) {
-    return (struct timespec){.tv_sec = (time_t)deadline, .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
+    return (struct timespec){.tv_sec = (time_t)deadline,
+                             .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
 }
 
 void tpi_condition_init(pthread_cond_t *changed) {
@@ -39,7 +40,8 @@ void tpi_condition_init(pthread_cond_t *changed) {
     pthread_condattr_destroy(&monotonic);
 }
 
-/* ---- A forked child closes what it inherited. A bit per descriptor; those beyond are rare and only outlive their rank. ---- */
+/* ---- A forked child closes what it inherited. A bit per descriptor; those beyond are rare and only outlive their
+ * rank. ---- */
 enum { MOST_FDS = 65536 };
 static _Atomic uint64_t ours[MOST_FDS / 64];
 
@@ -133,14 +135,16 @@ static int connect_once(const struct addrinfo *a, double deadline) {
     int error = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
         socklen_t length = sizeof error;
-        if (!tpi_net_wait(fd, POLLOUT, deadline < most ? deadline : most)) error = ETIMEDOUT;
-        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) error = errno;
+        if (!tpi_net_wait(fd, POLLOUT, deadline < most ? deadline : most))
+            error = ETIMEDOUT;
+        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+            error = errno;
     }
     /* A port that nobody listens on may be picked as the near end too: then the socket is connected to itself. */
     struct sockaddr_storage near = {0}, far = {0};
     socklen_t n = sizeof near, f = sizeof far;
-    if (!error && getsockname(fd, (struct sockaddr *)&near, &n) == 0 && getpeername(fd, (struct sockaddr *)&far, &f) == 0 && n == f
-        && memcmp(&near, &far, n) == 0)
+    if (!error && getsockname(fd, (struct sockaddr *)&near, &n) == 0 &&
+        getpeername(fd, (struct sockaddr *)&far, &f) == 0 && n == f && memcmp(&near, &far, n) == 0)
         error = ECONNREFUSED;
     if (!error) return prepared(fd);
     close(fd);
@@ -192,8 +196,10 @@ int tpi_net_connect(const char *host, const int *ports, int n, int *which, doubl
         tpi_recognised found = connect_in_turn(host, ports, n, which, &fd, deadline, recogniser, &why);
         double now = tpi_now();
         if (found == TPI_IS_KNOWN) return fd;
-        if (found == TPI_NOT_YET_KNOWN) strange = 0;
-        else if (strange == 0) strange = now;
+        if (found == TPI_NOT_YET_KNOWN)
+            strange = 0;
+        else if (strange == 0)
+            strange = now;
         if (now + pause * 1e-3 >= deadline || (n == 1 && strange > 0 && now - strange >= STRANGER_SECONDS)) break;
         if (now - told >= stall) {
             char text[512];
@@ -213,8 +219,10 @@ int tpi_net_connect(const char *host, const int *ports, int n, int *which, doubl
 bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
     for (const char *at = data; bytes;) {
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLOUT, deadline))) return false;
+        if (n > 0)
+            at += n, bytes -= (size_t)n;
+        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLOUT, deadline)))
+            return false;
     }
     return true;
 }
@@ -222,8 +230,10 @@ bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
 bool tpi_net_recv(int fd, void *data, size_t bytes, double deadline) {
     for (char *at = data; bytes;) {
         ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
-        if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLIN, deadline)))) return false;
+        if (n > 0)
+            at += n, bytes -= (size_t)n;
+        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLIN, deadline))))
+            return false;
     }
     return true;
 }
@@ -262,7 +272,8 @@ static bool address_text(const struct sockaddr *a, char *text, size_t room) {
 bool tpi_net_own_address(int fd, char *text, size_t room) {
     struct sockaddr_storage near;
     socklen_t length = sizeof near;
-    return getsockname(fd, (struct sockaddr *)&near, &length) == 0 && address_text((struct sockaddr *)&near, text, room);
+    return getsockname(fd, (struct sockaddr *)&near, &length) == 0 &&
+           address_text((struct sockaddr *)&near, text, room);
 }
 
 /* The addresses of an interface, or (name NULL) of all but loopback. How long the text has become. */
@@ -309,8 +320,10 @@ int tpi_net_connect_to(const char *address, double deadline, const tpi_recognise
     const char *addresses[16];
     int n = 0;
     for (char *one; n < 16 && (one = strtok_r(NULL, " ", &rest));)
-        if (strcmp(one, "*") != 0) addresses[n++] = one;
-        else if (strcmp(there, word) == 0) addresses[n++] = "127.0.0.1"; /* it listens there as well */
+        if (strcmp(one, "*") != 0)
+            addresses[n++] = one;
+        else if (strcmp(there, word) == 0)
+            addresses[n++] = "127.0.0.1"; /* it listens there as well */
     do {
         for (int i = 0; i < n; i++) {
             int fd = connect_any(addresses[i], atoi(port), deadline, &why);

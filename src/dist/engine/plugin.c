@@ -1,7 +1,9 @@
-/* Finding engines: the library's own, and plug-ins, which lie in the library's folder (or in the one that TAPER_PLUGINS names).
+/* Finding engines: the library's own, and plug-ins, which lie in the library's folder (or in the one that TAPER_PLUGINS
+ * names).
  *
- * Of MPI the library itself comes first: the one that is loaded already (by mpi4py, or a program linked with it), the one that TAPER_MPI names, or the
- * one of the launcher's kind that the loader finds. What it is decides which plug-in speaks to it. */
+ * Of MPI the library itself comes first: the one that is loaded already (by mpi4py, or a program linked with it), the
+ * one that TAPER_MPI names, or the one of the launcher's kind that the loader finds. What it is decides which plug-in
+ * speaks to it. */
 #define _GNU_SOURCE /* dladdr */
 #include "dist/engine/plugin.h"
 #include <dlfcn.h>
@@ -21,10 +23,13 @@ static void *open_plugin(const char *name) {
     char path[1024];
     const char *folder = getenv("TAPER_PLUGINS");
     Dl_info about;
-    if (folder && *folder) snprintf(path, sizeof path, "%s/libtaper-%s.so", folder, name);
+    if (folder && *folder)
+        snprintf(path, sizeof path, "%s/libtaper-%s.so", folder, name);
     else if (dladdr((void *)tpi_engine_for, &about) && about.dli_fname && strrchr(about.dli_fname, '/'))
-        snprintf(path, sizeof path, "%.*s/libtaper-%s.so", (int)(strrchr(about.dli_fname, '/') - about.dli_fname), about.dli_fname, name);
-    else snprintf(path, sizeof path, "libtaper-%s.so", name);
+        snprintf(path, sizeof path, "%.*s/libtaper-%s.so", (int)(strrchr(about.dli_fname, '/') - about.dli_fname),
+                 about.dli_fname, name);
+    else
+        snprintf(path, sizeof path, "libtaper-%s.so", name);
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) snprintf(no_mpi, sizeof no_mpi, "the plug-in for it cannot be opened (%s)", dlerror());
     return file;
@@ -36,16 +41,21 @@ static const tpi_engine *engine_in(const char *plugin) {
     if (file) *(void **)&entry = dlsym(file, "tpi_engine_here");
     const tpi_engine *engine = entry ? entry() : NULL;
     if (engine && engine->version == TPI_ENGINE_VERSION) return engine;
-    if (file) snprintf(no_mpi, sizeof no_mpi, "the plug-in for it, libtaper-%s.so, is of another version of Taper", plugin);
+    if (file)
+        snprintf(no_mpi, sizeof no_mpi, "the plug-in for it, libtaper-%s.so, is of another version of Taper", plugin);
     return NULL;
 }
 
 /* ---- MPI ---- */
 static const char *const openmpi_files[] = {"libmpi.so.40", "libmpi.so.20", "libmpi.so.12.20"};
 /* Cray's differ by compiler in their Fortran alone. */
-static const char *const mpich_files[] = {"libmpi.so.12",         "libmpich.so.12",       "libmpi_cray.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_112.so.12",
-                                          "libmpi_gnu_103.so.12", "libmpi_gnu_91.so.12", "libmpi_amd.so.12",  "libmpi_aocc.so.12",    "libmpi_intel.so.12"};
-enum { OPENMPI_FILES = sizeof openmpi_files / sizeof *openmpi_files, MPICH_FILES = sizeof mpich_files / sizeof *mpich_files };
+static const char *const mpich_files[] = {
+    "libmpi.so.12",         "libmpich.so.12",      "libmpi_cray.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_112.so.12",
+    "libmpi_gnu_103.so.12", "libmpi_gnu_91.so.12", "libmpi_amd.so.12",  "libmpi_aocc.so.12",    "libmpi_intel.so.12"};
+enum {
+    OPENMPI_FILES = sizeof openmpi_files / sizeof *openmpi_files,
+    MPICH_FILES = sizeof mpich_files / sizeof *mpich_files
+};
 
 static void *first_of(const char *const *files, int n, int flags) {
     void *found = NULL;
@@ -65,7 +75,9 @@ static void *open_libmpi(void) {
     if (wish && strchr(wish, '/')) return dlopen(wish, fresh);
     void *found = wish ? NULL : first_of(openmpi_files, OPENMPI_FILES, loaded);
     if (!found && !wish) found = first_of(mpich_files, MPICH_FILES, loaded);
-    bool mpich_first = wants_mpich || (!wants_openmpi && (launched_by("mpich pals mvapich") || getenv("PMI_RANK") || getenv("PALS_RANKID")));
+    bool mpich_first =
+        wants_mpich ||
+        (!wants_openmpi && (launched_by("mpich pals mvapich") || getenv("PMI_RANK") || getenv("PALS_RANKID")));
     if (!found && mpich_first) found = first_of(mpich_files, MPICH_FILES, fresh);
     if (!found && !wants_mpich) found = first_of(openmpi_files, OPENMPI_FILES, fresh);
     if (!found && !wants_openmpi) found = first_of(mpich_files, MPICH_FILES, fresh);
@@ -77,9 +89,13 @@ static const tpi_engine *find_mpi(void) {
     void *library = open_libmpi();
     if (library) return engine_in(dlsym(library, "ompi_mpi_comm_world") ? "mpi-openmpi" : "mpi-mpich");
     const char *said = wish && strchr(wish, '/') ? dlerror() : NULL;
-    if (said) snprintf(no_mpi, sizeof no_mpi, "TAPER_MPI=%s: %s", wish, said);
-    else if (wish) snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi of the kind that TAPER_MPI=%s names", wish);
-    else snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi (%s, %s and others)", openmpi_files[0], mpich_files[0]);
+    if (said)
+        snprintf(no_mpi, sizeof no_mpi, "TAPER_MPI=%s: %s", wish, said);
+    else if (wish)
+        snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi of the kind that TAPER_MPI=%s names", wish);
+    else
+        snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi (%s, %s and others)", openmpi_files[0],
+                 mpich_files[0]);
     return NULL;
 }
 
@@ -94,13 +110,15 @@ static const tpi_engine *mpi_engine(void) {
 }
 
 static bool launched_by_mpi(void) {
-    bool by_mpi = launched_by("openmpi mpich pals mvapich pmix") || (launched_by("slurm") && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
+    bool by_mpi = launched_by("openmpi mpich pals mvapich pmix") ||
+                  (launched_by("slurm") && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
     return by_mpi || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("PALS_RANKID");
 }
 
 const tpi_engine *tpi_launching_engine(void) { return launched_by_mpi() ? mpi_engine() : NULL; }
 
-/* ---- gloo: the library's own TCP engine, which answers sooner (docs/clusters.md has the figures), unless TAPER_GLOO=1 asks for libgloo ---- */
+/* ---- gloo: the library's own TCP engine, which answers sooner (docs/clusters.md has the figures), unless TAPER_GLOO=1
+ * asks for libgloo ---- */
 static const tpi_engine *gloo_engine(void) {
     static const tpi_engine *engine;
     const char *wish = getenv("TAPER_GLOO");
@@ -108,24 +126,36 @@ static const tpi_engine *gloo_engine(void) {
     pthread_mutex_lock(&lock);
     if (!engine) engine = engine_in("gloo");
     pthread_mutex_unlock(&lock);
-    return engine ? engine : tpi_fail(TP_ERR_RUNTIME, "TAPER_GLOO=1: libtaper-gloo.so, or the libgloo that it needs, is not there");
+    return engine
+               ? engine
+               : tpi_fail(TP_ERR_RUNTIME, "TAPER_GLOO=1: libtaper-gloo.so, or the libgloo that it needs, is not there");
 }
 
 static bool is(const char *backend, const char *name) { return strcmp(backend, name) == 0; }
 
 /* Does it leave the choice to what started the ranks? */
-static bool prefers_mpi(const char *backend) { return backend ? is(backend, "ccl") || is(backend, "xccl") : !getenv("MASTER_ADDR"); }
+static bool prefers_mpi(const char *backend) {
+    return backend ? is(backend, "ccl") || is(backend, "xccl") : !getenv("MASTER_ADDR");
+}
 
-const char *tpi_why_no_mpi(const char *backend) { return prefers_mpi(backend) && launched_by_mpi() && !mpi_engine() ? no_mpi : NULL; }
+const char *tpi_why_no_mpi(const char *backend) {
+    return prefers_mpi(backend) && launched_by_mpi() && !mpi_engine() ? no_mpi : NULL;
+}
 
 const tpi_engine *tpi_engine_for(const char *backend) {
     const tpi_engine *launching = prefers_mpi(backend) ? tpi_launching_engine() : NULL;
     if (launching) return launching;
-    if (!backend || is(backend, "gloo") || is(backend, "nccl") || is(backend, "ccl") || is(backend, "xccl")) return gloo_engine();
+    if (!backend || is(backend, "gloo") || is(backend, "nccl") || is(backend, "ccl") || is(backend, "xccl"))
+        return gloo_engine();
     if (is(backend, "tcp")) return &tpi_tcp_engine;
-    if (!is(backend, "mpi")) return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected gloo, mpi, nccl, ccl or tcp, got '%s'", backend);
+    if (!is(backend, "mpi"))
+        return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected gloo, mpi, nccl, ccl or tcp, got '%s'", backend);
     const tpi_engine *mpi = mpi_engine();
-    return mpi ? mpi : tpi_fail(TP_ERR_RUNTIME, "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, libtaper-mpi-mpich.so) speaks to: %s", no_mpi);
+    return mpi ? mpi
+               : tpi_fail(TP_ERR_RUNTIME,
+                          "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, "
+                          "libtaper-mpi-mpich.so) speaks to: %s",
+                          no_mpi);
 }
 
 /* ---- Backends by device ---- */
@@ -148,7 +178,8 @@ const char *tpi_host_backend(const char *backend, char *text, size_t room) {
     if (!backend || !strchr(backend, ':')) return backend;
     const char *name = part_for(backend, "cpu", &length);
     if (!name) return NULL; /* GPUs only: whatever is there, for what they leave to the host */
-    if (length == 0 || length >= room) return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected a name after 'cpu:', got '%s'", backend);
+    if (length == 0 || length >= room)
+        return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected a name after 'cpu:', got '%s'", backend);
     snprintf(text, room, "%.*s", (int)length, name);
     return text;
 }

@@ -1,7 +1,8 @@
 /* The library's own engine: a TCP connection between each two ranks, and one thread that reads and writes them all.
  *
- * A message is a head (slot, label, bytes) and its bytes. What arrives goes straight to the memory of a receive that was posted for its slot; if
- * there is none yet, it is kept until one is. A send first writes what the socket takes, in the caller's thread; the thread does the rest. */
+ * A message is a head (slot, label, bytes) and its bytes. What arrives goes straight to the memory of a receive that
+ * was posted for its slot; if there is none yet, it is kept until one is. A send first writes what the socket takes, in
+ * the caller's thread; the thread does the rest. */
 #define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +31,8 @@ typedef struct head {
 
 typedef struct post { /* a send or a receive under way, and a message that nobody has asked for yet */
     struct post *next;
-    int peer;       /* TPI_ANY_RANK: of a receive */
-    head head;      /* a receive: its slot, and how many bytes it has room for */
+    int peer;  /* TPI_ANY_RANK: of a receive */
+    head head; /* a receive: its slot, and how many bytes it has room for */
     char *data;
     bool done, failed, sends;
     tpi_message message;
@@ -42,12 +43,12 @@ typedef struct list {
 } list;
 
 typedef struct peer {
-    int fd;          /* -1: not there, or gone */
+    int fd; /* -1: not there, or gone */
     list out;
-    size_t written;  /* of the first one's head and bytes */
-    head in;         /* the message that is coming in */
-    size_t read;     /* of its head and bytes */
-    post *into;      /* where its bytes go: a receive, or a post of our own */
+    size_t written; /* of the first one's head and bytes */
+    head in;        /* the message that is coming in */
+    size_t read;    /* of its head and bytes */
+    post *into;     /* where its bytes go: a receive, or a post of our own */
     bool expected;
 } peer;
 
@@ -81,7 +82,9 @@ static post *remove_at(list *l, post **at) {
 
 static post **find(list *l, int peer_, uint64_t slot) { /* the first that fits; either side may not care for the peer */
     post **at = &l->first;
-    while (*at && ((*at)->head.slot != slot || ((*at)->peer != peer_ && (*at)->peer != TPI_ANY_RANK && peer_ != TPI_ANY_RANK))) at = &(*at)->next;
+    while (*at &&
+           ((*at)->head.slot != slot || ((*at)->peer != peer_ && (*at)->peer != TPI_ANY_RANK && peer_ != TPI_ANY_RANK)))
+        at = &(*at)->next;
     return *at ? at : NULL;
 }
 
@@ -100,7 +103,8 @@ static void finish_post(engine *e, post *p, int from, const head *h) {
 }
 
 /* ---- What arrives (with the lock) ---- */
-static void deliver(engine *e, post *message, int from) { /* a whole message in memory of our own: to whom waits for it, or it is kept */
+static void deliver(engine *e, post *message,
+                    int from) { /* a whole message in memory of our own: to whom waits for it, or it is kept */
     post **at = find(&e->posted, from, message->head.slot);
     if (!at) {
         append(&e->arrived, message);
@@ -122,7 +126,8 @@ static post *own_post(int from, const head *h) { /* its bytes behind it */
 static bool begin_message(engine *e, int from) { /* its head has come */
     peer *p = &e->peers[from];
     post **at = find(&e->posted, from, p->in.slot);
-    p->expected = at && (*at)->head.bytes >= p->in.bytes; /* one that is too long is read whole, and cut when it is handed over */
+    p->expected =
+        at && (*at)->head.bytes >= p->in.bytes; /* one that is too long is read whole, and cut when it is handed over */
     p->into = p->expected ? remove_at(&e->posted, at) : own_post(from, &p->in);
     return p->into;
 }
@@ -131,8 +136,10 @@ static void end_message(engine *e, int from) {
     peer *p = &e->peers[from];
     post *into = p->into;
     p->into = NULL, p->read = 0;
-    if (p->expected) finish_post(e, into, from, &p->in);
-    else deliver(e, into, from);
+    if (p->expected)
+        finish_post(e, into, from, &p->in);
+    else
+        deliver(e, into, from);
 }
 
 static bool take(engine *e, int from) { /* what the socket has, up to a turn's worth; false: the peer is gone */
@@ -194,8 +201,10 @@ static void lose(engine *e, int i) { /* the connection to a peer */
     peer *p = &e->peers[i];
     tpi_net_close(p->fd);
     p->fd = -1;
-    if (p->into && p->expected) p->into->failed = p->into->done = true;
-    else tpi_mfree(p->into);
+    if (p->into && p->expected)
+        p->into->failed = p->into->done = true;
+    else
+        tpi_mfree(p->into);
     p->into = NULL;
     fail_posts(e, &p->out, i);
     fail_posts(e, &e->posted, i);
@@ -207,7 +216,8 @@ static void *io_main(void *context) {
     pthread_mutex_lock(&e->lock);
     while (!e->closing) {
         for (int i = 0; i < e->size; i++)
-            e->polls[i] = (struct pollfd){.fd = e->peers[i].fd, .events = (short)(POLLIN | (e->peers[i].out.first ? POLLOUT : 0))};
+            e->polls[i] = (struct pollfd){.fd = e->peers[i].fd,
+                                          .events = (short)(POLLIN | (e->peers[i].out.first ? POLLOUT : 0))};
         e->polls[e->size] = (struct pollfd){.fd = e->wake[0], .events = POLLIN};
         pthread_mutex_unlock(&e->lock);
         poll(e->polls, (nfds_t)e->size + 1, -1);
@@ -239,7 +249,8 @@ static void *fail(engine *e, const char *format, int rank) {
     return NULL;
 }
 
-static void *tcp_send(void *self, void *members, int to, uint64_t slot, uint64_t label, const void *data, int64_t bytes) {
+static void *tcp_send(void *self, void *members, int to, uint64_t slot, uint64_t label, const void *data,
+                      int64_t bytes) {
     (void)members; /* the slot tells groups apart */
     engine *e = self;
     post *p = tpi_malloc(sizeof *p);
@@ -258,8 +269,10 @@ static void *tcp_send(void *self, void *members, int to, uint64_t slot, uint64_t
         peer *there = &e->peers[to];
         bool first = !there->out.first;
         append(&there->out, p);
-        if (first && !write_out(e, to)) lose(e, to); /* p has failed with it */
-        else if (there->out.first) wake(e);
+        if (first && !write_out(e, to))
+            lose(e, to); /* p has failed with it */
+        else if (there->out.first)
+            wake(e);
     }
     pthread_mutex_unlock(&e->lock);
     if (ok) return p;
@@ -377,8 +390,10 @@ static bool hear(engine *e, caller *c, uint64_t number, int *missing) {
     bool whole = c->have == sizeof *h, gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (!whole && !gone && tpi_now() - c->since < 5) return true;
     bool known = whole && h->number == number && h->rank > e->rank && h->rank < e->size && e->peers[h->rank].fd < 0;
-    if (known) e->peers[h->rank].fd = c->fd, --*missing;
-    else tpi_net_close(c->fd);
+    if (known)
+        e->peers[h->rank].fd = c->fd, --*missing;
+    else
+        tpi_net_close(c->fd);
     return false;
 }
 
@@ -450,6 +465,11 @@ static void *tcp_open(const tpi_engine_host *host) {
     return NULL;
 }
 
-const tpi_engine tpi_tcp_engine = {
-    .version = TPI_ENGINE_VERSION, .name = "tcp", .open = tcp_open, .close = tcp_close, .stop = tcp_stop,
-    .send = tcp_send, .recv = tcp_recv, .finish = tcp_finish};
+const tpi_engine tpi_tcp_engine = {.version = TPI_ENGINE_VERSION,
+                                   .name = "tcp",
+                                   .open = tcp_open,
+                                   .close = tcp_close,
+                                   .stop = tcp_stop,
+                                   .send = tcp_send,
+                                   .recv = tcp_recv,
+                                   .finish = tcp_finish};

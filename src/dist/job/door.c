@@ -149,8 +149,11 @@ bool tpi_door_open(tpi_door *d, tpi_purpose purpose, const char *where, int port
     const char *advice =
         in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
                : "";
-    return tpi_refuse(TP_ERR_IO, "The server socket has failed to listen on any local network address. port: %d: cannot listen on port %d of host %s: %s%s (at %s)", port, port, tpi_net_host(),
-                      strerror(errno), advice, strcmp(where, "*") == 0 ? "all its addresses" : where);
+    return tpi_refuse(TP_ERR_IO,
+                      "The server socket has failed to listen on any local network address. port: %d: cannot listen on "
+                      "port %d of host %s: %s%s (at %s)",
+                      port, port, tpi_net_host(), strerror(errno), advice,
+                      strcmp(where, "*") == 0 ? "all its addresses" : where);
 }
 
 static void show_out(tpi_door *d, int i) {

@@ -1,4 +1,5 @@
-/* This process's part in a job: finding the others, opening an engine, failing once with one reason, and leaving in order. */
+/* This process's part in a job: finding the others, opening an engine, failing once with one reason, and leaving in
+ * order. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,9 @@ tp_group *tp_dist_world(void) { return world; }
 tp_store *tp_dist_store(void) { return tpi_job_now ? tpi_job_now->store : NULL; }
 const char *tp_dist_engine(void) { return tpi_job_now ? tpi_job_now->engine->name : NULL; }
 
-uint64_t tpi_slot(const tp_group *g, int channel, int64_t tag) { return (uint64_t)g->id << 32 | (uint64_t)channel << 20 | (uint64_t)tag; }
+uint64_t tpi_slot(const tp_group *g, int channel, int64_t tag) {
+    return (uint64_t)g->id << 32 | (uint64_t)channel << 20 | (uint64_t)tag;
+}
 
 /* ---- Failing ---- */
 bool tpi_job_fail(tpi_job *job, const char *reason) {
@@ -41,7 +44,8 @@ bool tpi_job_ok(tpi_job *job) { return !job->failed || tpi_refuse(TP_ERR_RUNTIME
 
 bool tpi_refuse_engine(tpi_job *job) {
     char said[256];
-    for (int i = 0; i < 200 && job->watch && !job->failed; i++) usleep(10000); /* who is gone, and why, is known a little later */
+    for (int i = 0; i < 200 && job->watch && !job->failed; i++)
+        usleep(10000); /* who is gone, and why, is known a little later */
     pthread_mutex_lock(&job->lock);
     memcpy(said, job->engine_error, sizeof said);
     pthread_mutex_unlock(&job->lock);
@@ -50,15 +54,19 @@ bool tpi_refuse_engine(tpi_job *job) {
 }
 
 /* ---- What engines ask of us ---- */
-static bool host_set(void *context, const char *key, const char *text) { return tpi_store_set_text(((tpi_job *)context)->store, key, text); }
+static bool host_set(void *context, const char *key, const char *text) {
+    return tpi_store_set_text(((tpi_job *)context)->store, key, text);
+}
 static bool host_get(void *context, const char *key, char *text, int64_t room) {
     tpi_job *job = context;
     double deadline = tpi_now() + job->host.timeout, slice;
     do { /* a death in the meantime ends the wait */
         slice = tpi_now() + 0.5;
-        if (tpi_store_wait_until(job->store, key, slice < deadline ? slice : deadline)) return tpi_store_get_text(job->store, key, text, (size_t)room, deadline);
+        if (tpi_store_wait_until(job->store, key, slice < deadline ? slice : deadline))
+            return tpi_store_get_text(job->store, key, text, (size_t)room, deadline);
     } while (tp_ok() && slice < deadline && tpi_job_ok(job));
-    return tp_ok() ? tpi_refuse(TP_ERR_IO, "nobody has set the key '%s' within %.0f seconds", key, job->host.timeout) : false;
+    return tp_ok() ? tpi_refuse(TP_ERR_IO, "nobody has set the key '%s' within %.0f seconds", key, job->host.timeout)
+                   : false;
 }
 static bool host_failed(void *context) { return ((tpi_job *)context)->failed; }
 static void host_fail(void *context, const char *text) {
@@ -79,9 +87,12 @@ static bool tell_name(tpi_job *job) {
 const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room) {
     char key[32], who[192] = "";
     snprintf(key, sizeof key, "who/%d", rank);
-    if (tp_ok() && !tpi_store_get_text(job->store, key, who, sizeof who, 0)) tp_error_clear(); /* then the number has to do */
-    if (*who) snprintf(text, room, "rank %d (%s)", rank, who);
-    else snprintf(text, room, "rank %d", rank);
+    if (tp_ok() && !tpi_store_get_text(job->store, key, who, sizeof who, 0))
+        tp_error_clear(); /* then the number has to do */
+    if (*who)
+        snprintf(text, room, "rank %d (%s)", rank, who);
+    else
+        snprintf(text, room, "rank %d", rank);
     return text;
 }
 
@@ -175,12 +186,14 @@ static tp_store *meet(tpi_job *job, double timeout) {
     if (job->engine->place && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
     bool said = tpi_meeting_point(&m);
     size_t word = said ? strlen(m.word) : 0;
-    if (word || (jobs && !by_launcher)) snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */
+    if (word || (jobs && !by_launcher))
+        snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */
     if (said) return tpi_store_tcp_meet(&m, job->rank == 0 && !by_launcher, timeout);
     const tpi_engine *launching = tpi_launching_engine();
     void *self = launching ? launching->open(&job->host) : NULL;
     if (!self)
-        return tpi_fail(TP_ERR_VALUE, "%d ranks have nowhere to meet: set MASTER_ADDR and MASTER_PORT, or give a store", job->size);
+        return tpi_fail(TP_ERR_VALUE, "%d ranks have nowhere to meet: set MASTER_ADDR and MASTER_PORT, or give a store",
+                        job->size);
     return meet_by_mpi(launching, self, job->rank, timeout); /* it stays open: MPI ends with the process */
 }
 
@@ -205,20 +218,26 @@ static void job_free(tpi_job *job, bool in_order) {
     tpi_mfree(job);
 }
 
-/* Engines that know ranks by themselves have the last word. But one that knows of this process alone, while the launcher counts more, is another MPI than the launcher's: each rank would
- * train by itself. */
+/* Engines that know ranks by themselves have the last word. But one that knows of this process alone, while the
+ * launcher counts more, is another MPI than the launcher's: each rank would train by itself. */
 static bool take_place(tpi_job *job) {
     int rank = job->rank, size = job->size;
     job->engine->place(job->self, &job->rank, &job->size);
     return job->size > 1 || size <= 1 ||
-           tpi_refuse(TP_ERR_RUNTIME, "the launcher says rank %d of %d, but %s, which was opened for the backend 'mpi', knows of this process alone: it is not the launcher's MPI. Load the module that the "
-                                      "launcher is of, name its library (TAPER_MPI=openmpi or mpich), or set MASTER_ADDR and MASTER_PORT and take the backend 'gloo'", rank, size, job->engine->name);
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "the launcher says rank %d of %d, but %s, which was opened for the backend 'mpi', knows of this "
+                      "process alone: it is not the launcher's MPI. Load the module that the "
+                      "launcher is of, name its library (TAPER_MPI=openmpi or mpich), or set MASTER_ADDR and "
+                      "MASTER_PORT and take the backend 'gloo'",
+                      rank, size, job->engine->name);
 }
 
 static bool open_engine(tpi_job *job) {
     job->self = job->engine->open(&job->host);
     if (job->self) return !job->engine->place || take_place(job);
-    return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "the engine '%s' cannot be opened: %s", job->engine->name, job->engine_error) : false;
+    return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "the engine '%s' cannot be opened: %s", job->engine->name,
+                                job->engine_error)
+                   : false;
 }
 
 static bool open_store(tpi_job *job, tp_store *given) {
@@ -236,13 +255,16 @@ static void warn_of_no_mpi(const tpi_job *job, const char *backend) {
     const char *why = job->rank == 0 && job->size > 1 ? tpi_why_no_mpi(backend) : NULL;
     if (!why) return;
     snprintf(text, sizeof text,
-             "MPI started the %d ranks of this job, but their messages go over TCP, which is slower, because %s. Load the module of the MPI "
-             "that started them, or name its library (TAPER_MPI=/path/libmpi.so). The backend 'gloo' takes TCP without this warning",
+             "MPI started the %d ranks of this job, but their messages go over TCP, which is slower, because %s. Load "
+             "the module of the MPI "
+             "that started them, or name its library (TAPER_MPI=/path/libmpi.so). The backend 'gloo' takes TCP without "
+             "this warning",
              job->size, why);
     tpi_report(text);
 }
 
-/* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the store. */
+/* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the
+ * store. */
 static bool begin(tpi_job *job, const tp_dist_init_options *o) {
     char host[32];
     const char *named = tpi_host_backend(o->backend, host, sizeof host);
@@ -250,11 +272,19 @@ static bool begin(tpi_job *job, const tp_dist_init_options *o) {
     job->engine = tpi_engine_for(named);
     warn_of_no_mpi(job, named);
     job->by_nccl = tpi_gpus_by_nccl(o->backend);
-    job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .address = "",
-                                  .listen = "*", .context = job, .set = host_set, .get = host_get,
-                                  .failed = host_failed, .fail = host_fail};
+    job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION,
+                                  .rank = job->rank,
+                                  .size = job->size,
+                                  .address = "",
+                                  .listen = "*",
+                                  .context = job,
+                                  .set = host_set,
+                                  .get = host_get,
+                                  .failed = host_failed,
+                                  .fail = host_fail};
     job->host.timeout = job->timeout < 300 ? job->timeout : 300;
-    if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job)) return false;
+    if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job))
+        return false;
     return (job->size == 1 || tpi_watch_open(job)) && (job->self || open_engine(job));
 }
 
@@ -266,7 +296,8 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     if (!settle(&o)) return false;
     tpi_job *job = tpi_malloc(sizeof *job);
     if (!job) return false;
-    *job = (tpi_job){.rank = o.rank, .size = o.world_size, .pid = getpid(), .timeout = o.timeout > 0 ? o.timeout : 1800};
+    *job =
+        (tpi_job){.rank = o.rank, .size = o.world_size, .pid = getpid(), .timeout = o.timeout > 0 ? o.timeout : 1800};
     job->stall = o.stall > 0 ? o.stall : tpi_stall_time();
     pthread_mutex_init(&job->lock, NULL);
     int *all = begin(job, &o) ? tpi_malloc(sizeof *all * (size_t)job->size) : NULL;
@@ -280,7 +311,7 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     }
     tpi_job_now = job;
     bool met = tp_dist_wait(tp_dist_barrier(world)); /* nobody leaves with the store before all have found each other */
-    pthread_mutex_lock(&world->lock); /* the program's own collectives count from 1 */
+    pthread_mutex_lock(&world->lock);                /* the program's own collectives count from 1 */
     world->number = world->entered = world->left = 0;
     pthread_mutex_unlock(&world->lock);
     job->begun = true;
@@ -298,8 +329,10 @@ void tp_dist_leave(void) {
     if (locked) pthread_mutex_lock(&job->lock);
     for (const tp_group *g = busy ? NULL : job->all; g; g = g->next) busy = busy || g->waiting || g->first;
     if (locked) pthread_mutex_unlock(&job->lock);
-    if (busy) tp_dist_tell_failure(NULL);
-    else tp_dist_end();
+    if (busy)
+        tp_dist_tell_failure(NULL);
+    else
+        tp_dist_end();
 }
 
 void tp_dist_end(void) {

@@ -1,4 +1,5 @@
-/* What launchers say in the environment about this process's place: PyTorch's own variables first, then those of MPI libraries and schedulers. */
+/* What launchers say in the environment about this process's place: PyTorch's own variables first, then those of MPI
+ * libraries and schedulers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,12 @@ typedef struct launcher {
     const char *rank, *size, *local_rank, *local_size;
 } launcher;
 
-/* In this order: who sets more than one kind has the one that knows more first. PMIx gives no size; PBS's TM gives no local rank. */
+/* In this order: who sets more than one kind has the one that knows more first. PMIx gives no size; PBS's TM gives no
+ * local rank. */
 static const launcher launchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"pals", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
     {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -34,11 +37,13 @@ static bool says(const launcher *l) {
     if (tpi_env_int(l->rank) < 0) return false;
     if (strcmp(l->name, "pmix") == 0) return true;
     /* A batch script of Slurm's has SLURM_PROCID too, without being a step's task. */
-    if (strcmp(l->name, "slurm") == 0) return getenv("SLURM_STEP_ID") && (tpi_env_int("SLURM_STEP_NUM_TASKS") > 0 || tpi_env_int(l->size) > 0);
+    if (strcmp(l->name, "slurm") == 0)
+        return getenv("SLURM_STEP_ID") && (tpi_env_int("SLURM_STEP_NUM_TASKS") > 0 || tpi_env_int(l->size) > 0);
     return tpi_env_int(l->size) > 0;
 }
 
-/* How many of the step's tasks are on this node: "2(x3),1" has two on each of the first three nodes. -1: Slurm does not say. */
+/* How many of the step's tasks are on this node: "2(x3),1" has two on each of the first three nodes. -1: Slurm does not
+ * say. */
 static int slurm_tasks_here(void) {
     const char *at = getenv("SLURM_STEP_TASKS_PER_NODE");
     for (int node = tpi_env_int("SLURM_NODEID"); at && node >= 0;) {
@@ -71,7 +76,8 @@ bool tp_dist_query(tp_dist_place *place) {
         p.world_size = tpi_env_int(l->size);
         p.local_rank = tpi_env_int(l->local_rank);
         p.local_size = tpi_env_int(l->local_size);
-        if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0) p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
+        if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0)
+            p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
         if (strcmp(l->name, "pbs") == 0) p.rank--; /* task numbers begin at 1 */
         ask_slurm(&p);
         if (p.local_rank < 0) p.local_rank = tpi_env_int("PMI_LOCAL_RANK"); /* Cray's and others' PMI */
@@ -108,17 +114,18 @@ static bool first_line(const char *path, char *text, size_t room) {
     return ok && *text;
 }
 
-/* The same on all ranks, others for another job; below the ports that Linux gives to outgoing connections (32768 and up), any of which may be taken for a
- * moment. A step that is prime to the range leads to other ports each time. */
+/* The same on all ranks, others for another job; below the ports that Linux gives to outgoing connections (32768 and
+ * up), any of which may be taken for a moment. A step that is prime to the range leads to other ports each time. */
 static void ports_of(const char *job, tpi_meeting *m) {
     uint32_t h = 2166136261u;
     for (const char *at = job; *at; at++) h = (h ^ (unsigned char)*at) * 16777619u;
-    for (m->n = 0; m->n < TPI_MEETING_PORTS; m->n++) m->ports[m->n] = 16384 + (int)((h + (uint32_t)m->n * 4099u) % 16384);
+    for (m->n = 0; m->n < TPI_MEETING_PORTS; m->n++)
+        m->ports[m->n] = 16384 + (int)((h + (uint32_t)m->n * 4099u) % 16384);
     snprintf(m->word, sizeof m->word, "%s", job);
 }
 
-/* All ranks of an OpenMPI's mpirun are on this host: they can meet without MPI, whose beginning takes longer than all the rest. Its server's address, which all
- * of them are given, tells this job from others. */
+/* All ranks of an OpenMPI's mpirun are on this host: they can meet without MPI, whose beginning takes longer than all
+ * the rest. Its server's address, which all of them are given, tells this job from others. */
 static bool meet_on_this_host(tpi_meeting *m) {
     char job[200];
     const char *server = getenv("PMIX_SERVER_URI2"), *name = getenv("PMIX_NAMESPACE");
@@ -137,9 +144,15 @@ bool tpi_meeting_point(tpi_meeting *m) {
     int given = tpi_env_int("MASTER_PORT");
     const char *list = getenv("SLURM_STEP_NODELIST");
     if (!list) list = getenv("SLURM_NODELIST");
-    snprintf(job, sizeof job, "%s.%s", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : getenv("PBS_JOBID") ? getenv("PBS_JOBID") : "", getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "");
-    if (given > 0) *m = (tpi_meeting){.ports = {given}, .n = 1};
-    else ports_of(job, m);
+    snprintf(job, sizeof job, "%s.%s",
+             getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID")
+             : getenv("PBS_JOBID")  ? getenv("PBS_JOBID")
+                                    : "",
+             getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "");
+    if (given > 0)
+        *m = (tpi_meeting){.ports = {given}, .n = 1};
+    else
+        ports_of(job, m);
     if (address && *address) {
         if (given <= 0 && strlen(job) < 2) return false;
         snprintf(m->host, sizeof m->host, "%s", address);

@@ -1,5 +1,6 @@
-/* The signals by which schedulers announce that a job's time is over. Handlers of the program's and of Python's that were there before are still called. Those
- * of libraries are not: LLVM, which OpenCL's and AMD's drivers bring along, cleans up on SIGTERM and ends the process. */
+/* The signals by which schedulers announce that a job's time is over. Handlers of the program's and of Python's that
+ * were there before are still called. Those of libraries are not: LLVM, which OpenCL's and AMD's drivers bring along,
+ * cleans up on SIGTERM and ends the process. */
 #define _GNU_SOURCE /* dladdr, the program's name */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +18,8 @@ static bool is_ours(const struct sigaction *b) {
     Dl_info where;
     const void *handler = tpi_signal_handler(b);
     if (handler == (const void *)SIG_DFL || handler == (const void *)SIG_IGN) return false;
-    return dladdr(handler, &where) && where.dli_fname && (!strcmp(where.dli_fname, program_invocation_name) || strstr(where.dli_fname, "python"));
+    return dladdr(handler, &where) && where.dli_fname &&
+           (!strcmp(where.dli_fname, program_invocation_name) || strstr(where.dli_fname, "python"));
 }
 
 static bool calls[2]; /* handlers that were there before */
@@ -26,8 +28,10 @@ static void arrived(int number, siginfo_t *info, void *context) {
     flag = 1;
     const struct sigaction *b = &before[number == SIGUSR1];
     if (!calls[number == SIGUSR1]) return;
-    if (b->sa_flags & SA_SIGINFO) b->sa_sigaction(number, info, context);
-    else b->sa_handler(number);
+    if (b->sa_flags & SA_SIGINFO)
+        b->sa_sigaction(number, info, context);
+    else
+        b->sa_handler(number);
 }
 
 bool tp_preempted(void) {

@@ -89,8 +89,8 @@ static bool read_private(const char *path, char *text, size_t room) {
     return true;
 }
 
-/* The ranks of one machine that a PMIx server (OpenMPI's mpirun, srun --mpi=pmix) has started share its session's folder,
- * which is this user's alone. False: there is none such. */
+/* The ranks of one machine that a PMIx server (OpenMPI's mpirun, srun --mpi=pmix) has started share its session's
+ * folder, which is this user's alone. False: there is none such. */
 static bool session_file(char *path, size_t room) {
     const char *folder = getenv("PMIX_SERVER_TMPDIR"), *name = getenv("PMIX_NAMESPACE");
     struct stat about;

@@ -1,7 +1,9 @@
-// The gloo engine: libgloo's connections and collectives behind the engines' C interface. All C++ of Taper's is in this file, and none of it in libtaper.so.
+// The gloo engine: libgloo's connections and collectives behind the engines' C interface. All C++ of Taper's is in this
+// file, and none of it in libtaper.so.
 //
-// gloo gives up all its connections when one wait of its times out. So waits here have no time limit of gloo's: a thread ends those whose time is up, and
-// they begin again. A message is one of gloo's, of its label and its bytes, copied together.
+// gloo gives up all its connections when one wait of its times out. So waits here have no time limit of gloo's: a
+// thread ends those whose time is up, and they begin again. A message is one of gloo's, of its label and its bytes,
+// copied together.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
@@ -40,8 +42,10 @@ class Store : public gloo::rendezvous::Store {
     }
     std::vector<char> get(const std::string &key) override {
         std::vector<char> text(1 << 16), data;
-        if (!host.get(host.context, ("gloo/" + key).c_str(), text.data(), static_cast<int64_t>(text.size()))) throw std::runtime_error("the store failed");
-        for (const char *at = text.data(); at[0] && at[1]; at += 2) data.push_back(static_cast<char>(std::strtol(std::string(at, 2).c_str(), nullptr, 16)));
+        if (!host.get(host.context, ("gloo/" + key).c_str(), text.data(), static_cast<int64_t>(text.size())))
+            throw std::runtime_error("the store failed");
+        for (const char *at = text.data(); at[0] && at[1]; at += 2)
+            data.push_back(static_cast<char>(std::strtol(std::string(at, 2).c_str(), nullptr, 16)));
         return data;
     }
     void wait(const std::vector<std::string> &keys) override {
@@ -55,7 +59,7 @@ class Store : public gloo::rendezvous::Store {
 struct Request {
     std::vector<char> bytes; // label, length, data
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-    void *data;              // of a receive
+    void *data; // of a receive
     int64_t room;
     int peer;
     bool receives;
@@ -80,7 +84,8 @@ struct Engine {
         while (!closing) {
             auto next = Clock::now() + std::chrono::seconds(1);
             for (auto &wait : waits) {
-                if (wait.second <= Clock::now() || stopped) end_wait(wait.first), wait.second = Clock::now() + std::chrono::milliseconds(20);
+                if (wait.second <= Clock::now() || stopped)
+                    end_wait(wait.first), wait.second = Clock::now() + std::chrono::milliseconds(20);
                 next = std::min(next, wait.second);
             }
             changed.wait_until(held, next);
@@ -104,8 +109,10 @@ void *begin(Engine *e, int peer, uint64_t slot, std::unique_ptr<Request> r) {
     try {
         r->peer = peer;
         r->buffer = e->context->createUnboundBuffer(r->bytes.data(), r->bytes.size());
-        if (!r->receives) r->buffer->send(peer, slot);
-        else if (peer != TPI_ANY_RANK) r->buffer->recv(peer, slot);
+        if (!r->receives)
+            r->buffer->send(peer, slot);
+        else if (peer != TPI_ANY_RANK)
+            r->buffer->recv(peer, slot);
         else {
             std::vector<int> all;
             for (int i = 0; i < e->host.size; i++)
@@ -174,8 +181,11 @@ template <typename T> tpi_engine_result all_reduce(Engine *e, T *data, int64_t c
     options.setOutput(data, static_cast<size_t>(count));
     options.setTimeout(std::chrono::duration_cast<std::chrono::milliseconds>(forever));
     using Sum = void (*)(void *, const void *, const void *, size_t);
-    Sum how = op == TP_REDUCE_SUM ? static_cast<Sum>(&gloo::sum<T>) : op == TP_REDUCE_PRODUCT ? static_cast<Sum>(&gloo::product<T>)
-              : op == TP_REDUCE_MIN ? static_cast<Sum>(&gloo::min<T>) : op == TP_REDUCE_MAX ? static_cast<Sum>(&gloo::max<T>) : nullptr;
+    Sum how = op == TP_REDUCE_SUM       ? static_cast<Sum>(&gloo::sum<T>)
+              : op == TP_REDUCE_PRODUCT ? static_cast<Sum>(&gloo::product<T>)
+              : op == TP_REDUCE_MIN     ? static_cast<Sum>(&gloo::min<T>)
+              : op == TP_REDUCE_MAX     ? static_cast<Sum>(&gloo::max<T>)
+                                        : nullptr;
     if (!how) return TPI_ENGINE_PASS;
     options.setReduceFunction(how);
     return guarded(e, [&] { return gloo::allreduce(options), TPI_ENGINE_DONE; });
@@ -240,8 +250,10 @@ void *gloo_open(const tpi_engine_host *host) {
     auto result = guarded(e.get(), [&] {
         gloo::transport::tcp::attr attr;
         const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
-        if (interface) attr.iface = interface;
-        else attr.hostname = *host->address ? host->address : "127.0.0.1";
+        if (interface)
+            attr.iface = interface;
+        else
+            attr.hostname = *host->address ? host->address : "127.0.0.1";
         auto device = gloo::transport::tcp::CreateDevice(attr);
         Store store(e->host);
         e->context = std::make_shared<gloo::rendezvous::Context>(host->rank, host->size);

@@ -1,8 +1,9 @@
-/* The MPI engine. One source, built against the headers of OpenMPI and again against those of MPICH, whose ABIs differ; neither is linked: the library opens
- * the site's libmpi first, for all to see, and then the plug-in that fits it.
+/* The MPI engine. One source, built against the headers of OpenMPI and again against those of MPICH, whose ABIs differ;
+ * neither is linked: the library opens the site's libmpi first, for all to see, and then the plug-in that fits it.
  *
- * Every group has a communicator of its own. Reductions, broadcasts and gathers are MPI's; a message is one MPI message of its label and its bytes.
- * Where MPI does not let several threads call it, collectives are the non-blocking ones, asked about in turn under a lock. */
+ * Every group has a communicator of its own. Reductions, broadcasts and gathers are MPI's; a message is one MPI message
+ * of its label and its bytes. Where MPI does not let several threads call it, collectives are the non-blocking ones,
+ * asked about in turn under a lock. */
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -32,7 +33,7 @@ typedef struct members {
 typedef struct engine {
     tpi_engine_host host;
     members *all;
-    bool threads;  /* MPI may be called from several at once */
+    bool threads; /* MPI may be called from several at once */
     volatile bool stopped;
     pthread_mutex_t lock;
 } engine;
@@ -70,8 +71,10 @@ static double now(void) {
 }
 
 static void pause_after(int round) { /* spins at first; then lets others have the core */
-    if (round < 200) sched_yield();
-    else usleep(round < 2000 ? 20 : 200);
+    if (round < 200)
+        sched_yield();
+    else
+        usleep(round < 2000 ? 20 : 200);
 }
 
 /* ---- Groups ---- */
@@ -107,7 +110,8 @@ static void *mpi_group(void *self, int n, const int *ranks, int id) {
 }
 
 static void mpi_group_free(void *self, void *group) {
-    (void)self; /* freeing a communicator is collective, and not every rank lets go of a group: it stays until the end */
+    (void)
+        self; /* freeing a communicator is collective, and not every rank lets go of a group: it stays until the end */
     free(group);
 }
 
@@ -131,10 +135,11 @@ static tpi_engine_result wait_for(engine *e, MPI_Request *r, int error, const ch
     return result(e, error, what);
 }
 
-/* A blocking call for what is large, where threads allow it: MPI does that best. Else the non-blocking one, which leaves the core to other ranks while
- * it waits: where there are more ranks than cores, MPICH's blocking calls would spin through their time slices. */
-#define CALL(e, large, function, ifunction, ...)                                \
-    ((e)->threads && (large) ? result(e, function(__VA_ARGS__), #function)      \
+/* A blocking call for what is large, where threads allow it: MPI does that best. Else the non-blocking one, which
+ * leaves the core to other ranks while it waits: where there are more ranks than cores, MPICH's blocking calls would
+ * spin through their time slices. */
+#define CALL(e, large, function, ifunction, ...)                           \
+    ((e)->threads && (large) ? result(e, function(__VA_ARGS__), #function) \
                              : (enter(e), wait_for(e, &pending, ifunction(__VA_ARGS__, &pending), #ifunction)))
 
 static MPI_Datatype type_of(int dtype) {
@@ -187,7 +192,9 @@ static tpi_engine_result mpi_all_reduce(void *self, void *group, void *data, int
     MPI_Type_size(type, &size);
     for (int64_t from = 0; from < count; from += CHUNK) {
         int n = (int)(count - from < CHUNK ? count - from : CHUNK);
-        if (CALL(e, count * size >= LARGE, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)data + from * size, n, type, how, m->comm) != TPI_ENGINE_DONE) return TPI_ENGINE_FAILED;
+        if (CALL(e, count * size >= LARGE, MPI_Allreduce, MPI_Iallreduce, MPI_IN_PLACE, (char *)data + from * size, n,
+                 type, how, m->comm) != TPI_ENGINE_DONE)
+            return TPI_ENGINE_FAILED;
     }
     if (op == TP_REDUCE_AVG) divide(data, count, dtype, m->n);
     return TPI_ENGINE_DONE;
@@ -209,7 +216,8 @@ static tpi_engine_result mpi_reduce(void *self, void *group, void *data, int64_t
     for (int64_t from = 0; ok && from < count; from += CHUNK) {
         int n = (int)(count - from < CHUNK ? count - from : CHUNK);
         char *at = (char *)data + from * size;
-        ok = CALL(e, count * size >= LARGE, MPI_Reduce, MPI_Ireduce, at, sum, n, type, how, root, m->comm) == TPI_ENGINE_DONE;
+        ok = CALL(e, count * size >= LARGE, MPI_Reduce, MPI_Ireduce, at, sum, n, type, how, root, m->comm) ==
+             TPI_ENGINE_DONE;
         if (ok && here) memcpy(at, sum, (size_t)n * (size_t)size);
     }
     free(sum);
@@ -224,7 +232,9 @@ static tpi_engine_result mpi_broadcast(void *self, void *group, void *data, int6
     MPI_Request pending;
     for (int64_t from = 0; from < bytes; from += CHUNK) {
         int n = (int)(bytes - from < CHUNK ? bytes - from : CHUNK);
-        if (CALL(e, bytes >= LARGE, MPI_Bcast, MPI_Ibcast, (char *)data + from, n, MPI_BYTE, root, m->comm) != TPI_ENGINE_DONE) return TPI_ENGINE_FAILED;
+        if (CALL(e, bytes >= LARGE, MPI_Bcast, MPI_Ibcast, (char *)data + from, n, MPI_BYTE, root, m->comm) !=
+            TPI_ENGINE_DONE)
+            return TPI_ENGINE_FAILED;
     }
     return TPI_ENGINE_DONE;
 }
@@ -236,7 +246,8 @@ static tpi_engine_result mpi_all_gather(void *self, void *group, const void *fro
     if (bytes > CHUNK) return TPI_ENGINE_PASS;
     char *mine = (char *)out + bytes * m->place[e->host.rank];
     if (mine != from) memmove(mine, from, (size_t)bytes);
-    return CALL(e, bytes >= LARGE, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, (int)bytes, MPI_BYTE, m->comm);
+    return CALL(e, bytes >= LARGE, MPI_Allgather, MPI_Iallgather, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, out, (int)bytes,
+                MPI_BYTE, m->comm);
 }
 
 /* ---- Messages ---- */
@@ -265,7 +276,8 @@ static void *begin(engine *e, const members *m, int peer, uint64_t slot, request
     enter(e);
     kept->type = message_type(kept, data ? data : nothing);
     int tag = (int)(slot & 0x3fffff);
-    int error = r.receives ? MPI_Irecv(MPI_BOTTOM, 1, kept->type, peer == TPI_ANY_RANK ? MPI_ANY_SOURCE : m->place[peer], tag, m->comm, &kept->mpi)
+    int error = r.receives ? MPI_Irecv(MPI_BOTTOM, 1, kept->type,
+                                       peer == TPI_ANY_RANK ? MPI_ANY_SOURCE : m->place[peer], tag, m->comm, &kept->mpi)
                            : MPI_Isend(MPI_BOTTOM, 1, kept->type, m->place[peer], tag, m->comm, &kept->mpi);
     if (error != MPI_SUCCESS) MPI_Type_free(&kept->type);
     leave(e);
@@ -308,8 +320,11 @@ static tpi_engine_result mpi_finish(void *self, void *what, double seconds, tpi_
     }
     if (error != MPI_SUCCESS) MPI_Error_class(error, &class);
     if (message && r->receives)
-        *message = (tpi_message){.from = error == MPI_SUCCESS || class == MPI_ERR_TRUNCATE ? r->in->place[r->in->size + status.MPI_SOURCE] : 0,
-                                 .bytes = (int64_t)r->head[1], .label = r->head[0]};
+        *message = (tpi_message){.from = error == MPI_SUCCESS || class == MPI_ERR_TRUNCATE
+                                             ? r->in->place[r->in->size + status.MPI_SOURCE]
+                                             : 0,
+                                 .bytes = (int64_t)r->head[1],
+                                 .label = r->head[0]};
     else if (message)
         *message = (tpi_message){.from = e->host.rank, .bytes = r->bytes, .label = r->head[0]};
     enter(e);
@@ -322,7 +337,8 @@ static tpi_engine_result mpi_finish(void *self, void *what, double seconds, tpi_
 
 static void mpi_stop(void *self) { ((engine *)self)->stopped = true; }
 
-/* ---- Opening and closing. MPI begins once in a process, and ends with it: unless a job has failed, as the others may then never come to the end ---- */
+/* ---- Opening and closing. MPI begins once in a process, and ends with it: unless a job has failed, as the others may
+ * then never come to the end ---- */
 static bool began, failed;
 
 static void at_exit(void) {
@@ -372,10 +388,21 @@ static void mpi_place(void *self, int *rank, int *size) {
     *rank = e->host.rank, *size = e->host.size;
 }
 
-static const tpi_engine here = {
-    .version = TPI_ENGINE_VERSION, .name = NAME, .open = mpi_open, .place = mpi_place, .close = mpi_close, .stop = mpi_stop, .send = mpi_send, .recv = mpi_recv,
-    .finish = mpi_finish, .group = mpi_group, .group_free = mpi_group_free, .all_reduce = mpi_all_reduce, .reduce = mpi_reduce, .broadcast = mpi_broadcast,
-    .all_gather = mpi_all_gather};
+static const tpi_engine here = {.version = TPI_ENGINE_VERSION,
+                                .name = NAME,
+                                .open = mpi_open,
+                                .place = mpi_place,
+                                .close = mpi_close,
+                                .stop = mpi_stop,
+                                .send = mpi_send,
+                                .recv = mpi_recv,
+                                .finish = mpi_finish,
+                                .group = mpi_group,
+                                .group_free = mpi_group_free,
+                                .all_reduce = mpi_all_reduce,
+                                .reduce = mpi_reduce,
+                                .broadcast = mpi_broadcast,
+                                .all_gather = mpi_all_gather};
 
 __attribute__((visibility("default"))) const tpi_engine *tpi_engine_here(void);
 const tpi_engine *tpi_engine_here(void) { return &here; }

@@ -44,16 +44,19 @@ static bool given(const tp_store *s, const char *key) {
     return key || tpi_refuse(TP_ERR_TYPE, "argument 'key': expected a text, got NULL");
 }
 
-static enum tpi_store_answer ask(tp_store *s, enum tpi_store_op op, const char *key, const void *in, size_t n, tpi_bytes *out) {
+static enum tpi_store_answer ask(tp_store *s, enum tpi_store_op op, const char *key, const void *in, size_t n,
+                                 tpi_bytes *out) {
     return s->kind->ask(s, op, key, strlen(key), in, n, 0, out);
 }
 
 bool tp_store_set(tp_store *s, const char *key, const void *data, size_t n) {
-    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_SET, key, data, n, NULL) == TPI_STORE_DONE;
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) &&
+           ask(s, TPI_STORE_SET, key, data, n, NULL) == TPI_STORE_DONE;
 }
 
 bool tp_store_append(tp_store *s, const char *key, const void *data, size_t n) {
-    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_APPEND, key, data, n, NULL) == TPI_STORE_DONE;
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) &&
+           ask(s, TPI_STORE_APPEND, key, data, n, NULL) == TPI_STORE_DONE;
 }
 
 /* The answer once the key is there. A deadline in the past asks once. */
@@ -61,7 +64,11 @@ static bool await(tp_store *s, enum tpi_store_op op, const char *key, double dea
     double from = tpi_now();
     for (;;) {
         double left = deadline - tpi_now(), slice = SLICE_MS * 1e-3;
-        enum tpi_store_answer a = s->kind->ask(s, op, key, strlen(key), NULL, 0, left <= 0 ? 0 : left < slice ? left : slice, out);
+        enum tpi_store_answer a = s->kind->ask(s, op, key, strlen(key), NULL, 0,
+                                               left <= 0      ? 0
+                                               : left < slice ? left
+                                                              : slice,
+                                               out);
         if (a == TPI_STORE_DONE) return true;
         if (a == TPI_STORE_FAILED || tpi_interrupted()) return false;
         if (tpi_now() < deadline) continue;
@@ -91,9 +98,10 @@ bool tp_store_add(tp_store *s, const char *key, int64_t amount, int64_t *sum) {
     return true;
 }
 
-bool tp_store_compare_set(tp_store *s, const char *key, const void *expected, size_t expected_bytes, const void *fresh, size_t fresh_bytes,
-                          char **data, size_t *n) {
-    if (!TPI_LIST_GIVEN(expected, (int64_t)expected_bytes) || !TPI_LIST_GIVEN(fresh, (int64_t)fresh_bytes)) return false;
+bool tp_store_compare_set(tp_store *s, const char *key, const void *expected, size_t expected_bytes, const void *fresh,
+                          size_t fresh_bytes, char **data, size_t *n) {
+    if (!TPI_LIST_GIVEN(expected, (int64_t)expected_bytes) || !TPI_LIST_GIVEN(fresh, (int64_t)fresh_bytes))
+        return false;
     tpi_bytes out;
     uint32_t length = (uint32_t)expected_bytes;
     char *both = given(s, key) ? tpi_malloc(sizeof length + expected_bytes + fresh_bytes) : NULL;
@@ -136,12 +144,14 @@ bool tp_store_keys(tp_store *s, char **data, size_t *n) {
 }
 
 bool tp_store_queue_push(tp_store *s, const char *key, const void *data, size_t n) {
-    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_PUSH, key, data, n, NULL) == TPI_STORE_DONE;
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) &&
+           ask(s, TPI_STORE_PUSH, key, data, n, NULL) == TPI_STORE_DONE;
 }
 
 bool tp_store_queue_pop(tp_store *s, const char *key, double timeout, char **data, size_t *n) {
     tpi_bytes out;
-    if (!given(s, key) || !await(s, TPI_STORE_POP, key, tpi_now() + (timeout >= 0 ? timeout : s->timeout), &out)) return false;
+    if (!given(s, key) || !await(s, TPI_STORE_POP, key, tpi_now() + (timeout >= 0 ? timeout : s->timeout), &out))
+        return false;
     *data = out.data, *n = out.n;
     return true;
 }
@@ -165,14 +175,17 @@ const char *tp_store_listen(const tp_store *s) { return s ? s->listen : ""; }
 
 bool tpi_store_wait_until(tp_store *s, const char *key, double deadline) {
     for (double left; (left = deadline - tpi_now()) > 0;) {
-        enum tpi_store_answer a = s->kind->ask(s, TPI_STORE_CHECK, key, strlen(key), NULL, 0, left < 0.25 ? left : 0.25, NULL);
+        enum tpi_store_answer a =
+            s->kind->ask(s, TPI_STORE_CHECK, key, strlen(key), NULL, 0, left < 0.25 ? left : 0.25, NULL);
         if (a == TPI_STORE_DONE) return true;
         if (a == TPI_STORE_FAILED || tpi_interrupted()) return false;
     }
     return false;
 }
 
-bool tpi_store_set_text(tp_store *s, const char *key, const char *text) { return tp_store_set(s, key, text, strlen(text)); }
+bool tpi_store_set_text(tp_store *s, const char *key, const char *text) {
+    return tp_store_set(s, key, text, strlen(text));
+}
 
 bool tpi_store_get_text(tp_store *s, const char *key, char *text, size_t room, double deadline) {
     tpi_bytes out;
@@ -191,7 +204,8 @@ typedef struct hash_store {
     pthread_cond_t changed;
 } hash_store;
 
-static enum tpi_store_answer hash_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, double wait, tpi_bytes *out) {
+static enum tpi_store_answer hash_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                      const char *in, size_t n, double wait, tpi_bytes *out) {
     hash_store *h = (hash_store *)s;
     double deadline = tpi_now() + wait;
     pthread_mutex_lock(&h->lock);
@@ -229,7 +243,8 @@ typedef struct prefix_store {
     char prefix[]; /* with the slash */
 } prefix_store;
 
-static enum tpi_store_answer prefix_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, double wait, tpi_bytes *out) {
+static enum tpi_store_answer prefix_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                        const char *in, size_t n, double wait, tpi_bytes *out) {
     prefix_store *p = (prefix_store *)s;
     char *full = tpi_malloc(p->n + key_bytes + 1);
     if (!full) return TPI_STORE_FAILED;

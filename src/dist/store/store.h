@@ -1,4 +1,5 @@
-/* Stores from inside: a kind answers single requests; what waits, and what is made of several requests, is written once (store.c). */
+/* Stores from inside: a kind answers single requests; what waits, and what is made of several requests, is written once
+ * (store.c). */
 #ifndef TPI_DIST_STORE_H
 #define TPI_DIST_STORE_H
 #include <stdatomic.h>
@@ -8,19 +9,20 @@
 
 typedef struct tpi_store_kind {
     /* One request. `wait`: seconds, at most one, that it may take until a key which a GET or CHECK names is there. */
-    enum tpi_store_answer (*ask)(tp_store *store, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, double wait, tpi_bytes *out);
+    enum tpi_store_answer (*ask)(tp_store *store, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                 const char *in, size_t n, double wait, tpi_bytes *out);
     void (*free)(tp_store *store);
 } tpi_store_kind;
 
 struct tp_store { /* the first member of each kind's own struct */
     atomic_int refs;
     const tpi_store_kind *kind;
-    double timeout;    /* seconds */
+    double timeout;                /* seconds */
     char listen[TPI_LISTEN_BYTES]; /* where this process listens for the others of the store (door.h); "": the store
                                       does not tell */
-    int port;          /* of TCP stores */
-    const char *host;  /* of TCP stores, theirs */
-    const char *path;  /* of a store in a file */
+    int port;                      /* of TCP stores */
+    const char *host;              /* of TCP stores, theirs */
+    const char *path;              /* of a store in a file */
 };
 
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout); /* cleared but for these */
@@ -30,8 +32,9 @@ bool tpi_store_file_secret(
 tp_store *tpi_store_tcp_here(
     double timeout); /* served by this process, at a free port; others are told where by tpi_net_address */
 tp_store *tpi_store_tcp_at(const char *address, double timeout); /* served at what tpi_net_address wrote */
-/* Where the ranks of a job meet: at the first of some ports that rank 0 finds free. The word is the job's; by it the others know that it is their store which
- * listens there. A port that was given has no word, and rank 0 waits for a moment if it is taken. */
+/* Where the ranks of a job meet: at the first of some ports that rank 0 finds free. The word is the job's; by it the
+ * others know that it is their store which listens there. A port that was given has no word, and rank 0 waits for a
+ * moment if it is taken. */
 enum { TPI_MEETING_PORTS = 8 };
 typedef struct tpi_meeting {
     char host[256], word[200];
@@ -41,7 +44,8 @@ tp_store *tpi_store_tcp_meet(const tpi_meeting *meeting, bool serve, double time
 /* Text values, for the room itself. get waits until the deadline; "" and an error when it is past. */
 bool tpi_store_set_text(tp_store *store, const char *key, const char *text);
 bool tpi_store_get_text(tp_store *store, const char *key, char *text, size_t room, double deadline);
-bool tpi_store_wait_until(tp_store *store, const char *key, double deadline); /* false without an error when it is past */
+bool tpi_store_wait_until(tp_store *store, const char *key,
+                          double deadline); /* false without an error when it is past */
 
 /* True, with an error, if the program has asked to stop waiting (Ctrl-C in Python): for loops that wait. */
 bool tpi_interrupted(void);

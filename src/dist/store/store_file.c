@@ -1,5 +1,6 @@
-/* A store in a file that all its processes reach: requests that change something are appended to it under a lock, and each process plays
- * the file into a table of its own. A key counts who has the file open. The last of them removes it, if as many as were announced have let go. */
+/* A store in a file that all its processes reach: requests that change something are appended to it under a lock, and
+ * each process plays the file into a table of its own. A key counts who has the file open. The last of them removes it,
+ * if as many as were announced have let go. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,27 +56,31 @@ static bool play(file_store *f, int fd) {
         f->played + (int64_t)(sizeof r + n) > about.st_size)
         return false; /* what a head claims may not be there */
     char *body = tpi_malloc(n + 1);
-    bool ok = body && read_all(fd, body, n, f->played + (int64_t)sizeof r)
-              && tpi_table_ask(&f->table, (enum tpi_store_op)r.op, body, r.key_bytes, body + r.key_bytes, (size_t)r.bytes, NULL) != TPI_STORE_FAILED;
+    bool ok = body && read_all(fd, body, n, f->played + (int64_t)sizeof r) &&
+              tpi_table_ask(&f->table, (enum tpi_store_op)r.op, body, r.key_bytes, body + r.key_bytes, (size_t)r.bytes,
+                            NULL) != TPI_STORE_FAILED;
     tpi_mfree(body);
     if (ok) f->played += (int64_t)(sizeof r + n);
     return ok;
 }
 
-static bool append(file_store *f, int fd, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n) {
+static bool append(file_store *f, int fd, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in,
+                   size_t n) {
     record r = {.op = op, .key_bytes = (uint32_t)key_bytes, .bytes = n};
     int64_t at = f->played;
-    if (write_all(fd, (const char *)&r, sizeof r, at) && write_all(fd, key, key_bytes, at + (int64_t)sizeof r)
-        && write_all(fd, in, n, at + (int64_t)(sizeof r + key_bytes))) {
+    if (write_all(fd, (const char *)&r, sizeof r, at) && write_all(fd, key, key_bytes, at + (int64_t)sizeof r) &&
+        write_all(fd, in, n, at + (int64_t)(sizeof r + key_bytes))) {
         f->played += (int64_t)(sizeof r + key_bytes + n);
         return true;
     }
-    if (ftruncate(fd, at) < 0) return tpi_refuse(TP_ERR_IO, "store: '%s' has a broken end: %s", f->path, strerror(errno));
+    if (ftruncate(fd, at) < 0)
+        return tpi_refuse(TP_ERR_IO, "store: '%s' has a broken end: %s", f->path, strerror(errno));
     return tpi_refuse(TP_ERR_IO, "store: cannot write '%s'", f->path);
 }
 
 /* What is asked, on the file as it is now. */
-static enum tpi_store_answer ask_now(file_store *f, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
+static enum tpi_store_answer ask_now(file_store *f, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                     const char *in, size_t n, tpi_bytes *out) {
     bool changes = tpi_store_changes(op);
     int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, changes ? LOCK_EX : LOCK_SH) < 0) {
@@ -93,7 +98,8 @@ static enum tpi_store_answer ask_now(file_store *f, enum tpi_store_op op, const 
     return a;
 }
 
-static enum tpi_store_answer file_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, double wait, tpi_bytes *out) {
+static enum tpi_store_answer file_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                      const char *in, size_t n, double wait, tpi_bytes *out) {
     file_store *f = (file_store *)s;
     double deadline = tpi_now() + wait;
     for (;;) {
@@ -113,8 +119,10 @@ bool tpi_store_file_secret(const char *path, char *text, size_t room) {
 static void remove_files(const char *path) {
     char secret[4096];
     unlink(path);
-    if (tpi_store_file_secret(path, secret, sizeof secret)) unlink(secret);
-    else tp_error_clear();
+    if (tpi_store_file_secret(path, secret, sizeof secret))
+        unlink(secret);
+    else
+        tp_error_clear();
 }
 
 static void file_free(tp_store *s) {

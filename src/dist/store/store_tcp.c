@@ -19,7 +19,7 @@ typedef struct tcp_store {
     tp_store store;
     tpi_store_server *server; /* NULL: another process serves */
     int fd;
-    pid_t pid;      /* of the process that made it: a forked child has no connection and no server */
+    pid_t pid; /* of the process that made it: a forked child has no connection and no server */
     pthread_mutex_t lock;
     char host[];
 } tcp_store;
@@ -48,22 +48,27 @@ static char *receive(tcp_store *t, size_t bytes, double deadline) {
 static enum tpi_store_answer exchange(tcp_store *t, const request *r, const char *key, const char *in, tpi_bytes *out) {
     double deadline = tpi_now() + t->store.timeout;
     reply a;
-    if (t->fd < 0 || !tpi_net_send(t->fd, r, sizeof *r, deadline) || !tpi_net_send(t->fd, key, r->key_bytes, deadline)
-        || !tpi_net_send(t->fd, in, (size_t)r->bytes, deadline) || !tpi_net_recv(t->fd, &a, sizeof a, deadline))
+    if (t->fd < 0 || !tpi_net_send(t->fd, r, sizeof *r, deadline) ||
+        !tpi_net_send(t->fd, key, r->key_bytes, deadline) || !tpi_net_send(t->fd, in, (size_t)r->bytes, deadline) ||
+        !tpi_net_recv(t->fd, &a, sizeof a, deadline))
         return lost(t);
     char *value = a.bytes <= TPI_STORE_MOST_BYTES ? receive(t, (size_t)a.bytes, deadline) : NULL;
     if (!value) return lost(t);
     if (a.status == TPI_STORE_FAILED)
         tpi_fail(TP_ERR_RUNTIME, "store: the server refused the request%s%s", a.bytes ? ": " : "", value);
-    if (out && a.status == TPI_STORE_DONE) *out = (tpi_bytes){value, (size_t)a.bytes};
-    else tpi_mfree(value);
+    if (out && a.status == TPI_STORE_DONE)
+        *out = (tpi_bytes){value, (size_t)a.bytes};
+    else
+        tpi_mfree(value);
     return (enum tpi_store_answer)a.status;
 }
 
-static enum tpi_store_answer tcp_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, double wait, tpi_bytes *out) {
+static enum tpi_store_answer tcp_ask(tp_store *s, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                     const char *in, size_t n, double wait, tpi_bytes *out) {
     tcp_store *t = (tcp_store *)s;
     if (t->pid != getpid()) {
-        tpi_fail(TP_ERR_RUNTIME, "store: this process was forked from the one that connected to the store; make a store of its own");
+        tpi_fail(TP_ERR_RUNTIME,
+                 "store: this process was forked from the one that connected to the store; make a store of its own");
         return TPI_STORE_FAILED;
     }
     if (key_bytes > TPI_STORE_MOST_KEY || n > TPI_STORE_MOST_BYTES) {
@@ -108,8 +113,10 @@ static tp_store *connected(tcp_store *t) {
     char own[64] = "";
     if (!tpi_net_own_address(t->fd, own, sizeof own)) own[0] = 0;
     char named[TPI_LISTEN_BYTES];
-    if (!t->server) tpi_listen_beside(t->host, own, t->store.listen);
-    else if (tpi_listen_by_setting(true, named)) memcpy(t->store.listen, named, sizeof named);
+    if (!t->server)
+        tpi_listen_beside(t->host, own, t->store.listen);
+    else if (tpi_listen_by_setting(true, named))
+        memcpy(t->store.listen, named, sizeof named);
     return &t->store;
 }
 
@@ -128,8 +135,8 @@ static tpi_recognised is_store(int fd, const tpi_recogniser *self, const char **
     tpi_proof_result p = tpi_prove(fd, TPI_FOR_STORE, &w->key, deadline);
     *why = p < TPI_NO_PEER ? tpi_proof_why(p) : "what listens there is not the store of this job";
     if (p < TPI_NO_PEER) return TPI_IS_STRANGER;
-    if (p != TPI_PROVEN || !tpi_net_send(fd, &r, sizeof r, deadline) || !tpi_net_send(fd, w->word, r.key_bytes, deadline) ||
-        !tpi_net_recv(fd, &a, sizeof a, deadline))
+    if (p != TPI_PROVEN || !tpi_net_send(fd, &r, sizeof r, deadline) ||
+        !tpi_net_send(fd, w->word, r.key_bytes, deadline) || !tpi_net_recv(fd, &a, sizeof a, deadline))
         return TPI_NOT_YET_KNOWN;
     bool there = a.bytes == 0 && (a.status == TPI_STORE_DONE || (a.status == TPI_STORE_ABSENT && !r.key_bytes));
     return there ? TPI_IS_KNOWN : TPI_NOT_YET_KNOWN;
@@ -152,7 +159,8 @@ static int connect_to_own(tcp_store *t, double deadline) {
 
 tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout) {
     if (!host || port < 0 || port > 65535 || (!port && !serve_it))
-        return tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got %d", host ? "port" : "host", host ? "1 to 65535" : "a name", port);
+        return tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got %d", host ? "port" : "host",
+                        host ? "1 to 65535" : "a name", port);
     tcp_store *t = client_new(host, port, timeout);
     if (!t) return NULL;
     double deadline = tpi_now() + t->store.timeout;
@@ -160,7 +168,8 @@ tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout
     if (serve_it) tpi_listen_as(host, t->store.listen);
     if (serve_it && (t->server = tpi_store_server_new(t->store.listen, port, &t->store.port)))
         t->fd = connect_to_own(t, deadline);
-    else if (!serve_it) t->fd = connect_to(host, &port, 1, "", &which, deadline);
+    else if (!serve_it)
+        t->fd = connect_to(host, &port, 1, "", &which, deadline);
     return connected(t);
 }
 
@@ -181,8 +190,11 @@ static tpi_store_server *first_free(const tpi_meeting *m, const char *where, int
     }
     if (m->n == 1) return NULL;
     tp_error_clear();
-    return tpi_fail(TP_ERR_IO, "all of the %d ports at which rank 0 of job %s could be met on host %s, %d to %d among them, are taken by other programs; MASTER_PORT, the same on all "
-                    "ranks, names another", m->n, m->word, tpi_net_host(), m->ports[0], m->ports[m->n - 1]);
+    return tpi_fail(TP_ERR_IO,
+                    "all of the %d ports at which rank 0 of job %s could be met on host %s, %d to %d among them, are "
+                    "taken by other programs; MASTER_PORT, the same on all "
+                    "ranks, names another",
+                    m->n, m->word, tpi_net_host(), m->ports[0], m->ports[m->n - 1]);
 }
 
 tp_store *tpi_store_tcp_meet(const tpi_meeting *m, bool serve_it, double timeout) {
@@ -192,7 +204,8 @@ tp_store *tpi_store_tcp_meet(const tpi_meeting *m, bool serve_it, double timeout
     if (serve_it) tpi_listen_as(m->host, t->store.listen);
     if (serve_it) t->server = first_free(m, t->store.listen, &t->store.port);
     double deadline = tpi_now() + t->store.timeout;
-    if (t->server) t->fd = connect_to_own(t, deadline);
+    if (t->server)
+        t->fd = connect_to_own(t, deadline);
     else if (!serve_it && (t->fd = connect_to(m->host, m->ports, m->n, m->word, &which, deadline)) >= 0)
         t->store.port = m->ports[which];
     tp_store *s = connected(t);

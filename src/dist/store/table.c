@@ -101,7 +101,8 @@ static enum tpi_store_answer give(tpi_bytes *out, const void *data, size_t n) {
     return TPI_STORE_DONE;
 }
 
-static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n, tpi_bytes *out) {
+static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in,
+                                 size_t n, tpi_bytes *out) {
     int64_t amount = 0, sum;
     char text[32] = "0";
     if (n == sizeof amount) memcpy(&amount, in, n);
@@ -112,7 +113,8 @@ static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes
     return a == TPI_STORE_DONE ? give(out, &sum, sizeof sum) : a;
 }
 
-static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n, tpi_bytes *out) {
+static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in,
+                                  size_t n, tpi_bytes *out) {
     uint32_t expected = 0;
     if (n >= sizeof expected) memcpy(&expected, in, sizeof expected);
     if (n < sizeof expected + (size_t)expected) return TPI_STORE_FAILED;
@@ -127,10 +129,13 @@ static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_byte
 }
 
 bool tpi_store_changes(enum tpi_store_op op) {
-    return op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT && op != TPI_STORE_KEYS && op != TPI_STORE_LENGTH;
+    return op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT && op != TPI_STORE_KEYS &&
+           op != TPI_STORE_LENGTH;
 }
 
-static bool begins_with(const entry *e, const char *prefix, size_t n) { return e->key_bytes >= n && memcmp(e->key, prefix, n) == 0; }
+static bool begins_with(const entry *e, const char *prefix, size_t n) {
+    return e->key_bytes >= n && memcmp(e->key, prefix, n) == 0;
+}
 
 static enum tpi_store_answer keys(tpi_table *t, const char *prefix, size_t n, tpi_bytes *out) {
     size_t bytes = 0;
@@ -160,13 +165,15 @@ static size_t item_bytes(const tpi_value *v, size_t at) {
     return n <= v->n - at - sizeof n ? sizeof n + (size_t)n : 0;
 }
 
-static enum tpi_store_answer push(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n) {
+static enum tpi_store_answer push(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in,
+                                  size_t n) {
     uint64_t length = n;
     char *item = tpi_malloc(sizeof length + n);
     if (!item) return TPI_STORE_FAILED;
     memcpy(item, &length, sizeof length);
     if (n) memcpy(item + sizeof length, in, n);
-    enum tpi_store_answer a = put(t, key, key_bytes, e ? e->value->data : NULL, e ? e->value->n : 0, item, sizeof length + n);
+    enum tpi_store_answer a =
+        put(t, key, key_bytes, e ? e->value->data : NULL, e ? e->value->n : 0, item, sizeof length + n);
     tpi_mfree(item);
     return a;
 }
@@ -186,8 +193,10 @@ static enum tpi_store_answer pop(tpi_table *t, entry **at, tpi_bytes *out) {
     if (!n) return TPI_STORE_FAILED;
     enum tpi_store_answer a = give(out, e->value->data + sizeof(uint64_t), n - sizeof(uint64_t));
     if (a != TPI_STORE_DONE) return a;
-    if (n == e->value->n) take_out(t, at);
-    else a = put(t, e->key, e->key_bytes, e->value->data + n, e->value->n - n, NULL, 0);
+    if (n == e->value->n)
+        take_out(t, at);
+    else
+        a = put(t, e->key, e->key_bytes, e->value->data + n, e->value->n - n, NULL, 0);
     if (a != TPI_STORE_DONE && out) tpi_mfree(out->data);
     return a;
 }
@@ -198,7 +207,8 @@ static enum tpi_store_answer length_of(const entry *e, tpi_bytes *out) {
     return give(out, &count, sizeof count);
 }
 
-enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
+enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                    const char *in, size_t n, tpi_bytes *out) {
     if (!t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
     entry **at = place(t, key, key_bytes), *e = *at;
     switch (op) {

@@ -1,4 +1,5 @@
-/* Keys and their values, and the requests that stores answer from them: what every kind of store keeps. Not locked: its owner is. */
+/* Keys and their values, and the requests that stores answer from them: what every kind of store keeps. Not locked: its
+ * owner is. */
 #ifndef TPI_DIST_TABLE_H
 #define TPI_DIST_TABLE_H
 #include <taper/base.h>
@@ -51,8 +52,9 @@ typedef struct tpi_table {
 
 void tpi_table_free(tpi_table *table);
 tpi_value *tpi_table_find(tpi_table *table, const char *key,
-                          size_t key_bytes); /* one more reference to its value; NULL: it has none */
-void tpi_table_drop(tpi_table *table, tpi_value *value);                        /* that reference ends; NULL is fine */
+                          size_t key_bytes);             /* one more reference to its value; NULL: it has none */
+void tpi_table_drop(tpi_table *table, tpi_value *value); /* that reference ends; NULL is fine */
 /* Answers one request. out may be NULL where no answer is wanted; it is left alone unless the answer is DONE. */
-enum tpi_store_answer tpi_table_ask(tpi_table *table, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out);
+enum tpi_store_answer tpi_table_ask(tpi_table *table, enum tpi_store_op op, const char *key, size_t key_bytes,
+                                    const char *in, size_t n, tpi_bytes *out);
 #endif

@@ -1,6 +1,7 @@
-/* Who has not come. A rank whose collective has waited for the stall time asks rank 0's watcher, and reports the answer; one whose collective has waited for
- * its group's timeout asks as well, and then the whole job fails with the answer, the same on every rank. Rank 0 has all ranks say where they stand before
- * it answers, so that one which has just come is not named. */
+/* Who has not come. A rank whose collective has waited for the stall time asks rank 0's watcher, and reports the
+ * answer; one whose collective has waited for its group's timeout asks as well, and then the whole job fails with the
+ * answer, the same on every rank. Rank 0 has all ranks say where they stand before it answers, so that one which has
+ * just come is not named. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #include "dist/engine/net.h"
 #include "dist/watch/watcher.h"
 
-#define INQUEST 1.5     /* seconds that ranks have to say where they stand, at most */
-#define TELL_AGAIN 0.3  /* what they said after having been asked that long ago is news enough */
+#define INQUEST     1.5 /* seconds that ranks have to say where they stand, at most */
+#define TELL_AGAIN  0.3 /* what they said after having been asked that long ago is news enough */
 #define SERVER_TIME 4.0 /* seconds until rank 0 counts as silent when a collective's time is up */
 
 struct tpi_inquest {
@@ -23,7 +24,8 @@ struct tpi_inquest {
 };
 
 /* ---- What an answer leads to ---- */
-static tp_work *find_work(tpi_job *job, int group, int64_t number, tp_group **of) { /* with the job's lock; gives the group's too */
+static tp_work *find_work(tpi_job *job, int group, int64_t number,
+                          tp_group **of) { /* with the job's lock; gives the group's too */
     for (tp_group *g = job->all; g; g = g->next) {
         if (g->id != group) continue;
         pthread_mutex_lock(&g->lock);
@@ -66,7 +68,8 @@ static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     tp_work *work = find_work(job, q->group, q->number, &g);
     double waited = work ? tpi_now() - work->since : 0;
     bool due = work && waited >= job->stall && tpi_now() - work->reported >= job->stall;
-    /* A message that nobody waits for harms nobody, and what may come from anyone may come from those who are still there. */
+    /* A message that nobody waits for harms nobody, and what may come from anyone may come from those who are still
+     * there. */
     bool gone = q->gone && work && (work->number || (work->finishing && work->root >= 0));
     if (work) {
         tpi_work_about(work, about);
@@ -78,21 +81,28 @@ static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     pthread_mutex_unlock(&job->lock);
     if (!work || (!due && !gone)) return; /* it has come in the meantime */
     char number[48 + TPI_NAME_BYTES] = "";
-    if (q->number != INT64_MAX) snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
-    snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s.%s%s", job->rank, tpi_net_host(), (int)getpid(), waited, about,
-             number, *place ? place : "?", heading(q, who), who);
+    if (q->number != INT64_MAX)
+        snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
+    snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s.%s%s", job->rank,
+             tpi_net_host(), (int)getpid(), waited, about, number, *place ? place : "?", heading(q, who), who);
     if (due) tpi_report(text);
     if (!gone) return;
-    snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"), who + 2);
-    if (job->rank == 0) tpi_watch_tell_all(w, TPI_DEATH, text, 0); /* so that all have one reason */
-    else if (!w->server_left) tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
+    snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"),
+             who + 2);
+    if (job->rank == 0)
+        tpi_watch_tell_all(w, TPI_DEATH, text, 0); /* so that all have one reason */
+    else if (!w->server_left)
+        tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
     tpi_watch_fail(w, text, true);
 }
 
 void tpi_answered(tpi_watch *w, const tpi_question *q, const char *who) {
-    if (q->id) answer_own(w, q, who);
-    else if (*q->what) time_is_up(w, q, who);
-    else w->asked = 0, stalled(w, q, who);
+    if (q->id)
+        answer_own(w, q, who);
+    else if (*q->what)
+        time_is_up(w, q, who);
+    else
+        w->asked = 0, stalled(w, q, who);
 }
 
 /* ---- Rank 0: answering ---- */
@@ -107,7 +117,8 @@ static void answer(tpi_watch *w, int asker, const tpi_question *asked, const int
         return;
     }
     for (int i = 0; i < w->nclients; i++)
-        if (w->clients[i].rank == asker) tpi_watch_tell(w, w->clients[i].fd, TPI_ANSWER, &q, sizeof q, who, strlen(who));
+        if (w->clients[i].rank == asker)
+            tpi_watch_tell(w, w->clients[i].fd, TPI_ANSWER, &q, sizeof q, who, strlen(who));
 }
 
 static void consider(tpi_watch *w, int asker, const tpi_question *q, const int32_t *ranks) {
@@ -205,12 +216,15 @@ static void ask(tpi_watch *w, const tpi_question *q, const int32_t *ranks) {
         return;
     }
     if (!q->id && *since > 0 && tpi_now() - *since > (late ? SERVER_TIME : w->patience)) server_is_silent(w, q);
-    if (!q->id && *since == 0) *since = tpi_now();
-    else if (late) return; /* once is enough: what it leads to comes to all */
+    if (!q->id && *since == 0)
+        *since = tpi_now();
+    else if (late)
+        return; /* once is enough: what it leads to comes to all */
     tpi_watch_tell(w, w->server.fd, TPI_ASK, q, sizeof *q, ranks, sizeof *ranks * (size_t)q->n);
 }
 
-/* The ranks that a work waits for; about a message, one peer or all that it may come from. With the group's lock. NULL: no memory. */
+/* The ranks that a work waits for; about a message, one peer or all that it may come from. With the group's lock. NULL:
+ * no memory. */
 static int32_t *awaited(const tp_group *g, const tp_work *work, tpi_question *q) {
     bool message = !work->number;
     int32_t *list = tpi_malloc(sizeof *list * (size_t)g->n);
@@ -228,7 +242,8 @@ void tpi_time_up_text(const tp_work *work, double seconds, char *text, size_t ro
     snprintf(text, room, "%s%s of group '%s', timed out after %.1f seconds", about, number, work->group->name, seconds);
 }
 
-/* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about everything that waits. */
+/* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about
+ * everything that waits. */
 void tpi_look_for_stalls(tpi_watch *w) {
     tpi_job *job = w->job;
     enum { MOST = 8 };
@@ -244,7 +259,8 @@ void tpi_look_for_stalls(tpi_watch *w) {
             if (work->gpu && work->number && on_gpu) continue; /* those behind the first wait for that one */
             on_gpu = on_gpu || (work->gpu && work->number);
             double last = work->reported > work->since ? work->reported : work->since;
-            bool late = work->number && now - work->since > g->timeout; /* whoever waits for a message looks after its time */
+            bool late =
+                work->number && now - work->since > g->timeout; /* whoever waits for a message looks after its time */
             if (!late && now - last < 0.6 * job->stall && !(w->somebody_left && now - work->since > 0.3)) continue;
             if (!(members[n] = awaited(g, work, &due[n]))) continue;
             if (late) tpi_time_up_text(work, g->timeout, due[n].what, sizeof due[n].what);
@@ -269,8 +285,10 @@ void tpi_take_own_question(tpi_watch *w) {
     if (ranks) memcpy(ranks, w->own.ranks, sizeof *ranks * (size_t)q.n);
     w->own.wanted = false;
     pthread_mutex_unlock(&w->own.lock);
-    if (ranks) ask(w, &q, ranks);
-    else if (wanted) tp_error_clear();
+    if (ranks)
+        ask(w, &q, ranks);
+    else if (wanted)
+        tp_error_clear();
     tpi_mfree(ranks);
 }
 

@@ -33,8 +33,10 @@ bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_standing *standings, 
 
 void tpi_ranks_name(const tpi_ranks *list, int rank, char *text, size_t room) {
     const struct tpi_known *k = &list->ranks[rank];
-    if (*k->who) snprintf(text, room, "rank %d (%s)", rank, k->who);
-    else snprintf(text, room, "rank %d", rank);
+    if (*k->who)
+        snprintf(text, room, "rank %d (%s)", rank, k->who);
+    else
+        snprintf(text, room, "rank %d", rank);
 }
 
 static const tpi_standing *standing_in(const tpi_ranks *list, int rank, int group) {
@@ -46,14 +48,21 @@ static const tpi_standing *standing_in(const tpi_ranks *list, int rank, int grou
 
 /* `at_least`: a number that it must have come to, as others have left it since. */
 static void stood_at(const tpi_standing *s, int64_t at_least, double ago, char *text, size_t room) {
-    if (s && s->waits == TPI_WAITS_FOR_MESSAGE) snprintf(text, room, "it waits in %s, at %s", s->about, s->place);
-    else if (at_least > 0 && (!s || s->entered < at_least)) snprintf(text, room, "it came to number %lld, and no further", (long long)at_least);
-    else if (!s || !s->entered) snprintf(text, room, "it has not come to any collective of the group");
-    else if (s->left < s->entered) snprintf(text, room, "it waits in number %lld, %s, at %s", (long long)s->entered, s->about, s->place);
-    else snprintf(text, room, "it left number %lld, %s, at %s, %.0f s ago", (long long)s->left, s->about, s->place, s->since + ago);
+    if (s && s->waits == TPI_WAITS_FOR_MESSAGE)
+        snprintf(text, room, "it waits in %s, at %s", s->about, s->place);
+    else if (at_least > 0 && (!s || s->entered < at_least))
+        snprintf(text, room, "it came to number %lld, and no further", (long long)at_least);
+    else if (!s || !s->entered)
+        snprintf(text, room, "it has not come to any collective of the group");
+    else if (s->left < s->entered)
+        snprintf(text, room, "it waits in number %lld, %s, at %s", (long long)s->entered, s->about, s->place);
+    else
+        snprintf(text, room, "it left number %lld, %s, at %s, %.0f s ago", (long long)s->left, s->about, s->place,
+                 s->since + ago);
 }
 
-/* Who has left most of the group's collectives since: where ranks agree before each, `rank` has come to what that one left. */
+/* Who has left most of the group's collectives since: where ranks agree before each, `rank` has come to what that one
+ * left. */
 static int ahead_of(const tpi_ranks *list, int rank, int group) {
     int found = -1;
     for (int i = 0; i < list->n; i++) {
@@ -64,13 +73,17 @@ static int ahead_of(const tpi_ranks *list, int rank, int group) {
 }
 
 /* Others know of more collectives than `known`, what the rank itself told last: says so. */
-static bool seen_by_others(const tpi_ranks *list, int rank, int group, const tpi_standing *known, char *text, size_t room) {
+static bool seen_by_others(const tpi_ranks *list, int rank, int group, const tpi_standing *known, char *text,
+                           size_t room) {
     int other = ahead_of(list, rank, group);
     const tpi_standing *s = other < 0 ? NULL : standing_in(list, other, group);
     if (!s || (known && (known->entered > s->left || known->left == s->left))) return false;
     bool known_as = s->entered == s->left && s->waits != TPI_WAITS_FOR_MESSAGE;
-    int at = snprintf(text, room, "it came to number %lld%s%s", (long long)s->left, known_as ? ", " : "", known_as ? s->about : "");
-    if (s->entered > s->left) snprintf(text + at, room - (size_t)at, "; rank %d is in number %lld, %s, at %s", other, (long long)s->entered, s->about, s->place);
+    int at = snprintf(text, room, "it came to number %lld%s%s", (long long)s->left, known_as ? ", " : "",
+                      known_as ? s->about : "");
+    if (s->entered > s->left)
+        snprintf(text + at, room - (size_t)at, "; rank %d is in number %lld, %s, at %s", other, (long long)s->entered,
+                 s->about, s->place);
     return true;
 }
 
@@ -83,11 +96,15 @@ void tpi_ranks_last(const tpi_ranks *list, int rank, int world, char *text, size
         if (s->entered && (!last || s->waits > last->waits || s->since < last->since)) last = s;
     }
     if (world >= 0 && !standing_in(list, rank, world) && seen_by_others(list, rank, world, NULL, text, room)) return;
-    if (last) stood_at(last, 0, tpi_now() - k->heard, text, room);
-    else snprintf(text, room, "it had not come to any collective");
+    if (last)
+        stood_at(last, 0, tpi_now() - k->heard, text, room);
+    else
+        snprintf(text, room, "it had not come to any collective");
 }
 
-static bool is_gone(const tpi_ranks *list, int rank) { return list->ranks[rank].presence == TPI_LEFT || list->ranks[rank].presence == TPI_DEAD; }
+static bool is_gone(const tpi_ranks *list, int rank) {
+    return list->ranks[rank].presence == TPI_LEFT || list->ranks[rank].presence == TPI_DEAD;
+}
 
 /* What it does elsewhere, if it waits there: that is why it has not come. */
 static const tpi_standing *waits_elsewhere(const struct tpi_known *k, int group) {
@@ -96,16 +113,21 @@ static const tpi_standing *waits_elsewhere(const struct tpi_known *k, int group)
     return NULL;
 }
 
-static int missing_line(const tpi_ranks *list, int rank, int group, int64_t number, double since, char *text, size_t room) {
+static int missing_line(const tpi_ranks *list, int rank, int group, int64_t number, double since, char *text,
+                        size_t room) {
     const struct tpi_known *k = &list->ranks[rank];
     const tpi_standing *s = standing_in(list, rank, group), *elsewhere = waits_elsewhere(k, group);
     char name[200], stood[480], silent[80] = "";
     double ago = tpi_now() - k->heard;
     tpi_ranks_name(list, rank, name, sizeof name);
-    if (elsewhere) snprintf(stood, sizeof stood, "it waits in %s of another group, at %s", elsewhere->about, elsewhere->place);
-    else stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
-    if (is_gone(list, rank)) snprintf(silent, sizeof silent, " It has left the job.");
-    else if (k->presence == TPI_HERE && rank && (ago > 5 || (ago > 2 && k->heard < since))) snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
+    if (elsewhere)
+        snprintf(stood, sizeof stood, "it waits in %s of another group, at %s", elsewhere->about, elsewhere->place);
+    else
+        stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
+    if (is_gone(list, rank))
+        snprintf(silent, sizeof silent, " It has left the job.");
+    else if (k->presence == TPI_HERE && rank && (ago > 5 || (ago > 2 && k->heard < since)))
+        snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
     return snprintf(text, room, "  %s: %s.%s", name, stood, silent);
 }
 
@@ -121,7 +143,8 @@ static enum standing_kind kind_of(const tpi_ranks *list, int rank, int group, in
     return s && s->waits == TPI_WAITS_FOR_ALL && told ? VICTIM : ABSENT;
 }
 
-int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, double since, char *text, size_t room, bool *gone) {
+int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, double since,
+                      char *text, size_t room, bool *gone) {
     enum { LINES = 16 };
     int missing = 0, named = 0;
     size_t at = 0;

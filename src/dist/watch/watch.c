@@ -1,6 +1,7 @@
-/* The watcher's thread. Each rank tells rank 0's watcher, once a second, where it stands. One whose collective has waited for the stall time asks there
- * who has not come, and reports it. A connection that closes without a goodbye is a death: rank 0 asks the others where they stand, which says more about
- * where the dead one stood than what it told up to a second ago, and tells everybody; so does a rank that fails and can still say why. */
+/* The watcher's thread. Each rank tells rank 0's watcher, once a second, where it stands. One whose collective has
+ * waited for the stall time asks there who has not come, and reports it. A connection that closes without a goodbye is
+ * a death: rank 0 asks the others where they stand, which says more about where the dead one stood than what it told up
+ * to a second ago, and tells everybody; so does a rank that fails and can still say why. */
 #define _GNU_SOURCE /* pipe2 */
 #include "dist/watch/watcher.h"
 #include <errno.h>
@@ -53,14 +54,16 @@ bool tpi_watch_tell(watch *w, int fd, uint32_t kind, const void *body, size_t n,
     tpi_head h = {kind, (uint32_t)(n + m)};
     double deadline = tpi_now() + 2;
     pthread_mutex_lock(&w->lock);
-    bool ok = fd >= 0 && tpi_net_send(fd, &h, sizeof h, deadline) && (!n || tpi_net_send(fd, body, n, deadline)) && (!m || tpi_net_send(fd, more, m, deadline));
+    bool ok = fd >= 0 && tpi_net_send(fd, &h, sizeof h, deadline) && (!n || tpi_net_send(fd, body, n, deadline)) &&
+              (!m || tpi_net_send(fd, more, m, deadline));
     pthread_mutex_unlock(&w->lock);
     return ok;
 }
 
 void tpi_watch_tell_all(watch *w, uint32_t kind, const char *text, int but) {
     for (int i = 0; i < w->nclients; i++)
-        if (w->clients[i].rank >= 0 && w->clients[i].rank != but) tpi_watch_tell(w, w->clients[i].fd, kind, text, strlen(text), NULL, 0);
+        if (w->clients[i].rank >= 0 && w->clients[i].rank != but)
+            tpi_watch_tell(w, w->clients[i].fd, kind, text, strlen(text), NULL, 0);
 }
 
 /* Takes what has arrived: 1 a message is whole, 0 not yet, -1 the other side is gone. */
@@ -95,8 +98,10 @@ static char *body_of(tpi_link *l, size_t *n) { /* ends with a zero, as a text ma
 void tpi_watch_fail(watch *w, const char *text, bool ends) {
     if (w->failed_at > 0 || w->closing) return;
     bool told = w->late; /* what follows a timeout follows from it */
-    if (ends) w->failed_at = tpi_now();
-    else w->late = true;
+    if (ends)
+        w->failed_at = tpi_now();
+    else
+        w->late = true;
     if (told) return;
     char line[TPI_REASON_BYTES + 64];
     tpi_job_fail(w->job, text);
@@ -112,8 +117,11 @@ static void tell_death(watch *w, int rank, const char *why) { /* rank 0's watche
     if (w->failed_at > 0) return; /* those that follow end because of the first */
     tpi_ranks_name(w->list, rank, name, sizeof name);
     tpi_ranks_last(w->list, rank, world_of(), last, sizeof last);
-    if (why) snprintf(text, sizeof text, "%s failed: %s", name, why);
-    else snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
+    if (why)
+        snprintf(text, sizeof text, "%s failed: %s", name, why);
+    else
+        snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name,
+                 last);
     tpi_watch_tell_all(w, TPI_DEATH, text, rank);
     tpi_watch_fail(w, text, true);
 }
@@ -137,7 +145,8 @@ static tpi_standing standing_of(tp_group *g) {
     double now = tpi_now();
     s.since = g->left_at > 0 ? now - g->left_at : 0;
     for (const tp_work *work = g->waiting; work; work = work->next_waiting)
-        if (work->number && s.waits != TPI_WAITS_FOR_ALL) s.waits = TPI_WAITS_FOR_ALL, s.since = now - work->since; /* the oldest */
+        if (work->number && s.waits != TPI_WAITS_FOR_ALL)
+            s.waits = TPI_WAITS_FOR_ALL, s.since = now - work->since; /* the oldest */
         else if (!work->number && !s.waits && now - work->awaited < 0.5) {
             s.waits = TPI_WAITS_FOR_MESSAGE;
             tpi_work_about(work, message);
@@ -172,7 +181,8 @@ void tpi_watch_tell_state(watch *w) {
 static void look_for_death(watch *w) {
     if (w->dead < 0) return;
     bool all = true;
-    for (int i = 1; i < w->job->size; i++) all = all && (w->list->ranks[i].presence != TPI_HERE || w->list->ranks[i].heard >= w->dead_since);
+    for (int i = 1; i < w->job->size; i++)
+        all = all && (w->list->ranks[i].presence != TPI_HERE || w->list->ranks[i].heard >= w->dead_since);
     if (!all && tpi_now() - w->dead_since < INQUEST) return;
     tpi_watch_tell_state(w);
     tell_death(w, w->dead, NULL);
@@ -184,8 +194,10 @@ static void look_at_gpus(watch *w) {
     char text[TPI_REASON_BYTES], name[TPI_REASON_BYTES + 200];
     if (!tpi_gpu_trouble(w->job, text)) return;
     snprintf(name, sizeof name, "rank %d (host %s, pid %d): %s", w->job->rank, tpi_net_host(), (int)getpid(), text);
-    if (w->job->rank == 0) tpi_watch_tell_all(w, TPI_DEATH, name, 0);
-    else if (!w->server_left) tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
+    if (w->job->rank == 0)
+        tpi_watch_tell_all(w, TPI_DEATH, name, 0);
+    else if (!w->server_left)
+        tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
     tpi_watch_fail(w, name, true);
 }
 
@@ -193,11 +205,13 @@ static void look_at_gpus(watch *w) {
 static bool greet(watch *w, tpi_link *l, const hello *h, size_t n) {
     if (n != sizeof *h || h->number != w->number || h->rank < 1 || h->rank >= w->job->size) return false;
     struct tpi_known *k = &w->list->ranks[h->rank];
-    if (k->presence != TPI_NOT_YET) return false; /* of another job that came to this one's store: its end is not our rank's */
+    if (k->presence != TPI_NOT_YET)
+        return false; /* of another job that came to this one's store: its end is not our rank's */
     l->rank = (int)h->rank;
     k->presence = TPI_HERE, k->heard = tpi_now();
     snprintf(k->who, sizeof k->who, "%.*s", (int)sizeof h->who - 1, h->who);
-    if (w->failed_at > 0 || w->late) tpi_watch_tell(w, l->fd, w->late ? TPI_TIME_UP : TPI_DEATH, w->job->reason, strlen(w->job->reason), NULL, 0);
+    if (w->failed_at > 0 || w->late)
+        tpi_watch_tell(w, l->fd, w->late ? TPI_TIME_UP : TPI_DEATH, w->job->reason, strlen(w->job->reason), NULL, 0);
     return true;
 }
 
@@ -213,7 +227,9 @@ static bool from_client(watch *w, tpi_link *l) { /* false: hang up */
         memcpy(&first, body, sizeof first);
         return greet(w, l, &first, n);
     }
-    if (h.kind == TPI_STATE && !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
+    if (h.kind == TPI_STATE &&
+        !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing))))
+        tp_error_clear();
     if (h.kind == TPI_ASK) tpi_asked(w, l->rank, body, n);
     if (h.kind == TPI_FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
     if (h.kind == TPI_BYE) {
@@ -252,7 +268,8 @@ static void server_gone(watch *w) {
     tpi_watch_tell_state(w);
     tpi_ranks_name(w->list, 0, name, sizeof name);
     tpi_ranks_last(w->list, 0, world_of(), last, sizeof last);
-    snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
+    snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name,
+             last);
     tpi_watch_fail(w, text, true);
 }
 
@@ -274,7 +291,8 @@ static void from_server(watch *w) {
     if (h.kind == TPI_BYE) { /* with where rank 0 stood last */
         w->server_left = w->somebody_left = true;
         w->list->ranks[0].presence = TPI_LEFT;
-        if (!tpi_ranks_update(w->list, 0, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
+        if (!tpi_ranks_update(w->list, 0, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing))))
+            tp_error_clear();
     }
 }
 
@@ -300,18 +318,24 @@ static void serve_sockets(watch *w, int wait_ms) {
         int whole;
         bool keep = true;
         while (keep && (whole = take(l)) > 0) {
-            if (w->job->rank == 0) keep = from_client(w, l);
-            else from_server(w);
+            if (w->job->rank == 0)
+                keep = from_client(w, l);
+            else
+                from_server(w);
         }
         if (keep && whole == 0) continue;
-        if (w->job->rank == 0) hang_up(w, i);
-        else server_gone(w);
+        if (w->job->rank == 0)
+            hang_up(w, i);
+        else
+            server_gone(w);
     }
     struct pollfd door[TPI_DOOR_POLLS]; /* making room for a rank may move the others */
     memcpy(door, w->polls + n + 1, sizeof *door * (size_t)at_door);
     for (int fd; (fd = tpi_door_admit(&w->door, door)) >= 0;) {
-        if (more_room(w)) w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
-        else tp_error_clear(), tpi_net_close(fd);
+        if (more_room(w))
+            w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
+        else
+            tp_error_clear(), tpi_net_close(fd);
     }
 }
 
@@ -327,8 +351,9 @@ static void look_for_absent(watch *w) {
     }
     w->joining = tpi_now();
     if (!missing) return;
-    snprintf(text, sizeof text, "rank 0 (%s) waits in init_process_group for %d of %d ranks. Not there: rank%s %s%s", w->list->ranks[0].who, missing, w->job->size,
-             missing > 1 ? "s" : "", names, missing > 20 ? " and more" : "");
+    snprintf(text, sizeof text, "rank 0 (%s) waits in init_process_group for %d of %d ranks. Not there: rank%s %s%s",
+             w->list->ranks[0].who, missing, w->job->size, missing > 1 ? "s" : "", names,
+             missing > 20 ? " and more" : "");
     tpi_report(text);
 }
 
@@ -345,7 +370,8 @@ static void *watch_main(void *context) {
         look_for_death(w);
         tpi_take_own_question(w);
         tpi_look_at_inquests(w);
-        if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_at_gpus(w), tpi_look_for_stalls(w);
+        if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2))
+            looked = now, look_at_gpus(w), tpi_look_for_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
             if (listener_of.end) listener_of.end(w->job->reason);
@@ -395,7 +421,8 @@ static bool connect_to_first(watch *w) {
     snprintf(h.who, sizeof h.who, "host %.100s, pid %d", tpi_net_host(), (int)getpid());
     w->server.fd = tpi_door_knock(address + 1, TPI_FOR_WATCHER, deadline);
     if (w->server.fd < 0) return false;
-    return tpi_watch_tell(w, w->server.fd, TPI_HELLO, &h, sizeof h, NULL, 0) || tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");
+    return tpi_watch_tell(w, w->server.fd, TPI_HELLO, &h, sizeof h, NULL, 0) ||
+           tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");
 }
 
 bool tpi_watch_open(tpi_job *job) {
@@ -410,12 +437,15 @@ bool tpi_watch_open(tpi_job *job) {
     bool ok = w->list && more_room(w);
     if (ok) w->list->ranks[0].presence = TPI_HERE, w->list->ranks[0].heard = tpi_now();
     ok = ok && (job->rank == 0 ? listen_here(w) : connect_to_first(w));
-    if (ok && pipe2(w->wake, O_CLOEXEC | O_NONBLOCK) < 0) ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    if (ok && pipe2(w->wake, O_CLOEXEC | O_NONBLOCK) < 0)
+        ok = tpi_refuse(TP_ERR_IO, "cannot make a pipe: %s", strerror(errno));
     int error = ok ? pthread_create(&w->thread, NULL, watch_main, w) : 0;
     if (error) ok = tpi_refuse(TP_ERR_MEMORY, "cannot start the watcher's thread: %s", strerror(error));
     w->threaded = ok;
-    if (ok) job->watch = w;
-    else watch_free(w);
+    if (ok)
+        job->watch = w;
+    else
+        watch_free(w);
     return ok;
 }
 
@@ -430,7 +460,9 @@ static void say_goodbye(watch *w) {
     }
     const struct tpi_known *zero = &w->list->ranks[0];
     for (int i = 0; i < w->nclients; i++)
-        if (w->clients[i].rank >= 0) tpi_watch_tell(w, w->clients[i].fd, TPI_BYE, zero->standings, sizeof *zero->standings * (size_t)zero->nstandings, NULL, 0);
+        if (w->clients[i].rank >= 0)
+            tpi_watch_tell(w, w->clients[i].fd, TPI_BYE, zero->standings,
+                           sizeof *zero->standings * (size_t)zero->nstandings, NULL, 0);
 }
 
 static void stop_thread(watch *w) {

@@ -1,11 +1,22 @@
-/* The watcher from inside: what its thread (watch.c) and its questions about who has not come (stalls.c) share. All of it is the thread's own but for what
- * is said to have a lock. */
+/* The watcher from inside: what its thread (watch.c) and its questions about who has not come (stalls.c) share. All of
+ * it is the thread's own but for what is said to have a lock. */
 #ifndef TPI_DIST_WATCHER_H
 #define TPI_DIST_WATCHER_H
 #include "dist/job/door.h"
 #include "dist/watch/watch.h"
 
-enum { TPI_HELLO = 1, TPI_STATE, TPI_ASK, TPI_ANSWER, TPI_BYE, TPI_FAILED, TPI_DEATH, TPI_TIME_UP, TPI_SOMEBODY_LEFT, TPI_TELL };
+enum {
+    TPI_HELLO = 1,
+    TPI_STATE,
+    TPI_ASK,
+    TPI_ANSWER,
+    TPI_BYE,
+    TPI_FAILED,
+    TPI_DEATH,
+    TPI_TIME_UP,
+    TPI_SOMEBODY_LEFT,
+    TPI_TELL
+};
 enum { TPI_WHO_BYTES = 1536, TPI_WHAT_BYTES = 320 };
 
 typedef struct tpi_head {
@@ -13,17 +24,18 @@ typedef struct tpi_head {
 } tpi_head;
 
 typedef struct tpi_link { /* a connection, and what has come of its next message */
-    int fd, rank;     /* rank -1: it has not said hello */
+    int fd, rank;         /* rank -1: it has not said hello */
     char *in;
     size_t have, room;
 } tpi_link;
 
-typedef struct tpi_question { /* who of a group has not come to that number? Followed by the n ranks; an answer by its text */
+typedef struct tpi_question { /* who of a group has not come to that number? Followed by the n ranks; an answer by its
+                                 text */
     int32_t group, n;
-    int64_t number;               /* INT64_MAX: it is about a message from or to them */
-    int32_t missing, gone;        /* of an answer: how many (-1: nobody knows); one of them never will come */
-    int64_t id;                   /* of the program's own question (tpi_watch_ask); 0: the watcher's */
-    char what[TPI_WHAT_BYTES];    /* not empty: its time is up, and the job fails by what it says and who has not come */
+    int64_t number;            /* INT64_MAX: it is about a message from or to them */
+    int32_t missing, gone;     /* of an answer: how many (-1: nobody knows); one of them never will come */
+    int64_t id;                /* of the program's own question (tpi_watch_ask); 0: the watcher's */
+    char what[TPI_WHAT_BYTES]; /* not empty: its time is up, and the job fails by what it says and who has not come */
 } tpi_question;
 
 typedef struct tpi_inquest tpi_inquest;
@@ -34,26 +46,26 @@ typedef struct tpi_watch {
     bool threaded, left;
     atomic_bool closing;
     int wake[2];
-    tpi_door door;         /* of rank 0 */
-    uint64_t number;       /* that tells ranks from those of another job with the same secret */
-    tpi_link server;       /* of ranks other than 0 */
-    tpi_link *clients;     /* of rank 0 */
+    tpi_door door;     /* of rank 0 */
+    uint64_t number;   /* that tells ranks from those of another job with the same secret */
+    tpi_link server;   /* of ranks other than 0 */
+    tpi_link *clients; /* of rank 0 */
     struct pollfd *polls;
     int nclients, room;
-    tpi_ranks *list;       /* of rank 0; of others: what they know of rank 0 */
+    tpi_ranks *list; /* of rank 0; of others: what they know of rank 0 */
     bool somebody_left, server_left;
-    int dead;              /* rank 0: who has died and is not reported yet, since when; -1: nobody */
+    int dead; /* rank 0: who has died and is not reported yet, since when; -1: nobody */
     double dead_since;
-    tpi_inquest *inquests; /* rank 0: questions that are answered when ranks have said where they stand */
-    double tell_since;     /* rank 0: when it last asked them to */
+    tpi_inquest *inquests;         /* rank 0: questions that are answered when ranks have said where they stand */
+    double tell_since;             /* rank 0: when it last asked them to */
     double told, asked, failed_at; /* when; 0: not */
-    bool late;             /* the job has failed by a collective's timeout: it ends, but this process may go on */
-    double late_since;     /* since when this rank waits to hear who made it so; 0: it does not */
-    double patience;       /* seconds that an answer may take */
-    double joining;        /* since when, or since the last report of it */
+    bool late;         /* the job has failed by a collective's timeout: it ends, but this process may go on */
+    double late_since; /* since when this rank waits to hear who made it so; 0: it does not */
+    double patience;   /* seconds that an answer may take */
+    double joining;    /* since when, or since the last report of it */
     bool ended;
-    pthread_mutex_t lock;  /* of what is sent */
-    struct {               /* the program's own question, one at a time */
+    pthread_mutex_t lock; /* of what is sent */
+    struct {              /* the program's own question, one at a time */
         pthread_mutex_t turn, lock;
         pthread_cond_t answered;
         bool wanted, done; /* with the lock, as all that follows */
@@ -72,10 +84,10 @@ void tpi_watch_tell_state(tpi_watch *w);
 void tpi_watch_fail(tpi_watch *w, const char *text, bool ends);
 
 /* stalls.c */
-void tpi_look_for_stalls(tpi_watch *w); /* asks about what has waited for long */
+void tpi_look_for_stalls(tpi_watch *w);  /* asks about what has waited for long */
 void tpi_look_at_inquests(tpi_watch *w); /* rank 0: answers what can be answered */
 void tpi_take_own_question(tpi_watch *w);
-void tpi_asked(tpi_watch *w, int asker, const char *body, size_t n);        /* rank 0 */
+void tpi_asked(tpi_watch *w, int asker, const char *body, size_t n); /* rank 0 */
 void tpi_answered(tpi_watch *w, const tpi_question *q, const char *who);
 void tpi_drop_inquests(tpi_watch *w);
 #endif

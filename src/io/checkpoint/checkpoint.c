@@ -1,6 +1,6 @@
-/* Opened checkpoints of every format: finding out which it is, the storages that tensors share, and their bytes. A storage is read when a
- * tensor that looks at it is asked for, once, straight into its memory, and its checksum is compared; or the file is mapped and the storage
- * looks at it. */
+/* Opened checkpoints of every format: finding out which it is, the storages that tensors share, and their bytes. A
+ * storage is read when a tensor that looks at it is asked for, once, straight into its memory, and its checksum is
+ * compared; or the file is mapped and the storage looks at it. */
 #include "io/checkpoint/checkpoint.h"
 #include "autograd/glue.h"
 #include "base/dtype.h"
@@ -12,7 +12,9 @@
 #include "tpi_ops.h"
 #include <stdio.h>
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool starts_with(const tpi_source *s, const char *magic) {
     char head[8];
@@ -33,7 +35,9 @@ static bool open_as(tp_file *f, tpi_source source) {
                 : tpi_safetensors_is(&source) ? TP_FILE_SAFETENSORS
                                               : TP_FILE_UNKNOWN;
     return f->format != TP_FILE_UNKNOWN ||
-           tpi_refuse(TP_ERR_IO, "'%s' is not a file of PyTorch's, nor .safetensors, .npz or .npy, judging by how it starts", source.path);
+           tpi_refuse(TP_ERR_IO,
+                      "'%s' is not a file of PyTorch's, nor .safetensors, .npz or .npy, judging by how it starts",
+                      source.path);
 }
 
 static bool open_pickle(tp_file *f, tpi_source source) {
@@ -46,15 +50,18 @@ static bool open_pickle(tp_file *f, tpi_source source) {
 
 static bool open_any(tp_file *f, const char *path) {
     tpi_source source;
-    bool opened = f->options.memory ? tpi_source_over(&source, f->options.memory, (size_t)f->options.memory_bytes, path ? path : "memory")
+    bool opened = f->options.memory ? tpi_source_over(&source, f->options.memory, (size_t)f->options.memory_bytes,
+                                                      path ? path : "memory")
                                     : tpi_source_open(&source, path);
     if (!opened || !(f->options.pickle ? open_pickle(f, source) : open_as(f, source))) return false;
     if (!f->options.map || f->options.pickle) return true;
     if (f->format == TP_FILE_PT_OLD)
-        return tpi_refuse(TP_ERR_RUNTIME,
-                          "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, got '%s'",
-                          f->source.path);
-    f->mapping = tpi_source_map(f->format == TP_FILE_PT || f->format == TP_FILE_NPZ ? &f->zip.source : &f->source, f->options.map_shared);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, got '%s'",
+            f->source.path);
+    f->mapping = tpi_source_map(f->format == TP_FILE_PT || f->format == TP_FILE_NPZ ? &f->zip.source : &f->source,
+                                f->options.map_shared);
     return f->mapping != NULL;
 }
 
@@ -92,7 +99,8 @@ const char *tpi_file_path(const tp_file *f) { return f->zip.source.path ? f->zip
 tp_file_kind tp_file_kind_of(const tp_file *f) { return f ? f->format : TP_FILE_UNKNOWN; }
 
 /* ---- Storages by key
- * --------------------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t hash_of(const char *key) {
     uint64_t h = 1469598103934665603u;
@@ -106,7 +114,9 @@ static int64_t slot_of(const tp_file *f, const char *key) {
     return i;
 }
 
-tpi_store *tpi_file_store(const tp_file *f, const char *key) { return f->stores_room ? f->stores[slot_of(f, key)] : NULL; }
+tpi_store *tpi_file_store(const tp_file *f, const char *key) {
+    return f->stores_room ? f->stores[slot_of(f, key)] : NULL;
+}
 
 bool tpi_file_add_store(tp_file *f, tpi_store *store) {
     if (2 * f->nstores >= f->stores_room) {
@@ -126,7 +136,8 @@ bool tpi_file_add_store(tp_file *f, tpi_store *store) {
 }
 
 /* ---- The value
- * ---------------------------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 tpi_pickle tpi_file_pickle(tp_file *f) {
     return (tpi_pickle){.arena = &f->arena,
@@ -162,7 +173,8 @@ const tp_saved *tp_file_value(tp_file *f) {
 }
 
 /* ---- Bytes
- * ---------------------------------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void swap_bytes(char *data, int64_t bytes, int64_t item) {
     for (; bytes >= item; bytes -= item, data += item)
@@ -203,35 +215,38 @@ static bool read_bytes(const tpi_store *store, void *out) {
     if (store->member) return read_from_member(store, out);
     if (!tpi_source_read(&f->source, store->at, out, (size_t)store->bytes)) return false;
     uint32_t crc = store->has_crc ? tpi_crc32(0, out, (size_t)store->bytes) : store->crc;
-    return crc == store->crc || tpi_refuse(TP_ERR_IO, "'%s' is damaged: the checksum of '%s' is %08x, expected %08x", tpi_file_path(f),
-                                           store->key, crc, store->crc);
+    return crc == store->crc || tpi_refuse(TP_ERR_IO, "'%s' is damaged: the checksum of '%s' is %08x, expected %08x",
+                                           tpi_file_path(f), store->key, crc, store->crc);
 }
 
 static int64_t number_bytes(tp_dtype d) { return d ? tp_dtype_size(d) / (tp_dtype_is_complex(d) ? 2 : 1) : 1; }
 
-/* The storage over the mapped file; *fits false without an error where it has to be read: packed, misaligned, in another byte order, or
- * bools, which must be looked at. */
+/* The storage over the mapped file; *fits false without an error where it has to be read: packed, misaligned, in
+ * another byte order, or bools, which must be looked at. */
 static tp_storage *mapped(const tpi_store *store, bool *fits) {
     const tpi_zip_member *m = store->member;
     tp_file *f = store->file;
     uint64_t at = store->at + (m ? m->at : 0);
     int64_t align = store->untyped ? 1 : number_bytes(store->dtype);
-    *fits = f->mapping && !(m && m->method != 0) && !(store->swapped && align > 1) && store->dtype != TP_BOOL && at % (uint64_t)align == 0;
+    *fits = f->mapping && !(m && m->method != 0) && !(store->swapped && align > 1) && store->dtype != TP_BOOL &&
+            at % (uint64_t)align == 0;
     if (!*fits) return NULL;
-    tp_storage *s =
-        tpi_storage_over(tpi_mapping_data(f->mapping) + at, (size_t)store->bytes, (tp_device){TP_CPU, 0}, tpi_mapping_release, f->mapping);
+    tp_storage *s = tpi_storage_over(tpi_mapping_data(f->mapping) + at, (size_t)store->bytes, (tp_device){TP_CPU, 0},
+                                     tpi_mapping_release, f->mapping);
     if (s) tpi_mapping_retain(f->mapping);
     return s;
 }
 
 static bool check_place(const tpi_store *s) {
     const tp_file *f = s->file;
-    if (!s->untyped && s->dtype == TP_NO_DTYPE) return tpi_refuse(TP_ERR_MISSING, "dtype %s is not in Taper", s->dtype_name);
+    if (!s->untyped && s->dtype == TP_NO_DTYPE)
+        return tpi_refuse(TP_ERR_MISSING, "dtype %s is not in Taper", s->dtype_name);
     if (f->format != TP_FILE_PT) return true; /* other formats were checked when they were opened */
-    if (!s->member) return tpi_refuse(TP_ERR_IO, "'%s': there is no member '%sdata/%s'", tpi_file_path(f), f->prefix, s->key);
+    if (!s->member)
+        return tpi_refuse(TP_ERR_IO, "'%s': there is no member '%sdata/%s'", tpi_file_path(f), f->prefix, s->key);
     return s->member->bytes == (uint64_t)s->bytes ||
-           tpi_refuse(TP_ERR_IO, "'%s': storage '%s' should have %lld bytes, its member has %llu", tpi_file_path(f), s->key,
-                      (long long)s->bytes, (unsigned long long)s->member->bytes);
+           tpi_refuse(TP_ERR_IO, "'%s': storage '%s' should have %lld bytes, its member has %llu", tpi_file_path(f),
+                      s->key, (long long)s->bytes, (unsigned long long)s->member->bytes);
 }
 
 /* Numbers are put in this machine's order, and each byte of bools becomes 0 or 1, as others are not bools to C. */
@@ -246,13 +261,15 @@ static bool load_store(tpi_store *store) {
         tpi_storage_release(s);
         return false;
     }
-    if (!fits && store->swapped && number_bytes(store->dtype) > 1) swap_bytes(s->data, store->bytes, number_bytes(store->dtype));
+    if (!fits && store->swapped && number_bytes(store->dtype) > 1)
+        swap_bytes(s->data, store->bytes, number_bytes(store->dtype));
     for (int64_t i = 0; !fits && store->dtype == TP_BOOL && i < store->bytes; i++) s->data[i] = s->data[i] != 0;
     store->storage = s;
     return true;
 }
 
-/* Puts the name of the tensor whose reading failed in front of the error. Where somebody else reads the pickle, it is looked at here, too.
+/* Puts the name of the tensor whose reading failed in front of the error. Where somebody else reads the pickle, it is
+ * looked at here, too.
  */
 static void *name_failure(const tpi_store *s) {
     char name[256], text[512];
@@ -272,14 +289,16 @@ static void *name_failure(const tpi_store *s) {
 tp_storage *tp_saved_storage(const tp_saved *v) {
     if (!v) return NULL;
     if (v->kind == TP_SAVED_TENSOR) v = v->as.view->storage;
-    if (v->kind != TP_SAVED_STORAGE) return tpi_fail(TP_ERR_TYPE, "argument 'v': expected a storage, got %s", tpi_kind_name(v));
+    if (v->kind != TP_SAVED_STORAGE)
+        return tpi_fail(TP_ERR_TYPE, "argument 'v': expected a storage, got %s", tpi_kind_name(v));
     tpi_store *s = v->as.storage.store;
     if (!s->file) return tpi_storage_new((tp_device){TP_META, 0}, (size_t)s->bytes); /* a meta tensor's */
     return load_store(s) ? tpi_storage_retain(s->storage) : name_failure(s);
 }
 
 /* ---- Tensors
- * --------------------------------------------------------------------------------------------------------------------------------- */
+ * ---------------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Where a tensor starts in its storage, in elements, and whether what it says of itself can be true. */
 static bool check_view(const tpi_view *view, int64_t *offset) {
@@ -293,7 +312,8 @@ static bool check_view(const tpi_view *view, int64_t *offset) {
     for (int i = 0; i < view->ndim; i++) {
         int64_t reach;
         if (view->strides[i] < 0) return tpi_refuse(TP_ERR_VALUE, "its strides are negative");
-        if (numel && (__builtin_mul_overflow(view->shape[i] - 1, view->strides[i], &reach) || __builtin_add_overflow(last, reach, &last)))
+        if (numel && (__builtin_mul_overflow(view->shape[i] - 1, view->strides[i], &reach) ||
+                      __builtin_add_overflow(last, reach, &last)))
             return tpi_refuse(TP_ERR_VALUE, "its strides are too large");
     }
     if (view->offset > part || (numel && last >= part - view->offset))
@@ -303,7 +323,8 @@ static bool check_view(const tpi_view *view, int64_t *offset) {
 }
 
 static const tpi_view *tensor_view(const tp_saved *v, int64_t *offset) {
-    if (v->kind != TP_SAVED_TENSOR) return tpi_fail(TP_ERR_TYPE, "argument 'v': expected a tensor, got %s", tpi_kind_name(v));
+    if (v->kind != TP_SAVED_TENSOR)
+        return tpi_fail(TP_ERR_TYPE, "argument 'v': expected a tensor, got %s", tpi_kind_name(v));
     return check_view(v->as.view, offset) ? v->as.view : name_failure(v->as.view->storage->as.storage.store);
 }
 
@@ -318,10 +339,12 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
     const tpi_view *view = v ? tensor_view(v, &offset) : NULL;
     tp_storage *s = view ? tp_saved_storage(view->storage) : NULL;
     if (!s) return NULL;
-    tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim),
-                                   offset * tp_dtype_size(view->dtype));
+    tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim),
+                                   tp_ints_view(view->strides, view->ndim), offset * tp_dtype_size(view->dtype));
     t = resolved(t, view);
-    if (t) t->requires_grad = view->requires_grad && (tp_dtype_is_floating(view->dtype) || tp_dtype_is_complex(view->dtype));
+    if (t)
+        t->requires_grad =
+            view->requires_grad && (tp_dtype_is_floating(view->dtype) || tp_dtype_is_complex(view->dtype));
     return tpi_to_scope(t);
 }
 
@@ -361,7 +384,8 @@ tp_saved *tpi_file_array(tp_file *f, tpi_store *store, tp_ints shape, bool fortr
     store->file = f;
     store->location = "cpu";
     store->numel = tpi_numel_of(shape);
-    if (store->numel < 0 || __builtin_mul_overflow(store->numel, store->dtype ? tp_dtype_size(store->dtype) : 1, &store->bytes))
+    if (store->numel < 0 ||
+        __builtin_mul_overflow(store->numel, store->dtype ? tp_dtype_size(store->dtype) : 1, &store->bytes))
         return tpi_fail(TP_ERR_IO, "'%s': array '%s' has an impossible shape", tpi_file_path(f), store->key);
     *view = (tpi_view){.storage = s,
                        .ndim = (int)shape.n,
@@ -388,5 +412,6 @@ int64_t tp_file_global_count(tp_file *f) { return f && f->globals ? f->globals->
 
 const char *tp_file_global_at(tp_file *f, int64_t i) {
     if (i >= 0 && i < tp_file_global_count(f)) return f->globals->as.items.v[i]->as.text;
-    return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)tp_file_global_count(f) - 1, (long long)i);
+    return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)tp_file_global_count(f) - 1,
+                    (long long)i);
 }

@@ -1,5 +1,5 @@
-/* Opened checkpoints: what the formats share. Each format reads a file's structure into a tree of values whose storages say where their
- * bytes are; checkpoint.c reads those. */
+/* Opened checkpoints: what the formats share. Each format reads a file's structure into a tree of values whose storages
+ * say where their bytes are; checkpoint.c reads those. */
 #ifndef TPI_CHECKPOINT_H
 #define TPI_CHECKPOINT_H
 #include "io/checkpoint/pickle.h"
@@ -32,12 +32,13 @@ void tpi_file_forget_tensors(tp_file *file); /* lets go of the file itself too: 
 const char *tpi_file_path(const tp_file *file); /* for messages */
 
 /* ---- For the formats ---- */
-tpi_store *tpi_file_store(const tp_file *file, const char *key);                    /* NULL: none of that name yet */
-bool tpi_file_add_store(tp_file *file, tpi_store *store);                           /* whose key is none of those there */
-bool tpi_file_read_member(const tp_file *file, const tpi_zip_member *m, void *out); /* all of it; the checksum must agree */
-tpi_pickle tpi_file_pickle(tp_file *file);                                          /* how its pickles are to be read */
-/* A tensor that is a storage of its own, contiguous or (fortran) with its first dim the fastest: an array of .npz and the like. The store's
- * key, place and dtype are set; its sizes are worked out here. */
+tpi_store *tpi_file_store(const tp_file *file, const char *key); /* NULL: none of that name yet */
+bool tpi_file_add_store(tp_file *file, tpi_store *store);        /* whose key is none of those there */
+bool tpi_file_read_member(const tp_file *file, const tpi_zip_member *m,
+                          void *out);      /* all of it; the checksum must agree */
+tpi_pickle tpi_file_pickle(tp_file *file); /* how its pickles are to be read */
+/* A tensor that is a storage of its own, contiguous or (fortran) with its first dim the fastest: an array of .npz and
+ * the like. The store's key, place and dtype are set; its sizes are worked out here. */
 tp_saved *tpi_file_array(tp_file *file, tpi_store *store, tp_ints shape, bool fortran);
 
 /* PyTorch's zip archives (pt_zip.c): members, the pickle, the byte order; what a persistent id stands for. */
@@ -54,9 +55,9 @@ tp_saved *tpi_npy_read(tp_file *file);
 bool tpi_safetensors_is(const tpi_source *source); /* safetensors.c */
 tp_saved *tpi_safetensors_read(tp_file *file);
 
-/* The pickle of a value (pickle_write.c). name(context, v) gives the key of a storage, NULL and an error on failure. objects: classes that a reader lets
- * through are written too. */
-bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage),
-                      void *context, bool objects);
+/* The pickle of a value (pickle_write.c). name(context, v) gives the key of a storage, NULL and an error on failure.
+ * objects: classes that a reader lets through are written too. */
+bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path,
+                      const char *(*name)(void *context, const tp_saved *storage), void *context, bool objects);
 bool tpi_pt_write_tensor(const tp_sink *sink, tp_tensor *t); /* pt_new.c: a .pt whose value is the tensor */
 #endif

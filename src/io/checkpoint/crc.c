@@ -1,9 +1,10 @@
-/* CRC-32: by carry-less multiplication where the processor has it, which is as fast as memory; by zlib elsewhere, or, in a build
- * without it, a byte at a time.
+/* CRC-32: by carry-less multiplication where the processor has it, which is as fast as memory; by zlib elsewhere, or,
+ * in a build without it, a byte at a time.
  *
- * The fast way keeps four remainders of 128 bits, or eight in pairs where the processor multiplies two at a time, and folds 64 or 128 bytes into them at a time:
- * multiplying a remainder by x^n mod P moves it n bits further. At the end all become one, 128 bits become 64 and Barrett's reduction gives the 32 bits. Constants are
- * x^n mod P, bits reversed, for the distances that the folds go. */
+ * The fast way keeps four remainders of 128 bits, or eight in pairs where the processor multiplies two at a time, and
+ * folds 64 or 128 bytes into them at a time: multiplying a remainder by x^n mod P moves it n bits further. At the end
+ * all become one, 128 bits become 64 and Barrett's reduction gives the 32 bits. Constants are x^n mod P, bits reversed,
+ * for the distances that the folds go. */
 #include "io/checkpoint/crc.h"
 #include "base/zlib.h"
 #include <stdbool.h>
@@ -20,7 +21,8 @@ CLMUL static inline __m128i fold(__m128i r, __m128i by, __m128i next) {
 
 /* n remainders that follow each other, and then `bytes` bytes, a multiple of 16, become one number. */
 CLMUL static uint32_t reduce(const __m128i *r, int n, const unsigned char *p, size_t bytes) {
-    const __m128i by16 = _mm_set_epi64x(0xccaa009e, 0x1751997d0), by8 = _mm_set_epi64x(0, 0x163cd6124), barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
+    const __m128i by16 = _mm_set_epi64x(0xccaa009e, 0x1751997d0), by8 = _mm_set_epi64x(0, 0x163cd6124),
+                  barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
     const __m128i low32 = _mm_setr_epi32(-1, 0, -1, 0);
     __m128i x = r[0];
     for (int i = 1; i < n; i++) x = fold(x, by16, r[i]);
@@ -53,7 +55,8 @@ PAIRS static uint32_t crc_by_pairs(uint32_t crc, const unsigned char *p, size_t 
     r[0] = _mm256_xor_si256(r[0], _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_cvtsi32_si128((int)crc), 0));
     for (p += 128, bytes -= 128; bytes >= 128; p += 128, bytes -= 128)
         for (int i = 0; i < 4; i++) {
-            __m256i low = _mm256_clmulepi64_epi128(r[i], by128, 0x00), high = _mm256_clmulepi64_epi128(r[i], by128, 0x11);
+            __m256i low = _mm256_clmulepi64_epi128(r[i], by128, 0x00),
+                    high = _mm256_clmulepi64_epi128(r[i], by128, 0x11);
             r[i] = _mm256_xor_si256(_mm256_xor_si256(low, high), _mm256_loadu_si256((const __m256i *)p + i));
         }
     for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)one + i, r[i]);
@@ -79,8 +82,9 @@ static uint32_t by_processor(uint32_t crc, const unsigned char **data, size_t *b
 #ifndef TPI_HAVE_ZLIB
 /* Of half a byte at a time: 16 numbers. */
 static uint32_t crc32_z(uint32_t crc, const unsigned char *p, size_t bytes) {
-    static const uint32_t of_half[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-                                         0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    static const uint32_t of_half[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                         0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                         0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     for (crc = ~crc; bytes; p++, bytes--) {
         crc ^= *p;
         crc = of_half[crc & 15] ^ crc >> 4;

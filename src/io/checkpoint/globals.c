@@ -1,5 +1,6 @@
-/* What the names in a pickle stand for: the classes and functions that PyTorch's checkpoints are made of, each understood as the value it
- * makes. No other name means anything here; one that the caller lets through becomes a value that carries it, and nothing is called. */
+/* What the names in a pickle stand for: the classes and functions that PyTorch's checkpoints are made of, each
+ * understood as the value it makes. No other name means anything here; one that the caller lets through becomes a value
+ * that carries it, and nothing is called. */
 #include "base/dtype.h"
 #include "base/error.h"
 #include "io/checkpoint/pickle.h"
@@ -98,11 +99,14 @@ static const char *const layouts[] = {"torch.strided",    "torch.sparse_coo", "t
 static bool is_dtype(const char *name) { return tp_dtype_by_name(name) != TP_NO_DTYPE; }
 
 static const char *storage_dtype(const char *full) { /* "torch.FloatStorage" -> "float32"; NULL for others */
-    const char *word = strncmp(full, "torch.cuda.", 11) == 0 ? full + 11 : strncmp(full, "torch.", 6) == 0 ? full + 6 : "";
+    const char *word = strncmp(full, "torch.cuda.", 11) == 0 ? full + 11
+                       : strncmp(full, "torch.", 6) == 0     ? full + 6
+                                                             : "";
     size_t n = strlen(word);
     if (n <= 7 || strcmp(word + n - 7, "Storage") != 0) return NULL;
     for (size_t i = 0; i < COUNT(storage_words); i++)
-        if (strlen(storage_words[i].word) == n - 7 && strncmp(word, storage_words[i].word, n - 7) == 0) return storage_words[i].dtype;
+        if (strlen(storage_words[i].word) == n - 7 && strncmp(word, storage_words[i].word, n - 7) == 0)
+            return storage_words[i].dtype;
     return NULL;
 }
 
@@ -114,7 +118,9 @@ bool tpi_storage_type(const tp_saved *g, tp_dtype *dtype, const char **dtype_nam
     return true;
 }
 
-/* ---- Names ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Names
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint8_t code_of(const char *full) {
     for (size_t i = 0; i < COUNT(known); i++)
@@ -132,13 +138,16 @@ static bool note(const tpi_pickle *p, const char *full) { /* a name that only th
     if (!p->globals) return true;
     for (int64_t i = 0; i < p->globals->n; i++)
         if (strcmp(p->globals->as.items.v[i]->as.text, full) == 0) return true;
-    if (p->globals->n == TPI_PICKLE_NAMES) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle names more than %d classes and functions", p->path, TPI_PICKLE_NAMES);
+    if (p->globals->n == TPI_PICKLE_NAMES)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle names more than %d classes and functions", p->path,
+                          TPI_PICKLE_NAMES);
     return tpi_saved_append(p->arena, p->globals, tpi_saved_text(p->arena, TP_SAVED_TEXT, full, strlen(full)));
 }
 
 tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name) {
     if (strcmp(module, "__builtin__") == 0) module = "builtins"; /* as Python 2 called it */
-    if (strcmp(module, "torch") == 0 && is_dtype(name)) return tpi_saved_text(p->arena, TP_SAVED_DTYPE, name, strlen(name));
+    if (strcmp(module, "torch") == 0 && is_dtype(name))
+        return tpi_saved_text(p->arena, TP_SAVED_DTYPE, name, strlen(name));
     size_t n = strlen(module), k = strlen(name);
     char *full = tpi_arena_new(p->arena, n + k + 2);
     if (!full) return NULL;
@@ -148,7 +157,8 @@ tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name) 
     uint8_t code = code_of(full);
     if (code == G_OTHER) {
         if (!note(p, full)) return NULL;
-        if (!is_allowed(p, full)) return tpi_fail(TP_ERR_VALUE, "Unsupported global: GLOBAL %s was not an allowed global by default", full);
+        if (!is_allowed(p, full))
+            return tpi_fail(TP_ERR_VALUE, "Unsupported global: GLOBAL %s was not an allowed global by default", full);
     }
     tp_saved *g = tpi_saved_new(p->arena, TP_SAVED_GLOBAL);
     if (!g) return NULL;
@@ -158,11 +168,12 @@ tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name) 
     return g;
 }
 
-/* ---- Plain values ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Plain values
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void *wrong(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
-    return tpi_fail(TP_ERR_VALUE, "'%s': its pickle calls %s with %lld arguments that do not fit", p->path, call->as.text,
-                    (long long)args->n);
+    return tpi_fail(TP_ERR_VALUE, "'%s': its pickle calls %s with %lld arguments that do not fit", p->path,
+                    call->as.text, (long long)args->n);
 }
 
 static const tp_saved *argument(const tp_saved *args, int64_t i) { return i < args->n ? args->as.items.v[i] : NULL; }
@@ -179,7 +190,8 @@ static tp_saved *make_dict(const tpi_pickle *p, const tp_saved *call, const tp_s
     bool ok = true;
     for (int64_t i = 0; ok && i < from->n; i++) {
         tp_saved **v = from->as.items.v, *pair = from->kind == TP_SAVED_LIST ? v[i] : NULL;
-        if (pair && ((pair->kind != TP_SAVED_LIST && pair->kind != TP_SAVED_TUPLE) || pair->n != 2)) return wrong(p, call, args);
+        if (pair && ((pair->kind != TP_SAVED_LIST && pair->kind != TP_SAVED_TUPLE) || pair->n != 2))
+            return wrong(p, call, args);
         tp_saved *key = pair ? pair->as.items.v[0] : v[2 * i];
         if (!tpi_is_hashable(key)) return wrong(p, call, args);
         ok = tpi_saved_put(p->arena, dict, key, pair ? pair->as.items.v[1] : v[2 * i + 1]);
@@ -189,7 +201,8 @@ static tp_saved *make_dict(const tpi_pickle *p, const tp_saved *call, const tp_s
 
 static tp_saved *make_set(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *from = argument(args, 0);
-    if (args->n > 1 || (from && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_TUPLE)) return wrong(p, call, args);
+    if (args->n > 1 || (from && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_TUPLE))
+        return wrong(p, call, args);
     tp_saved *set = tpi_saved_new(p->arena, TP_SAVED_SET);
     for (int64_t i = 0; set && from && i < from->n; i++) {
         if (!tpi_is_hashable(from->as.items.v[i])) return wrong(p, call, args);
@@ -207,12 +220,15 @@ static tp_saved *make_bytes(const tpi_pickle *p, const tp_saved *call, const tp_
         return v;
     }
     bool empty = args->n == 0 && call->global == G_BYTEARRAY;
-    if (!empty && (args->n != 2 || text->kind != TP_SAVED_TEXT || !(tpi_is_text(encoding, "latin1") || tpi_is_text(encoding, "latin-1"))))
+    if (!empty && (args->n != 2 || text->kind != TP_SAVED_TEXT ||
+                   !(tpi_is_text(encoding, "latin1") || tpi_is_text(encoding, "latin-1"))))
         return wrong(p, call, args);
     char *bytes = tpi_arena_new(p->arena, empty ? 1 : (size_t)text->n + 1);
     if (!bytes) return NULL;
     size_t n = 0;
-    for (const unsigned char *s = empty ? NULL : (const unsigned char *)text->as.text, *end = empty ? NULL : s + text->n; s < end; n++) {
+    for (const unsigned char *s = empty ? NULL : (const unsigned char *)text->as.text,
+                             *end = empty ? NULL : s + text->n;
+         s < end; n++) {
         if (*s >= 0xc4) return wrong(p, call, args); /* beyond Latin-1 */
         unsigned c = *s < 0x80 ? *s : (unsigned)(*s & 3) << 6 | (s[1] & 0x3f);
         s += *s < 0x80 ? 1 : 2;
@@ -234,7 +250,8 @@ static tp_saved *make_complex(const tpi_pickle *p, const tp_saved *call, const t
 
 static tp_saved *make_size(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *from = argument(args, 0);
-    if (args->n > 1 || (from && from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST)) return wrong(p, call, args);
+    if (args->n > 1 || (from && from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST))
+        return wrong(p, call, args);
     tp_saved *size = tpi_saved_new(p->arena, TP_SAVED_SIZE);
     for (int64_t i = 0; size && from && i < from->n; i++) {
         if (!tpi_is_int(from->as.items.v[i])) return wrong(p, call, args);
@@ -253,13 +270,16 @@ static tp_saved *make_device(const tpi_pickle *p, const tp_saved *call, const tp
     return tpi_saved_text(p->arena, TP_SAVED_DEVICE, text, (size_t)n);
 }
 
-/* ---- Tensors ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Tensors
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t *ints(const tpi_pickle *p, const tp_saved *from, int *n) {
-    if (!from || (from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_SIZE)) return NULL;
+    if (!from || (from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_SIZE))
+        return NULL;
     if (from->n > TP_MAX_DIMS)
-        return tpi_fail(TP_ERR_VALUE, "'%s': a tensor has %lld dimensions, at most %d are possible", p->path, (long long)from->n,
-                        TP_MAX_DIMS);
+        return tpi_fail(TP_ERR_VALUE, "'%s': a tensor has %lld dimensions, at most %d are possible", p->path,
+                        (long long)from->n, TP_MAX_DIMS);
     int64_t *list = tpi_arena_new(p->arena, ((size_t)from->n + 1) * sizeof *list);
     for (int64_t i = 0; list && i < from->n; i++) {
         if (!tpi_is_int(from->as.items.v[i])) return NULL;
@@ -280,7 +300,8 @@ static bool is_marked(const tp_saved *metadata, const char *mark) {
 
 /* (storage, offset, size, stride, requires_grad, hooks, [dtype of v3], [metadata]) */
 static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
-    const tp_saved *storage = argument(args, 0), *offset = argument(args, 1), *grad = argument(args, 4), *dtype = argument(args, 6);
+    const tp_saved *storage = argument(args, 0), *offset = argument(args, 1), *grad = argument(args, 4),
+                   *dtype = argument(args, 6);
     int64_t least = call->global == G_REBUILD ? 4 : call->global == G_REBUILD_V3 ? 7 : 6;
     if (args->n < least || args->n > least + 1 || storage->kind != TP_SAVED_STORAGE || !tpi_is_int(offset) ||
         (least > 4 && !tpi_is_bool(grad)) || (call->global == G_REBUILD_V3 && dtype->kind != TP_SAVED_DTYPE))
@@ -297,14 +318,17 @@ static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp
     if (!view->shape || !view->strides || nstrides != view->ndim) return wrong(p, call, args);
     view->requires_grad = least > 4 && grad->as.number.as.i;
     const tpi_store *store = storage->as.storage.store;
-    view->dtype = call->global == G_REBUILD_V3 ? tp_dtype_by_name(dtype->as.text) : store->untyped ? TP_UINT8 : store->dtype;
+    view->dtype = call->global == G_REBUILD_V3 ? tp_dtype_by_name(dtype->as.text)
+                  : store->untyped             ? TP_UINT8
+                                               : store->dtype;
     view->dtype_name = call->global == G_REBUILD_V3 ? dtype->as.text : store->dtype_name;
     const tp_saved *metadata = call->global == G_REBUILD ? NULL : argument(args, least);
     view->conjugated = is_marked(metadata, "conj"), view->negated = is_marked(metadata, "neg");
     return t;
 }
 
-/* (dtype, size, stride, requires_grad): a tensor without elements has a store of no file, of which its size is all there is. */
+/* (dtype, size, stride, requires_grad): a tensor without elements has a store of no file, of which its size is all
+ * there is. */
 static tp_saved *make_meta_tensor(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *dtype = argument(args, 0), *grad = argument(args, 3);
     if (args->n != 4 || dtype->kind != TP_SAVED_DTYPE || !tpi_is_bool(grad)) return wrong(p, call, args);
@@ -313,15 +337,24 @@ static tp_saved *make_meta_tensor(const tpi_pickle *p, const tp_saved *call, con
     tpi_store *store = view ? tpi_arena_new(p->arena, sizeof *store) : NULL;
     if (!store) return NULL;
     int nstrides = 0;
-    *view = (tpi_view){.storage = s, .dtype = tp_dtype_by_name(dtype->as.text), .dtype_name = dtype->as.text, .requires_grad = grad->as.number.as.i};
+    *view = (tpi_view){.storage = s,
+                       .dtype = tp_dtype_by_name(dtype->as.text),
+                       .dtype_name = dtype->as.text,
+                       .requires_grad = grad->as.number.as.i};
     view->shape = ints(p, argument(args, 1), &view->ndim);
     view->strides = ints(p, argument(args, 2), &nstrides);
     if (!view->shape || !view->strides || nstrides != view->ndim) return wrong(p, call, args);
-    if (view->dtype == TP_NO_DTYPE) return tpi_fail(TP_ERR_MISSING, "'%s': dtype %s is not in Taper", p->path, view->dtype_name);
-    int64_t bytes = tpi_span_bytes(tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim), view->dtype);
+    if (view->dtype == TP_NO_DTYPE)
+        return tpi_fail(TP_ERR_MISSING, "'%s': dtype %s is not in Taper", p->path, view->dtype_name);
+    int64_t bytes =
+        tpi_span_bytes(tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim), view->dtype);
     char key[40];
     snprintf(key, sizeof key, "meta %p", (void *)store);
-    *store = (tpi_store){.key = tpi_arena_text(p->arena, key, strlen(key)), .location = "meta", .dtype = view->dtype, .dtype_name = view->dtype_name, .bytes = bytes};
+    *store = (tpi_store){.key = tpi_arena_text(p->arena, key, strlen(key)),
+                         .location = "meta",
+                         .dtype = view->dtype,
+                         .dtype_name = view->dtype_name,
+                         .bytes = bytes};
     if (bytes < 0 || !store->key) return NULL;
     s->as.storage.store = store;
     s->as.storage.numel = store->numel = bytes / tp_dtype_size(view->dtype);
@@ -330,7 +363,8 @@ static tp_saved *make_meta_tensor(const tpi_pickle *p, const tp_saved *call, con
 }
 
 /* The tensor again as another class, with attributes. */
-static tp_saved *make_typed(const tpi_pickle *p, const tp_saved *tensor, const char *class_name, const tp_saved *grad, tp_saved *state) {
+static tp_saved *make_typed(const tpi_pickle *p, const tp_saved *tensor, const char *class_name, const tp_saved *grad,
+                            tp_saved *state) {
     tp_saved *t = tpi_saved_new(p->arena, TP_SAVED_TENSOR);
     tpi_view *view = t ? tpi_arena_new(p->arena, sizeof *view) : NULL;
     if (!view) return NULL;
@@ -355,16 +389,20 @@ static tp_saved *make_parameter(const tpi_pickle *p, const tp_saved *call, const
 /* (function, class, its arguments, attributes) */
 static tp_saved *make_of_type(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *function = argument(args, 0), *type = argument(args, 1), *inner = argument(args, 2);
-    if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || type->kind != TP_SAVED_GLOBAL || inner->kind != TP_SAVED_TUPLE)
+    if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || type->kind != TP_SAVED_GLOBAL ||
+        inner->kind != TP_SAVED_TUPLE)
         return wrong(p, call, args);
     bool meta = function->global == G_REBUILD_META;
-    if (!meta && function->global != G_REBUILD && function->global != G_REBUILD_V2 && function->global != G_REBUILD_V3) return wrong(p, call, args);
+    if (!meta && function->global != G_REBUILD && function->global != G_REBUILD_V2 && function->global != G_REBUILD_V3)
+        return wrong(p, call, args);
     if (type->global != G_OTHER && type->global != G_TENSOR && type->global != G_PARAMETER) return wrong(p, call, args);
     tp_saved *tensor = meta ? make_meta_tensor(p, function, inner) : make_tensor(p, function, inner);
-    return tensor ? make_typed(p, tensor, type->global == G_TENSOR ? NULL : type->as.text, NULL, args->as.items.v[3]) : NULL;
+    return tensor ? make_typed(p, tensor, type->global == G_TENSOR ? NULL : type->as.text, NULL, args->as.items.v[3])
+                  : NULL;
 }
 
-/* ---- Calls -----------------------------------------------------------------------------------------------------------------------------
+/* ---- Calls
+ * -----------------------------------------------------------------------------------------------------------------------------
  */
 
 static tp_saved *make_object(const tpi_pickle *p, tp_saved *call, tp_saved *args, tp_saved *kwargs, bool by_new) {
@@ -381,11 +419,13 @@ static void *not_callable(const tpi_pickle *p, const tp_saved *call) {
 }
 
 tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
-    if (call->kind != TP_SAVED_GLOBAL) return p->any_global ? make_object(p, call, args, NULL, false) : not_callable(p, call);
+    if (call->kind != TP_SAVED_GLOBAL)
+        return p->any_global ? make_object(p, call, args, NULL, false) : not_callable(p, call);
     switch (call->global) {
     case G_OTHER: return make_object(p, call, args, NULL, false);
     case G_SPARSE: /* (layout, (indices, values, size, ...)) */
-        if (args->n != 2 || args->as.items.v[0]->kind != TP_SAVED_OBJECT || args->as.items.v[1]->kind != TP_SAVED_TUPLE) return wrong(p, call, args);
+        if (args->n != 2 || args->as.items.v[0]->kind != TP_SAVED_OBJECT || args->as.items.v[1]->kind != TP_SAVED_TUPLE)
+            return wrong(p, call, args);
         return make_object(p, call, args, NULL, false);
     case G_NESTED:
         if (args->n != 4) return wrong(p, call, args);
@@ -404,7 +444,8 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
         if (args->n != 1 || args->as.items.v[0]->kind != TP_SAVED_TEXT) return wrong(p, call, args);
         for (size_t i = 0; i < COUNT(layouts); i++)
             if (tpi_is_text(args->as.items.v[0], layouts[i])) return make_object(p, call, args, NULL, false);
-        return tpi_fail(TP_ERR_MISSING, "'%s': its layout is none of torch.strided, sparse_coo, sparse_csr and sparse_csc", p->path);
+        return tpi_fail(TP_ERR_MISSING,
+                        "'%s': its layout is none of torch.strided, sparse_coo, sparse_csr and sparse_csc", p->path);
     case G_REBUILD:
     case G_REBUILD_V2:
     case G_REBUILD_V3: return make_tensor(p, call, args);
@@ -412,24 +453,30 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     case G_REBUILD_PARAMETER:
     case G_REBUILD_PARAMETER_STATE: return make_parameter(p, call, args);
     case G_REBUILD_TYPE: return make_of_type(p, call, args);
-    case G_ABSENT: return tpi_fail(TP_ERR_MISSING, "'%s': it holds a tensor made by %s, a kind that Taper has not", p->path, call->as.text);
+    case G_ABSENT:
+        return tpi_fail(TP_ERR_MISSING, "'%s': it holds a tensor made by %s, a kind that Taper has not", p->path,
+                        call->as.text);
     default: return not_callable(p, call);
     }
 }
 
 tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args, tp_saved *kwargs) {
     if (cls->kind == TP_SAVED_GLOBAL && cls->global == G_OTHER) return make_object(p, cls, args, kwargs, true);
-    bool dict = cls->kind == TP_SAVED_GLOBAL && (cls->global == G_ORDERED_DICT || cls->global == G_COUNTER || cls->global == G_SET);
+    bool dict = cls->kind == TP_SAVED_GLOBAL &&
+                (cls->global == G_ORDERED_DICT || cls->global == G_COUNTER || cls->global == G_SET);
     if (dict && args->n == 0 && (!kwargs || kwargs->n == 0)) return tpi_global_call(p, cls, args);
     return p->any_global ? make_object(p, cls, args, kwargs, true) : not_callable(p, cls);
 }
 
 bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state) {
-    bool object = v->kind == TP_SAVED_OBJECT && (v->parts->call->kind != TP_SAVED_GLOBAL || v->parts->call->global == G_OTHER);
+    bool object =
+        v->kind == TP_SAVED_OBJECT && (v->parts->call->kind != TP_SAVED_GLOBAL || v->parts->call->global == G_OTHER);
     bool takes = object || /* no sparse tensor, no layout */
-                 (v->kind == TP_SAVED_DICT && v->class_name && state->kind == TP_SAVED_DICT); /* an OrderedDict's attributes: _metadata */
+                 (v->kind == TP_SAVED_DICT && v->class_name &&
+                  state->kind == TP_SAVED_DICT); /* an OrderedDict's attributes: _metadata */
     if (!takes && !p->any_global)
-        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s, which has none", p->path, tpi_kind_name(v));
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s, which has none", p->path,
+                          tpi_kind_name(v));
     if (!tpi_saved_parts(p->arena, v)) return false;
     if (v->parts->state && !p->any_global)
         return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s twice", p->path, tpi_kind_name(v));

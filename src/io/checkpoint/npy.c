@@ -1,5 +1,5 @@
-/* NumPy's array headers. Written as NumPy writes them; read by a small parser of just the Python that may stand in one: a dict of a string, a
- * truth value and a tuple of integers, in any order and spacing. */
+/* NumPy's array headers. Written as NumPy writes them; read by a small parser of just the Python that may stand in one:
+ * a dict of a string, a truth value and a tuple of integers, in any order and spacing. */
 #include "io/checkpoint/npy.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -8,20 +8,23 @@
 
 /* NumPy has no bfloat16: like ml_dtypes, it is written as raw elements of two bytes. */
 static const char *const descr_of[TP_DTYPE_COUNT] = {
-    [TP_BOOL] = "|b1", [TP_UINT8] = "|u1", [TP_INT8] = "|i1", [TP_INT16] = "<i2", [TP_INT32] = "<i4", [TP_INT64] = "<i8", [TP_FLOAT16] = "<f2",
-    [TP_BFLOAT16] = "<V2", [TP_FLOAT32] = "<f4", [TP_FLOAT64] = "<f8", [TP_COMPLEX64] = "<c8", [TP_COMPLEX128] = "<c16",
-    [TP_UINT16] = "<u2",  [TP_UINT32] = "<u4", [TP_UINT64] = "<u8",
+    [TP_BOOL] = "|b1",      [TP_UINT8] = "|u1",       [TP_INT8] = "|i1",     [TP_INT16] = "<i2",   [TP_INT32] = "<i4",
+    [TP_INT64] = "<i8",     [TP_FLOAT16] = "<f2",     [TP_BFLOAT16] = "<V2", [TP_FLOAT32] = "<f4", [TP_FLOAT64] = "<f8",
+    [TP_COMPLEX64] = "<c8", [TP_COMPLEX128] = "<c16", [TP_UINT16] = "<u2",   [TP_UINT32] = "<u4",  [TP_UINT64] = "<u8",
 };
 
 bool tpi_npy_has(tp_dtype dtype, const char *name) {
-    return descr_of[dtype] || tpi_refuse(TP_ERR_MISSING, "array '%s': NumPy has no type for %s", name, tp_dtype_name(dtype));
+    return descr_of[dtype] ||
+           tpi_refuse(TP_ERR_MISSING, "array '%s': NumPy has no type for %s", name, tp_dtype_name(dtype));
 }
 
 size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape) {
     enum { PREFIX = 10 }; /* magic, version 1.0, 16-bit length */
     size_t n = PREFIX;
-    n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of[dtype]);
-    for (int64_t i = 0; i < shape.n; i++) n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, i ? ", %lld" : "%lld", (long long)shape.v[i]);
+    n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+                          descr_of[dtype]);
+    for (int64_t i = 0; i < shape.n; i++)
+        n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, i ? ", %lld" : "%lld", (long long)shape.v[i]);
     n += (size_t)snprintf(out + n, TPI_NPY_ROOM - n, shape.n == 1 ? ",), }" : "), }");
     size_t all = (n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', all - n);
@@ -32,7 +35,8 @@ size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape) {
     return all;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading
+ * ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct parser {
     const char *p, *end;
@@ -81,7 +85,8 @@ static bool integer(parser *s, int64_t *out) {
     char c = peek(s);
     if (c < '0' || c > '9') return unreadable(s, "expected a size");
     for (; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s->p - '0', &v)) return unreadable(s, "a size is too large");
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s->p - '0', &v))
+            return unreadable(s, "a size is too large");
     take(s, 'L'); /* as Python 2 wrote long integers */
     *out = v;
     return true;

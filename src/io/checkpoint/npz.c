@@ -1,5 +1,5 @@
-/* NumPy's files: .npz, zip archives of .npy members as np.savez and np.savez_compressed write and np.load reads them, and single .npy
- * files. bfloat16, which NumPy does not know, is marked in the member's comment. */
+/* NumPy's files: .npz, zip archives of .npy members as np.savez and np.savez_compressed write and np.load reads them,
+ * and single .npy files. bfloat16, which NumPy does not know, is marked in the member's comment. */
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/formats.h"
 #include "io/checkpoint/npy.h"
@@ -8,7 +8,8 @@ static const char suffix[] = ".npy";
 enum { SUFFIX = sizeof suffix - 1 };
 static const char bfloat16_mark[] = "bfloat16";
 
-/* ---- Saving --------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     size_t n = strlen(name);
@@ -28,7 +29,8 @@ static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
 }
 
 bool tpi_npz_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
-    tpi_zip_writer *w = tpi_zip_create(path, NULL, TPI_ALIGN); /* so that elements can be used where they are when the file is mapped */
+    tpi_zip_writer *w =
+        tpi_zip_create(path, NULL, TPI_ALIGN); /* so that elements can be used where they are when the file is mapped */
     for (int64_t i = 0; w && i < n; i++) {
         if (save_one(w, names[i], tensors[i])) continue;
         tpi_zip_abandon(w);
@@ -37,7 +39,8 @@ bool tpi_npz_save(const char *path, int64_t n, const char *const *names, tp_tens
     return w && tpi_zip_commit(w);
 }
 
-/* ---- Reading --------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading
+ * --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct bytes {      /* a member's, or the file's */
     tpi_zip_stream *stream; /* NULL: the file's */
@@ -55,14 +58,17 @@ static bool take(bytes *b, void *out, size_t n) {
 static bool read_header(bytes *b, bool is_bfloat16, tpi_npy *header, uint64_t *length) {
     unsigned char prefix[12];
     if (!take(b, prefix, 8)) return false;
-    if (memcmp(prefix, "\x93NUMPY", 6) != 0) return tpi_refuse(TP_ERR_IO, "array '%s': it does not start as a NumPy array", b->name);
+    if (memcmp(prefix, "\x93NUMPY", 6) != 0)
+        return tpi_refuse(TP_ERR_IO, "array '%s': it does not start as a NumPy array", b->name);
     if (prefix[6] < 1 || prefix[6] > 3)
-        return tpi_refuse(TP_ERR_MISSING, "array '%s': expected version 1 to 3 of NumPy's format, got %d", b->name, prefix[6]);
+        return tpi_refuse(TP_ERR_MISSING, "array '%s': expected version 1 to 3 of NumPy's format, got %d", b->name,
+                          prefix[6]);
     size_t wide = prefix[6] == 1 ? 2 : 4, n = 0;
     if (!take(b, prefix + 8, wide)) return false;
     for (size_t i = wide; i-- > 0;) n = n << 8 | prefix[8 + i];
     *length = 8 + wide + n;
-    if (*length > b->bytes || n > 1 << 20) return tpi_refuse(TP_ERR_IO, "array '%s': its header of %zu bytes is too long", b->name, n);
+    if (*length > b->bytes || n > 1 << 20)
+        return tpi_refuse(TP_ERR_IO, "array '%s': its header of %zu bytes is too long", b->name, n);
     char *text = tpi_malloc(n + 1);
     bool ok = text && take(b, text, n) && tpi_npy_parse(header, text, n, is_bfloat16, b->name);
     tpi_mfree(text);
@@ -76,8 +82,12 @@ static tp_saved *read_array(tp_file *f, bytes *b, const tpi_zip_member *m, const
     if (!read_header(b, m && strcmp(m->comment, bfloat16_mark) == 0, &header, &length)) return NULL;
     tpi_store *store = tpi_arena_new(&f->arena, sizeof *store);
     if (!store) return NULL;
-    *store = (tpi_store){
-        .key = key, .dtype = header.dtype, .dtype_name = tp_dtype_name(header.dtype), .member = m, .at = length, .swapped = header.swapped};
+    *store = (tpi_store){.key = key,
+                         .dtype = header.dtype,
+                         .dtype_name = tp_dtype_name(header.dtype),
+                         .member = m,
+                         .at = length,
+                         .swapped = header.swapped};
     tp_ints shape = tp_ints_view(header.shape, header.ndim);
     tp_saved *array = tpi_file_array(f, store, shape, header.fortran);
     if (array && (uint64_t)store->bytes != b->bytes - length)
@@ -103,13 +113,15 @@ tp_saved *tpi_npz_read(tp_file *f) {
     for (int64_t i = 0; dict && i < f->zip.n; i++)
         if (!add_member(f, dict, &f->zip.members[i])) return NULL;
     if (dict && dict->n == 0 && f->zip.n)
-        return tpi_fail(TP_ERR_IO, "'%s' is a zip archive with neither PyTorch's data.pkl nor NumPy's arrays in it", f->zip.source.path);
+        return tpi_fail(TP_ERR_IO, "'%s' is a zip archive with neither PyTorch's data.pkl nor NumPy's arrays in it",
+                        f->zip.source.path);
     return dict;
 }
 
 bool tpi_npy_is(const tpi_source *s) {
     char magic[6];
-    return s->bytes >= sizeof magic && tpi_source_read(s, 0, magic, sizeof magic) && memcmp(magic, "\x93NUMPY", sizeof magic) == 0;
+    return s->bytes >= sizeof magic && tpi_source_read(s, 0, magic, sizeof magic) &&
+           memcmp(magic, "\x93NUMPY", sizeof magic) == 0;
 }
 
 tp_saved *tpi_npy_read(tp_file *f) {

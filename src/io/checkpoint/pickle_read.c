@@ -1,5 +1,6 @@
-/* The pickle machine: a stack, marks on it and a memo, as Python's; see io/checkpoint/pickle.h for what it does not do. Protocols 2 to 5, in the
- * opcodes that picklers of values write; those of protocol 0 and 1 and the ones for extension codes and out-of-band buffers are refused. */
+/* The pickle machine: a stack, marks on it and a memo, as Python's; see io/checkpoint/pickle.h for what it does not do.
+ * Protocols 2 to 5, in the opcodes that picklers of values write; those of protocol 0 and 1 and the ones for extension
+ * codes and out-of-band buffers are refused. */
 #include "io/checkpoint/pickle.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -55,7 +56,8 @@ static char *take_line(machine *m, size_t *length) { /* into the arena, without 
     return tpi_arena_text(m->p->arena, start, *length);
 }
 
-/* ---- The stack ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The stack
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static bool grow(void *list, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
@@ -74,7 +76,9 @@ static bool push(machine *m, tp_saved *v) {
     return true;
 }
 
-static size_t floor_of(const machine *m) { return m->nmarks ? m->marks[m->nmarks - 1] : 0; } /* values below belong to the marks */
+static size_t floor_of(const machine *m) {
+    return m->nmarks ? m->marks[m->nmarks - 1] : 0;
+} /* values below belong to the marks */
 
 static tp_saved *pop(machine *m) { return m->n > floor_of(m) ? m->stack[--m->n] : refuse(m, "the stack is empty"); }
 static tp_saved *top(machine *m) { return m->n > floor_of(m) ? m->stack[m->n - 1] : refuse(m, "the stack is empty"); }
@@ -96,7 +100,9 @@ static bool pop_mark(machine *m, tp_saved ***values, size_t *n) {
     return true;
 }
 
-/* ---- The memo -------------------------------------------------------------------------------------------------------------------- */
+/* ---- The memo
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool put(machine *m, uint64_t index) {
     if (index >= m->bytes) return refused(m, "a memo index is larger than the pickle");
@@ -115,7 +121,9 @@ static bool get(machine *m, uint64_t index) {
     return push(m, m->memo[index]);
 }
 
-/* ---- Values ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Values
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool push_int(machine *m, int64_t v) { return push(m, tpi_saved_number(m->p->arena, tp_int(v))); }
 
@@ -178,7 +186,8 @@ static bool push_small_tuple(machine *m, size_t n) {
     return push_tuple(m, values, n);
 }
 
-/* ---- Filling containers ---------------------------------------------------------------------------------------------------------------
+/* ---- Filling containers
+ * ---------------------------------------------------------------------------------------------------------------
  */
 
 static tp_saved *part(machine *m, tp_saved **which, tp_saved_kind kind) {
@@ -198,7 +207,8 @@ static bool append_to(machine *m, tp_saved *v, tp_saved *const *values, size_t n
 }
 
 static bool check_key(machine *m, const tp_saved *key) {
-    return tpi_is_hashable(key) || tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
+    return tpi_is_hashable(key) ||
+           tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
 }
 
 static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n, const char *opcode) {
@@ -207,9 +217,12 @@ static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n, 
     if (v->kind == TP_SAVED_OBJECT)
         into = part(m, &v->parts->pairs, TP_SAVED_DICT);
     else if (v->kind != TP_SAVED_DICT)
-        return tpi_refuse(TP_ERR_VALUE, "'%s': Can only %s for dict, collections.OrderedDict, collections.Counter but got %s", m->p->path, opcode, tpi_kind_name(v));
+        return tpi_refuse(TP_ERR_VALUE,
+                          "'%s': Can only %s for dict, collections.OrderedDict, collections.Counter but got %s",
+                          m->p->path, opcode, tpi_kind_name(v));
     bool ok = into != NULL;
-    for (size_t i = 0; ok && i < n; i += 2) ok = check_key(m, pairs[i]) && tpi_saved_put(m->p->arena, into, pairs[i], pairs[i + 1]);
+    for (size_t i = 0; ok && i < n; i += 2)
+        ok = check_key(m, pairs[i]) && tpi_saved_put(m->p->arena, into, pairs[i], pairs[i + 1]);
     return ok;
 }
 
@@ -230,7 +243,8 @@ static bool put_marked(machine *m) {
 }
 
 /* ---- Names and calls
- * ---------------------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool push_global(machine *m) {
     size_t n = 0, k = 0;
@@ -244,8 +258,8 @@ static bool push_global(machine *m) {
 static bool push_stack_global(machine *m) {
     tp_saved *name = pop(m), *module = name ? pop(m) : NULL;
     if (!module) return false;
-    bool texts = name->kind == TP_SAVED_TEXT && module->kind == TP_SAVED_TEXT && strlen(name->as.text) == (size_t)name->n &&
-                 strlen(module->as.text) == (size_t)module->n;
+    bool texts = name->kind == TP_SAVED_TEXT && module->kind == TP_SAVED_TEXT &&
+                 strlen(name->as.text) == (size_t)name->n && strlen(module->as.text) == (size_t)module->n;
     if (!texts) return refused(m, "a name is not a text");
     return push(m, tpi_global(m->p, module->as.text, name->as.text));
 }
@@ -255,7 +269,8 @@ static bool call(machine *m, int kind) { /* 0: a function of arguments; 1: a cla
     if (kind == 2 && !kwargs) return false;
     tp_saved *args = pop(m), *function = args ? pop(m) : NULL;
     if (!function) return false;
-    if (args->kind != TP_SAVED_TUPLE || (kwargs && kwargs->kind != TP_SAVED_DICT)) return refused(m, "a call's arguments are not a tuple");
+    if (args->kind != TP_SAVED_TUPLE || (kwargs && kwargs->kind != TP_SAVED_DICT))
+        return refused(m, "a call's arguments are not a tuple");
     return push(m, kind ? tpi_global_new(m->p, function, args, kwargs) : tpi_global_call(m->p, function, args));
 }
 
@@ -272,7 +287,8 @@ static bool push_persistent(machine *m) {
 }
 
 /* ---- The opcodes
- * ---------------------------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool check_protocol(machine *m) {
     uint64_t version;
@@ -299,8 +315,11 @@ static bool container_opcode(machine *m, unsigned char op) {
     case '}': return push(m, tpi_saved_new(a, TP_SAVED_DICT));
     case 0x8f: return push(m, tpi_saved_new(a, TP_SAVED_SET));
     case 'l':
-        return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_LIST)) && append_to(m, v, values, n, TP_SAVED_LIST) && push(m, v);
-    case 'd': return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_DICT)) && put_into(m, v, values, n, "DICT") && push(m, v);
+        return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_LIST)) &&
+               append_to(m, v, values, n, TP_SAVED_LIST) && push(m, v);
+    case 'd':
+        return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_DICT)) && put_into(m, v, values, n, "DICT") &&
+               push(m, v);
     case 'a': return (v = pop(m)) && (key = top(m)) && append_to(m, key, &v, 1, TP_SAVED_LIST);
     case 'e': return append_marked(m, TP_SAVED_LIST);
     case 0x90: return append_marked(m, TP_SAVED_SET);
@@ -310,9 +329,10 @@ static bool container_opcode(machine *m, unsigned char op) {
         return put_into(m, m->stack[m->n - 1], m->stack + m->n, 2, "SETITEM");
     case 'u': return put_marked(m);
     default:
-        return tpi_refuse(TP_ERR_VALUE,
-                          "'%s': its pickle has opcode 0x%02x at byte %zu, which is not one of those that values are written with",
-                          m->p->path, op, m->at - 1);
+        return tpi_refuse(
+            TP_ERR_VALUE,
+            "'%s': its pickle has opcode 0x%02x at byte %zu, which is not one of those that values are written with",
+            m->p->path, op, m->at - 1);
     }
 }
 
@@ -367,7 +387,9 @@ static tp_saved *run(machine *m) {
 
 tp_saved *tpi_pickle_read(const tpi_pickle *p, const unsigned char *data, size_t bytes, size_t *used, bool *cut) {
     machine m = {.p = p, .data = data, .bytes = bytes};
-    p->arena->most = p->arena->taken + ALLOWANCE + PER_BYTE * bytes; /* calls copy: without a bound, few bytes would copy a long list again and again */
+    p->arena->most =
+        p->arena->taken + ALLOWANCE +
+        PER_BYTE * bytes; /* calls copy: without a bound, few bytes would copy a long list again and again */
     tp_saved *v = run(&m);
     p->arena->most = 0;
     if (v && !tpi_pickle_check_keys(p, v, bytes)) v = NULL;

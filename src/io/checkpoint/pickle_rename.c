@@ -1,6 +1,6 @@
-/* A pickle with its modules named otherwise. It is read as a row of opcodes with their arguments, nothing more: modules stand in GLOBAL
- * opcodes, or (protocol 4) in texts that a STACK_GLOBAL takes from the stack or by way of the memo. Frames, whose lengths would change, are
- * left out; they are optional. */
+/* A pickle with its modules named otherwise. It is read as a row of opcodes with their arguments, nothing more: modules
+ * stand in GLOBAL opcodes, or (protocol 4) in texts that a STACK_GLOBAL takes from the stack or by way of the memo.
+ * Frames, whose lengths would change, are left out; they are optional. */
 #include "base/error.h"
 #include "tensor/given.h"
 #include "base/memory.h"
@@ -44,7 +44,8 @@ static bool make_room(void *list, size_t *room, size_t need, size_t item) {
     return true;
 }
 
-/* How long the argument of an opcode is: a number of bytes; or a length of that many bytes in front of a text; or lines. */
+/* How long the argument of an opcode is: a number of bytes; or a length of that many bytes in front of a text; or
+ * lines. */
 static void shape_of(unsigned char op, int *fixed, int *length, int *lines) {
     *fixed = *length = *lines = 0;
     if (strchr("Kqh\x80\x82", op) && op)
@@ -90,13 +91,13 @@ static bool next_token(const rewriter *r, size_t at, token *t) {
 }
 
 static size_t index_of(const rewriter *r, const token *t) {
-    return t->op == 'q' || t->op == 'h'
-               ? r->data[t->at + 1]
-               : r->data[t->at + 1] | (size_t)r->data[t->at + 2] << 8 | (size_t)r->data[t->at + 3] << 16 | (size_t)r->data[t->at + 4] << 24;
+    return t->op == 'q' || t->op == 'h' ? r->data[t->at + 1]
+                                        : r->data[t->at + 1] | (size_t)r->data[t->at + 2] << 8 |
+                                              (size_t)r->data[t->at + 3] << 16 | (size_t)r->data[t->at + 4] << 24;
 }
 
-/* The first pass: finds the texts that STACK_GLOBAL takes for modules. before[1] and before[0]: the places + 1 of the last two values if
- * they are texts. */
+/* The first pass: finds the texts that STACK_GLOBAL takes for modules. before[1] and before[0]: the places + 1 of the
+ * last two values if they are texts. */
 static bool find_modules(rewriter *r) {
     size_t before[2] = {0, 0};
     token t;
@@ -155,19 +156,49 @@ static bool put_into(depths *d, int n) {
 /* What the memo gives counts nothing: who reads it has made it before. */
 static bool step_depth(depths *d, unsigned char op) {
     switch (op) {
-    case 0x80: case 0x95: case 0x94: case 0x98: case 'q': case 'r': case 'p': case '.': return true;
+    case 0x80:
+    case 0x95:
+    case 0x94:
+    case 0x98:
+    case 'q':
+    case 'r':
+    case 'p':
+    case '.': return true;
     case '(': return push_depth(d, MARK);
     case '0': return pop_depths(d, 1), true;
     case '1': return pop_depths(d, -1), true;
-    case 't': case 'l': case 'd': case 'o': case 'i': case 0x91: return push_depth(d, 1 + pop_depths(d, -1));
-    case 0x85: case 0x86: case 0x87: return push_depth(d, 1 + pop_depths(d, op - 0x84));
-    case 'e': case 'u': case 0x90: return put_into(d, -1);
-    case 'a': case 'R': case 'b': case 0x81: return put_into(d, 1);
-    case 's': case 0x92: return put_into(d, 2);
+    case 't':
+    case 'l':
+    case 'd':
+    case 'o':
+    case 'i':
+    case 0x91: return push_depth(d, 1 + pop_depths(d, -1));
+    case 0x85:
+    case 0x86:
+    case 0x87: return push_depth(d, 1 + pop_depths(d, op - 0x84));
+    case 'e':
+    case 'u':
+    case 0x90: return put_into(d, -1);
+    case 'a':
+    case 'R':
+    case 'b':
+    case 0x81: return put_into(d, 1);
+    case 's':
+    case 0x92: return put_into(d, 2);
     case 0x93: return pop_depths(d, 2), push_depth(d, 1);
     case 'Q': return pop_depths(d, 1), push_depth(d, 1);
-    case 'N': case 'K': case 'M': case 'J': case 'I': case 'F': case 'G': case 0x88: case 0x89: /* numbers */
-    case 'h': case 'j': case 'g': return push_depth(d, 0);
+    case 'N':
+    case 'K':
+    case 'M':
+    case 'J':
+    case 'I':
+    case 'F':
+    case 'G':
+    case 0x88:
+    case 0x89: /* numbers */
+    case 'h':
+    case 'j':
+    case 'g': return push_depth(d, 0);
     default: return push_depth(d, 1);
     }
 }
@@ -209,13 +240,16 @@ static bool write_token(rewriter *r, const token *t) {
     if (t->op == 0x95) return true;
     const unsigned char *text = line ? r->data + t->at + 1 : r->data + t->text;
     size_t n = line ? (size_t)((const unsigned char *)memchr(text, '\n', t->end - t->at - 1) - text) : t->n;
-    const char *name = line || ((t->op == 0x8c || t->op == 'X' || t->op == 0x8d) && is_module(r, t->at)) ? new_name(r, text, n, &ok) : NULL;
+    const char *name = line || ((t->op == 0x8c || t->op == 'X' || t->op == 0x8d) && is_module(r, t->at))
+                           ? new_name(r, text, n, &ok)
+                           : NULL;
     if (!ok) return false;
     if (!name) return put_bytes(r, r->data + t->at, t->end - t->at);
     size_t length = strlen(name);
-    unsigned char head[5] = {line ? 'c' : 'X', (unsigned char)length, (unsigned char)(length >> 8), (unsigned char)(length >> 16),
-                             (unsigned char)(length >> 24)};
-    return put_bytes(r, head, line ? 1 : 5) && put_bytes(r, name, length) && put_bytes(r, text + n, t->end - (size_t)(text - r->data) - n);
+    unsigned char head[5] = {line ? 'c' : 'X', (unsigned char)length, (unsigned char)(length >> 8),
+                             (unsigned char)(length >> 16), (unsigned char)(length >> 24)};
+    return put_bytes(r, head, line ? 1 : 5) && put_bytes(r, name, length) &&
+           put_bytes(r, text + n, t->end - (size_t)(text - r->data) - n);
 }
 
 static bool rewrite(rewriter *r) {
@@ -226,9 +260,11 @@ static bool rewrite(rewriter *r) {
     return true;
 }
 
-void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context,
-                       int64_t *result_bytes) {
-    if (!TPI_LIST_GIVEN(pickle, bytes) || !TPI_GIVEN(rename, "a function") || !TPI_GIVEN(result_bytes, "a place for the length")) return NULL;
+void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module),
+                       void *context, int64_t *result_bytes) {
+    if (!TPI_LIST_GIVEN(pickle, bytes) || !TPI_GIVEN(rename, "a function") ||
+        !TPI_GIVEN(result_bytes, "a place for the length"))
+        return NULL;
     rewriter r = {.data = pickle, .bytes = (size_t)bytes, .rename = rename, .context = context};
     bool ok = bytes > 0 && rewrite(&r);
     tpi_mfree(r.memo);
@@ -238,5 +274,7 @@ void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(
         return r.out.data;
     }
     tpi_wire_free(&r.out);
-    return tp_ok() ? tpi_fail(TP_ERR_VALUE, "argument 'pickle': expected a pickle, got %lld bytes that are none", (long long)bytes) : NULL;
+    return tp_ok() ? tpi_fail(TP_ERR_VALUE, "argument 'pickle': expected a pickle, got %lld bytes that are none",
+                              (long long)bytes)
+                   : NULL;
 }

@@ -1,5 +1,5 @@
-/* Values as pickles of protocol 2, in the opcodes and names that PyTorch's own files have. A value that stands in several places is written
- * in each; tensors keep sharing memory through their storages. */
+/* Values as pickles of protocol 2, in the opcodes and names that PyTorch's own files have. A value that stands in
+ * several places is written in each; tensors keep sharing memory through their storages. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
@@ -60,7 +60,8 @@ static bool number(writer *w, tp_scalar s) {
     case TP_SCALAR_INT: return integer(w, s.as.i);
     case TP_SCALAR_FLOAT: return real(w, s.as.d[0]);
     case TP_SCALAR_COMPLEX:
-        return global(w, "__builtin__", "complex") && real(w, s.as.d[0]) && real(w, s.as.d[1]) && op(w, 0x86) && op(w, 'R');
+        return global(w, "__builtin__", "complex") && real(w, s.as.d[0]) && real(w, s.as.d[1]) && op(w, 0x86) &&
+               op(w, 'R');
     default: return tpi_refuse(TP_ERR_VALUE, "'%s': a number without a value cannot be written", w->path);
     }
 }
@@ -77,9 +78,11 @@ static bool bytes(writer *w, const tp_saved *v) {
     for (int64_t i = 0; i < v->n; i++) n += (unsigned char)v->as.text[i] < 0x80 ? 1 : 2;
     unsigned char head[5] = {'X'};
     put32(head + 1, (uint32_t)n);
-    bool ok = (v->class_name ? global(w, "__builtin__", "bytearray") : global(w, "_codecs", "encode")) && put(w, head, sizeof head);
+    bool ok = (v->class_name ? global(w, "__builtin__", "bytearray") : global(w, "_codecs", "encode")) &&
+              put(w, head, sizeof head);
     for (int64_t i = 0; ok && i < v->n; i++) {
-        unsigned char c = (unsigned char)v->as.text[i], two[2] = {(unsigned char)(0xc0 | c >> 6), (unsigned char)(0x80 | (c & 0x3f))};
+        unsigned char c = (unsigned char)v->as.text[i],
+                      two[2] = {(unsigned char)(0xc0 | c >> 6), (unsigned char)(0x80 | (c & 0x3f))};
         ok = c < 0x80 ? put(w, &c, 1) : put(w, two, 2);
     }
     return ok && text(w, v->class_name ? "latin-1" : "latin1", v->class_name ? 7 : 6) && op(w, 0x86) && op(w, 'R');
@@ -121,8 +124,9 @@ static bool storage_id(writer *w, const tp_saved *v) {
     const char *key = w->name(w->context, v);
     if (!key) return false;
     return op(w, '(') && text(w, "storage", 7) &&
-           (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s->dtype))) && text(w, key, strlen(key)) &&
-           text(w, s->location, strlen(s->location)) && integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
+           (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s->dtype))) &&
+           text(w, key, strlen(key)) && text(w, s->location, strlen(s->location)) &&
+           integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
 }
 
 /* A tensor's metadata, {"conj": True}, where it has any. */
@@ -139,13 +143,15 @@ static bool tensor(writer *w, const tp_saved *v) {
     if (v->class_name && !parameter)
         return tpi_refuse(TP_ERR_VALUE, "'%s': a tensor of class %s cannot be written", w->path, v->class_name);
     bool ok = (!parameter || global(w, "torch._utils", "_rebuild_parameter")) &&
-              global(w, "torch._utils", v3 ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2") && op(w, '(') && storage_id(w, t->storage) &&
-              integer(w, t->offset + t->storage->as.storage.first) && sizes(w, t->shape, t->ndim) && sizes(w, t->strides, t->ndim) &&
-              op(w, t->requires_grad && !parameter ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') &&
-              (!v3 || global(w, "torch", t->dtype_name)) && marks(w, t) && op(w, 't') && op(w, 'R');
+              global(w, "torch._utils", v3 ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2") && op(w, '(') &&
+              storage_id(w, t->storage) && integer(w, t->offset + t->storage->as.storage.first) &&
+              sizes(w, t->shape, t->ndim) && sizes(w, t->strides, t->ndim) &&
+              op(w, t->requires_grad && !parameter ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") &&
+              op(w, ')') && op(w, 'R') && (!v3 || global(w, "torch", t->dtype_name)) && marks(w, t) && op(w, 't') &&
+              op(w, 'R');
     if (!ok || !parameter) return ok;
-    return op(w, t->requires_grad ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') && op(w, 0x87) &&
-           op(w, 'R');
+    return op(w, t->requires_grad ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') &&
+           op(w, 'R') && op(w, 0x87) && op(w, 'R');
 }
 
 static bool device(writer *w, const tp_saved *v) {
@@ -159,7 +165,8 @@ static bool value(writer *w, const tp_saved *v, int depth);
 
 static bool items(writer *w, const tp_saved *v, int depth) {
     bool ok = op(w, '(');
-    for (int64_t i = 0, n = v->kind == TP_SAVED_DICT ? 2 * v->n : v->n; ok && i < n; i++) ok = value(w, v->as.items.v[i], depth + 1);
+    for (int64_t i = 0, n = v->kind == TP_SAVED_DICT ? 2 * v->n : v->n; ok && i < n; i++)
+        ok = value(w, v->as.items.v[i], depth + 1);
     return ok;
 }
 
@@ -173,15 +180,19 @@ static bool dict(writer *w, const tp_saved *v, int depth) {
 /* What a class or function makes of its arguments, and the state that it is given. */
 static bool object(writer *w, const tp_saved *v, int depth) {
     const tpi_parts *p = v->parts;
-    const char *dot = w->objects && p->call->kind == TP_SAVED_GLOBAL && !p->kwargs ? strrchr(p->call->as.text, '.') : NULL;
+    const char *dot =
+        w->objects && p->call->kind == TP_SAVED_GLOBAL && !p->kwargs ? strrchr(p->call->as.text, '.') : NULL;
     if (!dot) return tpi_refuse(TP_ERR_VALUE, "'%s': %s cannot be written, only values can", w->path, tpi_kind_name(v));
-    bool ok = op(w, 'c') && put(w, p->call->as.text, (size_t)(dot - p->call->as.text)) && op(w, '\n') && put(w, dot + 1, strlen(dot + 1)) && op(w, '\n');
+    bool ok = op(w, 'c') && put(w, p->call->as.text, (size_t)(dot - p->call->as.text)) && op(w, '\n') &&
+              put(w, dot + 1, strlen(dot + 1)) && op(w, '\n');
     ok = ok && value(w, p->args, depth + 1) && op(w, p->by_new ? 0x81 : 'R');
     return ok && (!p->state || (value(w, p->state, depth + 1) && op(w, 'b')));
 }
 
 static bool value(writer *w, const tp_saved *v, int depth) {
-    if (depth > DEEPEST) return tpi_refuse(TP_ERR_VALUE, "'%s': values are nested more than %d deep, or hold themselves", w->path, DEEPEST);
+    if (depth > DEEPEST)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': values are nested more than %d deep, or hold themselves", w->path,
+                          DEEPEST);
     switch (v->kind) {
     case TP_SAVED_NONE: return op(w, 'N');
     case TP_SAVED_NUMBER: return number(w, v->as.number);
@@ -191,21 +202,22 @@ static bool value(writer *w, const tp_saved *v, int depth) {
     case TP_SAVED_LIST: return op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e')));
     case TP_SAVED_TUPLE: return items(w, v, depth) && op(w, 't');
     case TP_SAVED_SET:
-        return global(w, "__builtin__", "set") && op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e'))) && op(w, 0x85) &&
-               op(w, 'R');
+        return global(w, "__builtin__", "set") && op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e'))) &&
+               op(w, 0x85) && op(w, 'R');
     case TP_SAVED_DICT: return dict(w, v, depth);
     case TP_SAVED_TENSOR: return tensor(w, v);
     case TP_SAVED_STORAGE: return storage_id(w, v);
     case TP_SAVED_DTYPE: return global(w, "torch", v->as.text);
     case TP_SAVED_DEVICE: return device(w, v);
-    case TP_SAVED_SIZE: return global(w, "torch", "Size") && items(w, v, depth) && op(w, 't') && op(w, 0x85) && op(w, 'R');
+    case TP_SAVED_SIZE:
+        return global(w, "torch", "Size") && items(w, v, depth) && op(w, 't') && op(w, 0x85) && op(w, 'R');
     case TP_SAVED_OBJECT: return object(w, v, depth);
     default: return tpi_refuse(TP_ERR_VALUE, "'%s': %s cannot be written, only values can", w->path, tpi_kind_name(v));
     }
 }
 
-bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage),
-                      void *context, bool objects) {
+bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path,
+                      const char *(*name)(void *context, const tp_saved *storage), void *context, bool objects) {
     writer w = {out, path, name, context, objects};
     return put(&w, "\x80\x02", 2) && value(&w, v, 0) && op(&w, '.');
 }

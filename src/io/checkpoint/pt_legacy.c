@@ -1,5 +1,6 @@
-/* Reading the format that PyTorch wrote before it took to zip archives: five pickles (a magic number, a protocol number, facts about the
- * machine, the value, the keys of its storages), then for each storage the number of its elements and their bytes. It has no checksums. */
+/* Reading the format that PyTorch wrote before it took to zip archives: five pickles (a magic number, a protocol
+ * number, facts about the machine, the value, the keys of its storages), then for each storage the number of its
+ * elements and their bytes. It has no checksums. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
@@ -23,7 +24,8 @@ static void *refuse(const tp_file *f, const char *what) {
 }
 
 /* The five pickles in the window; *used: their bytes. */
-static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t bytes, size_t *used, tp_saved **keys, bool *cut) {
+static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t bytes, size_t *used, tp_saved **keys,
+                              bool *cut) {
     tpi_pickle p = tpi_file_pickle(f);
     tp_saved *parts[5] = {0};
     *used = 0;
@@ -34,8 +36,9 @@ static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t by
         *used += n;
     }
     if (!tpi_is_int(parts[1]) || parts[1]->as.number.as.i != PROTOCOL) return refuse(f, "its protocol is not 1001");
-    const tp_saved *order =
-        parts[2]->kind == TP_SAVED_DICT && tp_saved_has(parts[2], "little_endian") ? tp_saved_get(parts[2], "little_endian") : NULL;
+    const tp_saved *order = parts[2]->kind == TP_SAVED_DICT && tp_saved_has(parts[2], "little_endian")
+                                ? tp_saved_get(parts[2], "little_endian")
+                                : NULL;
     f->swapped = order && tpi_is_bool(order) && !order->as.number.as.i;
     *keys = parts[4];
     return parts[3];
@@ -67,7 +70,8 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
     return true;
 }
 
-/* The pickles' length stands nowhere: a window at the start of the file is read, and a larger one where they go on beyond it. */
+/* The pickles' length stands nowhere: a window at the start of the file is read, and a larger one where they go on
+ * beyond it. */
 tp_saved *tpi_pt_read_legacy(tp_file *f) {
     for (size_t room = WINDOW;; room *= 8) {
         size_t bytes = f->source.bytes < room ? (size_t)f->source.bytes : room, used;
@@ -75,7 +79,8 @@ tp_saved *tpi_pt_read_legacy(tp_file *f) {
         if (!window) return NULL;
         tp_saved *keys = NULL;
         bool cut = false;
-        tp_saved *value = tpi_source_read(&f->source, 0, window, bytes) ? read_pickles(f, window, bytes, &used, &keys, &cut) : NULL;
+        tp_saved *value =
+            tpi_source_read(&f->source, 0, window, bytes) ? read_pickles(f, window, bytes, &used, &keys, &cut) : NULL;
         tpi_mfree(window);
         if (value) return locate(f, keys, used) ? value : NULL;
         if (!cut || bytes == f->source.bytes) return NULL;

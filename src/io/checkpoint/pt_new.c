@@ -1,4 +1,5 @@
-/* Checkpoints made in C: a tree of values to fill, and its writing. The tree holds a reference to the memory of each tensor put into it. */
+/* Checkpoints made in C: a tree of values to fill, and its writing. The tree holds a reference to the memory of each
+ * tensor put into it. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
@@ -6,7 +7,9 @@
 #include "tensor/storage.h"
 #include <stdio.h>
 
-/* ---- Filling -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Filling
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 tp_file *tp_new_file(void) {
     tp_file *f = tpi_new0(sizeof *f);
@@ -38,7 +41,8 @@ static tp_saved *place(tp_file *f, tp_saved *into, tp_saved *key, tp_saved *v) {
 
 static tp_saved *text_value(tp_file *f, const char *text, const char *argument) {
     if (!f || !text) return NULL;
-    if (!tpi_is_utf8(text, strlen(text))) return tpi_fail(TP_ERR_VALUE, "argument '%s': expected UTF-8, got other bytes", argument);
+    if (!tpi_is_utf8(text, strlen(text)))
+        return tpi_fail(TP_ERR_VALUE, "argument '%s': expected UTF-8, got other bytes", argument);
     return tpi_saved_text(&f->arena, TP_SAVED_TEXT, text, strlen(text));
 }
 
@@ -103,7 +107,8 @@ static tpi_store *store_of(tp_file *f, tp_tensor *t) {
 static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
     if (!tpi_is_tensor(t, "t")) return NULL;
     tpi_store *store = store_of(f, t);
-    tp_saved *v = store ? tpi_saved_new(&f->arena, TP_SAVED_TENSOR) : NULL, *s = v ? tpi_saved_new(&f->arena, TP_SAVED_STORAGE) : NULL;
+    tp_saved *v = store ? tpi_saved_new(&f->arena, TP_SAVED_TENSOR) : NULL,
+             *s = v ? tpi_saved_new(&f->arena, TP_SAVED_STORAGE) : NULL;
     tpi_view *view = s ? tpi_arena_new(&f->arena, sizeof *view) : NULL;
     int64_t *sizes = view ? tpi_arena_new(&f->arena, (size_t)(2 * t->ndim + 1) * sizeof *sizes) : NULL;
     if (!sizes) return NULL;
@@ -128,7 +133,8 @@ bool tp_put_tensor(tp_file *f, tp_saved *into, const char *key, tp_tensor *t) {
     return v && put_value(f, into, key, v);
 }
 
-/* ---- Saving -----------------------------------------------------------------------------------------------------------------------------
+/* ---- Saving
+ * -----------------------------------------------------------------------------------------------------------------------------
  */
 
 typedef struct numbering { /* storages in the order of their first mention */
@@ -174,8 +180,8 @@ static bool write_value(tp_file *f, const tp_saved *v, const char *path, const t
 bool tp_save_file(tp_file *f, const char *path) {
     TPI_STOP_ON_ERROR(false);
     if (!f || !path || !path[0])
-        return tpi_refuse(TP_ERR_VALUE,
-                          f ? "argument 'path': expected a file's name, got none" : "argument 'file': expected a file, got NULL");
+        return tpi_refuse(TP_ERR_VALUE, f ? "argument 'path': expected a file's name, got none"
+                                          : "argument 'file': expected a file, got NULL");
     if (f->failed) return tpi_refuse(TP_ERR_RUNTIME, "'%s': something could not be put into it", path);
     const tp_saved *v = tp_file_value(f);
     char *name = v ? archive_name(path) : NULL;

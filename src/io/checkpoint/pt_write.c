@@ -1,5 +1,5 @@
-/* Writing PyTorch's zip format: a folder with the pickle, one member per storage on a multiple of 64 bytes, and the small members that
- * PyTorch writes, in its order. */
+/* Writing PyTorch's zip format: a folder with the pickle, one member per storage on a multiple of 64 bytes, and the
+ * small members that PyTorch writes, in its order. */
 #include "base/error.h"
 #include "tensor/given.h"
 #include "base/memory.h"
@@ -45,8 +45,8 @@ static bool add_storage(tpi_zip_writer *w, const char *archive, int64_t key, tp_
     return ok;
 }
 
-/* PyTorch's reader tells files apart by this number: here, forty digits that depend on the contents, so that equal contents make equal
- * files. */
+/* PyTorch's reader tells files apart by this number: here, forty digits that depend on the contents, so that equal
+ * contents make equal files. */
 static void serialization_id(char out[41], const void *pickle, size_t bytes, int64_t n, tp_storage *const *storages) {
     uint64_t h[2] = {1469598103934665603u, (uint64_t)n + 1};
     for (size_t i = 0; i < bytes; i++) h[0] = (h[0] ^ ((const unsigned char *)pickle)[i]) * 1099511628211u;
@@ -54,10 +54,11 @@ static void serialization_id(char out[41], const void *pickle, size_t bytes, int
     snprintf(out, 41, "%020llu%020llu", (unsigned long long)h[0], (unsigned long long)h[1]);
 }
 
-bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, const void *pickle, int64_t bytes, int64_t n,
-                 tp_storage *const *storages) {
+bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, const void *pickle, int64_t bytes,
+                 int64_t n, tp_storage *const *storages) {
     TPI_STOP_ON_ERROR(false);
-    if (!sink && (!path || !path[0])) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+    if (!sink && (!path || !path[0]))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
     if (!TPI_GIVEN(archive, "a name") || !TPI_LIST_GIVEN(pickle, bytes) || !TPI_LIST_GIVEN(storages, n)) return false;
     char id[41];
     serialization_id(id, pickle, (size_t)bytes, n, storages);

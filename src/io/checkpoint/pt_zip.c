@@ -1,12 +1,14 @@
-/* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle says of a storage
- * must be what its member is. */
+/* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle
+ * says of a storage must be what its member is. */
 #include "base/error.h"
 #include "tensor/given.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
 #include <stdlib.h>
 
-/* ---- Members --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Members
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(tpi_zip_member *const *)a)->name, (*(tpi_zip_member *const *)b)->name);
@@ -32,12 +34,14 @@ static tpi_zip_member *member(const tp_file *f, const char *folder, const char *
     memcpy(full, f->prefix, n);
     memcpy(full + n, folder, k);
     memcpy(full + n + k, name, m + 1);
-    tpi_zip_member wanted = {.name = full}, *p = &wanted, **found = bsearch(&p, f->members, (size_t)f->zip.n, sizeof p, by_name);
+    tpi_zip_member wanted = {.name = full}, *p = &wanted,
+                   **found = bsearch(&p, f->members, (size_t)f->zip.n, sizeof p, by_name);
     tpi_mfree(full);
     return found ? *found : NULL;
 }
 
-/* PyTorch stores members as they are. Packed ones are read too, unless all of them together claim to be far more than the file. */
+/* PyTorch stores members as they are. Packed ones are read too, unless all of them together claim to be far more than
+ * the file. */
 static bool check_sizes(const tp_file *f) {
     uint64_t packed = 0, bytes = 0;
     for (int64_t i = 0; i < f->zip.n; i++) {
@@ -47,11 +51,13 @@ static bool check_sizes(const tp_file *f) {
         bytes += m->bytes; /* at most 1032 times the file's size */
     }
     if (bytes < (uint64_t)1 << 28 || bytes / 200 < packed) return true;
-    return tpi_refuse(TP_ERR_IO, "'%s': its packed members claim to hold %llu bytes, which is too much for their %llu", f->zip.source.path,
-                      (unsigned long long)bytes, (unsigned long long)packed);
+    return tpi_refuse(TP_ERR_IO, "'%s': its packed members claim to hold %llu bytes, which is too much for their %llu",
+                      f->zip.source.path, (unsigned long long)bytes, (unsigned long long)packed);
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static const char pickle_name[] = "/data.pkl";
 
@@ -94,7 +100,8 @@ bool tpi_pt_open(tp_file *f) {
     const tpi_zip_member *pickle = member(f, "", "data.pkl");
     if (!pickle) return false;
     if (member(f, "", "constants.pkl"))
-        return tpi_refuse(TP_ERR_VALUE, "'%s' is a TorchScript program, which holds code: expected tensors and plain values",
+        return tpi_refuse(TP_ERR_VALUE,
+                          "'%s' is a TorchScript program, which holds code: expected tensors and plain values",
                           f->zip.source.path);
     f->unchecked = pickle->crc == 0 && pickle->bytes; /* PyTorch can be told to leave all checksums out */
     f->pickle = tpi_malloc((size_t)pickle->bytes + 1);
@@ -102,7 +109,8 @@ bool tpi_pt_open(tp_file *f) {
     return f->pickle && tpi_file_read_member(f, pickle, f->pickle) && read_byteorder(f);
 }
 
-/* ---- What persistent ids stand for ------------------------------------------------------------------------------------------------- */
+/* ---- What persistent ids stand for
+ * ------------------------------------------------------------------------------------------------- */
 
 static void *bad_id(const tp_file *f, const char *what) {
     return tpi_fail(TP_ERR_VALUE, "'%s': a storage in its pickle %s", tpi_file_path(f), what);
@@ -110,11 +118,13 @@ static void *bad_id(const tp_file *f, const char *what) {
 
 static bool same_bytes(const tp_file *f, tpi_store *s) {
     int64_t item = s->untyped ? 1 : tp_dtype_size(s->dtype);
-    if (s->numel < 0 || __builtin_mul_overflow(s->numel, item > 0 ? item : 1, &s->bytes)) return bad_id(f, "has an impossible size");
+    if (s->numel < 0 || __builtin_mul_overflow(s->numel, item > 0 ? item : 1, &s->bytes))
+        return bad_id(f, "has an impossible size");
     return true;
 }
 
-static tpi_store *new_store(tp_file *f, const tp_saved *type, const tp_saved *key, const tp_saved *location, int64_t numel) {
+static tpi_store *new_store(tp_file *f, const tp_saved *type, const tp_saved *key, const tp_saved *location,
+                            int64_t numel) {
     tpi_store *s = tpi_arena_new(&f->arena, sizeof *s);
     if (!s) return NULL;
     *s = (tpi_store){.key = key->as.text, .location = location->as.text, .numel = numel, .file = f};
@@ -128,10 +138,13 @@ static tpi_store *new_store(tp_file *f, const tp_saved *type, const tp_saved *ke
 /* Old files may save a part of a storage: (its own key, first element, number of elements). */
 static bool read_part(const tp_file *f, const tp_saved *part, tp_saved *v) {
     if (part->kind == TP_SAVED_NONE) return true;
-    if (part->kind != TP_SAVED_TUPLE || part->n != 3 || !tpi_is_int(part->as.items.v[1]) || !tpi_is_int(part->as.items.v[2]))
+    if (part->kind != TP_SAVED_TUPLE || part->n != 3 || !tpi_is_int(part->as.items.v[1]) ||
+        !tpi_is_int(part->as.items.v[2]))
         return bad_id(f, "is a part in no known form");
-    int64_t first = part->as.items.v[1]->as.number.as.i, numel = part->as.items.v[2]->as.number.as.i, whole = v->as.storage.store->numel;
-    if (first < 0 || numel < 0 || first > whole || numel > whole - first) return bad_id(f, "is a part that reaches beyond the whole");
+    int64_t first = part->as.items.v[1]->as.number.as.i, numel = part->as.items.v[2]->as.number.as.i,
+            whole = v->as.storage.store->numel;
+    if (first < 0 || numel < 0 || first > whole || numel > whole - first)
+        return bad_id(f, "is a part that reaches beyond the whole");
     v->as.storage.first = first;
     v->as.storage.numel = numel;
     return true;
@@ -139,9 +152,11 @@ static bool read_part(const tp_file *f, const tp_saved *part, tp_saved *v) {
 
 /* What Python calls the type of a value. */
 static const char *class_word(const tp_saved *v) {
-    if (v->kind == TP_SAVED_NUMBER) return v->as.number.kind == TP_SCALAR_FLOAT ? "float" : tpi_is_bool(v) ? "bool" : "int";
-    static const char *const words[] = {[TP_SAVED_NONE] = "NoneType", [TP_SAVED_LONG] = "int",   [TP_SAVED_TEXT] = "str", [TP_SAVED_BYTES] = "bytes",
-                                        [TP_SAVED_LIST] = "list",     [TP_SAVED_TUPLE] = "tuple", [TP_SAVED_SET] = "set",  [TP_SAVED_DICT] = "dict"};
+    if (v->kind == TP_SAVED_NUMBER)
+        return v->as.number.kind == TP_SCALAR_FLOAT ? "float" : tpi_is_bool(v) ? "bool" : "int";
+    static const char *const words[] = {
+        [TP_SAVED_NONE] = "NoneType", [TP_SAVED_LONG] = "int",    [TP_SAVED_TEXT] = "str", [TP_SAVED_BYTES] = "bytes",
+        [TP_SAVED_LIST] = "list",     [TP_SAVED_TUPLE] = "tuple", [TP_SAVED_SET] = "set",  [TP_SAVED_DICT] = "dict"};
     return v->kind < sizeof words / sizeof *words && words[v->kind] ? words[v->kind] : "object";
 }
 
@@ -149,15 +164,18 @@ tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
     tp_file *f = context;
     tp_saved *const *v = id->as.items.v;
     if (id->kind == TP_SAVED_TUPLE && id->n && !tpi_is_text(v[0], "storage"))
-        return tpi_fail(TP_ERR_VALUE, "'%s': Only persistent_load of storage is allowed, but got <class '%s'>", tpi_file_path(f), class_word(v[0]));
-    if (id->kind != TP_SAVED_TUPLE || id->n < 5 || id->n > 6 || !tpi_is_text(v[0], "storage") || v[2]->kind != TP_SAVED_TEXT ||
-        v[3]->kind != TP_SAVED_TEXT || !tpi_is_int(v[4]) || strlen(v[2]->as.text) != (size_t)v[2]->n)
+        return tpi_fail(TP_ERR_VALUE, "'%s': Only persistent_load of storage is allowed, but got <class '%s'>",
+                        tpi_file_path(f), class_word(v[0]));
+    if (id->kind != TP_SAVED_TUPLE || id->n < 5 || id->n > 6 || !tpi_is_text(v[0], "storage") ||
+        v[2]->kind != TP_SAVED_TEXT || v[3]->kind != TP_SAVED_TEXT || !tpi_is_int(v[4]) ||
+        strlen(v[2]->as.text) != (size_t)v[2]->n)
         return bad_id(f, "is not one");
     tpi_store *store = tpi_file_store(f, v[2]->as.text), wanted = {0};
     if (!store) store = new_store(f, v[1], v[2], v[3], v[4]->as.number.as.i);
     if (!store) return NULL;
-    bool same = tpi_storage_type(v[1], &wanted.dtype, &wanted.dtype_name, &wanted.untyped) && wanted.untyped == store->untyped &&
-                strcmp(wanted.dtype_name, store->dtype_name) == 0 && v[4]->as.number.as.i == store->numel;
+    bool same = tpi_storage_type(v[1], &wanted.dtype, &wanted.dtype_name, &wanted.untyped) &&
+                wanted.untyped == store->untyped && strcmp(wanted.dtype_name, store->dtype_name) == 0 &&
+                v[4]->as.number.as.i == store->numel;
     if (!same) return bad_id(f, "appears with two types or sizes");
     tp_saved *s = tpi_saved_new(&f->arena, TP_SAVED_STORAGE);
     if (!s) return NULL;
@@ -166,10 +184,12 @@ tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
     return id->n < 6 || read_part(f, v[5], s) ? s : NULL;
 }
 
-/* ---- For those who read the pickle themselves -------------------------------------------------------------------------------------- */
+/* ---- For those who read the pickle themselves
+ * -------------------------------------------------------------------------------------- */
 
 static bool is_pt(const tp_file *f) {
-    return (f && f->format == TP_FILE_PT && f->prefix) || tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format");
+    return (f && f->format == TP_FILE_PT && f->prefix) ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format");
 }
 
 bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
@@ -199,7 +219,8 @@ tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype
         if (!tpi_file_add_store(f, store)) return NULL;
     }
     if (store->bytes != bytes)
-        return tpi_fail(TP_ERR_VALUE, "argument 'bytes': storage '%s' has %lld, got %lld", key, (long long)store->bytes, (long long)bytes);
+        return tpi_fail(TP_ERR_VALUE, "argument 'bytes': storage '%s' has %lld, got %lld", key, (long long)store->bytes,
+                        (long long)bytes);
     tp_saved *v = tpi_saved_new(&f->arena, TP_SAVED_STORAGE);
     if (!v) return NULL;
     v->as.storage.store = store;

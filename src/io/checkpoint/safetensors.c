@@ -1,6 +1,6 @@
-/* safetensors: eight bytes that say how long the header is, the header in JSON ({"name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
- * [0, 24]}, ...}), then the tensors' bytes. The format has no checksums; ours stand in the header's metadata, where other readers pass them
- * by. */
+/* safetensors: eight bytes that say how long the header is, the header in JSON ({"name": {"dtype": "F32", "shape": [2,
+ * 3], "data_offsets": [0, 24]}, ...}), then the tensors' bytes. The format has no checksums; ours stand in the header's
+ * metadata, where other readers pass them by. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/checkpoint.h"
@@ -13,16 +13,33 @@
 #include <stdlib.h>
 
 static const char *const word_of[TP_DTYPE_COUNT] = {
-    [TP_BOOL] = "BOOL",   [TP_UINT8] = "U8",      [TP_INT8] = "I8",     [TP_INT16] = "I16",   [TP_INT32] = "I32",     [TP_INT64] = "I64",
-    [TP_FLOAT16] = "F16", [TP_BFLOAT16] = "BF16", [TP_FLOAT32] = "F32", [TP_FLOAT64] = "F64", [TP_COMPLEX64] = "C64",
-    [TP_UINT16] = "U16",  [TP_UINT32] = "U32",    [TP_UINT64] = "U64",
-    [TP_FLOAT8_E4M3FN] = "F8_E4M3", [TP_FLOAT8_E5M2] = "F8_E5M2", [TP_FLOAT8_E8M0FNU] = "F8_E8M0",
-    [TP_FLOAT8_E4M3FNUZ] = "F8_E4M3FNUZ", [TP_FLOAT8_E5M2FNUZ] = "F8_E5M2FNUZ", [TP_FLOAT4_E2M1FN_X2] = "F4",
+    [TP_BOOL] = "BOOL",
+    [TP_UINT8] = "U8",
+    [TP_INT8] = "I8",
+    [TP_INT16] = "I16",
+    [TP_INT32] = "I32",
+    [TP_INT64] = "I64",
+    [TP_FLOAT16] = "F16",
+    [TP_BFLOAT16] = "BF16",
+    [TP_FLOAT32] = "F32",
+    [TP_FLOAT64] = "F64",
+    [TP_COMPLEX64] = "C64",
+    [TP_UINT16] = "U16",
+    [TP_UINT32] = "U32",
+    [TP_UINT64] = "U64",
+    [TP_FLOAT8_E4M3FN] = "F8_E4M3",
+    [TP_FLOAT8_E5M2] = "F8_E5M2",
+    [TP_FLOAT8_E8M0FNU] = "F8_E8M0",
+    [TP_FLOAT8_E4M3FNUZ] = "F8_E4M3FNUZ",
+    [TP_FLOAT8_E5M2FNUZ] = "F8_E5M2FNUZ",
+    [TP_FLOAT4_E2M1FN_X2] = "F4",
 };
 static const char crc_key[] = "taper.crc32:"; /* followed by the tensor's name */
 enum { LONGEST_HEADER = 100000000 };          /* as the format's other readers allow */
 
-/* ---- Writing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void add_text(tpi_wire *t, const char *s) { tpi_wire_raw(t, s, strlen(s)); }
 static void add_number(tpi_wire *t, long long v) {
@@ -69,8 +86,8 @@ static void write_header(tpi_wire *t, int64_t n, const entry *entries) {
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         const tp_tensor *h = entries[i].here;
-        add_text(t, ","), add_string(t, "", entries[i].name), add_text(t, ":{\"dtype\":"), add_string(t, "", word_of[h->dtype]),
-            add_text(t, ",\"shape\":[");
+        add_text(t, ","), add_string(t, "", entries[i].name), add_text(t, ":{\"dtype\":"),
+            add_string(t, "", word_of[h->dtype]), add_text(t, ",\"shape\":[");
         for (int k = 0; k < h->ndim; k++) add_text(t, k ? "," : ""), add_number(t, h->shape[k]);
         add_text(t, "],\"data_offsets\":["), add_number(t, (long long)at), add_text(t, ",");
         at += bytes_of(&entries[i]);
@@ -117,7 +134,8 @@ bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names,
     return ok;
 }
 
-/* ---- Reading: as much of JSON as a header may hold --------------------------------------------------------------------------------- */
+/* ---- Reading: as much of JSON as a header may hold
+ * --------------------------------------------------------------------------------- */
 
 typedef struct parser {
     const unsigned char *p, *end;
@@ -160,7 +178,8 @@ static char *put_utf8(char *out, unsigned c) {
     else if (c < 0x10000)
         *out++ = (char)(0xe0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
     else
-        *out++ = (char)(0xf0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3f)), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *out++ = (char)(0xf0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3f)),
+        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
     *out++ = (char)(0x80 | (c & 0x3f));
     return out;
 }
@@ -174,7 +193,8 @@ static bool escape(parser *s, char **out) {
     if (c != 'u') return refuse(s, "a text has an unknown escape");
     if (!hex4(s, &code)) return false;
     if (code >= 0xd800 && code < 0xdc00) {
-        if (s->end - s->p < 2 || s->p[0] != '\\' || s->p[1] != 'u') return refuse(s, "half of a surrogate pair in a text");
+        if (s->end - s->p < 2 || s->p[0] != '\\' || s->p[1] != 'u')
+            return refuse(s, "half of a surrogate pair in a text");
         s->p += 2;
         if (!hex4(s, &low)) return false;
         if (low < 0xdc00 || low >= 0xe000) return refuse(s, "half of a surrogate pair in a text");
@@ -246,15 +266,19 @@ static bool read_tensor(parser *s, tp_saved *name) {
         if (!ok) return false;
     }
     if (!dtype || ndim < 0 || noffsets != 2) return refuse(s, "a key is missing");
-    if (offsets[0] > offsets[1] || (uint64_t)offsets[1] > s->data_bytes) return refuse(s, "a tensor reaches beyond its end");
+    if (offsets[0] > offsets[1] || (uint64_t)offsets[1] > s->data_bytes)
+        return refuse(s, "a tensor reaches beyond its end");
     tpi_store *store = tpi_arena_new(&s->file->arena, sizeof *store);
     if (!store) return false;
     if (tpi_file_store(s->file, name->as.text)) return refuse(s, "two tensors have one name");
-    *store = (tpi_store){
-        .key = name->as.text, .dtype = dtype_of(dtype->as.text), .dtype_name = dtype->as.text, .at = s->data + (uint64_t)offsets[0]};
+    *store = (tpi_store){.key = name->as.text,
+                         .dtype = dtype_of(dtype->as.text),
+                         .dtype_name = dtype->as.text,
+                         .at = s->data + (uint64_t)offsets[0]};
     tp_saved *t = tpi_file_array(s->file, store, tp_ints_view(shape, ndim), false);
     if (!t) return false;
-    if (store->dtype && store->bytes != offsets[1] - offsets[0]) return refuse(s, "a tensor has more or fewer bytes than its shape says");
+    if (store->dtype && store->bytes != offsets[1] - offsets[0])
+        return refuse(s, "a tensor has more or fewer bytes than its shape says");
     store->bytes = offsets[1] - offsets[0];
     return tpi_saved_put(&s->file->arena, s->dict, name, t);
 }
@@ -323,7 +347,8 @@ static bool read_entries(parser *s) {
 
 bool tpi_safetensors_is(const tpi_source *s) {
     unsigned char head[9];
-    return s->bytes >= 10 && tpi_source_read(s, 0, head, sizeof head) && head[8] == '{' && get64(head) >= 2 && get64(head) <= s->bytes - 8;
+    return s->bytes >= 10 && tpi_source_read(s, 0, head, sizeof head) && head[8] == '{' && get64(head) >= 2 &&
+           get64(head) <= s->bytes - 8;
 }
 
 tp_saved *tpi_safetensors_read(tp_file *f) {

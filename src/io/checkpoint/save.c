@@ -6,16 +6,19 @@
 #include "io/checkpoint/saved.h"
 #include <stdlib.h>
 
-/* ---- Saving --------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 static bool check_names(int64_t n, const char *const *names) {
     for (int64_t i = 0; i < n; i++) {
         if (!names[i] || !names[i][0])
-            return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected a name, got none for tensor %lld", (long long)i);
+            return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected a name, got none for tensor %lld",
+                              (long long)i);
         if (!tpi_is_utf8(names[i], strlen(names[i])))
-            return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected UTF-8, got other bytes for tensor %lld", (long long)i);
+            return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected UTF-8, got other bytes for tensor %lld",
+                              (long long)i);
     }
     const char **sorted = tpi_malloc((size_t)n * sizeof *sorted + 1);
     if (!sorted) return false;
@@ -33,8 +36,10 @@ static bool check_arguments(int64_t n, const char *const *names, tp_tensor *cons
     if (!tpi_sound_list(names, n, "names") || !tpi_sound_list(tensors, n, "tensors")) return false;
     if (!check_names(n, names)) return false;
     for (int64_t i = 0; i < n; i++)
-        if (!tensors[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'tensors': expected a tensor for '%s', got NULL", names[i]);
-        else if (!tpi_is_tensor(tensors[i], "tensors")) return false;
+        if (!tensors[i])
+            return tpi_refuse(TP_ERR_TYPE, "argument 'tensors': expected a tensor for '%s', got NULL", names[i]);
+        else if (!tpi_is_tensor(tensors[i], "tensors"))
+            return false;
     return true;
 }
 
@@ -52,7 +57,8 @@ bool tp_save(const char *path, int64_t n, const char *const *names, tp_tensor *c
     return tpi_pt_save(path, n, names, tensors);
 }
 
-/* ---- Loading into tensors that exist --------------------------------------------------------------------------------------- */
+/* ---- Loading into tensors that exist
+ * --------------------------------------------------------------------------------------- */
 
 /* t in the dtype and on the device of `into`: after this, copying it over asks for nothing that could fail. */
 static tp_tensor *made_to_fit(tp_tensor *t, const tp_tensor *into) {
@@ -65,8 +71,11 @@ static tp_tensor *made_to_fit(tp_tensor *t, const tp_tensor *into) {
 
 static tp_tensor *read_for(const tp_saved *dict, const char *name, const tp_tensor *into) {
     if (tpi_overlaps_itself(into))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': the tensor for '%s' is expanded: several of its elements share memory", name);
-    if (!tp_saved_has(dict, name)) return tpi_fail(TP_ERR_VALUE, "argument 'names': the file holds no tensor named '%s'", name);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'tensors': the tensor for '%s' is expanded: several of its elements share memory",
+                        name);
+    if (!tp_saved_has(dict, name))
+        return tpi_fail(TP_ERR_VALUE, "argument 'names': the file holds no tensor named '%s'", name);
     tp_tensor *t = tp_own(tp_saved_tensor(tp_saved_get(dict, name))), *fit = NULL;
     if (!t) return NULL;
     if (tpi_same_shape(t, into))
@@ -81,7 +90,9 @@ static tp_tensor *read_for(const tp_saved *dict, const char *name, const tp_tens
 bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp_tensor *const *tensors) {
     TPI_STOP_ON_ERROR(false);
     if (tp_saved_kind_of(dict) != TP_SAVED_DICT)
-        return dict ? tpi_refuse(TP_ERR_TYPE, "argument 'dict': expected a dict of tensors, got %s", tpi_kind_name(dict)) : false;
+        return dict
+                   ? tpi_refuse(TP_ERR_TYPE, "argument 'dict': expected a dict of tensors, got %s", tpi_kind_name(dict))
+                   : false;
     if (!check_arguments(n, names, tensors)) return false;
     tp_tensor **read = tpi_malloc((size_t)n * sizeof *read + 1);
     int64_t have = 0;

@@ -4,7 +4,8 @@
 #include "base/memory.h"
 #include <stdio.h>
 
-/* ---- The arena ------------------------------------------------------------------------------------------------------------ */
+/* ---- The arena
+ * ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct tpi_arena_block {
     struct tpi_arena_block *next;
@@ -15,7 +16,8 @@ enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
 
 void *tpi_arena_new(tpi_arena *a, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
-    if (a->most && bytes > a->most - a->taken) return tpi_fail(TP_ERR_VALUE, "a pickle takes more memory than its bytes can account for");
+    if (a->most && bytes > a->most - a->taken)
+        return tpi_fail(TP_ERR_VALUE, "a pickle takes more memory than its bytes can account for");
     if (a->room - a->used < bytes) {
         size_t room = a->room ? 2 * a->room : FIRST_BLOCK;
         if (room > LARGEST_BLOCK) room = LARGEST_BLOCK;
@@ -47,7 +49,8 @@ void tpi_arena_free(tpi_arena *a) {
     *a = (tpi_arena){0};
 }
 
-/* ---- Making nodes ------------------------------------------------------------------------------------------------------------ */
+/* ---- Making nodes
+ * ------------------------------------------------------------------------------------------------------------ */
 
 tp_saved *tpi_saved_new(tpi_arena *a, tp_saved_kind kind) {
     tp_saved *v = tpi_arena_new(a, sizeof *v);
@@ -103,7 +106,11 @@ tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v) {
 bool tpi_is_utf8(const char *text, size_t bytes) {
     const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
     while (p < end) {
-        int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+        int more = *p < 0x80                 ? 0
+                   : *p >= 0xc2 && *p < 0xe0 ? 1
+                   : *p >= 0xe0 && *p < 0xf0 ? 2
+                   : *p >= 0xf0 && *p < 0xf5 ? 3
+                                             : -1;
         if (more < 0 || end - p <= more) return false;
         for (p++; more; more--)
             if ((*p++ & 0xc0) != 0x80) return false;
@@ -111,14 +118,16 @@ bool tpi_is_utf8(const char *text, size_t bytes) {
     return true;
 }
 
-/* ---- What the user sees ------------------------------------------------------------------------------------------------------- */
+/* ---- What the user sees
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {
-    [TP_SAVED_NOTHING] = "nothing",  [TP_SAVED_NONE] = "None",       [TP_SAVED_NUMBER] = "a number", [TP_SAVED_LONG] = "a long integer",
-    [TP_SAVED_TEXT] = "a text",      [TP_SAVED_BYTES] = "bytes",     [TP_SAVED_LIST] = "a list",     [TP_SAVED_TUPLE] = "a tuple",
-    [TP_SAVED_SET] = "a set",        [TP_SAVED_DICT] = "a dict",     [TP_SAVED_TENSOR] = "a tensor", [TP_SAVED_STORAGE] = "a storage",
-    [TP_SAVED_DTYPE] = "a dtype",    [TP_SAVED_DEVICE] = "a device", [TP_SAVED_SIZE] = "a size",     [TP_SAVED_GLOBAL] = "a global",
-    [TP_SAVED_OBJECT] = "an object",
+    [TP_SAVED_NOTHING] = "nothing",     [TP_SAVED_NONE] = "None",        [TP_SAVED_NUMBER] = "a number",
+    [TP_SAVED_LONG] = "a long integer", [TP_SAVED_TEXT] = "a text",      [TP_SAVED_BYTES] = "bytes",
+    [TP_SAVED_LIST] = "a list",         [TP_SAVED_TUPLE] = "a tuple",    [TP_SAVED_SET] = "a set",
+    [TP_SAVED_DICT] = "a dict",         [TP_SAVED_TENSOR] = "a tensor",  [TP_SAVED_STORAGE] = "a storage",
+    [TP_SAVED_DTYPE] = "a dtype",       [TP_SAVED_DEVICE] = "a device",  [TP_SAVED_SIZE] = "a size",
+    [TP_SAVED_GLOBAL] = "a global",     [TP_SAVED_OBJECT] = "an object",
 };
 
 const char *tpi_kind_name(const tp_saved *v) { return kind_names[tp_saved_kind_of(v)]; }
@@ -131,19 +140,22 @@ static bool holds_items(const tp_saved *v) {
     return v->kind == TP_SAVED_LIST || v->kind == TP_SAVED_TUPLE || v->kind == TP_SAVED_SET || v->kind == TP_SAVED_SIZE;
 }
 static bool holds_text(const tp_saved *v) {
-    return v->kind == TP_SAVED_TEXT || v->kind == TP_SAVED_BYTES || v->kind == TP_SAVED_DTYPE || v->kind == TP_SAVED_DEVICE ||
-           v->kind == TP_SAVED_GLOBAL || v->kind == TP_SAVED_LONG;
+    return v->kind == TP_SAVED_TEXT || v->kind == TP_SAVED_BYTES || v->kind == TP_SAVED_DTYPE ||
+           v->kind == TP_SAVED_DEVICE || v->kind == TP_SAVED_GLOBAL || v->kind == TP_SAVED_LONG;
 }
 
 tp_saved_kind tp_saved_kind_of(const tp_saved *v) { return v ? (tp_saved_kind)v->kind : TP_SAVED_NOTHING; }
 
-int64_t tp_saved_count(const tp_saved *v) { return v && (holds_items(v) || holds_text(v) || v->kind == TP_SAVED_DICT) ? v->n : 0; }
+int64_t tp_saved_count(const tp_saved *v) {
+    return v && (holds_items(v) || holds_text(v) || v->kind == TP_SAVED_DICT) ? v->n : 0;
+}
 
 static const tp_saved *item(const tp_saved *v, int64_t i, bool key) {
     if (!v) return NULL;
     bool dict = v->kind == TP_SAVED_DICT;
     if (!dict && (key || !holds_items(v))) return expected(key ? "a dict" : "a dict, list, tuple or set", v);
-    if (i < 0 || i >= v->n) return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)v->n - 1, (long long)i);
+    if (i < 0 || i >= v->n)
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': expected 0 to %lld, got %lld", (long long)v->n - 1, (long long)i);
     return v->as.items.v[dict ? 2 * i + !key : i];
 }
 const tp_saved *tp_saved_at(const tp_saved *v, int64_t i) { return item(v, i, false); }
@@ -162,7 +174,9 @@ const tp_saved *tp_saved_get(const tp_saved *v, const char *key) {
     if (!v) return NULL;
     if (v->kind != TP_SAVED_DICT) return expected("a dict", v);
     const tp_saved *found = find_text(v, key);
-    return found ? found : tpi_fail(TP_ERR_VALUE, "argument 'key': there is no '%s' among the dict's %lld keys", key, (long long)v->n);
+    return found ? found
+                 : tpi_fail(TP_ERR_VALUE, "argument 'key': there is no '%s' among the dict's %lld keys", key,
+                            (long long)v->n);
 }
 
 const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
@@ -171,7 +185,8 @@ const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key) {
         const tp_saved *k = v->as.items.v[2 * i];
         if (tpi_is_int(k) && k->as.number.as.i == key) return v->as.items.v[2 * i + 1];
     }
-    return tpi_fail(TP_ERR_VALUE, "argument 'key': there is no %lld among the dict's %lld keys", (long long)key, (long long)v->n);
+    return tpi_fail(TP_ERR_VALUE, "argument 'key': there is no %lld among the dict's %lld keys", (long long)key,
+                    (long long)v->n);
 }
 
 tp_scalar tp_saved_number(const tp_saved *v) {
@@ -196,7 +211,8 @@ const tp_saved *tp_saved_part_of(const tp_saved *v, tp_saved_part part) {
     return (size_t)part < sizeof parts / sizeof *parts ? parts[part] : NULL;
 }
 
-/* ---- Names of tensors ---------------------------------------------------------------------------------------------------------- */
+/* ---- Names of tensors
+ * ---------------------------------------------------------------------------------------------------------- */
 
 enum { DEEPEST = 64 };
 
@@ -211,13 +227,16 @@ static void print_way(const step *way, int depth, char *out, size_t room) {
         const char *dot = n ? "." : "";
         const tp_saved *key = way[i].in->kind == TP_SAVED_DICT ? way[i].in->as.items.v[2 * way[i].at] : NULL;
         if (!key || key->kind == TP_SAVED_NUMBER)
-            n += (size_t)snprintf(out + n, room - n, "%s%lld", dot, (long long)(key ? tp_scalar_to_int(key->as.number) : way[i].at));
+            n += (size_t)snprintf(out + n, room - n, "%s%lld", dot,
+                                  (long long)(key ? tp_scalar_to_int(key->as.number) : way[i].at));
         else
-            n += (size_t)snprintf(out + n, room - n, "%s%s", dot, key->kind == TP_SAVED_TEXT ? key->as.text : tpi_kind_name(key));
+            n += (size_t)snprintf(out + n, room - n, "%s%s", dot,
+                                  key->kind == TP_SAVED_TEXT ? key->as.text : tpi_kind_name(key));
     }
 }
 
-/* Depth first, no deeper than a name is worth printing; each container is entered once at each depth at most by the limit on steps. */
+/* Depth first, no deeper than a name is worth printing; each container is entered once at each depth at most by the
+ * limit on steps. */
 void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t room) {
     step way[DEEPEST];
     int depth = 0;

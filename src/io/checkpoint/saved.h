@@ -1,5 +1,5 @@
-/* The tree of values that readers make: small nodes in an arena that goes as a whole. Nodes may be shared and form rings; nothing here
- * recurses over them. */
+/* The tree of values that readers make: small nodes in an arena that goes as a whole. Nodes may be shared and form
+ * rings; nothing here recurses over them. */
 #ifndef TPI_SAVED_H
 #define TPI_SAVED_H
 #include <string.h>
@@ -8,7 +8,7 @@
 /* ---- The arena ---- */
 typedef struct tpi_arena {
     struct tpi_arena_block *blocks;
-    size_t used, room; /* of the newest block */
+    size_t used, room;  /* of the newest block */
     size_t taken, most; /* bytes handed out, and how many may be; most 0: any number */
 } tpi_arena;
 void *tpi_arena_new(tpi_arena *a, size_t bytes);                    /* 16-byte aligned, cleared; NULL and an error */
@@ -47,10 +47,11 @@ typedef struct tpi_parts { /* what only some nodes have */
 } tpi_parts;
 
 struct tp_saved {
-    uint8_t kind;    /* tp_saved_kind */
-    uint8_t global;  /* of a GLOBAL: which of those that the reader knows */
-    uint32_t weight; /* how many values it is, those inside of it included, up to a limit; 0: not weighed (pickle_keys.c) */
-    int64_t n;       /* items, pairs, bytes of text */
+    uint8_t kind;   /* tp_saved_kind */
+    uint8_t global; /* of a GLOBAL: which of those that the reader knows */
+    uint32_t
+        weight; /* how many values it is, those inside of it included, up to a limit; 0: not weighed (pickle_keys.c) */
+    int64_t n;  /* items, pairs, bytes of text */
     union {
         tp_scalar number;
         const char *text; /* n bytes and a 0 */
@@ -71,18 +72,25 @@ struct tp_saved {
 tp_saved *tpi_saved_new(tpi_arena *a, tp_saved_kind kind);
 tp_saved *tpi_saved_number(tpi_arena *a, tp_scalar s);
 tp_saved *tpi_saved_text(tpi_arena *a, tp_saved_kind kind, const void *text, size_t bytes);
-bool tpi_saved_append(tpi_arena *a, tp_saved *list, tp_saved *item);              /* to a list, tuple, set, size */
-bool tpi_saved_put(tpi_arena *a, tp_saved *dict, tp_saved *key, tp_saved *value); /* behind what is there, also if the key is */
-tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v);                            /* made if it has none */
+bool tpi_saved_append(tpi_arena *a, tp_saved *list, tp_saved *item); /* to a list, tuple, set, size */
+bool tpi_saved_put(tpi_arena *a, tp_saved *dict, tp_saved *key,
+                   tp_saved *value);                   /* behind what is there, also if the key is */
+tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v); /* made if it has none */
 
 bool tpi_is_utf8(const char *text, size_t bytes);
 const char *tpi_kind_name(const tp_saved *v); /* "a tensor", for messages */
 static inline bool tpi_is_text(const tp_saved *v, const char *text) {
     return v && v->kind == TP_SAVED_TEXT && strcmp(v->as.text, text) == 0 && (size_t)v->n == strlen(text);
 }
-static inline bool tpi_is_hashable(const tp_saved *v) { return v->kind != TP_SAVED_LIST && v->kind != TP_SAVED_DICT && v->kind != TP_SAVED_SET; }
-static inline bool tpi_is_int(const tp_saved *v) { return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_INT; }
-static inline bool tpi_is_bool(const tp_saved *v) { return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_BOOL; }
+static inline bool tpi_is_hashable(const tp_saved *v) {
+    return v->kind != TP_SAVED_LIST && v->kind != TP_SAVED_DICT && v->kind != TP_SAVED_SET;
+}
+static inline bool tpi_is_int(const tp_saved *v) {
+    return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_INT;
+}
+static inline bool tpi_is_bool(const tp_saved *v) {
+    return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_BOOL;
+}
 
 /* The way from `root` to the first tensor that looks at `store`, "model.fc.weight", for messages; into room bytes. */
 void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, size_t room);

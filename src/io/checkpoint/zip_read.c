@@ -1,5 +1,6 @@
-/* Reading zip archives that may be damaged or hostile: every length and offset is checked against the file's size before it is
- * used, sizes that no compression could reach are refused, and a member's bytes count only after their checksum agreed. */
+/* Reading zip archives that may be damaged or hostile: every length and offset is checked against the file's size
+ * before it is used, sizes that no compression could reach are refused, and a member's bytes count only after their
+ * checksum agreed. */
 #include "io/checkpoint/zip.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -13,11 +14,16 @@
 
 #define DEFLATE_MOST 1032 /* deflate packs no byte more than this often */
 
-static bool damaged(const tpi_zip *z, const char *what) { return tpi_refuse(TP_ERR_IO, "'%s' is not a valid zip archive: %s", z->source.path, what); }
+static bool damaged(const tpi_zip *z, const char *what) {
+    return tpi_refuse(TP_ERR_IO, "'%s' is not a valid zip archive: %s", z->source.path, what);
+}
 
-static bool read_at(const tpi_zip *z, uint64_t at, void *out, size_t bytes) { return tpi_source_read(&z->source, at, out, bytes); }
+static bool read_at(const tpi_zip *z, uint64_t at, void *out, size_t bytes) {
+    return tpi_source_read(&z->source, at, out, bytes);
+}
 
-/* ---- The directory --------------------------------------------------------------------------------------------------------- */
+/* ---- The directory
+ * --------------------------------------------------------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t at, bytes, n;
@@ -52,7 +58,8 @@ static bool find_directory(const tpi_zip *z, directory *d) {
     tpi_mfree(tail);
     if (ok && !found) return damaged(z, "no zip directory at its end");
     if (!ok) return false;
-    if (d->at > z->source.bytes || d->bytes > z->source.bytes - d->at || d->n > d->bytes / ZIP_ENTRY_BYTES) return damaged(z, "its directory does not fit into it");
+    if (d->at > z->source.bytes || d->bytes > z->source.bytes - d->at || d->n > d->bytes / ZIP_ENTRY_BYTES)
+        return damaged(z, "its directory does not fit into it");
     return true;
 }
 
@@ -85,16 +92,20 @@ static bool locate(const tpi_zip *z, tpi_zip_member *m, uint64_t local) {
     if (get16(head + 8) != m->method) return damaged(z, "a member's header and the directory disagree");
     m->local = local;
     m->at = local + ZIP_LOCAL_BYTES + get16(head + 26) + get16(head + 28);
-    if (m->at > z->source.bytes || m->packed > z->source.bytes - m->at) return damaged(z, "a member reaches beyond its end");
+    if (m->at > z->source.bytes || m->packed > z->source.bytes - m->at)
+        return damaged(z, "a member reaches beyond its end");
     if (m->method == 0 && m->packed != m->bytes) return damaged(z, "a stored member has two sizes");
-    if (m->method == 8 && m->bytes / DEFLATE_MOST > m->packed) return damaged(z, "a member claims a size it cannot have");
+    if (m->method == 8 && m->bytes / DEFLATE_MOST > m->packed)
+        return damaged(z, "a member claims a size it cannot have");
     return true;
 }
 
-/* texts: room for the name and the comment, ended by zeros; returns the bytes of the entry, 0 and an error on failure. */
+/* texts: room for the name and the comment, ended by zeros; returns the bytes of the entry, 0 and an error on failure.
+ */
 static size_t read_entry(const tpi_zip *z, const unsigned char *p, size_t left, tpi_zip_member *m, char **texts) {
     if (left < ZIP_ENTRY_BYTES || get32(p) != ZIP_ENTRY) return damaged(z, "a directory entry is damaged");
-    size_t name = get16(p + 28), extra = get16(p + 30), comment = get16(p + 32), all = ZIP_ENTRY_BYTES + name + extra + comment;
+    size_t name = get16(p + 28), extra = get16(p + 30), comment = get16(p + 32),
+           all = ZIP_ENTRY_BYTES + name + extra + comment;
     if (all > left) return damaged(z, "a directory entry is cut off");
     if (memchr(p + ZIP_ENTRY_BYTES, 0, name)) return damaged(z, "a member's name holds a zero byte");
     m->name = *texts;
@@ -111,7 +122,8 @@ static size_t read_entry(const tpi_zip *z, const unsigned char *p, size_t left, 
     m->bytes = get32(p + 24);
     uint64_t local = get32(p + 42), *fields[3] = {&m->bytes, &m->packed, &local};
     if (m->method != 0 && m->method != 8)
-        return tpi_refuse(TP_ERR_MISSING, "'%s': member '%s' is packed with method %d, expected stored or deflate", z->source.path, m->name, m->method);
+        return tpi_refuse(TP_ERR_MISSING, "'%s': member '%s' is packed with method %d, expected stored or deflate",
+                          z->source.path, m->name, m->method);
     if (!read_extra64(z, p + ZIP_ENTRY_BYTES + name, extra, fields) || !locate(z, m, local)) return 0;
     return all;
 }
@@ -168,7 +180,8 @@ void tpi_zip_close(tpi_zip *z) {
     *z = (tpi_zip){.source = {.fd = -1}};
 }
 
-/* ---- A member's bytes --------------------------------------------------------------------------------------------------------- */
+/* ---- A member's bytes
+ * --------------------------------------------------------------------------------------------------------- */
 
 enum {
     BUFFER_BYTES = 1 << 16,
@@ -239,7 +252,8 @@ static bool inflate_into(tpi_zip_stream *s, unsigned char *out, size_t bytes) {
         size_t made = part - s->inflate.avail_out;
         out += made;
         bytes -= made;
-        if (code == Z_MEM_ERROR) return tpi_refuse(TP_ERR_MEMORY, "out of memory while unpacking '%s'", s->z->source.path);
+        if (code == Z_MEM_ERROR)
+            return tpi_refuse(TP_ERR_MEMORY, "out of memory while unpacking '%s'", s->z->source.path);
         if (bytes && (code != Z_OK || (made == 0 && s->inflate.avail_in == 0 && s->read == s->m->packed)))
             return damaged(s->z, "a packed member cannot be unpacked");
     }
@@ -257,8 +271,10 @@ typedef struct side_by_side {
 static void read_part(int64_t k, void *context) {
     side_by_side *job = context;
     unsigned char *out = job->out + k * PART_BYTES;
-    if (!tpi_source_try(&job->s->z->source, job->s->m->at + job->s->given + (uint64_t)k * PART_BYTES, out, PART_BYTES)) job->failed = true;
-    else job->crc[k] = tpi_crc32(0, out, PART_BYTES);
+    if (!tpi_source_try(&job->s->z->source, job->s->m->at + job->s->given + (uint64_t)k * PART_BYTES, out, PART_BYTES))
+        job->failed = true;
+    else
+        job->crc[k] = tpi_crc32(0, out, PART_BYTES);
 }
 
 /* How many bytes were read so; what could not be is read again by one thread, which tells why. */
@@ -295,7 +311,8 @@ bool tpi_zip_end(tpi_zip_stream *s) {
     if (s->given != s->m->bytes)
         ok = damaged(s->z, "a member is longer than it says");
     else if (s->crc != s->m->crc)
-        ok = tpi_refuse(TP_ERR_IO, "'%s': member '%s' is damaged: its checksum is %08x, expected %08x", s->z->source.path, s->m->name, s->crc, s->m->crc);
+        ok = tpi_refuse(TP_ERR_IO, "'%s': member '%s' is damaged: its checksum is %08x, expected %08x",
+                        s->z->source.path, s->m->name, s->crc, s->m->crc);
     tpi_zip_stop(s);
     return ok;
 }

@@ -48,7 +48,8 @@ void tpi_zip_abandon(tpi_zip_writer *w) {
     writer_free(w);
 }
 
-/* ---- Records ------------------------------------------------------------------------------------------------------------ */
+/* ---- Records
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static record *new_record(tpi_zip_writer *w, const char *name, const char *comment) {
     if (w->n == w->room) {
@@ -71,7 +72,8 @@ static record *new_record(tpi_zip_writer *w, const char *name, const char *comme
 static bool is_large(uint64_t v) { return v >= tpi_zip64_from; }
 static uint32_t small_or_mark(uint64_t v) { return is_large(v) ? 0xffffffffu : (uint32_t)v; }
 
-/* The extra fields of a local header, behind which the bytes begin: 64-bit sizes, and padding as PyTorch's writer makes it. */
+/* The extra fields of a local header, behind which the bytes begin: 64-bit sizes, and padding as PyTorch's writer makes
+ * it. */
 static size_t local_extra(const tpi_zip_writer *w, const record *r, unsigned char extra[ZIP_EXTRA_ROOM]) {
     unsigned char *p = extra;
     if (is_large(r->bytes)) p = put16(p, ZIP_EXTRA64), p = put16(p, 16), p = put64(p, r->bytes), p = put64(p, r->bytes);
@@ -85,7 +87,9 @@ static size_t local_extra(const tpi_zip_writer *w, const record *r, unsigned cha
 
 bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int npieces, const tpi_zip_piece *pieces) {
     size_t length = strlen(name);
-    if (length > 0xffff) return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected names of at most 65531 bytes, got one of %zu", length - 4);
+    if (length > 0xffff)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected names of at most 65531 bytes, got one of %zu",
+                          length - 4);
     record *r = new_record(w, name, comment);
     if (!r) return false;
     r->at = w->out.at;
@@ -97,9 +101,11 @@ bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int n
     unsigned char head[ZIP_LOCAL_BYTES], extra[ZIP_EXTRA_ROOM], *p = head;
     size_t extra_bytes = local_extra(w, r, extra);
     p = put32(p, ZIP_LOCAL), p = put16(p, is_large(r->bytes) ? 45 : 20), p = put16(p, ZIP_UTF8), p = put16(p, 0);
-    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)), p = put32(p, small_or_mark(r->bytes));
+    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)),
+    p = put32(p, small_or_mark(r->bytes));
     put16(put16(p, (uint16_t)length), (uint16_t)extra_bytes);
-    bool ok = tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, name, length) && tpi_out_write(&w->out, extra, extra_bytes);
+    bool ok = tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, name, length) &&
+              tpi_out_write(&w->out, extra, extra_bytes);
     for (int i = 0; ok && i < npieces; i++) ok = tpi_out_write(&w->out, pieces[i].data, pieces[i].bytes);
     return ok;
 }
@@ -111,12 +117,14 @@ static bool write_directory_entry(tpi_zip_writer *w, const record *r) {
     uint16_t extra_bytes = (uint16_t)(e == extra + 4 ? 0 : e - extra);
     put16(put16(extra, ZIP_EXTRA64), (uint16_t)(e - extra - 4));
     size_t length = strlen(r->name), comment = r->comment ? strlen(r->comment) : 0;
-    p = put32(p, ZIP_ENTRY), p = put16(p, 45), p = put16(p, extra_bytes ? 45 : 20), p = put16(p, ZIP_UTF8), p = put16(p, 0);
-    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)), p = put32(p, small_or_mark(r->bytes));
+    p = put32(p, ZIP_ENTRY), p = put16(p, 45), p = put16(p, extra_bytes ? 45 : 20), p = put16(p, ZIP_UTF8),
+    p = put16(p, 0);
+    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)),
+    p = put32(p, small_or_mark(r->bytes));
     p = put16(p, (uint16_t)length), p = put16(p, extra_bytes), p = put16(p, (uint16_t)comment);
     p = put16(p, 0), p = put16(p, 0), p = put32(p, 0), p = put32(p, small_or_mark(r->at));
-    return tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, r->name, length) && tpi_out_write(&w->out, extra, extra_bytes) &&
-           (!comment || tpi_out_write(&w->out, r->comment, comment));
+    return tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, r->name, length) &&
+           tpi_out_write(&w->out, extra, extra_bytes) && (!comment || tpi_out_write(&w->out, r->comment, comment));
 }
 
 static bool write_end(tpi_zip_writer *w) {
@@ -127,11 +135,13 @@ static bool write_end(tpi_zip_writer *w) {
     bool many = n >= 0xffff || n >= tpi_zip64_from;
     unsigned char tail[ZIP_END64_BYTES + ZIP_LOCATOR_BYTES + ZIP_END_BYTES], *p = tail;
     if (many || is_large(start) || is_large(bytes)) {
-        p = put32(p, ZIP_END64), p = put64(p, ZIP_END64_BYTES - 12), p = put16(p, 45), p = put16(p, 45), p = put32(p, 0), p = put32(p, 0);
+        p = put32(p, ZIP_END64), p = put64(p, ZIP_END64_BYTES - 12), p = put16(p, 45), p = put16(p, 45),
+        p = put32(p, 0), p = put32(p, 0);
         p = put64(p, n), p = put64(p, n), p = put64(p, bytes), p = put64(p, start);
         p = put32(p, ZIP_LOCATOR), p = put32(p, 0), p = put64(p, end64), p = put32(p, 1);
     }
-    p = put32(p, ZIP_END), p = put16(p, 0), p = put16(p, 0), p = put16(p, many ? 0xffff : (uint16_t)n), p = put16(p, many ? 0xffff : (uint16_t)n);
+    p = put32(p, ZIP_END), p = put16(p, 0), p = put16(p, 0), p = put16(p, many ? 0xffff : (uint16_t)n),
+    p = put16(p, many ? 0xffff : (uint16_t)n);
     p = put32(p, small_or_mark(bytes)), p = put32(p, small_or_mark(start)), p = put16(p, 0);
     return tpi_out_write(&w->out, tail, (size_t)(p - tail));
 }

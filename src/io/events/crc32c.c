@@ -21,8 +21,8 @@ uint32_t tpi_crc32c(uint32_t crc, const void *data, size_t bytes) {
     crc = ~crc;
     for (; bytes >= 8; p += 8, bytes -= 8) {
         crc ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-        crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^ table[3][p[4]] ^
-              table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+        crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^
+              table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
     }
     for (; bytes; p++, bytes--) crc = crc >> 8 ^ table[0][(crc ^ *p) & 0xff];
     return ~crc;

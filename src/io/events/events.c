@@ -36,7 +36,8 @@ static bool finish(tp_events *events, tpi_wire *w) { /* writes and frees the eve
     return ok;
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening and closing
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool make_folders(char *path) { /* with those above; path is as before when it returns */
     for (char *p = path + (*path == '/');; p++) {
@@ -64,8 +65,8 @@ static tp_records *open_file(const char *folder, const tp_events_options *o) {
     char *path = tpi_malloc(room);
     tp_records *file = NULL;
     for (int tries = 0; path && !file && tries < 1000; tries++) {
-        snprintf(path, room, "%s/events.out.tfevents.%010lld.%s.%ld.%lld%s", folder, (long long)time(NULL), host, (long)getpid(),
-                 atomic_fetch_add(&number, 1), suffix);
+        snprintf(path, room, "%s/events.out.tfevents.%010lld.%s.%ld.%lld%s", folder, (long long)time(NULL), host,
+                 (long)getpid(), atomic_fetch_add(&number, 1), suffix);
         file = tpi_records_open(path, true, o->max_queue, o->flush_secs);
         if (!file && errno != EEXIST) break;
     }
@@ -108,7 +109,9 @@ bool tp_events_close(tp_events *w) {
     return ok;
 }
 
-/* ---- Events ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Events
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 bool tp_events_purge(tp_events *w, int64_t step) {
     TPI_STOP_ON_ERROR(false);
@@ -124,11 +127,13 @@ bool tp_events_purge(tp_events *w, int64_t step) {
     return finish(w, &e);
 }
 
-bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *data, size_t bytes, int64_t step, double wall_time) {
+bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *data, size_t bytes, int64_t step,
+                         double wall_time) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_GIVEN(w, "an event file") || !TPI_LIST_GIVEN(data, (int64_t)bytes)) return false;
     tpi_wire e = {0};
-    if (part == TP_EVENT_WHOLE) tpi_wire_raw(&e, data, bytes);
+    if (part == TP_EVENT_WHOLE)
+        tpi_wire_raw(&e, data, bytes);
     else {
         begin(&e, wall_time, step);
         tpi_wire_bytes(&e, part, data, bytes);

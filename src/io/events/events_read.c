@@ -1,5 +1,6 @@
-/* Reading event files, also while they are being written: whole records with right checksums are handed out, the rest of the file waits
- * for the next look. A record whose bytes are damaged is counted and skipped; behind a damaged length nothing can be found any more. */
+/* Reading event files, also while they are being written: whole records with right checksums are handed out, the rest
+ * of the file waits for the next look. A record whose bytes are damaged is counted and skipped; behind a damaged length
+ * nothing can be found any more. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/events/records.h"
@@ -43,7 +44,9 @@ void tp_event_file_close(tp_event_file *f) {
 
 int64_t tp_event_file_damaged(const tp_event_file *f) { return f ? f->damaged : 0; }
 
-/* ---- Records --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Records
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 /* 1: at least so many bytes are at hand; 0: the file does not hold them yet; -1: an error. */
 static int want(tp_event_file *f, size_t bytes) {
@@ -98,7 +101,9 @@ static int next_record(tp_event_file *f, const unsigned char **data, size_t *byt
     return 0;
 }
 
-/* ---- Scalars ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Scalars
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* The number in a tensor of one element, as the newer way of logging scalars has it. */
 static bool number_of_tensor(const tpi_field *tensor, double *value) {
@@ -137,7 +142,8 @@ static void read_value(const tpi_field *of, tp_point point, tp_point_fn fn, void
         if (f.number == 8) tensor = f;
         if (f.number == 9) scalars = is_scalars_plugin(&f);
     }
-    if (point.tag && (plain || (scalars && tensor.data && number_of_tensor(&tensor, &point.value)))) fn(&point, context);
+    if (point.tag && (plain || (scalars && tensor.data && number_of_tensor(&tensor, &point.value))))
+        fn(&point, context);
 }
 
 static void read_event(const unsigned char *data, size_t bytes, tp_point_fn fn, void *context) {
@@ -148,7 +154,8 @@ static void read_event(const unsigned char *data, size_t bytes, tp_point_fn fn, 
         if (f.number == 1) point.wall_time = tpi_field_double(&f);
         if (f.number == 2) point.step = (int64_t)f.bits;
         if (f.number == 5) summary = f;
-        for (size_t in = 0; f.number == 7 && tpi_wire_next(f.data, f.bytes, &in, &g);) starts |= g.number == 1 && g.bits == 1;
+        for (size_t in = 0; f.number == 7 && tpi_wire_next(f.data, f.bytes, &in, &g);)
+            starts |= g.number == 1 && g.bits == 1;
     }
     if (starts) fn(&point, context); /* no tag: what is at this step or later is void */
     for (size_t at = 0; summary.data && tpi_wire_next(summary.data, summary.bytes, &at, &f);)

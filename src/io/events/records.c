@@ -1,6 +1,7 @@
-/* Writing record files. Records are put together in memory and reach the file whole, in one write where the system allows; a write that
- * fails half way is taken back, so the file always ends with a whole record unless the machine dies within a write. What could not be
- * written is kept and tried again. After a fork the child drops what waits (the parent will write it) and can go on appending. */
+/* Writing record files. Records are put together in memory and reach the file whole, in one write where the system
+ * allows; a write that fails half way is taken back, so the file always ends with a whole record unless the machine
+ * dies within a write. What could not be written is kept and tried again. After a fork the child drops what waits (the
+ * parent will write it) and can go on appending. */
 #include "io/events/records.h"
 #include "tensor/given.h"
 #include "base/error.h"
@@ -30,10 +31,10 @@ struct tp_records {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* a file has something to wait for, or the thread shall end */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static tp_records *files;      /* those open */
+static tp_records *files; /* those open */
 static pthread_t thread;
 static bool thread_runs;
-static uintptr_t generation;   /* the thread of an earlier one ends */
+static uintptr_t generation; /* the thread of an earlier one ends */
 
 static double now(void) {
     struct timespec t;
@@ -41,7 +42,8 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- The file ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The file
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 uint32_t tpi_record_crc(const void *data, size_t bytes) {
     uint32_t crc = tpi_crc32c(0, data, bytes);
@@ -71,16 +73,19 @@ static bool write_out(tp_records *r) {
     }
     r->error = 0;
     r->count = 0;
-    if (r->waiting.room > ((size_t)1 << 20)) tpi_wire_free(&r->waiting); /* one large picture does not hold its memory for good */
+    if (r->waiting.room > ((size_t)1 << 20))
+        tpi_wire_free(&r->waiting); /* one large picture does not hold its memory for good */
     r->waiting.n = 0;
     return true;
 }
 
 static bool report(const tp_records *r) {
-    return tpi_refuse(TP_ERR_IO, "could not write '%s': %s; %lld records wait", r->path, strerror(r->error), (long long)r->count);
+    return tpi_refuse(TP_ERR_IO, "could not write '%s': %s; %lld records wait", r->path, strerror(r->error),
+                      (long long)r->count);
 }
 
-/* ---- The thread that writes in time, forks and the end ---------------------------------------------------------------------------- */
+/* ---- The thread that writes in time, forks and the end
+ * ---------------------------------------------------------------------------- */
 
 static void *write_in_time(void *of_generation) {
     pthread_mutex_lock(&lock);
@@ -91,8 +96,10 @@ static void *write_in_time(void *of_generation) {
             if (r->count && (!due || r->due < due)) due = r->due;
         }
         struct timespec until = {.tv_sec = (time_t)due, .tv_nsec = (long)((due - (double)(time_t)due) * 1e9)};
-        if (due) pthread_cond_timedwait(&changed, &lock, &until);
-        else pthread_cond_wait(&changed, &lock);
+        if (due)
+            pthread_cond_timedwait(&changed, &lock, &until);
+        else
+            pthread_cond_wait(&changed, &lock);
     }
     pthread_mutex_unlock(&lock);
     return NULL;
@@ -136,7 +143,8 @@ __attribute__((destructor)) static void at_the_end(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- Opening, writing, closing ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening, writing, closing
+ * ------------------------------------------------------------------------------------------------------ */
 
 const char *tpi_records_path(const tp_records *r) { return r->path; }
 
@@ -197,8 +205,10 @@ bool tp_records_write(tp_records *r, const void *data, size_t bytes) {
     ok = ok && append(r, data, bytes);
     if (ok) {
         if (r->count++ == 0) r->due = now() + r->flush_secs;
-        if (!thread_runs) start_thread();
-        else if (r->count == 1) pthread_cond_signal(&changed);
+        if (!thread_runs)
+            start_thread();
+        else if (r->count == 1)
+            pthread_cond_signal(&changed);
         bool full = r->count >= r->max_queue || !thread_runs;
         if (r->error || (full && !write_out(r))) ok = report(r);
     }
@@ -236,7 +246,8 @@ bool tp_records_close(tp_records *r) {
     }
     pthread_mutex_unlock(&lock);
     if (last) pthread_join(ending, NULL);
-    if (close(r->fd) != 0 && ok && errno != EINTR) ok = tpi_refuse(TP_ERR_IO, "could not write '%s': %s", r->path, strerror(errno));
+    if (close(r->fd) != 0 && ok && errno != EINTR)
+        ok = tpi_refuse(TP_ERR_IO, "could not write '%s': %s", r->path, strerror(errno));
     tpi_wire_free(&r->waiting);
     tpi_mfree(r->path);
     tpi_delete(r, sizeof *r);

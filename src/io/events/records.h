@@ -1,11 +1,11 @@
-/* Record files in the writing (see taper/events.h for what they promise): one lock, one list of open files and one thread that writes
- * what has waited long enough serve all of them, so that a fork finds everything in order. */
+/* Record files in the writing (see taper/events.h for what they promise): one lock, one list of open files and one
+ * thread that writes what has waited long enough serve all of them, so that a fork finds everything in order. */
 #ifndef TPI_RECORDS_H
 #define TPI_RECORDS_H
 #include <taper/events.h>
 #include <sys/types.h>
 
-#define TPI_MAX_QUEUE 10
+#define TPI_MAX_QUEUE  10
 #define TPI_FLUSH_SECS 120.0
 
 /* A new file, which must not be there yet if `exclusive`: then NULL without an error, errno EEXIST. */

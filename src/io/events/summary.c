@@ -1,4 +1,5 @@
-/* What a summary is, and the plainest of them: scalars. The numbers are the fields of tensorflow.Summary and its kin. */
+/* What a summary is, and the plainest of them: scalars. The numbers are the fields of tensorflow.Summary and its kin.
+ */
 #include "io/events/summary.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -31,7 +32,8 @@ bool tpi_value_open(tp_summary *s, const char *tag, size_t *value) {
     return true;
 }
 
-void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size_t bytes, const char *display_name, const char *description) {
+void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size_t bytes, const char *display_name,
+                      const char *description) {
     size_t metadata = tpi_wire_open(w, 9);
     if (plugin) {
         size_t data = tpi_wire_open(w, 1);
@@ -44,7 +46,8 @@ void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size
     tpi_wire_close(w, metadata);
 }
 
-/* ---- Scalars ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Scalars
+ * ------------------------------------------------------------------------------------------------------------------ */
 enum { DT_FLOAT = 1, DT_DOUBLE = 2 };
 
 tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options) {
@@ -57,8 +60,10 @@ tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_sc
     if (o.as_tensor) {
         size_t tensor = tpi_wire_open(w, 8);
         tpi_wire_int(w, 1, o.as_double ? DT_DOUBLE : DT_FLOAT);
-        if (o.as_double) tpi_wire_doubles(w, 6, &value, 1);
-        else tpi_wire_floats(w, 5, &(float){(float)value}, 1);
+        if (o.as_double)
+            tpi_wire_doubles(w, 6, &value, 1);
+        else
+            tpi_wire_floats(w, 5, &(float){(float)value}, 1);
         tpi_wire_close(w, tensor);
         tpi_value_plugin(w, "scalars", NULL, 0, o.display_name, o.description);
     } else {

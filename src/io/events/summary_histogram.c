@@ -1,6 +1,7 @@
-/* Histograms: how many values lie in each bin, with their extremes and sums. Bins are TensorBoard's own (from 1e-12 to 1e20 and the same
- * below zero, each a tenth wider than the one before), as many equal ones as are asked for or as one of NumPy's rules finds, or the
- * caller's. Values are counted in chunks of a fixed size whose sums are added in order. */
+/* Histograms: how many values lie in each bin, with their extremes and sums. Bins are TensorBoard's own (from 1e-12 to
+ * 1e20 and the same below zero, each a tenth wider than the one before), as many equal ones as are asked for or as one
+ * of NumPy's rules finds, or the caller's. Values are counted in chunks of a fixed size whose sums are added in order.
+ */
 #include "io/events/summary.h"
 #include "tensor/given.h"
 #include "base/threads.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 65536
+#define CHUNK    65536
 #define MAX_BINS 10000000
 
 typedef struct values { /* what is counted: n doubles */
@@ -18,14 +19,12 @@ typedef struct values { /* what is counted: n doubles */
     double min, max, sum, squares;
 } values;
 
-typedef struct histogram { /* n counts between n + 1 edges */
+typedef struct histogram {  /* n counts between n + 1 edges */
     double *edges, *counts; /* counts[-1] is 0 */
     int64_t n;
 } histogram;
 
-static void histogram_free(histogram *h) {
-    tpi_mfree(h->edges);
-}
+static void histogram_free(histogram *h) { tpi_mfree(h->edges); }
 static bool histogram_new(histogram *h, int64_t n) {
     size_t half = (size_t)(n + 1), bytes = 2 * half * sizeof(double);
     *h = (histogram){.n = n, .edges = tpi_malloc(bytes)};
@@ -35,7 +34,8 @@ static bool histogram_new(histogram *h, int64_t n) {
     return true;
 }
 
-/* ---- Sums and counts, in chunks -------------------------------------------------------------------------------------------------- */
+/* ---- Sums and counts, in chunks
+ * -------------------------------------------------------------------------------------------------- */
 typedef struct sums {
     double min, max, sum, squares;
 } sums;
@@ -46,7 +46,9 @@ typedef struct work {
     int64_t *counts; /* (chunks, h->n) */
 } work;
 
-static int64_t chunk_end(const values *x, int64_t chunk) { return (chunk + 1) * CHUNK < x->n ? (chunk + 1) * CHUNK : x->n; }
+static int64_t chunk_end(const values *x, int64_t chunk) {
+    return (chunk + 1) * CHUNK < x->n ? (chunk + 1) * CHUNK : x->n;
+}
 
 static void sum_chunk(int64_t chunk, void *context) {
     work *w = context;
@@ -102,7 +104,8 @@ static void count_chunk(int64_t chunk, void *context) {
 
 static bool count(const values *x, histogram *h) {
     int64_t chunks = tpi_ceil_div(x->n, CHUNK);
-    if ((double)chunks * (double)h->n > 1e8) return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected fewer bins, got %lld", (long long)h->n);
+    if ((double)chunks * (double)h->n > 1e8)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected fewer bins, got %lld", (long long)h->n);
     size_t bytes = sizeof(int64_t) * (size_t)(chunks * h->n);
     work w = {.of = x, .h = h, .counts = tpi_malloc(bytes)};
     if (!w.counts) return false;
@@ -114,7 +117,9 @@ static bool count(const values *x, histogram *h) {
     return true;
 }
 
-/* ---- Bins ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Bins
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 static bool tensorboards_bins(histogram *h) {
     int64_t positive = 0;
@@ -128,32 +133,38 @@ static bool tensorboards_bins(histogram *h) {
 
 static bool given_bins(histogram *h, tp_tensor *edges) {
     if (edges->ndim != 1 || edges->numel < 2)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected at least two edges in one dimension, got shape %s", tpi_shape_text(tpi_shape(edges)));
+        return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected at least two edges in one dimension, got shape %s",
+                          tpi_shape_text(tpi_shape(edges)));
     if (!histogram_new(h, edges->numel - 1)) return false;
     tp_tensor *to = tp_over_data(h->edges, TP_FLOAT64, tpi_shape(edges), tp_no_ints(), NULL, NULL);
     tp_own(to);
     bool ok = to && tpi_copy_data(to, edges);
     tpi_release(to);
     for (int64_t i = 0; ok && i < h->n; i++)
-        if (!(h->edges[i] <= h->edges[i + 1])) ok = tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected edges that increase, got others");
+        if (!(h->edges[i] <= h->edges[i + 1]))
+            ok = tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected edges that increase, got others");
     return ok;
 }
 
 static bool equal_bins(histogram *h, const values *x, int64_t n) {
     double first = x->min, last = x->max;
     if (first == last) first -= 0.5, last += 0.5;
-    if (n < 1 || n > MAX_BINS) return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected 1 to %d bins, got %lld", MAX_BINS, (long long)n);
+    if (n < 1 || n > MAX_BINS)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected 1 to %d bins, got %lld", MAX_BINS, (long long)n);
     if (!histogram_new(h, n)) return false;
     double step = (last - first) / (double)n;
     for (int64_t i = 0; i < n; i++) h->edges[i] = (double)i * step + first;
     h->edges[n] = last;
     for (int64_t i = 0; i < n; i++)
         if (!(h->edges[i] < h->edges[i + 1]))
-            return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected bins that doubles can tell apart, got %lld between %g and %g", (long long)n, first, last);
+            return tpi_refuse(TP_ERR_VALUE,
+                              "argument 'bins': expected bins that doubles can tell apart, got %lld between %g and %g",
+                              (long long)n, first, last);
     return true;
 }
 
-/* ---- NumPy's rules for the width of bins --------------------------------------------------------------------------------------------- */
+/* ---- NumPy's rules for the width of bins
+ * --------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -174,7 +185,8 @@ static bool quartile_width(const values *x, double *width) { /* Freedman and Dia
     return true;
 }
 
-static double central_moment(const values *x, double mean, double scale, int power) { /* the mean of ((v - mean) / scale)^power */
+static double central_moment(const values *x, double mean, double scale,
+                             int power) { /* the mean of ((v - mean) / scale)^power */
     double sum = 0;
     for (int64_t i = 0; i < x->n; i++) sum += pow((x->v[i] - mean) / scale, power);
     return sum / (double)x->n;
@@ -208,20 +220,31 @@ static bool stone_width(const values *x, double *width) { /* the number of bins 
 }
 
 static bool rule_bins(histogram *h, const values *x, const char *rule) {
-    double n = (double)x->n, range = x->max - x->min, width = 0, sturges = range / (log2(n) + 1), root = range / sqrt(n);
+    double n = (double)x->n, range = x->max - x->min, width = 0, sturges = range / (log2(n) + 1),
+           root = range / sqrt(n);
     bool ok = true;
     if (!strcmp(rule, "auto")) {
         ok = quartile_width(x, &width);
         width = fmin(fmax(width, root / 2), sturges);
-    } else if (!strcmp(rule, "fd")) ok = quartile_width(x, &width);
-    else if (!strcmp(rule, "doane")) width = doane_width(x);
-    else if (!strcmp(rule, "scott")) width = cbrt(24 * sqrt(M_PI) / n) * deviation(x);
-    else if (!strcmp(rule, "stone")) ok = stone_width(x, &width);
-    else if (!strcmp(rule, "rice")) width = range / (2 * cbrt(n));
-    else if (!strcmp(rule, "sturges")) width = sturges;
-    else if (!strcmp(rule, "sqrt")) width = root;
+    } else if (!strcmp(rule, "fd"))
+        ok = quartile_width(x, &width);
+    else if (!strcmp(rule, "doane"))
+        width = doane_width(x);
+    else if (!strcmp(rule, "scott"))
+        width = cbrt(24 * sqrt(M_PI) / n) * deviation(x);
+    else if (!strcmp(rule, "stone"))
+        ok = stone_width(x, &width);
+    else if (!strcmp(rule, "rice"))
+        width = range / (2 * cbrt(n));
+    else if (!strcmp(rule, "sturges"))
+        width = sturges;
+    else if (!strcmp(rule, "sqrt"))
+        width = root;
     else
-        return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected 'tensorflow', 'auto', 'fd', 'doane', 'scott', 'stone', 'rice', 'sturges' or 'sqrt', got '%s'", rule);
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'bins': expected 'tensorflow', 'auto', 'fd', 'doane', 'scott', 'stone', 'rice', "
+                          "'sturges' or 'sqrt', got '%s'",
+                          rule);
     if (ok && range == 0 && width) width = 0;
     double bins = width ? ceil(range / width) : 1;
     return ok && equal_bins(h, x, bins < MAX_BINS ? (int64_t)bins : MAX_BINS + 1);
@@ -231,11 +254,14 @@ static bool make_bins(histogram *h, const values *x, const tp_summary_histogram_
     if (o->edges) return given_bins(h, o->edges);
     if (!o->bin_count && (!o->rule || !strcmp(o->rule, "tensorflow"))) return tensorboards_bins(h);
     if (!isfinite(x->min) || !isfinite(x->max))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'values': expected finite ones, got a range of [%g, %g]", x->min, x->max);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'values': expected finite ones, got a range of [%g, %g]", x->min,
+                          x->max);
     return o->bin_count ? equal_bins(h, x, o->bin_count) : rule_bins(h, x, o->rule);
 }
 
-/* ---- The summary ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- The summary
+ * -----------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Neighbours are joined so that about max_bins stay; empty bins at the end fill the last group. */
 static void join_bins(histogram *h, int64_t max_bins) {
@@ -251,8 +277,8 @@ static void join_bins(histogram *h, int64_t max_bins) {
     h->n = groups;
 }
 
-/* As TensorBoard reads it, limit i is the upper edge of count i; so the lower edge of the first bin that holds something goes in front,
- * with nothing in it. Empty bins before and after those are left out. */
+/* As TensorBoard reads it, limit i is the upper edge of count i; so the lower edge of the first bin that holds
+ * something goes in front, with nothing in it. Empty bins before and after those are left out. */
 static bool write_bins(tpi_wire *w, const histogram *h) {
     int64_t first = 0, last = h->n - 1;
     while (first < h->n && h->counts[first] == 0) first++;
@@ -295,16 +321,19 @@ tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_
     if (!of->numel) return tpi_fail(TP_ERR_VALUE, "argument 'values': expected at least one element, got none");
     tp_tensor *doubles = tpi_doubles_of(of);
     tp_summary *s = doubles ? tpi_summary_new() : NULL;
-    if (s && !write_histogram(s, tag, &(values){.v = (const double *)doubles->data, .n = doubles->numel}, &o)) tp_summary_free(s), s = NULL;
+    if (s && !write_histogram(s, tag, &(values){.v = (const double *)doubles->data, .n = doubles->numel}, &o))
+        tp_summary_free(s), s = NULL;
     tpi_release(doubles);
     return tpi_summary_done(s);
 }
 
-tp_summary *tp_summary_histogram_raw(const char *tag, double min, double max, double num, double sum, double sum_squares, tp_floats limits,
-                                     tp_floats counts) {
+tp_summary *tp_summary_histogram_raw(const char *tag, double min, double max, double num, double sum,
+                                     double sum_squares, tp_floats limits, tp_floats counts) {
     if (!TPI_LIST_GIVEN(limits.v, limits.n) || !TPI_LIST_GIVEN(counts.v, counts.n)) return NULL;
     if (limits.n != counts.n)
-        return tpi_fail(TP_ERR_VALUE, "argument 'bucket_counts': expected %lld, one for each of 'bucket_limits', got %lld", (long long)limits.n, (long long)counts.n);
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'bucket_counts': expected %lld, one for each of 'bucket_limits', got %lld",
+                        (long long)limits.n, (long long)counts.n);
     tp_summary *s = tpi_summary_new();
     size_t value;
     if (!s || !tpi_value_open(s, tag, &value)) return tp_summary_free(s), NULL;

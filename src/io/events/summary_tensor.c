@@ -1,5 +1,5 @@
-/* Summaries that carry a tensor (tensorflow.TensorProto) for one of TensorBoard's plugins: tensors as they are, texts, precision-recall
- * curves and meshes. */
+/* Summaries that carry a tensor (tensorflow.TensorProto) for one of TensorBoard's plugins: tensors as they are, texts,
+ * precision-recall curves and meshes. */
 #include "io/events/summary.h"
 #include "tensor/tensor.h"
 #include <math.h>
@@ -15,7 +15,9 @@ tp_tensor *tpi_plain_of(const tp_tensor *t, tp_dtype dtype) {
 }
 tp_tensor *tpi_doubles_of(const tp_tensor *t) { return tpi_plain_of(t, TP_FLOAT64); }
 
-/* ---- Tensors --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static void write_shape(tpi_wire *w, tp_ints shape) {
     size_t message = tpi_wire_open(w, 2);
@@ -31,9 +33,10 @@ static void write_shape(tpi_wire *w, tp_ints shape) {
 static const struct kind {
     int8_t number, field;
 } kinds[TP_DTYPE_COUNT] = {
-    [TP_FLOAT32] = {1, 5}, [TP_FLOAT64] = {2, 6},  [TP_INT32] = {3, 7},    [TP_UINT8] = {4, 16},    [TP_INT16] = {5, 7},       [TP_INT8] = {6, 7},
-    [TP_COMPLEX64] = {8, 9}, [TP_INT64] = {9, 10}, [TP_BOOL] = {10, 11}, [TP_BFLOAT16] = {14, 13}, [TP_COMPLEX128] = {18, 12}, [TP_FLOAT16] = {19, 13},
-    [TP_UINT16] = {17, 7}, [TP_UINT32] = {22, 16}, [TP_UINT64] = {23, 17},
+    [TP_FLOAT32] = {1, 5}, [TP_FLOAT64] = {2, 6},    [TP_INT32] = {3, 7},        [TP_UINT8] = {4, 16},
+    [TP_INT16] = {5, 7},   [TP_INT8] = {6, 7},       [TP_COMPLEX64] = {8, 9},    [TP_INT64] = {9, 10},
+    [TP_BOOL] = {10, 11},  [TP_BFLOAT16] = {14, 13}, [TP_COMPLEX128] = {18, 12}, [TP_FLOAT16] = {19, 13},
+    [TP_UINT16] = {17, 7}, [TP_UINT32] = {22, 16},   [TP_UINT64] = {23, 17},
 };
 
 static int64_t whole_at(const tp_tensor *t, int64_t i) { /* halves count as their bits */
@@ -59,8 +62,10 @@ static void write_elements(tpi_wire *w, const tp_tensor *t) { /* contiguous, on 
 }
 
 /* A value that carries t, shown by a plugin that is told `content`. */
-static bool write_value(tp_summary *s, const char *tag, const tp_tensor *t, const char *plugin, const tpi_wire *content) {
-    if (!kinds[t->dtype].number) return tpi_refuse(TP_ERR_MISSING, "no summary holds elements of %s", tp_dtype_name((tp_dtype)t->dtype));
+static bool write_value(tp_summary *s, const char *tag, const tp_tensor *t, const char *plugin,
+                        const tpi_wire *content) {
+    if (!kinds[t->dtype].number)
+        return tpi_refuse(TP_ERR_MISSING, "no summary holds elements of %s", tp_dtype_name((tp_dtype)t->dtype));
     tp_tensor *plain = tpi_plain_of(t, (tp_dtype)t->dtype);
     size_t value;
     bool ok = plain && tpi_value_open(s, tag, &value);
@@ -84,7 +89,9 @@ tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t) {
     return tpi_summary_done(s);
 }
 
-/* ---- Texts ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Texts
+ * -------------------------------------------------------------------------------------------------------------------------
+ */
 
 bool tpi_write_text(tp_summary *s, const char *tag, const char *plugin, const void *text, size_t bytes, int ndim) {
     size_t value;
@@ -106,7 +113,8 @@ tp_summary *tp_summary_text(const char *tag, const char *text) {
     return tpi_summary_done(s);
 }
 
-/* ---- Precision and recall ------------------------------------------------------------------------------------------------------------ */
+/* ---- Precision and recall
+ * ------------------------------------------------------------------------------------------------------------ */
 enum { TRUE_POSITIVES, FALSE_POSITIVES, TRUE_NEGATIVES, FALSE_NEGATIVES, PRECISION, RECALL, ROWS };
 #define MAX_THRESHOLDS 127
 
@@ -119,7 +127,8 @@ static tp_summary *pr_summary(const char *tag, const tp_tensor *rows) { /* (6, t
     return tpi_summary_done(s);
 }
 
-/* Row 0 and 1: how much weight of true and false labels lies at or above each threshold; the others follow from them. */
+/* Row 0 and 1: how much weight of true and false labels lies at or above each threshold; the others follow from them.
+ */
 static void fill_rows(double *rows, int64_t n) {
     for (int64_t i = n - 2; i >= 0; i--)
         for (int r = 0; r < 2; r++) rows[r * n + i] += rows[r * n + i + 1];
@@ -134,11 +143,13 @@ static void fill_rows(double *rows, int64_t n) {
 
 static bool same_count(const char *name, const tp_tensor *t, int64_t n) {
     return t->numel == n ||
-           tpi_refuse(TP_ERR_VALUE, "argument '%s': expected %lld elements, one for each of 'predictions', got %lld", name, (long long)n, (long long)t->numel);
+           tpi_refuse(TP_ERR_VALUE, "argument '%s': expected %lld elements, one for each of 'predictions', got %lld",
+                      name, (long long)n, (long long)t->numel);
 }
 
 /* Predictions that are not from 0 to 1 count nowhere. */
-static void count_labels(double *rows, int64_t n, const double *labels, const double *predictions, const double *weights, int64_t count) {
+static void count_labels(double *rows, int64_t n, const double *labels, const double *predictions,
+                         const double *weights, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double at = floor(predictions[i] * (double)(n - 1)), weight = weights ? weights[i] : 1;
         if (!(at >= 0 && at < (double)n)) continue;
@@ -147,15 +158,20 @@ static void count_labels(double *rows, int64_t n, const double *labels, const do
     }
 }
 
-tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const tp_tensor *predictions, int64_t thresholds, const tp_tensor *weights) {
+tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const tp_tensor *predictions,
+                                int64_t thresholds, const tp_tensor *weights) {
     if (!labels || !predictions) return NULL;
     if (thresholds <= 0 || thresholds > MAX_THRESHOLDS) thresholds = MAX_THRESHOLDS;
     if (thresholds < 2) return tpi_fail(TP_ERR_VALUE, "argument 'num_thresholds': expected 2 or more, got 1");
-    if (!same_count("labels", labels, predictions->numel) || (weights && !same_count("weights", weights, predictions->numel))) return NULL;
-    tp_tensor *l = tpi_doubles_of(labels), *p = tpi_doubles_of(predictions), *w = weights ? tpi_doubles_of(weights) : NULL;
+    if (!same_count("labels", labels, predictions->numel) ||
+        (weights && !same_count("weights", weights, predictions->numel)))
+        return NULL;
+    tp_tensor *l = tpi_doubles_of(labels), *p = tpi_doubles_of(predictions),
+              *w = weights ? tpi_doubles_of(weights) : NULL;
     tp_tensor *rows = tpi_empty(TP_INTS(ROWS, thresholds), TP_FLOAT64, (tp_device){TP_CPU, 0}), *floats = NULL;
     if (l && p && rows && (w || !weights) && tpi_fill_data(rows, tp_int(0))) {
-        count_labels((double *)rows->data, thresholds, (const double *)l->data, (const double *)p->data, w ? (const double *)w->data : NULL, p->numel);
+        count_labels((double *)rows->data, thresholds, (const double *)l->data, (const double *)p->data,
+                     w ? (const double *)w->data : NULL, p->numel);
         fill_rows((double *)rows->data, thresholds);
         floats = tpi_plain_of(rows, TP_FLOAT32);
     }
@@ -168,16 +184,20 @@ tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const 
 tp_summary *tp_summary_pr_curve_raw(const char *tag, const tp_tensor *rows) {
     if (!rows) return NULL;
     if (rows->ndim != 2 || rows->shape[0] != ROWS)
-        return tpi_fail(TP_ERR_VALUE, "argument 'rows': expected shape [6, thresholds], got %s", tpi_shape_text(tpi_shape(rows)));
+        return tpi_fail(TP_ERR_VALUE, "argument 'rows': expected shape [6, thresholds], got %s",
+                        tpi_shape_text(tpi_shape(rows)));
     tp_tensor *floats = tpi_plain_of(rows, TP_FLOAT32);
     tp_summary *s = floats ? pr_summary(tag, floats) : NULL;
     tpi_release(floats);
     return s;
 }
 
-/* ---- Meshes --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Meshes
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
-static bool write_mesh_part(tp_summary *s, const char *tag, const tp_tensor *t, int part, int components, const char *config) {
+static bool write_mesh_part(tp_summary *s, const char *tag, const tp_tensor *t, int part, int components,
+                            const char *config) {
     static const char *const endings[] = {NULL, "_VERTEX", "_FACE", "_COLOR"};
     size_t n = strlen(tag);
     char *full = tpi_malloc(n + 8);
@@ -202,7 +222,8 @@ static bool write_mesh_part(tp_summary *s, const char *tag, const tp_tensor *t, 
     return ok;
 }
 
-tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp_tensor *colors, const tp_tensor *faces, const char *config) {
+tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp_tensor *colors, const tp_tensor *faces,
+                            const char *config) {
     const tp_tensor *const parts[] = {NULL, vertices, faces, colors};
     static const char *const names[] = {NULL, "vertices", "faces", "colors"};
     if (!vertices) return NULL;
@@ -212,7 +233,8 @@ tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp
         if (!parts[i]) continue;
         components |= 1 << i;
         if (parts[i]->ndim != 3 || parts[i]->shape[2] != 3)
-            return tpi_fail(TP_ERR_VALUE, "argument '%s': expected shape [batch, n, 3], got %s", names[i], tpi_shape_text(tpi_shape(parts[i])));
+            return tpi_fail(TP_ERR_VALUE, "argument '%s': expected shape [batch, n, 3], got %s", names[i],
+                            tpi_shape_text(tpi_shape(parts[i])));
     }
     tp_summary *s = tpi_summary_new();
     for (int i = 1; s && i < 4; i++)

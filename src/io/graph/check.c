@@ -42,7 +42,8 @@ static bool check_map(const tp_compiled *g, const tpi_graph_step *s) {
 static bool check_step(const tp_compiled *g, const tpi_graph_step *s, bool *made) {
     bool writes = s->inplace || s->kind == TPI_STEP_COPY || s->kind == TPI_STEP_FILL;
     for (int i = 0; i < s->nin; i++)
-        if (s->in[i] >= 0 && !is_there(g, made, s->in[i])) return tpi_graph_broken("a step reads a value that no step has made");
+        if (s->in[i] >= 0 && !is_there(g, made, s->in[i]))
+            return tpi_graph_broken("a step reads a value that no step has made");
     for (int i = 0; i < s->nout; i++) {
         int32_t v = s->out[i];
         if (writes && !check_written(g, s, made, v)) return false;

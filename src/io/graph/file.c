@@ -1,8 +1,10 @@
-/* Graphs in files: {"format", "note", "values", "steps", "inputs", "outputs"}, as plain values and tensors in PyTorch's format. A value is a list of numbers
- * (kind, dtype, of, offset, wrapped), its shape, its strides and, where it has one, its tensor. A step names its operator. Programs are
- * written as the maps they are made of, and made anew when the file is read. What may change with the inputs' sizes is in "sizes" (io/graph/sizes.c).
+/* Graphs in files: {"format", "note", "values", "steps", "inputs", "outputs"}, as plain values and tensors in PyTorch's
+ * format. A value is a list of numbers (kind, dtype, of, offset, wrapped), its shape, its strides and, where it has
+ * one, its tensor. A step names its operator. Programs are written as the maps they are made of, and made anew when the
+ * file is read. What may change with the inputs' sizes is in "sizes" (io/graph/sizes.c).
  *
- * What is read is checked before it becomes a graph: numbers of values, operators and what they take, that views lie within what they look at. */
+ * What is read is checked before it becomes a graph: numbers of values, operators and what they take, that views lie
+ * within what they look at. */
 #include <string.h>
 #include "base/memory.h"
 #include "io/graph/file.h"
@@ -39,7 +41,9 @@ static int count_params(const tpi_graph_step *s) {
     return s->kind == TPI_STEP_SCAN ? ((const tpi_scan_op *)s->op)->nparam : 0;
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 static void put_ints(tp_file *f, tp_saved *into, const char *key, const int64_t *v, int64_t n) {
     tp_saved *list = tp_put_list(f, into, key);
@@ -52,8 +56,10 @@ static void put_ids(tp_file *f, tp_saved *into, const char *key, const int32_t *
 }
 
 static void put_scalar(tp_file *f, tp_saved *into, const char *key, tp_scalar s) {
-    if (s.kind == TP_SCALAR_NONE) tp_put_none(f, into, key);
-    else tp_put_number(f, into, key, s);
+    if (s.kind == TP_SCALAR_NONE)
+        tp_put_none(f, into, key);
+    else
+        tp_put_number(f, into, key, s);
 }
 
 static void put_scalars(tp_file *f, tp_saved *into, const char *key, const tp_scalar *v, int64_t n) {
@@ -87,7 +93,8 @@ static void put_argument(tp_file *f, tp_saved *args, const tp_value *v) {
     case TP_K_SCALARS: put_scalars(f, list, NULL, v->as.scalars.v, v->as.scalars.n); break;
     case TP_K_FLOATS: {
         tp_saved *floats = tp_put_list(f, list, NULL);
-        for (int64_t i = 0; floats && i < v->as.floats.n; i++) tp_put_number(f, floats, NULL, tp_float(v->as.floats.v[i]));
+        for (int64_t i = 0; floats && i < v->as.floats.n; i++)
+            tp_put_number(f, floats, NULL, tp_float(v->as.floats.v[i]));
         break;
     }
     default: break;
@@ -100,9 +107,12 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
             if (!put_step(f, steps, &s->parts[i])) return false;
         return !s->fold || put_step(f, steps, s->fold);
     }
-    if (s->kind >= TPI_STEP_CUSTOM) return tpi_refuse(TP_ERR_MISSING, "the graph changes gradients or makes calls of the program's, which cannot be saved");
+    if (s->kind >= TPI_STEP_CUSTOM)
+        return tpi_refuse(TP_ERR_MISSING,
+                          "the graph changes gradients or makes calls of the program's, which cannot be saved");
     if (s->op && kernel_named((tpi_step_kind)s->kind, name_of(s)) != s->op)
-        return tpi_refuse(TP_ERR_MISSING, "the graph has a derivative of %s in its forward, which cannot be saved", name_of(s));
+        return tpi_refuse(TP_ERR_MISSING, "the graph has a derivative of %s in its forward, which cannot be saved",
+                          name_of(s));
     tp_saved *d = tp_put_dict(f, steps, NULL);
     if (!d) return false;
     tp_put_text(f, d, "kind", step_names[s->kind]);
@@ -125,13 +135,16 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
     return true;
 }
 
-/* The device that the inputs and the program's tensors are on; none where they are on several, or the CPU, which need no word in the file. */
+/* The device that the inputs and the program's tensors are on; none where they are on several, or the CPU, which need
+ * no word in the file. */
 static tp_device device_of_all(const tp_compiled *g) {
     tp_device found = {TP_DEVICE_NONE, 0};
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
         if (v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) continue;
-        if (v->device.type == TP_CPU || v->device.type == TP_META || (found.type && (found.type != v->device.type || found.index != v->device.index))) return (tp_device){TP_DEVICE_NONE, 0};
+        if (v->device.type == TP_CPU || v->device.type == TP_META ||
+            (found.type && (found.type != v->device.type || found.index != v->device.index)))
+            return (tp_device){TP_DEVICE_NONE, 0};
         found = v->device;
     }
     return found;
@@ -157,7 +170,9 @@ bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) 
     return ok;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 bool tpi_graph_broken(const char *what) { return tpi_refuse(TP_ERR_IO, "the graph's file is damaged: %s", what); }
 
@@ -202,7 +217,9 @@ static void extent(const tpi_graph_value *v, int64_t *low, int64_t *high) {
     for (int d = 0; d < v->ndim; d++) {
         if (v->dims[d] == 0) return (void)(*low = *high = 0);
         int64_t reach; /* one that cannot be counted lies beyond everything */
-        if (__builtin_mul_overflow((v->dims[d] - 1) * item, v->dims[v->ndim + d], &reach) || reach > FARTHEST || reach < -FARTHEST) reach = v->dims[v->ndim + d] < 0 ? -FARTHEST : FARTHEST;
+        if (__builtin_mul_overflow((v->dims[d] - 1) * item, v->dims[v->ndim + d], &reach) || reach > FARTHEST ||
+            reach < -FARTHEST)
+            reach = v->dims[v->ndim + d] < 0 ? -FARTHEST : FARTHEST;
         *(reach < 0 ? low : high) += reach;
     }
     *high += item;
@@ -211,14 +228,19 @@ static void extent(const tpi_graph_value *v, int64_t *low, int64_t *high) {
 static bool check_value(const tp_compiled *g, int32_t i) {
     const tpi_graph_value *v = &g->values[i];
     for (int d = 0; d < v->ndim; d++) /* so that one more and a dtype's size do not overflow */
-        if (v->dims[d] < 0 || v->dims[d] > INT64_C(1) << 40 || v->dims[v->ndim + d] < -(INT64_C(1) << 40) || v->dims[v->ndim + d] > INT64_C(1) << 40) return tpi_graph_broken("a shape");
+        if (v->dims[d] < 0 || v->dims[d] > INT64_C(1) << 40 || v->dims[v->ndim + d] < -(INT64_C(1) << 40) ||
+            v->dims[v->ndim + d] > INT64_C(1) << 40)
+            return tpi_graph_broken("a shape");
     if (tpi_numel_of(tpi_value_shape(v)) < 0) return false;
     if (v->kind != TPI_VALUE_VIEW) return true;
-    if (v->of < 0 || v->of >= g->nvalues || g->values[v->of].kind == TPI_VALUE_VIEW) return tpi_graph_broken("a view of nothing");
+    if (v->of < 0 || v->of >= g->nvalues || g->values[v->of].kind == TPI_VALUE_VIEW)
+        return tpi_graph_broken("a view of nothing");
     int64_t low, high, root_low, root_high;
     extent(v, &low, &high);
     extent(&g->values[v->of], &root_low, &root_high);
-    if (v->offset % tpi_dtype_bytes[v->dtype] || (high > low && (low + v->offset < root_low || high + v->offset > root_high))) return tpi_graph_broken("a view beyond what it looks at");
+    if (v->offset % tpi_dtype_bytes[v->dtype] ||
+        (high > low && (low + v->offset < root_low || high + v->offset > root_high)))
+        return tpi_graph_broken("a view beyond what it looks at");
     return true;
 }
 
@@ -234,15 +256,24 @@ static tp_tensor *tensor_on(const tp_saved *v, tp_device device) {
 static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device, const tp_compiled *base) {
     bool ok = true;
     int64_t n, ndim, nstrides;
-    const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok), *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
+    const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok),
+                  *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
                   *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
-    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[0] == TPI_VALUE_GRAD || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return tpi_graph_broken("a value");
-    tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = base ? base->values[g->nvalues].device : device};
+    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[0] == TPI_VALUE_GRAD ||
+        facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT)
+        return tpi_graph_broken("a value");
+    tpi_graph_value value = {.kind = (uint8_t)facts[0],
+                             .dtype = (uint8_t)facts[1],
+                             .of = (int32_t)facts[2],
+                             .offset = facts[3],
+                             .wrapped = facts[4],
+                             .device = base ? base->values[g->nvalues].device : device};
     if (value.kind == TPI_VALUE_OUTSIDE || value.kind == TPI_VALUE_CONSTANT) {
         value.tensor = base ? tp_retain(base->values[g->nvalues].tensor) : tensor_on(tp_saved_at(v, 3), device);
         const tp_tensor *t = value.tensor;
         if (!t) return tp_ok() ? tpi_graph_broken("a tensor is missing") : false;
-        bool same = t->dtype == value.dtype && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
+        bool same =
+            t->dtype == value.dtype && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
         if (same && value.wrapped && !base) value.tensor->flags |= TPI_WRAPPED;
         strides = t->strides;
         if (!same || tpi_graph_add_value(g, &value, tp_ints_view(shape, ndim), tp_ints_view(strides, ndim)) < 0) {
@@ -269,16 +300,22 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, t
     case TP_K_NONE: break;
     case TP_K_TENSOR: ++*tensors; break;
     case TP_K_TENSORS: *tensors += to->as.tensors.n = tpi_graph_number(held, 0, 1 << 20, &ok); break;
-    case TP_K_SCALAR: to->as.scalar = tp_saved_kind_of(held) == TP_SAVED_NUMBER ? tp_saved_number(held) : (ok = false, tp_no_scalar()); break;
+    case TP_K_SCALAR:
+        to->as.scalar =
+            tp_saved_kind_of(held) == TP_SAVED_NUMBER ? tp_saved_number(held) : (ok = false, tp_no_scalar());
+        break;
     case TP_K_INTS: to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok), to->as.ints.n = n; break;
     case TP_K_DTYPE: to->as.dtype = (tp_dtype)tpi_graph_number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
     case TP_K_LAYOUT: to->as.layout = (tp_layout)tpi_graph_number(held, 0, 16, &ok); break;
     case TP_K_DEVICE: to->as.device = device; break;
-    case TP_K_SCALARS: to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok); break;
+    case TP_K_SCALARS:
+        to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok);
+        break;
     case TP_K_FLOATS: {
         n = tpi_graph_list(held, 1 << 20, &ok);
         double *floats = tpi_room_take(room, (size_t)n * sizeof *floats);
-        for (int64_t i = 0; floats && i < n; i++) floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
+        for (int64_t i = 0; floats && i < n; i++)
+            floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
         to->as.floats.v = floats, to->as.floats.n = n, ok = ok && floats;
         break;
     }
@@ -311,7 +348,8 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     int64_t tensors = 0;
     s->args = tpi_room_take(&g->room, (size_t)op->nargs * sizeof *s->args);
     if (!s->args) return false;
-    if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace)) return tpi_graph_broken("a call");
+    if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace))
+        return tpi_graph_broken("a call");
     for (int64_t i = 0; i < op->nargs; i++)
         if (!read_argument(&g->room, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
     if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return tpi_graph_broken("a call in place");
@@ -319,7 +357,9 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
 }
 
 static int outs_of(const tpi_graph_step *s) {
-    return s->kind == TPI_STEP_FOLD ? ((const tpi_fold_op *)s->op)->nout : s->kind == TPI_STEP_SCAN ? ((const tpi_scan_op *)s->op)->nout : 1;
+    return s->kind == TPI_STEP_FOLD   ? ((const tpi_fold_op *)s->op)->nout
+           : s->kind == TPI_STEP_SCAN ? ((const tpi_scan_op *)s->op)->nout
+                                      : 1;
 }
 
 static bool read_kernel(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
@@ -332,7 +372,8 @@ static bool read_kernel(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
     if (s->kind == TPI_STEP_FILL) s->numbers = read_scalars(&g->room, tp_saved_get(d, "numbers"), 1, &ok);
     if (s->kind <= TPI_STEP_SCAN) s->params = read_scalars(&g->room, tp_saved_get(d, "params"), count_params(s), &ok);
     if (s->kind == TPI_STEP_FOLD || s->kind == TPI_STEP_SCAN) {
-        if (tp_saved_has(d, "dims")) s->dims.v = read_ints(&g->room, tp_saved_get(d, "dims"), TP_MAX_DIMS, &n, &ok), s->dims.n = n;
+        if (tp_saved_has(d, "dims"))
+            s->dims.v = read_ints(&g->room, tp_saved_get(d, "dims"), TP_MAX_DIMS, &n, &ok), s->dims.n = n;
         s->keepdim = tpi_graph_number(tp_saved_get(d, "keepdim"), 0, 1, &ok);
         s->dtype = (tp_dtype)tpi_graph_number(tp_saved_get(d, "dtype"), 0, TP_DTYPE_COUNT - 1, &ok);
     }
@@ -345,7 +386,8 @@ static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     while (kind && k < 6 && strcmp(kind, step_names[k])) k++;
     if (!kind || !name || k == 6) return tpi_graph_broken("a step of an unknown kind");
     const void *op = k == TPI_STEP_COPY || k == TPI_STEP_FILL ? NULL : kernel_named((tpi_step_kind)k, name);
-    if (!op && k != TPI_STEP_COPY && k != TPI_STEP_FILL) return tpi_refuse(TP_ERR_MISSING, "the graph calls %s, which this version does not have", name);
+    if (!op && k != TPI_STEP_COPY && k != TPI_STEP_FILL)
+        return tpi_refuse(TP_ERR_MISSING, "the graph calls %s, which this version does not have", name);
     if (!op && name[0]) return tpi_graph_broken("a step's operator");
     const tp_saved *in = tp_saved_get(d, "in"), *out = tp_saved_get(d, "out");
     bool ok = true;
@@ -353,7 +395,8 @@ static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     tpi_graph_step *s = ok ? tpi_graph_add_step(g, (tpi_step_kind)k, (int)nin, (int)nout) : NULL;
     if (!s) return ok ? false : tpi_graph_broken("a step's values");
     s->op = op, s->inplace = tpi_graph_number(tp_saved_get(d, "inplace"), 0, 1, &ok);
-    if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0)) return ok ? false : tpi_graph_broken("a step");
+    if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0))
+        return ok ? false : tpi_graph_broken("a step");
     return k == TPI_STEP_CALL ? read_call(g, s, d, device) : read_kernel(g, s, d);
 }
 
@@ -366,11 +409,13 @@ static bool read_ends(tp_compiled *g, const tp_saved *root) {
     g->input_tracked = tpi_room_take(&g->room, (size_t)g->ninputs);
     g->follows = tpi_room_take(&g->room, (size_t)g->noutputs);
     g->tracks = tpi_room_take(&g->room, (size_t)g->noutputs);
-    if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks) return ok ? false : tpi_graph_broken("inputs and outputs");
+    if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks)
+        return ok ? false : tpi_graph_broken("inputs and outputs");
     if (!read_ids(g, in, g->inputs, g->ninputs, 0) || !read_ids(g, out, g->outputs, g->noutputs, 0)) return false;
     for (int32_t i = 0; i < g->ninputs; i++) {
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (v->kind != TPI_VALUE_INPUT || v->of < 0 || v->of > i || g->inputs[v->of] != g->inputs[i]) return tpi_graph_broken("an input");
+        if (v->kind != TPI_VALUE_INPUT || v->of < 0 || v->of > i || g->inputs[v->of] != g->inputs[i])
+            return tpi_graph_broken("an input");
     }
     return true;
 }
@@ -388,13 +433,16 @@ static bool read_device(const tp_saved *root, tp_device *device) {
 }
 
 static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *base) {
-    const tp_saved *format = tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, "format") ? tp_saved_get(root, "format") : NULL;
-    if (tp_saved_kind_of(format) != TP_SAVED_TEXT || strcmp(tp_saved_text(format), FORMAT)) return tpi_refuse(TP_ERR_IO, "the file holds no graph that this version reads");
+    const tp_saved *format =
+        tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, "format") ? tp_saved_get(root, "format") : NULL;
+    if (tp_saved_kind_of(format) != TP_SAVED_TEXT || strcmp(tp_saved_text(format), FORMAT))
+        return tpi_refuse(TP_ERR_IO, "the file holds no graph that this version reads");
     const tp_saved *values = tp_saved_get(root, "values"), *steps = tp_saved_get(root, "steps");
     if (tp_saved_has(root, "note") && !(g->note = tpi_strdup(tp_saved_text(tp_saved_get(root, "note"))))) return false;
     tp_device device;
     if (!read_device(root, &device)) return false;
-    if (base && tp_saved_count(values) > base->nvalues) return tpi_refuse(TP_ERR_VALUE, "argument 'other': expected a graph with the values of the one in the file");
+    if (base && tp_saved_count(values) > base->nvalues)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'other': expected a graph with the values of the one in the file");
     for (int64_t i = 0; i < tp_saved_count(values); i++)
         if (!read_value(g, tp_saved_at(values, i), device, base)) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
@@ -429,7 +477,9 @@ tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other) {
 const char *tp_compiled_note(const tp_compiled *g) { return g ? g->note : NULL; }
 
 bool tp_compiled_input(const tp_compiled *g, int64_t i, tp_dtype *dtype, tp_ints *shape) {
-    if (!g || i < 0 || i >= g->ninputs) return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected an input from 0 to %d, got %lld", g ? g->ninputs - 1 : -1, (long long)i);
+    if (!g || i < 0 || i >= g->ninputs)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected an input from 0 to %d, got %lld",
+                          g ? g->ninputs - 1 : -1, (long long)i);
     const tpi_graph_value *v = &g->values[g->inputs[i]];
     *dtype = (tp_dtype)v->dtype, *shape = tpi_value_shape(v);
     return true;
@@ -439,8 +489,12 @@ bool tp_compiled_input_dim(const tp_compiled *g, int64_t i, int64_t dim, int64_t
     tp_dtype dtype;
     tp_ints shape;
     if (!tp_compiled_input(g, i, &dtype, &shape)) return false;
-    if (dim < 0 || dim >= shape.n) return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected a dim from 0 to %lld, got %lld", (long long)shape.n - 1, (long long)dim);
-    if (g->sizes) tpi_size_bounds(g, i, (int)dim, least, most);
-    else *least = *most = shape.v[dim];
+    if (dim < 0 || dim >= shape.n)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected a dim from 0 to %lld, got %lld",
+                          (long long)shape.n - 1, (long long)dim);
+    if (g->sizes)
+        tpi_size_bounds(g, i, (int)dim, least, most);
+    else
+        *least = *most = shape.v[dim];
     return true;
 }

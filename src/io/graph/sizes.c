@@ -1,6 +1,7 @@
-/* Sizes that may change, in a graph's file: {"symbols": [[name, size, least, most]], "places": [[None or [symbol, factor, offset]]] per input and dim,
- * "rules": [[path, [[factor, [symbol, ...]], ...]]]}. A rule leads to a number of the file, and says what that gains: a sum of multiples of products of how much larger the
- * symbols are than they were. A graph for other sizes is what is read from the file with these numbers put in. */
+/* Sizes that may change, in a graph's file: {"symbols": [[name, size, least, most]], "places": [[None or [symbol,
+ * factor, offset]]] per input and dim, "rules": [[path, [[factor, [symbol, ...]], ...]]]}. A rule leads to a number of
+ * the file, and says what that gains: a sum of multiples of products of how much larger the symbols are than they were.
+ * A graph for other sizes is what is read from the file with these numbers put in. */
 #include <string.h>
 #include "io/checkpoint/checkpoint.h"
 #include "io/graph/file.h"
@@ -33,7 +34,8 @@ static double gain(const source *s, const rule *r, const int64_t *sizes) {
     double total = 0;
     for (int64_t i = 0; i < r->n; i++) {
         double product = r->terms[i].factor;
-        for (int32_t k = 0; k < r->terms[i].n; k++) product *= (double)(sizes[r->terms[i].symbols[k]] - s->symbols[r->terms[i].symbols[k]].size);
+        for (int32_t k = 0; k < r->terms[i].n; k++)
+            product *= (double)(sizes[r->terms[i].symbols[k]] - s->symbols[r->terms[i].symbols[k]].size);
         total += product;
     }
     return total;
@@ -50,9 +52,11 @@ static tp_compiled *make(void *context, const tp_compiled *g, const int64_t *siz
     if (!ok) tpi_fail(TP_ERR_VALUE, "argument 'inputs': sizes beyond what the graph can count");
     tp_compiled *made = ok ? tpi_graph_read(tp_file_value(s->file), g) : NULL;
     for (int64_t i = 0; i < s->nrules; i++) s->rules[i].at->as.number = tp_int(s->rules[i].was);
-    if (!made && tp_error_code() == TP_ERR_IO) { /* the file is fine: what was captured has no counterpart at these sizes */
+    if (!made &&
+        tp_error_code() == TP_ERR_IO) { /* the file is fine: what was captured has no counterpart at these sizes */
         tp_error_clear();
-        tpi_fail(TP_ERR_VALUE, "argument 'inputs': what the graph does cannot be done at these sizes (%s is %lld%s)", s->symbols[0].name, (long long)sizes[0], s->nsymbols > 1 ? ", ..." : "");
+        tpi_fail(TP_ERR_VALUE, "argument 'inputs': what the graph does cannot be done at these sizes (%s is %lld%s)",
+                 s->symbols[0].name, (long long)sizes[0], s->nsymbols > 1 ? ", ..." : "");
     }
     return made;
 }
@@ -64,8 +68,12 @@ static tp_saved *follow(const tp_saved *root, const tp_saved *path, bool *ok) {
     for (int64_t i = 0; i < n && *ok; i++) {
         const tp_saved *key = tp_saved_at(path, i);
         tp_saved_kind kind = tp_saved_kind_of(at);
-        if (tp_saved_kind_of(key) == TP_SAVED_TEXT) *ok = kind == TP_SAVED_DICT && tp_saved_has(at, tp_saved_text(key)), at = *ok ? tp_saved_get(at, tp_saved_text(key)) : NULL;
-        else *ok = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE, at = *ok ? tp_saved_at(at, tpi_graph_number(key, 0, tp_saved_count(at) - 1, ok)) : NULL;
+        if (tp_saved_kind_of(key) == TP_SAVED_TEXT)
+            *ok = kind == TP_SAVED_DICT && tp_saved_has(at, tp_saved_text(key)),
+            at = *ok ? tp_saved_get(at, tp_saved_text(key)) : NULL;
+        else
+            *ok = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE,
+            at = *ok ? tp_saved_at(at, tpi_graph_number(key, 0, tp_saved_count(at) - 1, ok)) : NULL;
     }
     *ok = *ok && tp_saved_kind_of(at) == TP_SAVED_NUMBER && at->as.number.kind == TP_SCALAR_INT;
     return (tp_saved *)at; /* a number of this file's, which nobody else looks at */
@@ -86,7 +94,8 @@ static bool read_rule(tpi_room *room, const tp_saved *root, const tp_saved *v, i
         t->factor = tp_scalar_to_double(tp_saved_number(tp_saved_at(one, 0)));
         t->n = (int32_t)tpi_graph_list(tp_saved_at(one, 1), MOST_FACTORS, &ok);
         if (!(t->symbols = tpi_room_take(room, (size_t)t->n * sizeof *t->symbols))) return false;
-        for (int32_t k = 0; k < t->n; k++) t->symbols[k] = (int32_t)tpi_graph_number(tp_saved_at(tp_saved_at(one, 1), k), 0, nsymbols - 1, &ok);
+        for (int32_t k = 0; k < t->n; k++)
+            t->symbols[k] = (int32_t)tpi_graph_number(tp_saved_at(tp_saved_at(one, 1), k), 0, nsymbols - 1, &ok);
     }
     return ok || tpi_graph_broken("a rule of sizes");
 }
@@ -101,7 +110,8 @@ static bool read_symbol(tpi_room *room, const tp_saved *v, tpi_size_symbol *symb
     const char *text = tp_saved_text(tp_saved_at(v, 0));
     char *name = tpi_room_take(room, strlen(text) + 1);
     if (!name) return false;
-    *symbol = (tpi_size_symbol){strcpy(name, text), tpi_graph_number(tp_saved_at(v, 1), 0, INT64_MAX, &ok), bound(tp_saved_at(v, 2), 0, &ok), bound(tp_saved_at(v, 3), INT64_MAX, &ok)};
+    *symbol = (tpi_size_symbol){strcpy(name, text), tpi_graph_number(tp_saved_at(v, 1), 0, INT64_MAX, &ok),
+                                bound(tp_saved_at(v, 2), 0, &ok), bound(tp_saved_at(v, 3), INT64_MAX, &ok)};
     return ok || tpi_graph_broken("a size's bounds");
 }
 
@@ -114,7 +124,10 @@ static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved
         places[d].symbol = -1;
         if (tp_saved_kind_of(one) == TP_SAVED_NONE) continue;
         ok = tpi_graph_list(one, 3, &(bool){true}) == 3;
-        if (ok) places[d] = (tpi_size_place){(int32_t)tpi_graph_number(tp_saved_at(one, 0), 0, nsymbols - 1, &ok), tpi_graph_number(tp_saved_at(one, 1), 1, INT32_MAX, &ok), tpi_graph_number(tp_saved_at(one, 2), INT32_MIN, INT32_MAX, &ok)};
+        if (ok)
+            places[d] = (tpi_size_place){(int32_t)tpi_graph_number(tp_saved_at(one, 0), 0, nsymbols - 1, &ok),
+                                         tpi_graph_number(tp_saved_at(one, 1), 1, INT32_MAX, &ok),
+                                         tpi_graph_number(tp_saved_at(one, 2), INT32_MIN, INT32_MAX, &ok)};
     }
     return ok ? places : (tpi_graph_broken("where sizes are"), NULL);
 }
@@ -123,9 +136,11 @@ bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
     const tp_saved *root = tp_file_value(file), *v = tp_saved_has(root, "sizes") ? tp_saved_get(root, "sizes") : NULL;
     if (!v) return false;
     if (tp_saved_kind_of(v) != TP_SAVED_DICT) return tpi_graph_broken("its sizes");
-    const tp_saved *symbols = tp_saved_get(v, "symbols"), *places = tp_saved_get(v, "places"), *rules = tp_saved_get(v, "rules");
+    const tp_saved *symbols = tp_saved_get(v, "symbols"), *places = tp_saved_get(v, "places"),
+                   *rules = tp_saved_get(v, "rules");
     bool ok = true;
-    int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok), ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);
+    int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok),
+            ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);
     if (!ok || !nsymbols || ninputs != g->ninputs) return tpi_graph_broken("its sizes");
     source *from = tpi_room_take(&g->room, sizeof *from);
     tpi_graph_sizes s = {.nsymbols = (int32_t)nsymbols, .make = make, .drop = drop, .source = from};

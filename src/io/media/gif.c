@@ -1,13 +1,14 @@
-/* A GIF encoder. Each frame has a palette of its own: its colours as they are if there are at most 256 of them, otherwise the means of the
- * boxes that median cut finds on colours of 5 bits a channel. The indices are packed by LZW with codes of growing length. */
+/* A GIF encoder. Each frame has a palette of its own: its colours as they are if there are at most 256 of them,
+ * otherwise the means of the boxes that median cut finds on colours of 5 bits a channel. The indices are packed by LZW
+ * with codes of growing length. */
 #include "io/media/gif.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define COLOURS 256
-#define CELLS 32768 /* colours of 5 bits a channel */
-#define SLOTS 1024  /* of the hash table of exact colours */
+#define CELLS   32768 /* colours of 5 bits a channel */
+#define SLOTS   1024  /* of the hash table of exact colours */
 
 typedef struct palette {
     uint8_t rgb[COLOURS][3];
@@ -20,7 +21,8 @@ typedef struct palette {
     uint16_t order[CELLS]; /* cells that are used, in the order of their boxes */
 } palette;
 
-/* ---- Exact colours ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Exact colours
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t colour_at(const uint8_t *p) { return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2]; }
 
@@ -44,8 +46,10 @@ static bool exact_palette(palette *q, const uint8_t *pixels, int64_t n) {
     return true;
 }
 
-/* ---- Median cut --------------------------------------------------------------------------------------------------------------------- */
-typedef struct box { /* cells order[from] to order[to - 1] */
+/* ---- Median cut
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+typedef struct box {       /* cells order[from] to order[to - 1] */
     int from, to, channel; /* the widest one */
     uint64_t pixels;
     int width; /* in that channel */
@@ -71,7 +75,8 @@ static void measure(const palette *q, box *b) {
     b->width = high[b->channel] - low[b->channel];
 }
 
-/* The box's cells in the order of its channel (32 levels: a stable counting sort), cut where half of the pixels are on either side. */
+/* The box's cells in the order of its channel (32 levels: a stable counting sort), cut where half of the pixels are on
+ * either side. */
 static void split(palette *q, box *b, box *upper, uint16_t *scratch) {
     int n = b->to - b->from, start[33] = {0};
     for (int i = b->from; i < b->to; i++) start[level(q->order[i], b->channel) + 1]++;
@@ -80,7 +85,8 @@ static void split(palette *q, box *b, box *upper, uint16_t *scratch) {
     memcpy(q->order + b->from, scratch, sizeof *scratch * (size_t)n);
     uint64_t half = 0;
     int cut = b->from;
-    while (cut < b->to - 1 && (cut == b->from || half + q->count[q->order[cut]] <= b->pixels / 2)) half += q->count[q->order[cut++]];
+    while (cut < b->to - 1 && (cut == b->from || half + q->count[q->order[cut]] <= b->pixels / 2))
+        half += q->count[q->order[cut++]];
     *upper = (box){.from = cut, .to = b->to};
     b->to = cut;
     measure(q, b);
@@ -102,7 +108,9 @@ static void cut_palette(palette *q, const uint8_t *pixels, int64_t n, uint16_t *
     for (q->n = 1; q->n < COLOURS; q->n++) {
         int largest = -1;
         for (int i = 0; i < q->n; i++)
-            if (boxes[i].width && (largest < 0 || boxes[i].pixels * (uint64_t)boxes[i].width > boxes[largest].pixels * (uint64_t)boxes[largest].width)) largest = i;
+            if (boxes[i].width && (largest < 0 || boxes[i].pixels * (uint64_t)boxes[i].width >
+                                                      boxes[largest].pixels * (uint64_t)boxes[largest].width))
+                largest = i;
         if (largest < 0) break;
         split(q, &boxes[largest], &boxes[q->n], scratch);
     }
@@ -116,9 +124,13 @@ static void cut_palette(palette *q, const uint8_t *pixels, int64_t n, uint16_t *
     }
 }
 
-static uint8_t index_of(const palette *q, const uint8_t *p) { return q->exact ? q->slot_index[slot_of(q, colour_at(p))] : q->index_of_cell[cell_of(p)]; }
+static uint8_t index_of(const palette *q, const uint8_t *p) {
+    return q->exact ? q->slot_index[slot_of(q, colour_at(p))] : q->index_of_cell[cell_of(p)];
+}
 
-/* ---- LZW ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- LZW
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 typedef struct packer { /* codes into blocks of at most 255 bytes */
     tpi_wire *out;
     uint32_t bits;
@@ -178,7 +190,9 @@ static void pack_frame(tpi_wire *out, const palette *q, const uint8_t *pixels, i
     tpi_wire_raw(out, &(uint8_t){0}, 1);
 }
 
-/* ---- The file --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The file
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void two_bytes(tpi_wire *out, int64_t v) { tpi_wire_raw(out, (uint8_t[]){(uint8_t)v, (uint8_t)(v >> 8)}, 2); }
 
@@ -186,13 +200,13 @@ static void write_header(tpi_wire *out, int64_t height, int64_t width) {
     tpi_wire_raw(out, "GIF89a", 6);
     two_bytes(out, width);
     two_bytes(out, height);
-    tpi_wire_raw(out, (uint8_t[]){0x70, 0, 0}, 3); /* no palette for all */
+    tpi_wire_raw(out, (uint8_t[]){0x70, 0, 0}, 3);                        /* no palette for all */
     tpi_wire_raw(out, "\x21\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00", 19); /* for ever */
 }
 
 void tpi_gif_encode(tpi_wire *out, const uint8_t *pixels, int64_t frames, int64_t height, int64_t width, int delay) {
     palette *q = tpi_malloc(sizeof *q);
-    uint16_t (*children)[256] = tpi_malloc(sizeof *children * CODES);
+    uint16_t(*children)[256] = tpi_malloc(sizeof *children * CODES);
     if (!q || !children) {
         out->failed = true;
         frames = 0;

@@ -1,5 +1,5 @@
-/* Images: the public functions, and what PNG and JPEG share. Decoders give interleaved pixels; here they become planes, turned as a camera
- * asked. Nothing of this knows a format. */
+/* Images: the public functions, and what PNG and JPEG share. Decoders give interleaved pixels; here they become planes,
+ * turned as a camera asked. Nothing of this knows a format. */
 #include "io/media/image.h"
 #include "io/file.h"
 #include <stdio.h>
@@ -8,15 +8,20 @@
 
 enum { MAX_PIXELS = 1 << 30 };
 
-/* ---- Pixels ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Pixels
+ * ----------------------------------------------------------------------------------------------------------------- */
 
-static size_t pixel_bytes(const tpi_pixels *p) { return (size_t)(p->height * p->width * p->channels) * (size_t)p->wide; }
+static size_t pixel_bytes(const tpi_pixels *p) {
+    return (size_t)(p->height * p->width * p->channels) * (size_t)p->wide;
+}
 
 bool tpi_pixels_make(tpi_pixels *p, int64_t height, int64_t width, int64_t channels, int wide) {
     *p = (tpi_pixels){height, width, channels, wide, NULL};
-    if (height < 1 || width < 1) return tpi_refuse(TP_ERR_RUNTIME, "the image has no pixels (%lld x %lld)", (long long)width, (long long)height);
+    if (height < 1 || width < 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "the image has no pixels (%lld x %lld)", (long long)width, (long long)height);
     if (height > MAX_PIXELS / width)
-        return tpi_refuse(TP_ERR_RUNTIME, "the image is too large: %lld x %lld, expected at most %d pixels", (long long)width, (long long)height, MAX_PIXELS);
+        return tpi_refuse(TP_ERR_RUNTIME, "the image is too large: %lld x %lld, expected at most %d pixels",
+                          (long long)width, (long long)height, MAX_PIXELS);
     p->data = tpi_alloc(pixel_bytes(p));
     return p->data != NULL;
 }
@@ -26,8 +31,8 @@ void tpi_pixels_free(tpi_pixels *p) {
     p->data = NULL;
 }
 
-/* Where pixel (0, 0) of the result lies in the source, and how far its rows and columns are apart there, in pixels. EXIF counts 1 as is,
- * 2 mirrored, 3 upside down, 4 flipped, and 5 to 8 the same with rows and columns exchanged. */
+/* Where pixel (0, 0) of the result lies in the source, and how far its rows and columns are apart there, in pixels.
+ * EXIF counts 1 as is, 2 mirrored, 3 upside down, 4 flipped, and 5 to 8 the same with rows and columns exchanged. */
 typedef struct turn {
     int64_t height, width, start, row, column;
 } turn;
@@ -44,7 +49,8 @@ static turn turn_of(const tpi_pixels *p, int orientation) {
 
 tp_tensor *tpi_pixels_to_tensor(const tpi_pixels *p, int orientation) {
     turn t = turn_of(p, orientation);
-    tp_tensor *image = tpi_empty(TP_INTS(p->channels, t.height, t.width), p->wide == 1 ? TP_UINT8 : TP_INT32, (tp_device){TP_CPU, 0});
+    tp_tensor *image =
+        tpi_empty(TP_INTS(p->channels, t.height, t.width), p->wide == 1 ? TP_UINT8 : TP_INT32, (tp_device){TP_CPU, 0});
     if (!image) return NULL;
     const uint8_t *bytes = p->data;
     const uint16_t *words = p->data;
@@ -64,10 +70,13 @@ bool tpi_pixels_from_tensor(tpi_pixels *p, const tp_tensor *image, unsigned chan
     *p = (tpi_pixels){0};
     if (!tpi_is_tensor(image, "image")) return false;
     if (image->dtype != TP_UINT8)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': Input tensor dtype should be uint8, got %s", tp_dtype_name((tp_dtype)image->dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': Input tensor dtype should be uint8, got %s",
+                          tp_dtype_name((tp_dtype)image->dtype));
     if (image->ndim != 3)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': Input data should be a 3-dimensional tensor (channels, height, width), got shape %s",
-                          tpi_shape_text(tpi_shape(image)));
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'image': Input data should be a 3-dimensional tensor (channels, height, width), got shape %s",
+            tpi_shape_text(tpi_shape(image)));
     int64_t c = image->shape[0];
     if (c < 1 || c > 4 || !(channels >> c & 1))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': The number of channels should be %s, got: %lld",
@@ -85,7 +94,9 @@ bool tpi_pixels_from_tensor(tpi_pixels *p, const tp_tensor *image, unsigned chan
     return true;
 }
 
-/* ---- EXIF ------------------------------------------------------------------------------------------------------------------- */
+/* ---- EXIF
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t exif_number(const uint8_t *p, int bytes, bool little) {
     uint32_t v = 0;
@@ -106,9 +117,12 @@ int tpi_exif_orientation(const uint8_t *exif, size_t n) {
     return 1;
 }
 
-/* ---- Options ------------------------------------------------------------------------------------------------------ */
+/* ---- Options ------------------------------------------------------------------------------------------------------
+ */
 
-static size_t known_bytes(int64_t given, size_t ours) { return given > 0 && (size_t)given < ours ? (size_t)given : ours; }
+static size_t known_bytes(int64_t given, size_t ours) {
+    return given > 0 && (size_t)given < ours ? (size_t)given : ours;
+}
 
 tp_decode_options tpi_decode_options(const tp_decode_options *given) {
     tp_decode_options o = {.size = sizeof o};
@@ -127,7 +141,8 @@ bool tpi_check_image_mode(int64_t mode) {
            tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected 0 to 4, got %lld", (long long)mode);
 }
 
-/* ---- The public functions --------------------------------------------------------------------------------------------------- */
+/* ---- The public functions
+ * --------------------------------------------------------------------------------------------------- */
 
 static tp_tensor *decode_any(const tp_tensor *bytes, const tp_decode_options *options) {
     const uint8_t *data = NULL;
@@ -140,14 +155,16 @@ static tp_tensor *decode_any(const tp_tensor *bytes, const tp_decode_options *op
     else if (n >= 4 && memcmp(data, "\x89PNG", 4) == 0)
         image = tpi_png_decode(here, options);
     else
-        tpi_fail(TP_ERR_RUNTIME, "argument 'input': Unsupported image file: expected a PNG or a JPEG, got a file that begins with 0x%02x 0x%02x",
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'input': Unsupported image file: expected a PNG or a JPEG, got a file that begins with "
+                 "0x%02x 0x%02x",
                  data[0], n > 1 ? data[1] : 0);
     tp_release(here);
     return image;
 }
 
-static tp_tensor *decoded(const char *name, tp_tensor *(*decode)(const tp_tensor *, const tp_decode_options *), const tp_tensor *bytes,
-                          const tp_decode_options *options) {
+static tp_tensor *decoded(const char *name, tp_tensor *(*decode)(const tp_tensor *, const tp_decode_options *),
+                          const tp_tensor *bytes, const tp_decode_options *options) {
     const char *before = tpi_op_enter(name);
     tp_decode_options o = tpi_decode_options(options);
     tp_tensor *image = tpi_check_image_mode(o.mode) ? decode(bytes, &o) : NULL;
@@ -155,9 +172,15 @@ static tp_tensor *decoded(const char *name, tp_tensor *(*decode)(const tp_tensor
     return tpi_to_scope(image);
 }
 
-tp_tensor *tp_decode_image_with(const tp_tensor *bytes, const tp_decode_options *options) { return decoded("decode_image", decode_any, bytes, options); }
-tp_tensor *tp_decode_png_with(const tp_tensor *bytes, const tp_decode_options *options) { return decoded("decode_png", tpi_png_decode, bytes, options); }
-tp_tensor *tp_decode_jpeg_with(const tp_tensor *bytes, const tp_decode_options *options) { return decoded("decode_jpeg", tpi_jpeg_decode, bytes, options); }
+tp_tensor *tp_decode_image_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    return decoded("decode_image", decode_any, bytes, options);
+}
+tp_tensor *tp_decode_png_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    return decoded("decode_png", tpi_png_decode, bytes, options);
+}
+tp_tensor *tp_decode_jpeg_with(const tp_tensor *bytes, const tp_decode_options *options) {
+    return decoded("decode_jpeg", tpi_jpeg_decode, bytes, options);
+}
 
 tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *options) {
     const char *before = tpi_op_enter("read_image");
@@ -169,8 +192,8 @@ tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *options
     return tpi_to_scope(image);
 }
 
-static tp_tensor *encoded(const char *name, tp_tensor *(*encode)(const tp_tensor *, const tp_encode_options *), const tp_tensor *image,
-                          const tp_encode_options *options) {
+static tp_tensor *encoded(const char *name, tp_tensor *(*encode)(const tp_tensor *, const tp_encode_options *),
+                          const tp_tensor *image, const tp_encode_options *options) {
     const char *before = tpi_op_enter(name);
     tp_encode_options o = tpi_encode_options(options);
     tp_tensor *bytes = encode(image, &o);
@@ -188,8 +211,12 @@ tp_tensor *tp_encode_jpeg_with(const tp_tensor *image, const tp_encode_options *
 bool tp_write_image_with(const char *path, const tp_tensor *image, const tp_encode_options *options) {
     TPI_STOP_ON_ERROR(false);
     const char *dot = path ? strrchr(path, '.') : NULL;
-    bool png = dot && strcasecmp(dot, ".png") == 0, jpeg = dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
-    if (!png && !jpeg) return tpi_refuse(TP_ERR_VALUE, "write_image: argument 'path': expected a name that ends in .png, .jpg or .jpeg, got '%s'", path ? path : "");
+    bool png = dot && strcasecmp(dot, ".png") == 0,
+         jpeg = dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+    if (!png && !jpeg)
+        return tpi_refuse(TP_ERR_VALUE,
+                          "write_image: argument 'path': expected a name that ends in .png, .jpg or .jpeg, got '%s'",
+                          path ? path : "");
     tp_tensor *bytes = encoded("write_image", png ? tpi_png_encode : tpi_jpeg_encode, image, options);
     bool ok = bytes && tpi_write_file(path, bytes->data, (size_t)bytes->numel);
     tp_release(bytes);

@@ -1,5 +1,5 @@
-/* JPEG through libjpeg, which nothing else includes. As with PNG, errors come as jumps: what they must not lose stands in a `session` in the
- * caller's frame. libjpeg's own bookkeeping comes from the C library. */
+/* JPEG through libjpeg, which nothing else includes. As with PNG, errors come as jumps: what they must not lose stands
+ * in a `session` in the caller's frame. libjpeg's own bookkeeping comes from the C library. */
 #include "io/media/image.h"
 #include <setjmp.h>
 #include <stdio.h> /* before jpeglib.h, which forgets it */
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+#define TEXT(x)    TEXT_OF(x)
 const char *tpi_jpeg_version(void **function) {
     *function = (void *)jpeg_read_header;
 #ifdef LIBJPEG_TURBO_VERSION
@@ -46,7 +46,8 @@ static void listen(session *s, j_common_ptr who) {
     s->errors.output_message = on_message;
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void nothing(j_decompress_ptr in) { (void)in; }
 static boolean at_end(j_decompress_ptr in) {
@@ -69,8 +70,13 @@ static void on_progress(j_common_ptr who) {
 }
 
 static void set_source(session *s, const uint8_t *data, size_t n) {
-    s->source = (struct jpeg_source_mgr){.next_input_byte = data, .bytes_in_buffer = n, .init_source = nothing, .fill_input_buffer = at_end,
-                                         .skip_input_data = skip, .resync_to_restart = jpeg_resync_to_restart, .term_source = nothing};
+    s->source = (struct jpeg_source_mgr){.next_input_byte = data,
+                                         .bytes_in_buffer = n,
+                                         .init_source = nothing,
+                                         .fill_input_buffer = at_end,
+                                         .skip_input_data = skip,
+                                         .resync_to_restart = jpeg_resync_to_restart,
+                                         .term_source = nothing};
     s->in.src = &s->source;
     s->progress.progress_monitor = on_progress;
     s->in.progress = &s->progress;
@@ -107,10 +113,13 @@ static bool read_pixels(session *s, int64_t mode, const uint8_t *data, size_t n,
     /* A block of 64 pixels takes a bit or more, but by arithmetic coding, which some files have. */
     uint64_t most = (uint64_t)n * (in->arith_code ? 1 << 16 : 1 << 10);
     if ((uint64_t)in->image_width * in->image_height > most)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the JPEG cannot be read: it claims more pixels than its bytes can hold");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'input': the JPEG cannot be read: it claims more pixels than its bytes can hold");
     bool four = in->jpeg_color_space == JCS_CMYK || in->jpeg_color_space == JCS_YCCK, gray = mode == TP_IMAGE_GRAY;
-    if (four) in->out_color_space = JCS_CMYK;
-    else if (mode != TP_IMAGE_UNCHANGED) in->out_color_space = gray ? JCS_GRAYSCALE : JCS_RGB;
+    if (four)
+        in->out_color_space = JCS_CMYK;
+    else if (mode != TP_IMAGE_UNCHANGED)
+        in->out_color_space = gray ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_calc_output_dimensions(in);
     int64_t channels = four && mode != TP_IMAGE_UNCHANGED ? (gray ? 1 : 3) : in->out_color_components;
     if (!tpi_pixels_make(&s->pixels, in->output_height, in->output_width, channels, 1)) return false;
@@ -118,7 +127,8 @@ static bool read_pixels(session *s, int64_t mode, const uint8_t *data, size_t n,
     bool convert = four && mode != TP_IMAGE_UNCHANGED;
     if (convert && !(*inks = tpi_malloc((size_t)in->output_width * 4))) return false;
     while (in->output_scanline < in->output_height) {
-        uint8_t *to = (uint8_t *)s->pixels.data + (size_t)in->output_scanline * (size_t)(s->pixels.width * channels), *row = convert ? *inks : to;
+        uint8_t *to = (uint8_t *)s->pixels.data + (size_t)in->output_scanline * (size_t)(s->pixels.width * channels),
+                *row = convert ? *inks : to;
         jpeg_read_scanlines(in, &row, 1);
         if (convert) from_inks(to, *inks, s->pixels.width, gray);
     }
@@ -128,7 +138,9 @@ static bool read_pixels(session *s, int64_t mode, const uint8_t *data, size_t n,
 
 tp_tensor *tpi_jpeg_decode(const tp_tensor *bytes, const tp_decode_options *options) {
     if (options->mode == TP_IMAGE_GRAY_ALPHA || options->mode == TP_IMAGE_RGB_ALPHA)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'mode': a JPEG has no alpha: expected UNCHANGED, GRAY or RGB, got %lld", (long long)options->mode);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'mode': a JPEG has no alpha: expected UNCHANGED, GRAY or RGB, got %lld",
+                        (long long)options->mode);
     const uint8_t *data = NULL;
     size_t n = 0;
     tp_tensor *here = tpi_file_bytes(bytes, &data, &n), *image = NULL;
@@ -136,7 +148,8 @@ tp_tensor *tpi_jpeg_decode(const tp_tensor *bytes, const tp_decode_options *opti
     session s;
     memset(&s, 0, sizeof s);
     uint8_t *inks = NULL;
-    if (read_pixels(&s, options->mode, data, n, &inks)) image = tpi_pixels_to_tensor(&s.pixels, options->apply_exif_orientation ? s.orientation : 1);
+    if (read_pixels(&s, options->mode, data, n, &inks))
+        image = tpi_pixels_to_tensor(&s.pixels, options->apply_exif_orientation ? s.orientation : 1);
     jpeg_destroy_decompress(&s.in);
     tpi_pixels_free(&s.pixels);
     tpi_mfree(inks);
@@ -144,10 +157,12 @@ tp_tensor *tpi_jpeg_decode(const tp_tensor *bytes, const tp_decode_options *opti
     return image;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static bool write_pixels(session *s, int quality) {
-    if (setjmp(s->fail)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': the JPEG cannot be written: %s", s->message);
+    if (setjmp(s->fail))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': the JPEG cannot be written: %s", s->message);
     struct jpeg_compress_struct *out = &s->out;
     listen(s, (j_common_ptr)out);
     jpeg_create_compress(out);
@@ -160,7 +175,8 @@ static bool write_pixels(session *s, int quality) {
     jpeg_set_quality(out, quality, TRUE);
     jpeg_start_compress(out, TRUE);
     while (out->next_scanline < out->image_height) {
-        JSAMPROW row = (JSAMPROW)s->pixels.data + (size_t)out->next_scanline * (size_t)(s->pixels.width * s->pixels.channels);
+        JSAMPROW row =
+            (JSAMPROW)s->pixels.data + (size_t)out->next_scanline * (size_t)(s->pixels.width * s->pixels.channels);
         jpeg_write_scanlines(out, &row, 1);
     }
     jpeg_finish_compress(out);
@@ -169,7 +185,8 @@ static bool write_pixels(session *s, int quality) {
 
 tp_tensor *tpi_jpeg_encode(const tp_tensor *image, const tp_encode_options *options) {
     if (options->quality < 1 || options->quality > 100)
-        return tpi_fail(TP_ERR_VALUE, "argument 'quality': Image quality should be a positive number between 1 and 100, got %lld",
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'quality': Image quality should be a positive number between 1 and 100, got %lld",
                         (long long)options->quality);
     session s;
     memset(&s, 0, sizeof s);

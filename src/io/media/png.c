@@ -1,5 +1,6 @@
-/* PNG through libpng, which nothing else includes. libpng reports errors by jumping: everything that a jump must not lose stands in a
- * `session` in the caller's frame, and the functions under setjmp touch nothing else. Its memory is ours. */
+/* PNG through libpng, which nothing else includes. libpng reports errors by jumping: everything that a jump must not
+ * lose stands in a `session` in the caller's frame, and the functions under setjmp touch nothing else. Its memory is
+ * ours. */
 #include "io/media/image.h"
 #include <png.h>
 #include <setjmp.h>
@@ -20,8 +21,8 @@ typedef struct session {
     png_infop info;
     const uint8_t *in; /* reading: what is left */
     size_t left, bytes;
-    size_t most;       /* memory for one chunk, while chunks are read that claim their lengths; 0: any */
-    uint8_t *out;      /* writing: what there is, of tpi_malloc */
+    size_t most;  /* memory for one chunk, while chunks are read that claim their lengths; 0: any */
+    uint8_t *out; /* writing: what there is, of tpi_malloc */
     size_t n, room;
     tpi_pixels pixels;
     int orientation;
@@ -42,7 +43,8 @@ static void give_memory(png_structp png, void *block) {
     tpi_mfree(block);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void on_read(png_structp png, png_bytep to, size_t n) {
     session *s = png_get_io_ptr(png);
@@ -55,7 +57,8 @@ static void on_read(png_structp png, png_bytep to, size_t n) {
 /* Tells libpng what to make of the file's pixels: 8 or 16 bits, and the channels of the mode. */
 static void ask_for(session *s, int64_t mode) {
     int colour = png_get_color_type(s->png, s->info), depth = png_get_bit_depth(s->png, s->info);
-    bool palette = colour == PNG_COLOR_TYPE_PALETTE, alpha = colour & PNG_COLOR_MASK_ALPHA, coloured = colour & PNG_COLOR_MASK_COLOR;
+    bool palette = colour == PNG_COLOR_TYPE_PALETTE, alpha = colour & PNG_COLOR_MASK_ALPHA,
+         coloured = colour & PNG_COLOR_MASK_COLOR;
     if (palette) {
         png_set_palette_to_rgb(s->png);
         alpha = png_get_valid(s->png, s->info, PNG_INFO_tRNS) != 0;
@@ -79,7 +82,8 @@ static bool read_pixels(session *s, int64_t mode) {
     png_read_info(s->png, s->info);
     s->most = 0;
     size_t raw = (size_t)png_get_rowbytes(s->png, s->info) * png_get_image_height(s->png, s->info);
-    if (raw / 1040 > s->bytes) png_error(s->png, "it claims more pixels than its bytes can hold"); /* deflate packs 1032 to 1 at best */
+    if (raw / 1040 > s->bytes)
+        png_error(s->png, "it claims more pixels than its bytes can hold"); /* deflate packs 1032 to 1 at best */
     ask_for(s, mode);
     int passes = png_set_interlace_handling(s->png);
     png_read_update_info(s->png, s->info);
@@ -104,7 +108,8 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
     s.bytes = s.left;
     if (s.left < 8 || png_sig_cmp(s.in, 0, 8) != 0)
         tpi_fail(TP_ERR_RUNTIME, "argument 'input': the PNG cannot be read: it does not begin as one");
-    else if ((s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory, give_memory)) != NULL &&
+    else if ((s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory,
+                                               give_memory)) != NULL &&
              (s.info = png_create_info_struct(s.png)) != NULL && read_pixels(&s, options->mode))
         image = tpi_pixels_to_tensor(&s.pixels, options->apply_exif_orientation ? s.orientation : 1);
     if (s.png) png_destroy_read_struct(&s.png, &s.info, NULL);
@@ -114,7 +119,8 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
     return image;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void on_write(png_structp png, png_bytep from, size_t n) {
     session *s = png_get_io_ptr(png);
@@ -131,27 +137,32 @@ static void on_write(png_structp png, png_bytep from, size_t n) {
 static void on_flush(png_structp png) { (void)png; }
 
 static bool write_pixels(session *s, int level) {
-    static const int colours[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
-    if (setjmp(s->fail)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': the PNG cannot be written: %s", s->message);
+    static const int colours[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                                  PNG_COLOR_TYPE_RGB_ALPHA};
+    if (setjmp(s->fail))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': the PNG cannot be written: %s", s->message);
     const tpi_pixels *p = &s->pixels;
     png_set_write_fn(s->png, s, on_write, on_flush);
     png_set_user_limits(s->png, 0x7fffffff, 0x7fffffff);
-    png_set_IHDR(s->png, s->info, (png_uint_32)p->width, (png_uint_32)p->height, 8, colours[p->channels], PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(s->png, s->info, (png_uint_32)p->width, (png_uint_32)p->height, 8, colours[p->channels],
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_set_compression_level(s->png, level);
     png_write_info(s->png, s->info);
-    for (int64_t y = 0; y < p->height; y++) png_write_row(s->png, (png_const_bytep)p->data + y * p->width * p->channels);
+    for (int64_t y = 0; y < p->height; y++)
+        png_write_row(s->png, (png_const_bytep)p->data + y * p->width * p->channels);
     png_write_end(s->png, s->info);
     return true;
 }
 
 tp_tensor *tpi_png_encode(const tp_tensor *image, const tp_encode_options *options) {
     if (options->level < 0 || options->level > 9)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'level': Compression level should be between 0 and 9, got %lld", (long long)options->level);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'level': Compression level should be between 0 and 9, got %lld",
+                        (long long)options->level);
     session s = {0};
     if (!tpi_pixels_from_tensor(&s.pixels, image, 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4)) return NULL;
     tp_tensor *bytes = NULL;
-    if ((s.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory, give_memory)) != NULL &&
+    if ((s.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s, on_error, on_warning, &s, take_memory,
+                                           give_memory)) != NULL &&
         (s.info = png_create_info_struct(s.png)) != NULL && write_pixels(&s, (int)options->level))
         bytes = tpi_bytes_tensor(s.out, s.n);
     if (s.png) png_destroy_write_struct(&s.png, &s.info);

@@ -1,5 +1,6 @@
-/* WAV: a RIFF file's "fmt " and "data" chunks. Samples lie frame by frame, little end first; tensors hold a row per channel. PCM of 8, 16, 24
- * and 32 bits and floating samples of 32 and 64 are read and written; compressed kinds are refused by their number. */
+/* WAV: a RIFF file's "fmt " and "data" chunks. Samples lie frame by frame, little end first; tensors hold a row per
+ * channel. PCM of 8, 16, 24 and 32 bits and floating samples of 32 and 64 are read and written; compressed kinds are
+ * refused by their number. */
 #include <taper/audio.h>
 #include "io/file.h"
 #include <math.h>
@@ -27,9 +28,12 @@ static void put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading
+ * ---------------------------------------------------------------------------------------------------------------- */
 
-static bool unreadable(const char *why) { return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the WAV file cannot be read: %s", why); }
+static bool unreadable(const char *why) {
+    return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the WAV file cannot be read: %s", why);
+}
 
 static bool read_format(tp_wav_info *info, const uint8_t *p, size_t n) {
     if (n < 16) return unreadable("its format is cut");
@@ -40,17 +44,24 @@ static bool read_format(tp_wav_info *info, const uint8_t *p, size_t n) {
     info->bits = get(p + 14, 2);
     info->floating = kind == FLOATING;
     if (kind != PCM && kind != FLOATING)
-        return tpi_refuse(TP_ERR_MISSING, "argument 'input': WAV files of PCM and of floating samples can be read, this is of kind %u", kind);
-    bool known = info->floating ? info->bits == 32 || info->bits == 64 : info->bits == 8 || info->bits == 16 || info->bits == 24 || info->bits == 32;
-    if (!known) return tpi_refuse(TP_ERR_MISSING, "argument 'input': WAV samples of %lld bits cannot be read", (long long)info->bits);
-    if (!info->channels || get(p + 12, 2) != info->channels * info->bits / 8) return unreadable("its frames have no proper size");
+        return tpi_refuse(TP_ERR_MISSING,
+                          "argument 'input': WAV files of PCM and of floating samples can be read, this is of kind %u",
+                          kind);
+    bool known = info->floating ? info->bits == 32 || info->bits == 64
+                                : info->bits == 8 || info->bits == 16 || info->bits == 24 || info->bits == 32;
+    if (!known)
+        return tpi_refuse(TP_ERR_MISSING, "argument 'input': WAV samples of %lld bits cannot be read",
+                          (long long)info->bits);
+    if (!info->channels || get(p + 12, 2) != info->channels * info->bits / 8)
+        return unreadable("its frames have no proper size");
     return true;
 }
 
 /* A length that goes beyond the file, as streams leave it, means: up to the end. */
 static bool parse(sound *s, const uint8_t *p, size_t n) {
     *s = (sound){0};
-    if (n < 12 || memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0) return unreadable("it does not begin as one");
+    if (n < 12 || memcmp(p, "RIFF", 4) != 0 || memcmp(p + 8, "WAVE", 4) != 0)
+        return unreadable("it does not begin as one");
     bool format = false;
     for (size_t at = 12; at + 8 <= n;) {
         size_t size = get(p + at + 4, 4), left = n - at - 8;
@@ -88,14 +99,21 @@ static int32_t as_int(const uint8_t *p, int64_t bits) { /* in the upper bits of 
 
 static void store_sample(const tp_wav_info *info, const uint8_t *p, tp_tensor *out, int64_t i) {
     if (info->floating && info->bits == 64) {
-        if (out->dtype == TP_FLOAT64) ((double *)out->data)[i] = as_double(p);
-        else ((float *)out->data)[i] = (float)as_double(p);
-    } else if (info->floating) ((float *)out->data)[i] = as_float(p);
+        if (out->dtype == TP_FLOAT64)
+            ((double *)out->data)[i] = as_double(p);
+        else
+            ((float *)out->data)[i] = (float)as_double(p);
+    } else if (info->floating)
+        ((float *)out->data)[i] = as_float(p);
     else if (out->dtype == TP_FLOAT32)
-        ((float *)out->data)[i] = info->bits == 8 ? (float)(*p - 128) / 128.0f : (float)as_int(p, info->bits) / 2147483648.0f;
-    else if (out->dtype == TP_UINT8) ((uint8_t *)out->data)[i] = *p;
-    else if (out->dtype == TP_INT16) ((int16_t *)out->data)[i] = (int16_t)get(p, 2);
-    else ((int32_t *)out->data)[i] = as_int(p, info->bits);
+        ((float *)out->data)[i] =
+            info->bits == 8 ? (float)(*p - 128) / 128.0f : (float)as_int(p, info->bits) / 2147483648.0f;
+    else if (out->dtype == TP_UINT8)
+        ((uint8_t *)out->data)[i] = *p;
+    else if (out->dtype == TP_INT16)
+        ((int16_t *)out->data)[i] = (int16_t)get(p, 2);
+    else
+        ((int32_t *)out->data)[i] = as_int(p, info->bits);
 }
 
 static tp_dtype dtype_of(const tp_wav_info *info, bool normalize) {
@@ -112,14 +130,18 @@ static tp_tensor *decode(const tp_tensor *bytes, int64_t *sample_rate, const tp_
     if (!here || !parse(&s, data, n)) return tp_release(here), NULL;
     const tp_wav_info *info = &s.info;
     if (o->frame_offset < 0 || o->num_frames < -1 || o->num_frames == 0)
-        tpi_fail(TP_ERR_VALUE, "expected an argument 'frame_offset' of 0 or more and 'num_frames' of -1 or more than 0, got %lld and %lld",
-                 (long long)o->frame_offset, (long long)o->num_frames);
+        tpi_fail(
+            TP_ERR_VALUE,
+            "expected an argument 'frame_offset' of 0 or more and 'num_frames' of -1 or more than 0, got %lld and %lld",
+            (long long)o->frame_offset, (long long)o->num_frames);
     else {
         int64_t first = o->frame_offset < info->frames ? o->frame_offset : info->frames, left = info->frames - first;
-        int64_t frames = o->num_frames < 0 || o->num_frames > left ? left : o->num_frames, step = info->bits / 8, frame = step * info->channels;
+        int64_t frames = o->num_frames < 0 || o->num_frames > left ? left : o->num_frames, step = info->bits / 8,
+                frame = step * info->channels;
         out = tpi_empty(TP_INTS(info->channels, frames), dtype_of(info, o->normalize), (tp_device){TP_CPU, 0});
         for (int64_t c = 0; out && c < info->channels; c++)
-            for (int64_t i = 0; i < frames; i++) store_sample(info, s.data + (first + i) * frame + c * step, out, c * frames + i);
+            for (int64_t i = 0; i < frames; i++)
+                store_sample(info, s.data + (first + i) * frame + c * step, out, c * frames + i);
         if (out && sample_rate) *sample_rate = info->sample_rate;
     }
     tp_release(here);
@@ -159,17 +181,20 @@ tp_tensor *tp_read_wav_with(const char *path, int64_t *sample_rate, const tp_wav
     return tpi_to_scope(out);
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing
+ * ---------------------------------------------------------------------------------------------------------------- */
 
-/* A sample as a whole number of 32 bits, of which the format keeps the upper ones; floating samples are rounded at the format's last bit. */
+/* A sample as a whole number of 32 bits, of which the format keeps the upper ones; floating samples are rounded at the
+ * format's last bit. */
 static int64_t whole(const tp_tensor *t, int64_t i, int64_t bits) {
     switch (t->dtype) {
-        case TP_UINT8: return ((int64_t)((const uint8_t *)t->data)[i] - 128) << 24;
-        case TP_INT16: return (int64_t)((const int16_t *)t->data)[i] * 65536;
-        case TP_INT32: return ((const int32_t *)t->data)[i];
-        default: break;
+    case TP_UINT8: return ((int64_t)((const uint8_t *)t->data)[i] - 128) << 24;
+    case TP_INT16: return (int64_t)((const int16_t *)t->data)[i] * 65536;
+    case TP_INT32: return ((const int32_t *)t->data)[i];
+    default: break;
     }
-    double x = t->dtype == TP_FLOAT32 ? ((const float *)t->data)[i] : ((const double *)t->data)[i], top = ldexp(1, (int)bits - 1);
+    double x = t->dtype == TP_FLOAT32 ? ((const float *)t->data)[i] : ((const double *)t->data)[i],
+           top = ldexp(1, (int)bits - 1);
     double y = rint(x * top);
     if (!(y < top)) y = y >= top ? top - 1 : 0; /* NaN is silence */
     if (y < -top) y = -top;
@@ -182,34 +207,52 @@ static void write_sample(uint8_t *p, const tp_tensor *t, int64_t i, const tp_wav
         put(p, (uint64_t)(o->bits == 8 ? v + 128 : v), (int)o->bits / 8);
         return;
     }
-    double d = t->dtype == TP_FLOAT32 ? ((const float *)t->data)[i] : t->dtype == TP_FLOAT64 ? ((const double *)t->data)[i] : (double)whole(t, i, 32) / 2147483648.0;
+    double d = t->dtype == TP_FLOAT32   ? ((const float *)t->data)[i]
+               : t->dtype == TP_FLOAT64 ? ((const double *)t->data)[i]
+                                        : (double)whole(t, i, 32) / 2147483648.0;
     float f = (float)d;
-    if (o->bits == 32) memcpy(p, &f, 4);
-    else memcpy(p, &d, 8);
+    if (o->bits == 32)
+        memcpy(p, &f, 4);
+    else
+        memcpy(p, &d, 8);
     if (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
-        for (int64_t k = 0, n = o->bits / 8; k < n / 2; k++) { uint8_t b = p[k]; p[k] = p[n - 1 - k]; p[n - 1 - k] = b; }
+        for (int64_t k = 0, n = o->bits / 8; k < n / 2; k++) {
+            uint8_t b = p[k];
+            p[k] = p[n - 1 - k];
+            p[n - 1 - k] = b;
+        }
 }
 
 static bool settle(tp_wav_options *o, tp_dtype dtype) {
-    static const uint8_t bits[TP_DTYPE_COUNT] = {[TP_UINT8] = 8, [TP_INT16] = 16, [TP_INT32] = 32, [TP_FLOAT32] = 32, [TP_FLOAT64] = 64};
+    static const uint8_t bits[TP_DTYPE_COUNT] = {
+        [TP_UINT8] = 8, [TP_INT16] = 16, [TP_INT32] = 32, [TP_FLOAT32] = 32, [TP_FLOAT64] = 64};
     if (!bits[dtype])
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'sound': expected float32, float64, int32, int16 or uint8, got %s", tp_dtype_name(dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'sound': expected float32, float64, int32, int16 or uint8, got %s",
+                          tp_dtype_name(dtype));
     if (!o->bits) o->bits = bits[dtype], o->floating = tp_dtype_is_floating(dtype);
-    bool fits = o->floating ? o->bits == 32 || o->bits == 64 : o->bits == 8 || o->bits == 16 || o->bits == 24 || o->bits == 32;
-    return fits || tpi_refuse(TP_ERR_VALUE, "argument 'bits': expected 8, 16, 24 or 32, or with 'floating' 32 or 64, got %lld", (long long)o->bits);
+    bool fits =
+        o->floating ? o->bits == 32 || o->bits == 64 : o->bits == 8 || o->bits == 16 || o->bits == 24 || o->bits == 32;
+    return fits ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'bits': expected 8, 16, 24 or 32, or with 'floating' 32 or 64, got %lld",
+                      (long long)o->bits);
 }
 
 static tp_tensor *encode(const tp_tensor *given, int64_t rate, tp_wav_options o) {
     if (!tpi_is_tensor(given, "sound")) return NULL;
     if (given->ndim < 1 || given->ndim > 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'sound': expected (channels, frames), got shape %s", tpi_shape_text(tpi_shape(given)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'sound': expected (channels, frames), got shape %s",
+                        tpi_shape_text(tpi_shape(given)));
     if (!settle(&o, (tp_dtype)given->dtype)) return NULL;
-    int64_t channels = given->ndim == 2 ? given->shape[0] : 1, frames = given->shape[given->ndim - 1], step = o.bits / 8;
-    if (rate < 1 || rate > INT32_MAX) return tpi_fail(TP_ERR_VALUE, "argument 'sample_rate': expected a positive number, got %lld", (long long)rate);
+    int64_t channels = given->ndim == 2 ? given->shape[0] : 1, frames = given->shape[given->ndim - 1],
+            step = o.bits / 8;
+    if (rate < 1 || rate > INT32_MAX)
+        return tpi_fail(TP_ERR_VALUE, "argument 'sample_rate': expected a positive number, got %lld", (long long)rate);
     if (channels < 1 || channels > 65535 / step || frames > (INT64_C(0xffffffff) - HEADER) / (channels * step))
-        return tpi_fail(TP_ERR_VALUE, "argument 'sound': %lld channels of %lld frames do not fit a WAV file", (long long)channels, (long long)frames);
+        return tpi_fail(TP_ERR_VALUE, "argument 'sound': %lld channels of %lld frames do not fit a WAV file",
+                        (long long)channels, (long long)frames);
     int64_t n = channels * frames * step;
-    tp_tensor *t = tpi_contiguous_data((tp_tensor *)given), *out = t ? tpi_empty(TP_INTS(HEADER + n + (n & 1)), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
+    tp_tensor *t = tpi_contiguous_data((tp_tensor *)given),
+              *out = t ? tpi_empty(TP_INTS(HEADER + n + (n & 1)), TP_UINT8, (tp_device){TP_CPU, 0}) : NULL;
     if (out) {
         uint8_t *p = (uint8_t *)out->data;
         memcpy(p, "RIFF....WAVEfmt ", 16);
@@ -225,7 +268,8 @@ static tp_tensor *encode(const tp_tensor *given, int64_t rate, tp_wav_options o)
         put(p + 40, (uint64_t)n, 4);
         p[out->numel - 1] = 0; /* an odd length is filled up */
         for (int64_t i = 0; i < frames; i++)
-            for (int64_t c = 0; c < channels; c++) write_sample(p + HEADER + (i * channels + c) * step, t, c * frames + i, &o);
+            for (int64_t c = 0; c < channels; c++)
+                write_sample(p + HEADER + (i * channels + c) * step, t, c * frames + i, &o);
     }
     tp_release(t);
     return out;

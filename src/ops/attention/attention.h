@@ -3,6 +3,7 @@
 #define TPI_ATTENTION_H
 #include "base/error.h"
 
-/* The thread is in an attention_forward whose caller drops the sums of exponentials unseen: they may be left unwritten. */
+/* The thread is in an attention_forward whose caller drops the sums of exponentials unseen: they may be left unwritten.
+ */
 extern TPI_THREAD_LOCAL bool tpi_attention_alone;
 #endif

@@ -1,7 +1,8 @@
 /* The bodies of ops/attention/rows.isa.c, included once per element type with REAL, BITS, EXP and K(name) defined. */
 #include "ops/lanes.h"
 
-void TPI_ISA(K(tpi_attend_rows))(int64_t rows, int64_t columns, int64_t ld, const int64_t *valid, const REAL *mask, REAL *s, REAL *m, REAL *sum, REAL *factor) {
+void TPI_ISA(K(tpi_attend_rows))(int64_t rows, int64_t columns, int64_t ld, const int64_t *valid, const REAL *mask,
+                                 REAL *s, REAL *m, REAL *sum, REAL *factor) {
     for (int64_t r = 0; r < rows; r++, s += ld) {
         int64_t n = valid[r] < columns ? valid[r] : columns;
         if (mask)
@@ -21,7 +22,8 @@ void TPI_ISA(K(tpi_attend_rows))(int64_t rows, int64_t columns, int64_t ld, cons
     }
 }
 
-void TPI_ISA(K(tpi_attend_again))(int64_t rows, int64_t columns, int64_t ld, const int64_t *valid, const REAL *mask, const REAL *lse, REAL *s) {
+void TPI_ISA(K(tpi_attend_again))(int64_t rows, int64_t columns, int64_t ld, const int64_t *valid, const REAL *mask,
+                                  const REAL *lse, REAL *s) {
     for (int64_t r = 0; r < rows; r++, s += ld) {
         int64_t n = lse[r] == -INFINITY ? 0 : valid[r] < columns ? valid[r] : columns;
         if (mask)
@@ -31,7 +33,8 @@ void TPI_ISA(K(tpi_attend_again))(int64_t rows, int64_t columns, int64_t ld, con
     }
 }
 
-void TPI_ISA(K(tpi_attend_back))(int64_t rows, int64_t columns, int64_t ld, const REAL *w, const REAL *d, REAL scale, REAL *dp) {
+void TPI_ISA(K(tpi_attend_back))(int64_t rows, int64_t columns, int64_t ld, const REAL *w, const REAL *d, REAL scale,
+                                 REAL *dp) {
     for (int64_t r = 0; r < rows; r++, w += ld, dp += ld)
         for (int64_t c = 0; c < columns; c++) dp[c] = w[c] * (dp[c] - d[r]) * scale;
 }

@@ -1,4 +1,5 @@
-/* The convolution operator and its two backward operators: checks, geometry, dtypes and layouts around the products of conv.h. */
+/* The convolution operator and its two backward operators: checks, geometry, dtypes and layouts around the products of
+ * conv.h. */
 #include "ops/conv/narrow.h"
 #include "ops/conv/onednn_split.h"
 #include "ops/conv/winograd.h"
@@ -8,44 +9,72 @@
 typedef enum role { FORWARD, GRAD_INPUT, GRAD_WEIGHT } role;
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
-    if (s->groups < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'groups': non-positive groups is not supported, got %lld", (long long)s->groups);
+    if (s->groups < 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'groups': non-positive groups is not supported, got %lld",
+                          (long long)s->groups);
     if (weight.v[0] < s->groups)
-        return tpi_refuse(TP_ERR_RUNTIME, "Given groups=%lld, expected weight to be at least %lld at dimension 0, but got weight of size %s instead",
-                          (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Given groups=%lld, expected weight to be at least %lld at dimension 0, but got weight of size %s instead",
+            (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
     if (weight.v[0] % s->groups != 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got weight of size [%s] instead",
-                          (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
-    int64_t channels = input.v[batched], expected = s->transposed ? weight.v[0] : tpi_size_times(weight.v[1], s->groups);
-    if (channels != expected)
         return tpi_refuse(TP_ERR_RUNTIME,
-                          "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
-                          s->transposed ? "transposed" : "groups", s->transposed ? 1LL : (long long)s->groups, tpi_shape_text(weight), tpi_shape_text(input), (long long)expected, (long long)channels);
+                          "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got weight "
+                          "of size [%s] instead",
+                          (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
+    int64_t channels = input.v[batched],
+            expected = s->transposed ? weight.v[0] : tpi_size_times(weight.v[1], s->groups);
+    if (channels != expected)
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
+            s->transposed ? "transposed" : "groups", s->transposed ? 1LL : (long long)s->groups, tpi_shape_text(weight),
+            tpi_shape_text(input), (long long)expected, (long long)channels);
     return true;
 }
 
 static bool check_steps(const tpi_conv *c, int n) {
     for (int i = 3 - n; i < 3; i++) {
-        if (c->stride[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': non-positive stride is not supported, got %lld", (long long)c->stride[i]);
-        if (c->pad[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': negative padding is not supported, got %lld", (long long)c->pad[i]);
-        if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld", (long long)c->dilation[i]);
-        if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
+        if (c->stride[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': non-positive stride is not supported, got %lld",
+                              (long long)c->stride[i]);
+        if (c->pad[i] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': negative padding is not supported, got %lld",
+                              (long long)c->pad[i]);
+        if (c->dilation[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld",
+                              (long long)c->dilation[i]);
+        if (c->k[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'weight': kernel size should be greater than zero, but got %lld",
+                              (long long)c->k[i]);
     }
     return true;
 }
 
 bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s) {
     int n = (int)weight.n - 2;
-    if (n < 1 || n > 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected 3 to 5 dims, got %s", tpi_shape_text(weight));
+    if (n < 1 || n > 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected 3 to 5 dims, got %s", tpi_shape_text(weight));
     if (input.n != weight.n && input.n != weight.n - 1)
-        return tpi_refuse(TP_ERR_RUNTIME, "Expected %dD (unbatched) or %dD (batched) input to conv%dd, but got input of size: %s", n + 1, n + 2, n,
-                          tpi_shape_text(input));
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "Expected %dD (unbatched) or %dD (batched) input to conv%dd, but got input of size: %s",
+                          n + 1, n + 2, n, tpi_shape_text(input));
     bool batched = input.n == weight.n;
     if (!check_channels(input, weight, batched, s)) return false;
-    *c = (tpi_conv){.batch = batched ? input.v[0] : 1, .groups = s->groups, .cx = weight.v[1], .cy = weight.v[0] / s->groups,
-                    .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
+    *c = (tpi_conv){.batch = batched ? input.v[0] : 1,
+                    .groups = s->groups,
+                    .cx = weight.v[1],
+                    .cy = weight.v[0] / s->groups,
+                    .x = {1, 1, 1},
+                    .y = {1, 1, 1},
+                    .k = {1, 1, 1},
+                    .stride = {1, 1, 1},
+                    .dilation = {1, 1, 1}};
     int64_t extra[3] = {0}, zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n; /* where the spatial dims start in the arrays of three */
-    if (!tpi_expand_steps("stride", s->stride, n, ones, c->stride + at) || !tpi_expand_steps("padding", s->padding, n, zeros, c->pad + at) ||
+    if (!tpi_expand_steps("stride", s->stride, n, ones, c->stride + at) ||
+        !tpi_expand_steps("padding", s->padding, n, zeros, c->pad + at) ||
         !tpi_expand_steps("dilation", s->dilation, n, ones, c->dilation + at) ||
         !tpi_expand_steps("output_padding", s->output_padding, n, zeros, extra + at))
         return false;
@@ -54,20 +83,31 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
     for (int i = 0; i < n; i++) (s->transposed ? c->y : c->x)[at + i] = input.v[1 + batched + i];
     char room[2][TPI_BY_X];
     for (int i = 0; i < n; i++) {
-        int64_t size = input.v[1 + batched + i], d = at + i, reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1), padded = tpi_size_plus(size, 2 * c->pad[d]);
+        int64_t size = input.v[1 + batched + i], d = at + i,
+                reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1),
+                padded = tpi_size_plus(size, 2 * c->pad[d]);
         if (!s->transposed) {
             if (padded < reach)
-                return tpi_refuse(TP_ERR_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater than actual input size",
-                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, room[0]), tpi_sizes_by_x(c->k + at, n, NULL, room[1]));
+                return tpi_refuse(TP_ERR_RUNTIME,
+                                  "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
+                                  "can't be greater than actual input size",
+                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, room[0]),
+                                  tpi_sizes_by_x(c->k + at, n, NULL, room[1]));
             c->y[d] = (padded - reach) / c->stride[d] + 1;
         } else {
-            c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]), tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
+            c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]),
+                                    tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
             if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
-                return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_padding': output padding must be smaller than either stride or dilation, but got %lld",
+                return tpi_refuse(TP_ERR_RUNTIME,
+                                  "argument 'output_padding': output padding must be smaller than either stride or "
+                                  "dilation, but got %lld",
                                   (long long)extra[d]);
             if (c->x[d] < 0)
-                return tpi_refuse(TP_ERR_RUNTIME, "Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small",
-                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, room[0]), tpi_sizes_by_x(c->x + at, n, NULL, room[1]));
+                return tpi_refuse(TP_ERR_RUNTIME,
+                                  "Given input size per channel: (%s). Calculated output size per channel: (%s). "
+                                  "Output size is too small",
+                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, room[0]),
+                                  tpi_sizes_by_x(c->x + at, n, NULL, room[1]));
         }
     }
     return true;
@@ -79,7 +119,8 @@ static tpi_conv_role target(role r, bool transposed) {
     return (r == FORWARD) == !transposed ? TPI_CONV_Y : TPI_CONV_X;
 }
 
-static bool multiply_library(const tpi_conv *c, role r, bool transposed, bool last, const void *a, const void *b, const void *bias, void *out) {
+static bool multiply_library(const tpi_conv *c, role r, bool transposed, bool last, const void *a, const void *b,
+                             const void *bias, void *out) {
     switch (target(r, transposed)) {
     case TPI_CONV_Y: return tpi_conv_onednn(c, TPI_CONV_Y, last, a, b, bias, out);
     case TPI_CONV_X: return tpi_conv_onednn(c, TPI_CONV_X, last, out, b, bias, a);
@@ -87,7 +128,8 @@ static bool multiply_library(const tpi_conv *c, role r, bool transposed, bool la
     }
 }
 
-static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype dtype, const void *a, const void *b, const void *bias, void *out) {
+static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype dtype, const void *a, const void *b,
+                          const void *bias, void *out) {
     tpi_conv_role t = target(r, transposed);
     if (dtype == TP_FLOAT32 && tpi_conv_narrow_fits(c, t)) {
         if (t == TPI_CONV_Y) return tpi_conv_narrow_y(c, a, b, bias, out);
@@ -99,7 +141,8 @@ static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype d
         if (t == TPI_CONV_X) return tpi_conv_winograd_x(c, a, b, bias, out);
         return transposed ? tpi_conv_winograd_w(c, a, b, out) : tpi_conv_winograd_w(c, b, a, out);
     }
-    if (dtype == TP_FLOAT32 && tpi_conv_onednn_fits(c, t, false, bias)) return multiply_library(c, r, transposed, false, a, b, bias, out);
+    if (dtype == TP_FLOAT32 && tpi_conv_onednn_fits(c, t, false, bias))
+        return multiply_library(c, r, transposed, false, a, b, bias, out);
     if (t == TPI_CONV_Y) return tpi_conv_y(c, dtype, a, b, bias, out);
     if (t == TPI_CONV_X) return tpi_conv_x(c, dtype, a, b, bias, out);
     return transposed ? tpi_conv_w(c, dtype, a, b, out) : tpi_conv_w(c, dtype, b, a, out);
@@ -115,7 +158,8 @@ static char *split_planes(const char *z, int64_t n, tp_dtype real) {
         if (real == TP_FLOAT32)
             ((float *)planes)[i] = ((const float *)z)[2 * i], ((float *)planes)[n + i] = ((const float *)z)[2 * i + 1];
         else
-            ((double *)planes)[i] = ((const double *)z)[2 * i], ((double *)planes)[n + i] = ((const double *)z)[2 * i + 1];
+            ((double *)planes)[i] = ((const double *)z)[2 * i],
+                     ((double *)planes)[n + i] = ((const double *)z)[2 * i + 1];
     }
     return planes;
 }
@@ -130,8 +174,8 @@ static void add_part(char *out, int64_t part, const char *product, int64_t n, tp
     }
 }
 
-static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtype real, const tp_tensor *a, const tp_tensor *b, const tp_tensor *bias,
-                             tp_tensor *out) {
+static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtype real, const tp_tensor *a,
+                             const tp_tensor *b, const tp_tensor *bias, tp_tensor *out) {
     size_t item = tpi_dtype_bytes[real];
     char *pa = split_planes(a->data, a->numel, real), *pb = split_planes(b->data, b->numel, real);
     char *pc = bias ? split_planes(bias->data, bias->numel, real) : NULL;
@@ -142,7 +186,8 @@ static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtyp
     for (int i = 0; i < 4 && ok; i++) { /* re re, im im, re im, im re; the bias joins the first product of each part */
         int left = i == 1 || i == 3, right = i == 1 || i == 2, part = i >= 2;
         const char *with = pc && (i == 0 || i == 2) ? pc + (size_t)(part * bias->numel) * item : NULL;
-        ok = multiply_real(c, r, transposed, real, pa + (size_t)(left * a->numel) * item, pb + (size_t)(right * b->numel) * item, with, product);
+        ok = multiply_real(c, r, transposed, real, pa + (size_t)(left * a->numel) * item,
+                           pb + (size_t)(right * b->numel) * item, with, product);
         if (ok) add_part(out->data, part, product, out->numel, real, i == 1 ? -1 : 1);
     }
     if (pa) tpi_free(pa, (size_t)(2 * a->numel) * item);
@@ -165,25 +210,34 @@ static tp_tensor *data_in(tp_tensor *t, tp_dtype dtype, tp_layout layout) {
     return NULL;
 }
 
-/* multiply for images that the library takes channels last. The weight's gradient is contiguous until it is laid out as the images are. */
-static tp_tensor *multiply_last(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias, tp_ints shape, tp_layout layout) {
+/* multiply for images that the library takes channels last. The weight's gradient is contiguous until it is laid out as
+ * the images are. */
+static tp_tensor *multiply_last(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias,
+                                tp_ints shape, tp_layout layout) {
     bool weight = r == GRAD_WEIGHT;
-    tp_tensor *ta = data_in(a, TP_FLOAT32, layout), *tb = data_in(b, TP_FLOAT32, weight ? layout : TP_CONTIGUOUS), *tbias = tpi_real_data(bias, TP_FLOAT32);
-    tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty_layout(shape, TP_FLOAT32, tpi_device(a), weight ? TP_CONTIGUOUS : layout) : NULL;
-    bool ok = out && multiply_library(c, r, transposed, true, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
+    tp_tensor *ta = data_in(a, TP_FLOAT32, layout), *tb = data_in(b, TP_FLOAT32, weight ? layout : TP_CONTIGUOUS),
+              *tbias = tpi_real_data(bias, TP_FLOAT32);
+    tp_tensor *out = ta && tb && (tbias || !bias)
+                         ? tpi_empty_layout(shape, TP_FLOAT32, tpi_device(a), weight ? TP_CONTIGUOUS : layout)
+                         : NULL;
+    bool ok =
+        out && multiply_library(c, r, transposed, true, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
     tpi_release(ta), tpi_release(tb), tpi_release(tbias);
     if (!ok) return tpi_release(out), NULL;
-    return weight ? tpi_real_finish_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b) : tpi_real_finish(out, (tp_dtype)a->dtype);
+    return weight ? tpi_real_finish_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b)
+                  : tpi_real_finish(out, (tp_dtype)a->dtype);
 }
 
 /* A gradient has the elements of the convolution's result. */
 static bool check_grad(const tpi_conv *c, bool transposed, const tp_tensor *grad) {
-    const int64_t sizes[] = {c->batch, c->groups, transposed ? c->cx : c->cy, transposed ? tpi_conv_xsize(c) : tpi_conv_ysize(c)};
+    const int64_t sizes[] = {c->batch, c->groups, transposed ? c->cx : c->cy,
+                             transposed ? tpi_conv_xsize(c) : tpi_conv_ysize(c)};
     return tpi_check_numel(grad, "grad", tpi_size_product(sizes, 4));
 }
 
 /* The bilinear map `r` of a and b (both of a's dtype), plus bias, as a fresh tensor of the shape. */
-static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias, tp_ints shape) {
+static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias,
+                           tp_ints shape) {
     if (tpi_numel_of(shape) < 0 || (r != FORWARD && !check_grad(c, transposed, a))) return NULL;
     tp_dtype dtype = (tp_dtype)a->dtype, compute = dtype;
     if (dtype == TP_BOOL) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': convolution is not implemented for bool");
@@ -192,13 +246,15 @@ static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor
     bool last = (channels_last(a) || channels_last(b)) && a->ndim == b->ndim && a->ndim == shape.n;
     tpi_conv_role t = target(r, transposed); /* tiles are worth moving images to the layout that they want */
     if (last && compute == TP_FLOAT32 && !tpi_conv_winograd_fits(c, t) && tpi_conv_onednn_fits(c, t, true, bias))
-        return multiply_last(c, r, transposed, a, b, bias, shape, a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
+        return multiply_last(c, r, transposed, a, b, bias, shape,
+                             a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
     tp_tensor *ta = tpi_real_data(a, compute), *tb = tpi_real_data(b, compute), *tbias = tpi_real_data(bias, compute);
     tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty(shape, compute, tpi_device(a)) : NULL;
     bool ok = out;
     if (ok && out->numel > 0)
-        ok = tp_dtype_is_complex(compute) ? multiply_complex(c, r, transposed, tpi_dtype_to_real(compute), ta, tb, tbias, out)
-                                          : multiply_real(c, r, transposed, compute, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
+        ok = tp_dtype_is_complex(compute)
+                 ? multiply_complex(c, r, transposed, tpi_dtype_to_real(compute), ta, tb, tbias, out)
+                 : multiply_real(c, r, transposed, compute, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
     tpi_release(ta), tpi_release(tb), tpi_release(tbias);
     if (!ok) return tpi_release(out), NULL;
     return tpi_real_finish_like(out, dtype, channels_last(a) ? a : b);
@@ -206,20 +262,26 @@ static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor
 
 static bool check_operands(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
     if (a->dtype == b->dtype) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Input type (%s) and weight type (%s) of argument '%s' should be the same: expected scalar type %s but found %s",
-                      a_name, tp_dtype_name((tp_dtype)a->dtype), tp_dtype_name((tp_dtype)b->dtype), b_name, tp_dtype_word((tp_dtype)a->dtype),
-                      tp_dtype_word((tp_dtype)b->dtype));
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "argument '%s': Input type (%s) and weight type (%s) of argument '%s' should be the same: "
+                      "expected scalar type %s but found %s",
+                      a_name, tp_dtype_name((tp_dtype)a->dtype), tp_dtype_name((tp_dtype)b->dtype), b_name,
+                      tp_dtype_word((tp_dtype)a->dtype), tp_dtype_word((tp_dtype)b->dtype));
 }
 
-tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation,
-                                  bool transposed, tp_ints output_padding, int64_t groups) {
+tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                                  tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(input, "input", weight, "weight") || !tpi_conv_geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return NULL;
+    if (!check_operands(input, "input", weight, "weight") ||
+        !tpi_conv_geometry(&c, tpi_shape(input), tpi_shape(weight), &s))
+        return NULL;
     int64_t channels = groups * (transposed ? c.cx : c.cy);
     if (bias && !check_operands(input, "input", bias, "bias")) return NULL;
     if (bias && (bias->ndim != 1 || bias->numel != channels))
-        return tpi_fail(TP_ERR_RUNTIME, "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias of size %s instead",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but got bias "
+                        "of size %s instead",
                         tpi_shape_text(tpi_shape(weight)), (long long)channels, tpi_shape_text(tpi_shape(bias)));
     int64_t shape[5];
     int n = 0, spatial = weight->ndim - 2;
@@ -229,18 +291,22 @@ tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor
     return multiply(&c, FORWARD, transposed, input, weight, bias, tp_ints_view(shape, n));
 }
 
-tp_tensor *tpi_native_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride, tp_ints padding,
-                                             tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
+tp_tensor *tpi_native_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride,
+                                             tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
+                                             int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", weight, "weight") || !tpi_conv_geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
+    if (!check_operands(grad, "grad", weight, "weight") || !tpi_conv_geometry(&c, input_shape, tpi_shape(weight), &s))
+        return NULL;
     return multiply(&c, GRAD_INPUT, transposed, grad, weight, NULL, input_shape);
 }
 
-tp_tensor *tpi_native_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride, tp_ints padding,
-                                              tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
+tp_tensor *tpi_native_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
+                                              tp_ints padding, tp_ints dilation, bool transposed,
+                                              tp_ints output_padding, int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", input, "input") || !tpi_conv_geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;
+    if (!check_operands(grad, "grad", input, "input") || !tpi_conv_geometry(&c, tpi_shape(input), weight_shape, &s))
+        return NULL;
     return multiply(&c, GRAD_WEIGHT, transposed, grad, input, NULL, weight_shape);
 }

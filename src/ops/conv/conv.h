@@ -1,7 +1,7 @@
-/* Convolution's geometry and its three products. A convolution ties together x (its input), w (the weight) and y (its output):
- *     y = x * w,   dx = y *' w,   dw = x *" y
- * and a transposed convolution is the second with the names of x and y exchanged, so three functions serve both and all of
- * their derivatives. One to three spatial dims; missing leading ones have size 1. */
+/* Convolution's geometry and its three products. A convolution ties together x (its input), w (the weight) and y (its
+ * output): y = x * w,   dx = y *' w,   dw = x *" y and a transposed convolution is the second with the names of x and y
+ * exchanged, so three functions serve both and all of their derivatives. One to three spatial dims; missing leading
+ * ones have size 1. */
 #ifndef TPI_CONV_H
 #define TPI_CONV_H
 #include "tensor/sizes.h"
@@ -9,8 +9,8 @@
 
 typedef struct tpi_conv {
     int64_t batch, groups;
-    int64_t cx, cy;                    /* channels per group of x and of y */
-    int64_t x[3], y[3], k[3];          /* depth, height, width */
+    int64_t cx, cy;           /* channels per group of x and of y */
+    int64_t x[3], y[3], k[3]; /* depth, height, width */
     int64_t stride[3], pad[3], dilation[3];
 } tpi_conv;
 
@@ -19,21 +19,25 @@ typedef struct tpi_conv_setting { /* the arguments that the three operators shar
     bool transposed;
     int64_t groups;
 } tpi_conv_setting;
-/* Works out the convolution from the shapes of its input and weight; both may come from a gradient's shape arguments. */
+/* Works out the convolution from the shapes of its input and weight; both may come from a gradient's shape arguments.
+ */
 bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s);
 
-/* x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...): contiguous, of the dtype
- * float32, float64 or int64. bias has one value per channel of the result, or is NULL. False and an error without memory. */
+/* x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...): contiguous, of
+ * the dtype float32, float64 or int64. bias has one value per channel of the result, or is NULL. False and an error
+ * without memory. */
 bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);
 bool tpi_conv_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x);
 bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w);
-/* Partial weight gradients, `count` arrays of n elements one after the other, added in their order. out may be the first of them. */
+/* Partial weight gradients, `count` arrays of n elements one after the other, added in their order. out may be the
+ * first of them. */
 void tpi_conv_merge(tp_dtype dtype, const void *parts, int64_t n, int64_t count, void *out);
 
-/* The tap (kd, kh, kw) over output row `row` (depth and height counted together): outputs lo .. hi - 1 of the row that starts at
- * yrow read inside of x, at xrow + stride * w. xrow may lie before the row's start. False when no output of the row does. */
-static inline bool tpi_conv_tap_row(const tpi_conv *c, int64_t row, int64_t kd, int64_t kh, int64_t kw, int64_t *xrow, int64_t *yrow,
-                                    int64_t *lo, int64_t *hi) {
+/* The tap (kd, kh, kw) over output row `row` (depth and height counted together): outputs lo .. hi - 1 of the row that
+ * starts at yrow read inside of x, at xrow + stride * w. xrow may lie before the row's start. False when no output of
+ * the row does. */
+static inline bool tpi_conv_tap_row(const tpi_conv *c, int64_t row, int64_t kd, int64_t kh, int64_t kw, int64_t *xrow,
+                                    int64_t *yrow, int64_t *lo, int64_t *hi) {
     int64_t above = c->y[0] == 1 ? 0 : row / c->y[1]; /* a division is dear next to a short row */
     int64_t d = above * c->stride[0] - c->pad[0] + kd * c->dilation[0];
     int64_t h = (row - above * c->y[1]) * c->stride[1] - c->pad[1] + kh * c->dilation[1];

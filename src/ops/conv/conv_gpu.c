@@ -1,5 +1,6 @@
-/* Convolutions on GPUs by the driver's library. In the words of ops/conv/conv.h: x and y are what a convolution reads and writes, w its weight, and each of
- * the three may be the result; a transposed convolution exchanges x and y. All three lie in one layout, contiguous or channels_last. */
+/* Convolutions on GPUs by the driver's library. In the words of ops/conv/conv.h: x and y are what a convolution reads
+ * and writes, w its weight, and each of the three may be the result; a transposed convolution exchanges x and y. All
+ * three lie in one layout, contiguous or channels_last. */
 #include "ops/conv/conv.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
@@ -20,7 +21,8 @@ static void describe(const tp_tensor *t, int spatial, bool has_batch, int64_t *s
 static bool is_channels_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
 
 /* a and b are the two that are given, `role` of the third, which has `shape`. */
-static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a, tp_tensor *b, int role_b, int spatial, tp_ints shape) {
+static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a, tp_tensor *b, int role_b, int spatial,
+                           tp_ints shape) {
     tp_device device = tpi_device(a);
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver || !driver->conv || a->dtype != b->dtype || !tpi_gpu_floats(a) || !a->numel || !b->numel) return NULL;
@@ -28,12 +30,22 @@ static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a
     tp_layout layout = !last ? TP_CONTIGUOUS : spatial == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
     if (last && (a->ndim != spatial + 2 || b->ndim != spatial + 2 || shape.n != spatial + 2)) layout = TP_CONTIGUOUS;
     tp_tensor *of[3] = {NULL};
-    of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout), of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
+    of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout),
+    of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
     tpi_gpu_served served = TPI_GPU_FAILED;
     if (of[X] && of[W] && of[Y] && of[role]->numel) {
-        tpi_gpu_conv job = {.what = role == Y ? TPI_CONV_FORWARD : role == X ? TPI_CONV_GRAD_INPUT : TPI_CONV_GRAD_WEIGHT, .dtype = (tp_dtype)a->dtype,
-                            .dims = spatial == 1 ? 2 : spatial, .groups = c->groups, .x = of[X]->data, .w = of[W]->data, .y = of[Y]->data,
-                            .tf32 = tp_gpu_is_on(TP_GPU_CONV_TF32), .benchmark = tp_gpu_is_on(TP_GPU_CONV_BENCHMARK), .deterministic = tp_gpu_is_on(TP_GPU_CONV_DETERMINISTIC)};
+        tpi_gpu_conv job = {.what = role == Y   ? TPI_CONV_FORWARD
+                                    : role == X ? TPI_CONV_GRAD_INPUT
+                                                : TPI_CONV_GRAD_WEIGHT,
+                            .dtype = (tp_dtype)a->dtype,
+                            .dims = spatial == 1 ? 2 : spatial,
+                            .groups = c->groups,
+                            .x = of[X]->data,
+                            .w = of[W]->data,
+                            .y = of[Y]->data,
+                            .tf32 = tp_gpu_is_on(TP_GPU_CONV_TF32),
+                            .benchmark = tp_gpu_is_on(TP_GPU_CONV_BENCHMARK),
+                            .deterministic = tp_gpu_is_on(TP_GPU_CONV_DETERMINISTIC)};
         describe(of[X], spatial, of[X]->ndim == spatial + 2, job.x_shape, job.x_stride);
         describe(of[W], spatial, true, job.w_shape, job.w_stride);
         describe(of[Y], spatial, of[Y]->ndim == spatial + 2, job.y_shape, job.y_stride);
@@ -41,7 +53,8 @@ static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a
             int d = 3 - job.dims + i;
             job.stride[i] = c->stride[d], job.padding[i] = c->pad[d], job.dilation[i] = c->dilation[d];
         }
-        served = tp_gpu_is_on(TP_GPU_CONV_LIBRARY) ? driver->conv(device.index, tpi_gpu_stream_of(device), &job) : TPI_GPU_NOT_SERVED;
+        served = tp_gpu_is_on(TP_GPU_CONV_LIBRARY) ? driver->conv(device.index, tpi_gpu_stream_of(device), &job)
+                                                   : TPI_GPU_NOT_SERVED;
     }
     tpi_release(of[role_a]), tpi_release(of[role_b]);
     return served == TPI_GPU_SERVED ? of[role] : tpi_after(of[role], NULL);
@@ -51,7 +64,8 @@ static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a
 static tp_tensor *with_bias(tp_tensor *y, tp_tensor *bias, int spatial) {
     if (!y || !bias) return y;
     int64_t shape[4] = {bias->numel, 1, 1, 1}, strides[4] = {bias->strides[0], 0, 0, 0};
-    tp_tensor *column = tpi_alias(bias, 1 + spatial, shape, strides, tpi_offset(bias)), *flat = column ? tpi_detached(column) : NULL;
+    tp_tensor *column = tpi_alias(bias, 1 + spatial, shape, strides, tpi_offset(bias)),
+              *flat = column ? tpi_detached(column) : NULL;
     tp_tensor *sum = flat ? tpo_add(tp_operand_tensor(y), tp_operand_tensor(flat), tp_int(1)) : NULL;
     tpi_release(column), tpi_release(flat);
     return tpi_after(y, sum);
@@ -64,8 +78,8 @@ static bool geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_
     return false;
 }
 
-tp_tensor *tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
-                               int64_t groups) {
+tp_tensor *tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                               tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
     if (!geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return NULL;
@@ -75,20 +89,23 @@ tp_tensor *tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *b
     if (input->ndim == weight->ndim) shape[n++] = c.batch;
     shape[n++] = channels;
     for (int i = 3 - spatial; i < 3; i++) shape[n++] = transposed ? c.x[i] : c.y[i];
-    tp_tensor *y = multiply(&c, transposed ? X : Y, input, transposed ? Y : X, weight, W, spatial, tp_ints_view(shape, n));
+    tp_tensor *y =
+        multiply(&c, transposed ? X : Y, input, transposed ? Y : X, weight, W, spatial, tp_ints_view(shape, n));
     return with_bias(y, bias, spatial);
 }
 
-tp_tensor *tpi_gpu_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride, tp_ints padding, tp_ints dilation, bool transposed,
-                                          tp_ints output_padding, int64_t groups) {
+tp_tensor *tpi_gpu_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride,
+                                          tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
+                                          int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
     if (!geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
     return multiply(&c, transposed ? Y : X, grad, transposed ? X : Y, weight, W, weight->ndim - 2, input_shape);
 }
 
-tp_tensor *tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride, tp_ints padding, tp_ints dilation, bool transposed,
-                                           tp_ints output_padding, int64_t groups) {
+tp_tensor *tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
+                                           tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
+                                           int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
     if (!geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;

@@ -1,4 +1,5 @@
-/* Depthwise convolution: which shapes take it, and its tasks (one plane of the result, or one filter over the whole batch, each). */
+/* Depthwise convolution: which shapes take it, and its tasks (one plane of the result, or one filter over the whole
+ * batch, each). */
 #include "ops/conv/direct.h"
 #include "base/threads.h"
 
@@ -62,7 +63,9 @@ static void w_task(int64_t group, void *context) {
     }
 }
 
-static bool worth_it(const tpi_conv *c) { return (double)c->batch * c->groups * tpi_conv_taps(c) * tpi_conv_ysize(c) > 50e3; }
+static bool worth_it(const tpi_conv *c) {
+    return (double)c->batch * c->groups * tpi_conv_taps(c) * tpi_conv_ysize(c) > 50e3;
+}
 
 bool tpi_conv_direct_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y) {
     job j = {c, dtype, x, NULL, w, bias, y};

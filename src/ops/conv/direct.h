@@ -1,4 +1,5 @@
-/* Depthwise convolution without patches: with one channel on either side of a group a matrix product has nothing to reuse. */
+/* Depthwise convolution without patches: with one channel on either side of a group a matrix product has nothing to
+ * reuse. */
 #ifndef TPI_CONV_DIRECT_H
 #define TPI_CONV_DIRECT_H
 #include "device/cpu/isa.h"

@@ -1,11 +1,12 @@
 /* The bodies of ops/conv/direct.isa.c, included once per element type with REAL and K(name) defined. */
 
-/* For each tap and each output row it meets: outputs lo .. hi - 1 of the row at `yrow` see x[stride * w] from `xrow` on. */
-#define FOR_EACH_TAP_ROW(c, tap, xrow, yrow, lo, hi)                                                                   \
-    for (int64_t kd = 0, tap = 0; kd < c->k[0]; kd++)                                                                  \
-        for (int64_t kh = 0; kh < c->k[1]; kh++)                                                                       \
-            for (int64_t kw = 0; kw < c->k[2]; kw++, tap++)                                                            \
-                for (int64_t r = 0, lo, hi, xrow, yrow; r < c->y[0] * c->y[1]; r++)                                    \
+/* For each tap and each output row it meets: outputs lo .. hi - 1 of the row at `yrow` see x[stride * w] from `xrow`
+ * on. */
+#define FOR_EACH_TAP_ROW(c, tap, xrow, yrow, lo, hi)                                \
+    for (int64_t kd = 0, tap = 0; kd < c->k[0]; kd++)                               \
+        for (int64_t kh = 0; kh < c->k[1]; kh++)                                    \
+            for (int64_t kw = 0; kw < c->k[2]; kw++, tap++)                         \
+                for (int64_t r = 0, lo, hi, xrow, yrow; r < c->y[0] * c->y[1]; r++) \
                     if (tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi))
 
 void TPI_ISA(K(tpi_plane_y))(const tpi_conv *c, const REAL *x, const REAL *w, REAL *y) {

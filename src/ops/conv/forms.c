@@ -7,35 +7,40 @@
 
 static bool check_rank(const tp_tensor *input, const tp_tensor *weight, int n, const char *name) {
     if (weight->ndim != n + 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected %d dims for %s, got %s", n + 2, name, tpi_shape_text(tpi_shape(weight)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected %d dims for %s, got %s", n + 2, name,
+                          tpi_shape_text(tpi_shape(weight)));
     if (input->ndim != n + 1 && input->ndim != n + 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", n + 1, n + 2, name,
-                          tpi_shape_text(tpi_shape(input)));
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", n + 1,
+                          n + 2, name, tpi_shape_text(tpi_shape(input)));
     return true;
 }
 
-static tp_tensor *forward(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
-                          tp_ints dilation, int64_t groups) {
+static tp_tensor *forward(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                          tp_ints padding, tp_ints dilation, int64_t groups) {
     if (!check_rank(input, weight, n, name)) return NULL;
     return tpo_convolution(input, weight, bias, stride, padding, dilation, false, TP_INTS(0), groups);
 }
 
-static tp_tensor *transpose(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
-                            tp_ints output_padding, int64_t groups, tp_ints dilation) {
+static tp_tensor *transpose(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,
+                            tp_ints stride, tp_ints padding, tp_ints output_padding, int64_t groups, tp_ints dilation) {
     if (!check_rank(input, weight, n, name)) return NULL;
     return tpo_convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups);
 }
 
-/* "same": the output keeps the input's sizes. The total padding dilation * (kernel - 1) is split in two; an odd one has its
- * extra column on the right, which needs an explicit pad. */
-static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, const char *padding,
-                          tp_ints dilation, int64_t groups) {
+/* "same": the output keeps the input's sizes. The total padding dilation * (kernel - 1) is split in two; an odd one has
+ * its extra column on the right, which needs an explicit pad. */
+static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                          const char *padding, tp_ints dilation, int64_t groups) {
     if (!check_rank(input, weight, n, name)) return NULL;
     if (!strcmp(padding, "valid")) return forward(n, name, input, weight, bias, stride, TP_INTS(0), dilation, groups);
     if (strcmp(padding, "same"))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': Invalid padding string: '%s', expected 'valid' or 'same'", padding);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': Invalid padding string: '%s', expected 'valid' or 'same'",
+                        padding);
     for (int64_t i = 0; i < stride.n; i++)
-        if (stride.v[i] != 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': padding='same' is not supported for strided convolutions");
+        if (stride.v[i] != 1)
+            return tpi_fail(TP_ERR_RUNTIME,
+                            "argument 'padding': padding='same' is not supported for strided convolutions");
     int64_t each[3] = {0}, extra[6] = {0}, apart[3];
     bool uneven = false;
     if (!tpi_expand_steps("dilation", dilation, n, (int64_t[]){1, 1, 1}, apart)) return NULL;
@@ -47,40 +52,45 @@ static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *
     }
     if (!uneven) return forward(n, name, input, weight, bias, stride, tp_ints_view(each, n), dilation, groups);
     tp_tensor *padded = tpo_constant_pad_nd(input, tp_ints_view(extra, 2 * n), tp_int(0));
-    return padded ? tpi_after(padded, forward(n, name, padded, weight, bias, stride, tp_ints_view(each, n), dilation, groups)) : NULL;
+    return padded ? tpi_after(padded,
+                              forward(n, name, padded, weight, bias, stride, tp_ints_view(each, n), dilation, groups))
+                  : NULL;
 }
 
-tp_tensor *tpi_compose_conv1d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation, int64_t groups) {
+tp_tensor *tpi_compose_conv1d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                              tp_ints dilation, int64_t groups) {
     return forward(1, "conv1d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv2d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation, int64_t groups) {
+tp_tensor *tpi_compose_conv2d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                              tp_ints dilation, int64_t groups) {
     return forward(2, "conv2d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv3d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation, int64_t groups) {
+tp_tensor *tpi_compose_conv3d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                              tp_ints dilation, int64_t groups) {
     return forward(3, "conv3d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv1d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, const char *padding, tp_ints dilation,
-                                      int64_t groups) {
+tp_tensor *tpi_compose_conv1d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                      const char *padding, tp_ints dilation, int64_t groups) {
     return by_name(1, "conv1d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv2d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, const char *padding, tp_ints dilation,
-                                      int64_t groups) {
+tp_tensor *tpi_compose_conv2d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                      const char *padding, tp_ints dilation, int64_t groups) {
     return by_name(2, "conv2d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv3d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, const char *padding, tp_ints dilation,
-                                      int64_t groups) {
+tp_tensor *tpi_compose_conv3d_padding(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                      const char *padding, tp_ints dilation, int64_t groups) {
     return by_name(3, "conv3d", input, weight, bias, stride, padding, dilation, groups);
 }
-tp_tensor *tpi_compose_conv_transpose1d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints output_padding,
-                                        int64_t groups, tp_ints dilation) {
+tp_tensor *tpi_compose_conv_transpose1d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                        tp_ints padding, tp_ints output_padding, int64_t groups, tp_ints dilation) {
     return transpose(1, "conv_transpose1d", input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
-tp_tensor *tpi_compose_conv_transpose2d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints output_padding,
-                                        int64_t groups, tp_ints dilation) {
+tp_tensor *tpi_compose_conv_transpose2d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                        tp_ints padding, tp_ints output_padding, int64_t groups, tp_ints dilation) {
     return transpose(2, "conv_transpose2d", input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
-tp_tensor *tpi_compose_conv_transpose3d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints output_padding,
-                                        int64_t groups, tp_ints dilation) {
+tp_tensor *tpi_compose_conv_transpose3d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride,
+                                        tp_ints padding, tp_ints output_padding, int64_t groups, tp_ints dilation) {
     return transpose(3, "conv_transpose3d", input, weight, bias, stride, padding, output_padding, groups, dilation);
 }
 

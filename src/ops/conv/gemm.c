@@ -1,5 +1,6 @@
-/* Convolution as matrix products over patches. Work is cut into tasks by shapes alone (images, groups, slices of channels, tiles of
- * output rows), and a task's partial sums are added in the order of the images, so the bits do not depend on threads. */
+/* Convolution as matrix products over patches. Work is cut into tasks by shapes alone (images, groups, slices of
+ * channels, tiles of output rows), and a task's partial sums are added in the order of the images, so the bits do not
+ * depend on threads. */
 #include <stdatomic.h>
 #include <string.h>
 #include "base/threads.h"
@@ -7,13 +8,13 @@
 #include "ops/conv/direct.h"
 #include "ops/conv/im2col.h"
 
-/* A forward task multiplies a block of input channels at a time, about DEPTH rows of columns, so that columns stay in the second-level
- * cache while each packing of weights by the gemm serves MANY_COLUMNS columns. */
-#define DEPTH 512
-#define TILE_BYTES (1 << 20)
-#define FEW_COLUMNS 256 /* planes smaller than this are worked on several images at a time */
+/* A forward task multiplies a block of input channels at a time, about DEPTH rows of columns, so that columns stay in
+ * the second-level cache while each packing of weights by the gemm serves MANY_COLUMNS columns. */
+#define DEPTH        512
+#define TILE_BYTES   (1 << 20)
+#define FEW_COLUMNS  256 /* planes smaller than this are worked on several images at a time */
 #define MANY_COLUMNS 512
-#define TASKS 32        /* enough tasks for balance, few enough that each has a gemm worth calling */
+#define TASKS        32 /* enough tasks for balance, few enough that each has a gemm worth calling */
 
 typedef struct job {
     const tpi_conv *c;
@@ -26,9 +27,9 @@ typedef struct job {
     int64_t depth;            /* forward: input channels at a time */
     int64_t together;         /* images per step; more than one only where a tile is a whole plane */
     int64_t slices;           /* channels of a group (y's forward, x's backward) are cut into this many slices */
-    int64_t chunks;           /* the batch is cut into this many chunks, each with its own partial sum (weight gradient) */
-    bool plain;               /* 1x1 taps, stride 1, no padding: an image is its own matrix of columns */
-    atomic_bool failed;       /* a task found no memory */
+    int64_t chunks;     /* the batch is cut into this many chunks, each with its own partial sum (weight gradient) */
+    bool plain;         /* 1x1 taps, stride 1, no padding: an image is its own matrix of columns */
+    atomic_bool failed; /* a task found no memory */
 } job;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -52,15 +53,18 @@ static void col2im(const job *j, int64_t channels, int64_t row0, int64_t rows, c
         TPI_ISA_PICK(tpi_col2im_i64)(j->c, channels, row0, rows, (const int64_t *)cols, ld, (int64_t *)x);
 }
 
-/* c (m, n) = a (m, k) b (k, n), or += when `add`; ta, tb: the operand is stored transposed. Row-major with leading sizes. */
-static void product(tp_dtype dtype, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const char *a, int64_t lda, const char *b,
-                    int64_t ldb, bool add, char *c, int64_t ldc) {
+/* c (m, n) = a (m, k) b (k, n), or += when `add`; ta, tb: the operand is stored transposed. Row-major with leading
+ * sizes. */
+static void product(tp_dtype dtype, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const char *a, int64_t lda,
+                    const char *b, int64_t ldb, bool add, char *c, int64_t ldc) {
     if (dtype == TP_FLOAT32) {
-        tpi_gemm_f32(ta, tb, m, n, k, 1.0f, (const float *)a, lda, (const float *)b, ldb, add ? 1.0f : 0.0f, (float *)c, ldc);
+        tpi_gemm_f32(ta, tb, m, n, k, 1.0f, (const float *)a, lda, (const float *)b, ldb, add ? 1.0f : 0.0f, (float *)c,
+                     ldc);
         return;
     }
     if (dtype == TP_FLOAT64) {
-        tpi_gemm_f64(ta, tb, m, n, k, 1.0, (const double *)a, lda, (const double *)b, ldb, add ? 1.0 : 0.0, (double *)c, ldc);
+        tpi_gemm_f64(ta, tb, m, n, k, 1.0, (const double *)a, lda, (const double *)b, ldb, add ? 1.0 : 0.0, (double *)c,
+                     ldc);
         return;
     }
     const int64_t *ia = (const int64_t *)a, *ib = (const int64_t *)b;
@@ -98,13 +102,28 @@ static void plan_tiles(job *j, int64_t channels) {
     int64_t row_bytes = max64(channels * tpi_conv_taps(c) * c->y[2] * item, 1);
     j->tile_rows = min64(max64(TILE_BYTES / row_bytes, tpi_ceil_div(64, max64(c->y[2], 1))), max64(rows, 1));
     j->tiles = tpi_ceil_div(rows, j->tile_rows);
-    j->together = j->tiles == 1 && plane < FEW_COLUMNS ? min64(max64(min64(MANY_COLUMNS / plane, TILE_BYTES / (row_bytes * max64(rows, 1))), 1), max64(c->batch, 1)) : 1;
-    j->plain = tpi_conv_taps(c) == 1 && j->together == 1 && tpi_conv_xsize(c) == tpi_conv_ysize(c) && c->stride[0] == 1 && c->stride[1] == 1 &&
-               c->stride[2] == 1 && c->pad[0] == 0 && c->pad[1] == 0 && c->pad[2] == 0;
+    j->together = j->tiles == 1 && plane < FEW_COLUMNS
+                      ? min64(max64(min64(MANY_COLUMNS / plane, TILE_BYTES / (row_bytes * max64(rows, 1))), 1),
+                              max64(c->batch, 1))
+                      : 1;
+    j->plain = tpi_conv_taps(c) == 1 && j->together == 1 && tpi_conv_xsize(c) == tpi_conv_ysize(c) &&
+               c->stride[0] == 1 && c->stride[1] == 1 && c->stride[2] == 1 && c->pad[0] == 0 && c->pad[1] == 0 &&
+               c->pad[2] == 0;
 }
 
-static job make_job(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, const void *w, const void *bias, void *out) {
-    job j = {.c = c, .dtype = dtype, .item = tpi_dtype_bytes[dtype], .x = x, .y = y, .w = w, .bias = bias, .out = out, .together = 1, .slices = 1, .chunks = 1};
+static job make_job(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, const void *w, const void *bias,
+                    void *out) {
+    job j = {.c = c,
+             .dtype = dtype,
+             .item = tpi_dtype_bytes[dtype],
+             .x = x,
+             .y = y,
+             .w = w,
+             .bias = bias,
+             .out = out,
+             .together = 1,
+             .slices = 1,
+             .chunks = 1};
     return j;
 }
 
@@ -147,28 +166,35 @@ static void spread_planes(const job *j, const char *from, int64_t channels, int6
 static void forward_task(int64_t task, void *context) {
     job *j = context;
     const tpi_conv *c = j->c;
-    int64_t slice = task % j->slices, tile = task / j->slices % j->tiles, rest = task / j->slices / j->tiles, group = rest % c->groups;
+    int64_t slice = task % j->slices, tile = task / j->slices % j->tiles, rest = task / j->slices / j->tiles,
+            group = rest % c->groups;
     int64_t image = rest / c->groups * j->together, images = min64(j->together, c->batch - image), first, channels;
     slice_of(j, slice, c->cy, &first, &channels);
     if (channels == 0) return;
-    int64_t patch = c->cx * tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), item = (int64_t)j->item;
+    int64_t patch = c->cx * tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c),
+            item = (int64_t)j->item;
     int64_t row0 = tile * j->tile_rows, rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2];
-    const char *x = j->x + (image * c->groups + group) * c->cx * xsize * item, *w = j->w + (group * c->cy + first) * patch * item;
+    const char *x = j->x + (image * c->groups + group) * c->cx * xsize * item,
+               *w = j->w + (group * c->cy + first) * patch * item;
     char *y = j->out + (((image * c->groups + group) * c->cy + first) * ysize + row0 * c->y[2]) * item;
     if (j->plain) {
         if (j->bias) fill_bias(j, group * c->cy + first, y, ysize, channels, n);
-        product(j->dtype, false, false, channels, n, patch, w, patch, x + row0 * c->y[2] * item, ysize, j->bias, y, ysize);
+        product(j->dtype, false, false, channels, n, patch, w, patch, x + row0 * c->y[2] * item, ysize, j->bias, y,
+                ysize);
         return;
     }
     size_t bytes, out_bytes = 0;
     int64_t ld = n * images, taps = tpi_conv_taps(c);
-    char *cols = room_for(j, j->depth * taps * ld, &bytes), *out = images > 1 && cols ? room_for(j, channels * ld, &out_bytes) : y;
+    char *cols = room_for(j, j->depth * taps * ld, &bytes),
+         *out = images > 1 && cols ? room_for(j, channels * ld, &out_bytes) : y;
     if (cols && out) {
         if (j->bias) fill_bias(j, group * c->cy + first, out, images > 1 ? ld : ysize, channels, ld);
         for (int64_t c0 = 0; c0 < c->cx; c0 += j->depth) {
             int64_t depth = min64(j->depth, c->cx - c0);
-            for (int64_t i = 0; i < images; i++) im2col(j, depth, row0, rows, x + (i * c->groups * c->cx + c0) * xsize * item, cols + i * n * item, ld);
-            product(j->dtype, false, false, channels, ld, depth * taps, w + c0 * taps * item, patch, cols, ld, j->bias || c0, out, images > 1 ? ld : ysize);
+            for (int64_t i = 0; i < images; i++)
+                im2col(j, depth, row0, rows, x + (i * c->groups * c->cx + c0) * xsize * item, cols + i * n * item, ld);
+            product(j->dtype, false, false, channels, ld, depth * taps, w + c0 * taps * item, patch, cols, ld,
+                    j->bias || c0, out, images > 1 ? ld : ysize);
         }
         if (images > 1) spread_planes(j, out, channels, images, y);
     }
@@ -181,28 +207,34 @@ bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w,
     job j = make_job(c, dtype, x, NULL, w, bias, y);
     if (c->cx == 0) {
         int64_t ysize = tpi_conv_ysize(c), channels = c->groups * c->cy;
-        for (int64_t i = 0; i < c->batch; i++) fill_bias(&j, 0, j.out + i * channels * ysize * (int64_t)j.item, ysize, channels, ysize);
+        for (int64_t i = 0; i < c->batch; i++)
+            fill_bias(&j, 0, j.out + i * channels * ysize * (int64_t)j.item, ysize, channels, ysize);
         return true;
     }
     j.depth = min64(max64(DEPTH / tpi_conv_taps(c), 1), c->cx);
     plan_tiles(&j, j.depth);
     int64_t tasks = tpi_ceil_div(c->batch, j.together) * c->groups * j.tiles;
-    j.slices = min64(max64(TASKS / 4 / max64(tasks, 1), 1), max64(c->cy / 128, 1)); /* few: each slice makes its columns again */
+    j.slices = min64(max64(TASKS / 4 / max64(tasks, 1), 1),
+                     max64(c->cy / 128, 1)); /* few: each slice makes its columns again */
     return run(&j, tasks * j.slices, forward_task);
 }
 
-/* ---- dx = y *' w: a task is one slice of the channels of one group of a few images; its tiles follow one another ---- */
+/* ---- dx = y *' w: a task is one slice of the channels of one group of a few images; its tiles follow one another ----
+ */
 
 static void input_task(int64_t task, void *context) {
     job *j = context;
     const tpi_conv *c = j->c;
-    int64_t slice = task % j->slices, group = task / j->slices % c->groups, image = task / j->slices / c->groups * j->together;
+    int64_t slice = task % j->slices, group = task / j->slices % c->groups,
+            image = task / j->slices / c->groups * j->together;
     int64_t images = min64(j->together, c->batch - image), first, channels, item = (int64_t)j->item;
     slice_of(j, slice, c->cx, &first, &channels);
     if (channels == 0) return;
-    int64_t taps = tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), patch = c->cx * taps, ximage = c->groups * c->cx * xsize * item;
+    int64_t taps = tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), patch = c->cx * taps,
+            ximage = c->groups * c->cx * xsize * item;
     char *x = j->out + ((image * c->groups + group) * c->cx + first) * xsize * item;
-    const char *w = j->w + (group * c->cy * patch + first * taps) * item, *y = j->y + (image * c->groups + group) * c->cy * ysize * item;
+    const char *w = j->w + (group * c->cy * patch + first * taps) * item,
+               *y = j->y + (image * c->groups + group) * c->cy * ysize * item;
     if (j->plain && c->cy > 0) {
         if (j->bias) fill_bias(j, group * c->cx + first, x, xsize, channels, xsize);
         product(j->dtype, true, false, channels, ysize, c->cy, w, patch, y, ysize, j->bias, x, xsize);
@@ -211,11 +243,13 @@ static void input_task(int64_t task, void *context) {
     for (int64_t i = 0; i < images; i++) fill_bias(j, group * c->cx + first, x + i * ximage, xsize, channels, xsize);
     if (c->cy == 0) return;
     size_t bytes, in_bytes = 0;
-    char *cols = room_for(j, channels * taps * j->tile_rows * c->y[2] * images, &bytes), *in = images > 1 && cols ? room_for(j, c->cy * ysize * images, &in_bytes) : NULL;
+    char *cols = room_for(j, channels * taps * j->tile_rows * c->y[2] * images, &bytes),
+         *in = images > 1 && cols ? room_for(j, c->cy * ysize * images, &in_bytes) : NULL;
     if (in) gather_planes(j, y, c->cy, images, in);
     for (int64_t row0 = 0; cols && (in || images == 1) && row0 < c->y[0] * c->y[1]; row0 += j->tile_rows) {
         int64_t rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
-        product(j->dtype, true, false, channels * taps, ld, c->cy, w, patch, in ? in : y + row0 * c->y[2] * item, in ? ld : ysize, false, cols, ld);
+        product(j->dtype, true, false, channels * taps, ld, c->cy, w, patch, in ? in : y + row0 * c->y[2] * item,
+                in ? ld : ysize, false, cols, ld);
         for (int64_t i = 0; i < images; i++) col2im(j, channels, row0, rows, cols + i * n * item, ld, x + i * ximage);
     }
     if (in) tpi_free(in, in_bytes);
@@ -241,7 +275,8 @@ static void weight_task(int64_t task, void *context) {
     int64_t first, channels, item = (int64_t)j->item;
     slice_of(j, slice, c->cx, &first, &channels);
     if (channels == 0) return;
-    int64_t taps = tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), patch = c->cx * taps, ximage = c->groups * c->cx * xsize * item;
+    int64_t taps = tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), patch = c->cx * taps,
+            ximage = c->groups * c->cx * xsize * item;
     char *w = j->out + ((chunk * c->groups + group) * c->cy * patch + first * taps) * item;
     size_t bytes = 0, in_bytes = 0;
     char *cols = j->plain ? NULL : room_for(j, channels * taps * j->tile_rows * c->y[2] * j->together, &bytes);
@@ -250,7 +285,8 @@ static void weight_task(int64_t task, void *context) {
     bool add = false, ready = (cols || j->plain) && (in || j->together == 1);
     for (int64_t image = chunk * each; ready && image < end; image += j->together) {
         int64_t images = min64(j->together, end - image);
-        const char *x = j->x + ((image * c->groups + group) * c->cx + first) * xsize * item, *y = j->y + (image * c->groups + group) * c->cy * ysize * item;
+        const char *x = j->x + ((image * c->groups + group) * c->cx + first) * xsize * item,
+                   *y = j->y + (image * c->groups + group) * c->cy * ysize * item;
         if (j->plain) {
             product(j->dtype, false, true, c->cy, channels, ysize, y, ysize, x, xsize, add, w, patch);
             add = true;
@@ -259,8 +295,10 @@ static void weight_task(int64_t task, void *context) {
         if (in) gather_planes(j, y, c->cy, images, in);
         for (int64_t row0 = 0; row0 < c->y[0] * c->y[1]; row0 += j->tile_rows, add = true) {
             int64_t rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
-            for (int64_t i = 0; i < images; i++) im2col(j, channels, row0, rows, x + i * ximage, cols + i * n * item, ld);
-            product(j->dtype, false, true, c->cy, channels * taps, ld, in ? in : y + row0 * c->y[2] * item, in ? ld : ysize, cols, ld, add, w, patch);
+            for (int64_t i = 0; i < images; i++)
+                im2col(j, channels, row0, rows, x + i * ximage, cols + i * n * item, ld);
+            product(j->dtype, false, true, c->cy, channels * taps, ld, in ? in : y + row0 * c->y[2] * item,
+                    in ? ld : ysize, cols, ld, add, w, patch);
         }
     }
     if (!add)

@@ -1,6 +1,7 @@
 /* The bodies of im2col.isa.c, included once per element type with REAL and K(name) defined. */
 
-void TPI_ISA(K(tpi_im2col))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *x, REAL *cols, int64_t ld) {
+void TPI_ISA(K(tpi_im2col))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *x, REAL *cols,
+                            int64_t ld) {
     int64_t width = c->y[2], plane = tpi_conv_xsize(c), s = c->stride[2];
     for (int64_t ch = 0; ch < channels; ch++, x += plane)
         for (int64_t kd = 0; kd < c->k[0]; kd++)
@@ -24,7 +25,8 @@ void TPI_ISA(K(tpi_im2col))(const tpi_conv *c, int64_t channels, int64_t row0, i
                 }
 }
 
-void TPI_ISA(K(tpi_col2im))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *cols, int64_t ld, REAL *x) {
+void TPI_ISA(K(tpi_col2im))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *cols,
+                            int64_t ld, REAL *x) {
     int64_t width = c->y[2], plane = tpi_conv_xsize(c), s = c->stride[2];
     for (int64_t ch = 0; ch < channels; ch++, x += plane)
         for (int64_t kd = 0; kd < c->k[0]; kd++)

@@ -1,8 +1,9 @@
-/* Which convolutions are narrow, and their tasks: a few images each, or for the weight's gradient a fixed share of the batch. See ops/conv/narrow.h.
+/* Which convolutions are narrow, and their tasks: a few images each, or for the weight's gradient a fixed share of the
+ * batch. See ops/conv/narrow.h.
  *
- * Measured on one core of an AMD EPYC with AVX2 (columns or the library / this, microseconds: forward, input gradient, weight gradient):
- *     5x5, 3 to 6, 32x32, batch 32      890/335   1169/477   567/404
- *     5x5, 6 to 16, 14x14, batch 32     352/317    658/424   726/484 */
+ * Measured on one core of an AMD EPYC with AVX2 (columns or the library / this, microseconds: forward, input gradient,
+ * weight gradient): 5x5, 3 to 6, 32x32, batch 32      890/335   1169/477   567/404 5x5, 6 to 16, 14x14, batch 32
+ * 352/317    658/424   726/484 */
 #include "ops/conv/narrow.h"
 #include <stdatomic.h>
 #include "base/memory.h"
@@ -10,12 +11,12 @@
 #include "device/device.h"
 
 enum {
-    CHANNELS = 16,            /* of x, up to which columns cost more than they bring */
-    PATCH = 1024,             /* elements of a patch whose filters stay in the first cache beside the image's rows */
-    WEIGHT_PATCH = 256,       /* the same for the weight's gradient, which runs over the images once per few elements */
-    TASK_ELEMENTS = 1 << 14,  /* small images go together, up to about this many elements */
-    CHUNKS = 16,              /* partial sums of a weight's gradient */
-    TOGETHER = 1 << 16        /* elements of the images that a chunk lays out at once */
+    CHANNELS = 16,           /* of x, up to which columns cost more than they bring */
+    PATCH = 1024,            /* elements of a patch whose filters stay in the first cache beside the image's rows */
+    WEIGHT_PATCH = 256,      /* the same for the weight's gradient, which runs over the images once per few elements */
+    TASK_ELEMENTS = 1 << 14, /* small images go together, up to about this many elements */
+    CHUNKS = 16,             /* partial sums of a weight's gradient */
+    TOGETHER = 1 << 16       /* elements of the images that a chunk lays out at once */
 };
 
 typedef struct job {
@@ -32,10 +33,16 @@ static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 bool tpi_conv_narrow_fits(const tpi_conv *c, tpi_conv_role role) {
-    if (tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 || c->k[0] != 1 || c->pad[0] != 0 || c->stride[0] != 1) return false;
-    if (c->stride[1] != 1 || c->stride[2] != 1 || tpi_conv_taps(c) == 1 || c->batch == 0 || c->cx == 0 || c->cy == 0 || c->cx > CHANNELS || c->y[2] < 6) return false;
+    if (tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 || c->k[0] != 1 || c->pad[0] != 0 ||
+        c->stride[0] != 1)
+        return false;
+    if (c->stride[1] != 1 || c->stride[2] != 1 || tpi_conv_taps(c) == 1 || c->batch == 0 || c->cx == 0 || c->cy == 0 ||
+        c->cx > CHANNELS || c->y[2] < 6)
+        return false;
     bool inside = c->pad[1] <= (c->k[1] - 1) * c->dilation[1] && c->pad[2] <= (c->k[2] - 1) * c->dilation[2];
-    for (int d = 1; d < 3; d++) inside &= c->x[d] + 2 * c->pad[d] == c->y[d] + (c->k[d] - 1) * c->dilation[d]; /* a transposed one may have more rows than windows reach */
+    for (int d = 1; d < 3; d++)
+        inside &= c->x[d] + 2 * c->pad[d] ==
+                  c->y[d] + (c->k[d] - 1) * c->dilation[d]; /* a transposed one may have more rows than windows reach */
     if (role == TPI_CONV_X) return inside && c->cy <= 4 * CHANNELS && c->cy * tpi_conv_taps(c) <= PATCH;
     return c->cx * tpi_conv_taps(c) <= (role == TPI_CONV_W ? WEIGHT_PATCH : PATCH);
 }
@@ -56,26 +63,35 @@ static int64_t *lay_out(job *j) {
     return places;
 }
 
-/* Rows of `planes` planes, `from_row` long, to rows of a copy that begin at `to`; the rest of the copy is zero already. */
-static void copy_rows(const float *from, int64_t planes, int64_t rows, int64_t from_row, float *to, int64_t to_plane, int64_t to_row) {
+/* Rows of `planes` planes, `from_row` long, to rows of a copy that begin at `to`; the rest of the copy is zero already.
+ */
+static void copy_rows(const float *from, int64_t planes, int64_t rows, int64_t from_row, float *to, int64_t to_plane,
+                      int64_t to_row) {
     for (int64_t p = 0; p < planes; p++)
-        for (int64_t r = 0; r < rows; r++) memcpy(to + p * to_plane + r * to_row, from + (p * rows + r) * from_row, (size_t)from_row * sizeof *to);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + p * to_plane + r * to_row, from + (p * rows + r) * from_row, (size_t)from_row * sizeof *to);
 }
 
 static void copy_image(const job *j, int64_t image, float *to) {
     const tpi_conv *c = &j->c;
-    copy_rows(j->x + image * c->cx * c->x[1] * c->x[2], c->cx, c->x[1], c->x[2], to + c->pad[1] * j->n.x_row + c->pad[2], j->x_plane, j->n.x_row);
+    copy_rows(j->x + image * c->cx * c->x[1] * c->x[2], c->cx, c->x[1], c->x[2],
+              to + c->pad[1] * j->n.x_row + c->pad[2], j->x_plane, j->n.x_row);
 }
 
 static float *cleared(job *j, int64_t elements, size_t *bytes) {
     *bytes = (size_t)elements * sizeof(float);
     float *room = tpi_alloc(*bytes);
-    if (room) memset(room, 0, *bytes);
-    else atomic_store(&j->failed, true);
+    if (room)
+        memset(room, 0, *bytes);
+    else
+        atomic_store(&j->failed, true);
     return room;
 }
 
-static bool finish(job *j) { return !atomic_load(&j->failed) || (tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows"), false); }
+static bool finish(job *j) {
+    return !atomic_load(&j->failed) ||
+           (tpi_fail_memory((size_t)j->x_image * sizeof(float), "a convolution's rows"), false);
+}
 
 static void image_task(int64_t task, void *context) {
     job *j = context;
@@ -104,13 +120,15 @@ bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const 
     tpi_conv back = *c;
     int64_t taps = tpi_conv_taps(c);
     back.cx = c->cy, back.cy = c->cx;
-    for (int i = 1; i < 3; i++) back.x[i] = c->y[i], back.y[i] = c->x[i], back.pad[i] = (c->k[i] - 1) * c->dilation[i] - c->pad[i];
+    for (int i = 1; i < 3; i++)
+        back.x[i] = c->y[i], back.y[i] = c->x[i], back.pad[i] = (c->k[i] - 1) * c->dilation[i] - c->pad[i];
     size_t bytes = (size_t)(c->cx * c->cy * taps) * sizeof(float);
     float *turned = tpi_alloc(bytes);
     if (!turned) return false;
     for (int64_t i = 0; i < c->cx; i++)
         for (int64_t o = 0; o < c->cy; o++)
-            for (int64_t t = 0; t < taps; t++) turned[(i * c->cy + o) * taps + t] = w[(o * c->cx + i) * taps + taps - 1 - t];
+            for (int64_t t = 0; t < taps; t++)
+                turned[(i * c->cy + o) * taps + t] = w[(o * c->cx + i) * taps + taps - 1 - t];
     bool fine = tpi_conv_narrow_y(&back, y, turned, bias, x);
     tpi_free(turned, bytes);
     return fine;
@@ -119,7 +137,8 @@ bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const 
 static void filters_task(int64_t chunk, void *context) {
     job *j = context;
     const tpi_conv *c = &j->c;
-    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = min64(c->batch, (chunk + 1) * each), weights = c->cy * j->n.patch;
+    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = min64(c->batch, (chunk + 1) * each),
+            weights = c->cy * j->n.patch;
     int64_t together = min64(max64(TOGETHER / (j->x_image + j->y_image), 1), each);
     float *grads = j->out + chunk * weights;
     memset(grads, 0, (size_t)weights * sizeof *grads);
@@ -129,7 +148,8 @@ static void filters_task(int64_t chunk, void *context) {
         int64_t images = min64(together, end - first);
         for (int64_t i = 0; i < images; i++) {
             copy_image(j, first + i, x + i * j->x_image);
-            copy_rows(j->y + (first + i) * c->cy * c->y[1] * c->y[2], c->cy, c->y[1], c->y[2], y + i * j->y_image, c->y[1] * j->y_row, j->y_row);
+            copy_rows(j->y + (first + i) * c->cy * c->y[1] * c->y[2], c->cy, c->y[1], c->y[2], y + i * j->y_image,
+                      c->y[1] * j->y_row, j->y_row);
         }
         TPI_ISA_PICK(tpi_narrow_filters)(&j->n, images, x, j->x_image, y, j->y_image, j->y_row, grads);
     }

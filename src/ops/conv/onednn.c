@@ -1,5 +1,6 @@
-/* Opening oneDNN, making its kernels and calling them. The declarations below are the part of its C interface that is used; constants
- * have the same values in versions 2 and 3, and a descriptor is handed over as a pointer in both, so only making descriptors differs. */
+/* Opening oneDNN, making its kernels and calling them. The declarations below are the part of its C interface that is
+ * used; constants have the same values in versions 2 and 3, and a descriptor is handed over as a pointer in both, so
+ * only making descriptors differs. */
 #define _GNU_SOURCE /* dladdr */
 #include "ops/conv/onednn.h"
 #include "linalg/blas.h"
@@ -11,18 +12,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The library's interface ------------------------------------------------------------------------------------------------ */
+/* ---- The library's interface
+ * ------------------------------------------------------------------------------------------------ */
 
 enum { SUCCESS = 0, CPU = 1, DEFAULT_STREAM = 1, USER_SCRATCHPAD = 1, F32 = 3, ANY_LAYOUT = 1, DIRECT = 1 };
 enum { FORWARD_TRAINING = 64 };
 enum { RUNTIME_SEQUENTIAL = 1, RUNTIME_OPENMP = 2 };
-enum { ASK_NAME = 8, ASK_SRC = 129, ASK_DIFF_SRC, ASK_WEIGHTS, ASK_DIFF_WEIGHTS, ASK_DST, ASK_DIFF_DST, ASK_WORKSPACE, ASK_SCRATCHPAD };
+enum {
+    ASK_NAME = 8,
+    ASK_SRC = 129,
+    ASK_DIFF_SRC,
+    ASK_WEIGHTS,
+    ASK_DIFF_WEIGHTS,
+    ASK_DST,
+    ASK_DIFF_DST,
+    ASK_WORKSPACE,
+    ASK_SCRATCHPAD
+};
 enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_BIAS = 41, ARG_SCRATCHPAD = 80 };
 enum { ARG_DIFF_SRC = 129, ARG_DIFF_DST = 145, ARG_DIFF_WEIGHTS = 161 };
 enum { MOST_DIMS = 12, OLD_DESC_BYTES = 696, OLD_CONV_BYTES = 5976 }; /* version 2 hands descriptors over by value */
 
 typedef int64_t dims[MOST_DIMS];
-typedef const void *desc;        /* of memory */
+typedef const void *desc; /* of memory */
 typedef struct version {
     int major, minor, patch;
     const char *hash;
@@ -57,21 +69,24 @@ typedef struct api {
     int (*desc_strided)(void **d, int n, const int64_t *sizes, int type, const int64_t *strides);
     int (*desc_tagged)(void **d, int n, const int64_t *sizes, int type, int tag);
     int (*desc_destroy)(void *d);
-    int (*forward_pd)(void **pd, void *engine, int kind, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride,
-                      const int64_t *dilation, const int64_t *before, const int64_t *after, const void *attr);
-    int (*data_pd)(void **pd, void *engine, int algorithm, desc x, desc w, desc y, const int64_t *stride, const int64_t *dilation,
-                   const int64_t *before, const int64_t *after, const void *hint, const void *attr);
-    int (*weights_pd)(void **pd, void *engine, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride, const int64_t *dilation,
-                      const int64_t *before, const int64_t *after, const void *hint, const void *attr);
+    int (*forward_pd)(void **pd, void *engine, int kind, int algorithm, desc x, desc w, desc bias, desc y,
+                      const int64_t *stride, const int64_t *dilation, const int64_t *before, const int64_t *after,
+                      const void *attr);
+    int (*data_pd)(void **pd, void *engine, int algorithm, desc x, desc w, desc y, const int64_t *stride,
+                   const int64_t *dilation, const int64_t *before, const int64_t *after, const void *hint,
+                   const void *attr);
+    int (*weights_pd)(void **pd, void *engine, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride,
+                      const int64_t *dilation, const int64_t *before, const int64_t *after, const void *hint,
+                      const void *attr);
     /* version 2 */
     int (*old_strided)(void *d, int n, const int64_t *sizes, int type, const int64_t *strides);
     int (*old_tagged)(void *d, int n, const int64_t *sizes, int type, int tag);
-    int (*old_forward)(void *op, int kind, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride, const int64_t *dilation,
-                       const int64_t *before, const int64_t *after);
-    int (*old_data)(void *op, int algorithm, desc x, desc w, desc y, const int64_t *stride, const int64_t *dilation, const int64_t *before,
-                    const int64_t *after);
-    int (*old_weights)(void *op, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride, const int64_t *dilation,
-                       const int64_t *before, const int64_t *after);
+    int (*old_forward)(void *op, int kind, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride,
+                       const int64_t *dilation, const int64_t *before, const int64_t *after);
+    int (*old_data)(void *op, int algorithm, desc x, desc w, desc y, const int64_t *stride, const int64_t *dilation,
+                    const int64_t *before, const int64_t *after);
+    int (*old_weights)(void *op, int algorithm, desc x, desc w, desc bias, desc y, const int64_t *stride,
+                       const int64_t *dilation, const int64_t *before, const int64_t *after);
     int (*old_pd)(void **pd, const void *op, const void *attr, void *engine, const void *hint);
 } api;
 
@@ -112,7 +127,8 @@ static const struct symbol {
     {"dnnl_primitive_desc_create", offsetof(api, old_pd), 2},
 };
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static struct {
     api call;
@@ -120,11 +136,12 @@ static struct {
     char version[32];
     const char *file;
 } lib;
-static bool found;                 /* written once, by open_library */
-static atomic_bool closed;         /* by a test */
+static bool found;         /* written once, by open_library */
+static atomic_bool closed; /* by a test */
 static pthread_once_t open_once = PTHREAD_ONCE_INIT;
 
-/* Is the number of threads that our OpenMP hands out the one that the library asks for? Not so when it brought a runtime of its own. */
+/* Is the number of threads that our OpenMP hands out the one that the library asks for? Not so when it brought a
+ * runtime of its own. */
 static bool shares_threads(void *handle) {
     int (*theirs)(void) = NULL;
     *(void **)&theirs = dlsym(handle, "omp_get_max_threads");
@@ -153,7 +170,8 @@ static bool take_library(void *handle) {
     if (!lib.call.version) return false;
     const version *v = lib.call.version();
     if (v->major != 2 && v->major != 3) return false;
-    if (v->cpu_runtime != RUNTIME_SEQUENTIAL && !(v->cpu_runtime == RUNTIME_OPENMP && shares_threads(handle))) return false;
+    if (v->cpu_runtime != RUNTIME_SEQUENTIAL && !(v->cpu_runtime == RUNTIME_OPENMP && shares_threads(handle)))
+        return false;
     if (!find_symbols(handle, v->major)) return false;
     if (lib.call.engine_create(&lib.engine, CPU, 0) != SUCCESS || lib.call.attr_create(&lib.attr) != SUCCESS ||
         lib.call.attr_set_scratchpad_mode(lib.attr, USER_SCRATCHPAD) != SUCCESS)
@@ -166,13 +184,15 @@ static bool take_library(void *handle) {
 
 static void open_library(void) {
     const char *wish = getenv("TAPER_ONEDNN");
-    const char *const names[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2", "libdnnl.so"}; /* 3.6: Debian 13's name for 3.7 */
+    const char *const names[] = {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2",
+                                 "libdnnl.so"}; /* 3.6: Debian 13's name for 3.7 */
     bool named = wish && *wish && strcmp(wish, "1") != 0;
     if (wish && strcmp(wish, "0") == 0) return;
     for (size_t i = 0; i < (named ? 1 : sizeof names / sizeof *names) && !found; i++) {
         void *handle = dlopen(named ? wish : names[i], RTLD_NOW | RTLD_LOCAL);
         if (!handle) continue;
-        found = take_library(handle); /* one that is refused stays mapped: closing a C++ library is a risk for nothing */
+        found =
+            take_library(handle); /* one that is refused stays mapped: closing a C++ library is a risk for nothing */
     }
 }
 
@@ -189,15 +209,17 @@ bool tpi_onednn_found(const char **version, const char **file) {
 
 bool tpi_onednn_enable(bool on) { return !atomic_exchange(&closed, !on); }
 
-/* ---- Descriptors -------------------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors
+ * -------------------------------------------------------------------------------------------------------------- */
 
 struct tpi_onednn_plan {
     tpi_onednn_piece piece;
-    uint64_t used;                /* the table's clock when it last served */
+    uint64_t used; /* the table's clock when it last served */
     int64_t users;
     bool filled;
-    void *conv;                   /* NULL: the library has nothing good for this piece */
-    void *move_x, *move_y, *move_w; /* between the stored layout and the kernel's; NULL: they are one. w: also for reading */
+    void *conv; /* NULL: the library has nothing good for this piece */
+    void *move_x, *move_y,
+        *move_w; /* between the stored layout and the kernel's; NULL: they are one. w: also for reading */
     desc stored_x, stored_y, stored_w, x, y, w, bias, scratch; /* inside of the primitives */
 };
 
@@ -209,12 +231,15 @@ typedef struct making {
 
 static desc made(const making *m) { return m->v3 ? m->v3 : (desc)m->v2; }
 
-static bool describe(making *m, int n, const int64_t *sizes, const int64_t *strides) { /* no strides: as the kernel likes it */
+static bool describe(making *m, int n, const int64_t *sizes,
+                     const int64_t *strides) { /* no strides: as the kernel likes it */
     m->v3 = NULL;
     const api *l = &lib.call;
     if (l->desc_strided)
-        return (strides ? l->desc_strided(&m->v3, n, sizes, F32, strides) : l->desc_tagged(&m->v3, n, sizes, F32, ANY_LAYOUT)) == SUCCESS;
-    return (strides ? l->old_strided(m->v2, n, sizes, F32, strides) : l->old_tagged(m->v2, n, sizes, F32, ANY_LAYOUT)) == SUCCESS;
+        return (strides ? l->desc_strided(&m->v3, n, sizes, F32, strides)
+                        : l->desc_tagged(&m->v3, n, sizes, F32, ANY_LAYOUT)) == SUCCESS;
+    return (strides ? l->old_strided(m->v2, n, sizes, F32, strides)
+                    : l->old_tagged(m->v2, n, sizes, F32, ANY_LAYOUT)) == SUCCESS;
 }
 
 static void forget(making *m, int n) {
@@ -267,10 +292,12 @@ static void *make_pd3(const tpi_onednn_piece *p, const request *r, const making 
     const int64_t *s = r->stride, *g = r->dilation, *b = r->before, *a = r->after;
     desc x = made(&d[0]), w = made(&d[1]), y = made(&d[2]), bias = p->bias ? made(&d[3]) : NULL;
     void *forward = NULL, *pd = NULL;
-    if (l->forward_pd(&forward, lib.engine, FORWARD_TRAINING, DIRECT, x, w, bias, y, s, g, b, a, lib.attr) != SUCCESS) return NULL;
+    if (l->forward_pd(&forward, lib.engine, FORWARD_TRAINING, DIRECT, x, w, bias, y, s, g, b, a, lib.attr) != SUCCESS)
+        return NULL;
     if (p->role == TPI_CONV_Y) return forward;
-    int status = p->role == TPI_CONV_X ? l->data_pd(&pd, lib.engine, DIRECT, x, w, y, s, g, b, a, forward, lib.attr)
-                                       : l->weights_pd(&pd, lib.engine, DIRECT, x, w, NULL, y, s, g, b, a, forward, lib.attr);
+    int status = p->role == TPI_CONV_X
+                     ? l->data_pd(&pd, lib.engine, DIRECT, x, w, y, s, g, b, a, forward, lib.attr)
+                     : l->weights_pd(&pd, lib.engine, DIRECT, x, w, NULL, y, s, g, b, a, forward, lib.attr);
     l->pd_destroy(forward);
     return status == SUCCESS ? pd : NULL;
 }
@@ -284,13 +311,16 @@ static void *make_pd2(const tpi_onednn_piece *p, const request *r, const making 
     if (l->old_forward(op, FORWARD_TRAINING, DIRECT, x, w, bias, y, s, g, b, a) != SUCCESS) return NULL;
     if (l->old_pd(&forward, op, lib.attr, lib.engine, NULL) != SUCCESS) return NULL;
     if (p->role == TPI_CONV_Y) return forward;
-    int status = p->role == TPI_CONV_X ? l->old_data(op, DIRECT, x, w, y, s, g, b, a) : l->old_weights(op, DIRECT, x, w, NULL, y, s, g, b, a);
+    int status = p->role == TPI_CONV_X ? l->old_data(op, DIRECT, x, w, y, s, g, b, a)
+                                       : l->old_weights(op, DIRECT, x, w, NULL, y, s, g, b, a);
     if (status == SUCCESS) status = l->old_pd(&pd, op, lib.attr, lib.engine, forward);
     l->pd_destroy(forward);
     return status == SUCCESS ? pd : NULL;
 }
 
-/* ---- Plans -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Plans
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A primitive of the description, which is used up. */
 static void *make_primitive(void *pd) {
@@ -311,12 +341,15 @@ static bool good_kernel(const void *pd) {
     return !strstr(name, "gemm") && !strstr(name, "ref");
 }
 
-/* The move between the stored layout and the kernel's, in the direction asked for; both are then known by descriptors that last. */
+/* The move between the stored layout and the kernel's, in the direction asked for; both are then known by descriptors
+ * that last. */
 static bool make_move(desc stored, desc kernel, bool in, void **move, desc *kept) {
     void *pd = NULL;
     *kept = kernel;
     if (lib.call.desc_equal(stored, kernel)) return true;
-    if (lib.call.reorder_create(&pd, in ? stored : kernel, lib.engine, in ? kernel : stored, lib.engine, NULL) != SUCCESS) return false;
+    if (lib.call.reorder_create(&pd, in ? stored : kernel, lib.engine, in ? kernel : stored, lib.engine, NULL) !=
+        SUCCESS)
+        return false;
     *move = make_primitive(pd);
     if (!*move) return false;
     *kept = lib.call.pd_desc(pd_of(*move), in ? ASK_SRC : ASK_DST, 0);
@@ -387,7 +420,8 @@ static tpi_onednn_plan *look_up(const tpi_onednn_piece *piece) {
     return idle;
 }
 
-/* Kernels are made under the lock: once each, and rarely. They are made for one thread, or their sums would be split by threads. */
+/* Kernels are made under the lock: once each, and rarely. They are made for one thread, or their sums would be split by
+ * threads. */
 tpi_onednn_plan *tpi_onednn_plan_for(const tpi_onednn_piece *piece) {
     if (!ready()) return NULL;
     pthread_mutex_lock(&plan_lock);
@@ -399,8 +433,10 @@ tpi_onednn_plan *tpi_onednn_plan_for(const tpi_onednn_piece *piece) {
         p->filled = true;
     }
     if (p) p->used = ++plan_clock;
-    if (p && p->conv) p->users++;
-    else p = NULL;
+    if (p && p->conv)
+        p->users++;
+    else
+        p = NULL;
     pthread_mutex_unlock(&plan_lock);
     return p;
 }
@@ -412,7 +448,8 @@ void tpi_onednn_plan_done(tpi_onednn_plan *plan) {
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Running
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static size_t room_of(desc d) { return d ? (lib.call.desc_size(d) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN : 0; }
 
@@ -463,15 +500,22 @@ static bool move_weights(const tpi_onednn_plan *p, const float *from, desc from_
     return stop_running(&r);
 }
 
-bool tpi_onednn_pack(const tpi_onednn_plan *p, const float *w, float *packed) { return move_weights(p, w, p->stored_w, packed, p->w); }
-bool tpi_onednn_unpack(const tpi_onednn_plan *p, const float *packed, float *w) { return move_weights(p, packed, p->w, w, p->stored_w); }
+bool tpi_onednn_pack(const tpi_onednn_plan *p, const float *w, float *packed) {
+    return move_weights(p, w, p->stored_w, packed, p->w);
+}
+bool tpi_onednn_unpack(const tpi_onednn_plan *p, const float *packed, float *w) {
+    return move_weights(p, packed, p->w, w, p->stored_w);
+}
 
-bool tpi_onednn_run(const tpi_onednn_plan *p, const float *x, const float *packed, const float *bias, const float *y, void *room) {
+bool tpi_onednn_run(const tpi_onednn_plan *p, const float *x, const float *packed, const float *bias, const float *y,
+                    void *room) {
     int64_t role = p->piece.role;
-    char *at = room, *x_room = at, *y_room = x_room + (p->move_x ? room_of(p->x) : 0), *scratch = y_room + (p->move_y ? room_of(p->y) : 0);
+    char *at = room, *x_room = at, *y_room = x_room + (p->move_x ? room_of(p->x) : 0),
+         *scratch = y_room + (p->move_y ? room_of(p->y) : 0);
     running r = start_running();
     void *outer_x = memory_at(&r, p->stored_x, x), *outer_y = memory_at(&r, p->stored_y, y);
-    void *mx = p->move_x ? memory_at(&r, p->x, x_room) : outer_x, *my = p->move_y ? memory_at(&r, p->y, y_room) : outer_y;
+    void *mx = p->move_x ? memory_at(&r, p->x, x_room) : outer_x,
+         *my = p->move_y ? memory_at(&r, p->y, y_room) : outer_y;
     exec_arg args[5] = {{role == TPI_CONV_X ? ARG_DIFF_SRC : ARG_SRC, mx},
                         {role == TPI_CONV_Y ? ARG_DST : ARG_DIFF_DST, my},
                         {role == TPI_CONV_W ? ARG_DIFF_WEIGHTS : ARG_WEIGHTS, memory_at(&r, p->w, packed)}};

@@ -1,41 +1,39 @@
 /* How a convolution is cut for oneDNN, and which convolutions go there.
  *
- * A call of the library computes a few images and a slice of the channels on one thread. The cut depends on the shape alone, and
- * partial weight gradients are added in the order of the images, so the bits do not depend on threads. Images move into the
- * library's layout call by call, while they are in the cache; weights move once.
+ * A call of the library computes a few images and a slice of the channels on one thread. The cut depends on the shape
+ * alone, and partial weight gradients are added in the order of the images, so the bits do not depend on threads.
+ * Images move into the library's layout call by call, while they are in the cache; weights move once.
  *
- * Which shapes: measured on one core of an AMD EPYC with AVX2 (library 2.6.3; our own code / the library, moves included,
- * milliseconds, batch 8, forward, input gradient, weight gradient):
- *     3x3, 64 channels, 56x56          28.7/22.4   31.3/21.7   30.1/27.0
- *     3x3, 512 channels, 7x7           33.2/24.3   25.9/27.6   26.8/31.0   the weights outweigh the images
- *     3x3x3, 32 channels, 16x32x32      80.6/41.0   93.3/41.6   (no kernel)
- *     1x1, 256 to 64, 56x56            12.8/13.0   12.7/15.4   19.0/12.9   a plain product, but for the weights
- *     7x7 stride 2, 3 to 64, 224x224   40.3/23.2   (no kernel) 42.3/33.0
- *     3x3, 1 to 32, 28x28, batch 64     1.0/0.9     0.9/3.9     1.3/3.6    one channel is padded to eight
- *     9 taps, 64 channels, 4096        (no kernel) 91.8/67.9   80.8/92.4
- *     depthwise 3x3, 96, 56x56          5.1/2.5     5.4/2.8     6.1/2.9 */
+ * Which shapes: measured on one core of an AMD EPYC with AVX2 (library 2.6.3; our own code / the library, moves
+ * included, milliseconds, batch 8, forward, input gradient, weight gradient): 3x3, 64 channels,
+ * 56x56          28.7/22.4   31.3/21.7   30.1/27.0 3x3, 512 channels, 7x7           33.2/24.3   25.9/27.6   26.8/31.0
+ * the weights outweigh the images 3x3x3, 32 channels, 16x32x32      80.6/41.0   93.3/41.6   (no kernel) 1x1, 256 to 64,
+ * 56x56            12.8/13.0   12.7/15.4   19.0/12.9   a plain product, but for the weights 7x7 stride 2, 3 to 64,
+ * 224x224   40.3/23.2   (no kernel) 42.3/33.0 3x3, 1 to 32, 28x28, batch 64     1.0/0.9     0.9/3.9     1.3/3.6    one
+ * channel is padded to eight 9 taps, 64 channels, 4096        (no kernel) 91.8/67.9   80.8/92.4 depthwise 3x3, 96,
+ * 56x56          5.1/2.5     5.4/2.8     6.1/2.9 */
 #include "ops/conv/onednn_split.h"
 #include "base/threads.h"
 #include <stdatomic.h>
 
 enum {
-    LEAST_WORK = 1 << 20,      /* multiply-adds below which a call is not worth its overhead */
-    CALL_ELEMENTS = 1 << 16,   /* small images are handed over together, up to about this many elements of x and y */
-    TASKS = 16,                /* enough for balance */
-    FEW_TASKS = 8,             /* with fewer images than this, channels are sliced too */
-    SLICE = 32,                /* the fewest channels worth a slice: kernels work on that many at a time */
-    WEIGHT_SLICE = 128,        /* x's channels in a slice of a weight gradient */
-    LIGHT_WEIGHTS = 1 << 18,   /* weights above which their gradient is a better product than a convolution */
-    PARTS = 1 << 24            /* elements in all partial sums of weights together, about */
+    LEAST_WORK = 1 << 20,    /* multiply-adds below which a call is not worth its overhead */
+    CALL_ELEMENTS = 1 << 16, /* small images are handed over together, up to about this many elements of x and y */
+    TASKS = 16,              /* enough for balance */
+    FEW_TASKS = 8,           /* with fewer images than this, channels are sliced too */
+    SLICE = 32,              /* the fewest channels worth a slice: kernels work on that many at a time */
+    WEIGHT_SLICE = 128,      /* x's channels in a slice of a weight gradient */
+    LIGHT_WEIGHTS = 1 << 18, /* weights above which their gradient is a better product than a convolution */
+    PARTS = 1 << 24          /* elements in all partial sums of weights together, about */
 };
 #define MOST_ELEMENTS ((int64_t)1 << 28) /* of any array of a call: offsets in kernels have 32 bits */
 
 typedef struct cut {
     tpi_onednn_piece piece;
-    int64_t images, calls;   /* per call; over the batch */
-    int64_t slices;          /* of groups, else of y's channels (forward) or x's (backward) */
-    int64_t x_step, y_step;  /* channels from one slice to the next; 0: every slice sees them all */
-    int64_t chunks, each;    /* weight gradient: partial sums, and calls that make up one */
+    int64_t images, calls;  /* per call; over the batch */
+    int64_t slices;         /* of groups, else of y's channels (forward) or x's (backward) */
+    int64_t x_step, y_step; /* channels from one slice to the next; 0: every slice sees them all */
+    int64_t chunks, each;   /* weight gradient: partial sums, and calls that make up one */
 } cut;
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -74,18 +72,25 @@ static int64_t slices_up_to(int64_t channels, int64_t most, int64_t least) {
 }
 
 static cut cut_up(const tpi_conv *c, tpi_conv_role role, bool last, bool bias) {
-    cut t = {.piece = {.c = *c, .x_channels = c->groups * c->cx, .y_channels = c->groups * c->cy, .w_channels = c->cx, .spatial = spatial_of(c),
-                       .role = role, .bias = bias && role == TPI_CONV_Y, .last = last}};
+    cut t = {.piece = {.c = *c,
+                       .x_channels = c->groups * c->cx,
+                       .y_channels = c->groups * c->cy,
+                       .w_channels = c->cx,
+                       .spatial = spatial_of(c),
+                       .role = role,
+                       .bias = bias && role == TPI_CONV_Y,
+                       .last = last}};
     int64_t image = t.piece.x_channels * tpi_conv_xsize(c) + t.piece.y_channels * tpi_conv_ysize(c);
     t.images = divisor_up_to(c->batch, min64(max64(CALL_ELEMENTS / image, 1), tpi_ceil_div(c->batch, TASKS)));
     t.calls = c->batch / t.images;
     int64_t *sliced = c->groups > 1 ? &t.piece.c.groups : role == TPI_CONV_Y ? &t.piece.c.cy : &t.piece.c.cx;
     int64_t least = c->groups > 1 ? tpi_ceil_div(SLICE, c->cx) : SLICE;
     t.slices = t.calls >= FEW_TASKS ? 1 : slices_up_to(*sliced, tpi_ceil_div(FEW_TASKS, t.calls), least);
-    /* Kernels that are as fast on images channels last, so that nothing need move, unless channels are sliced: products of pixels with a
-     * matrix, and depthwise ones but for the weights. */
+    /* Kernels that are as fast on images channels last, so that nothing need move, unless channels are sliced: products
+     * of pixels with a matrix, and depthwise ones but for the weights. */
     bool plain = last && (tpi_conv_taps(c) == 1 || (c->cx == 1 && c->cy == 1 && role != TPI_CONV_W));
-    if (role == TPI_CONV_W && c->groups == 1 && !plain) t.slices = max64(t.slices, slices_up_to(*sliced, TASKS, WEIGHT_SLICE));
+    if (role == TPI_CONV_W && c->groups == 1 && !plain)
+        t.slices = max64(t.slices, slices_up_to(*sliced, TASKS, WEIGHT_SLICE));
     *sliced /= t.slices;
     t.piece.as_stored = plain && t.slices == 1;
     t.x_step = c->groups > 1 || role != TPI_CONV_Y ? t.piece.c.groups * t.piece.c.cx : 0;
@@ -99,7 +104,8 @@ static cut cut_up(const tpi_conv *c, tpi_conv_role role, bool last, bool bias) {
 
 static bool within_reach(const cut *t) {
     const tpi_onednn_piece *p = &t->piece;
-    double x = (double)t->images * p->x_channels * tpi_conv_xsize(&p->c), y = (double)t->images * p->y_channels * tpi_conv_ysize(&p->c);
+    double x = (double)t->images * p->x_channels * tpi_conv_xsize(&p->c),
+           y = (double)t->images * p->y_channels * tpi_conv_ysize(&p->c);
     double w = (double)p->c.groups * p->c.cy * p->w_channels * tpi_conv_taps(&p->c);
     return x < MOST_ELEMENTS && y < MOST_ELEMENTS && w < MOST_ELEMENTS;
 }
@@ -112,26 +118,31 @@ bool tpi_conv_onednn_fits(const tpi_conv *c, tpi_conv_role role, bool last, bool
     return plan;
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Running
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct job {
     cut t;
     const tpi_onednn_plan *plan;
     const float *x, *y, *w, *bias;
-    char *packed;                /* the slices' weights one after the other; of a weight gradient, those of the chunks */
+    char *packed; /* the slices' weights one after the other; of a weight gradient, those of the chunks */
     size_t packed_bytes, room_bytes;
     atomic_bool no_memory, failed;
 } job;
 
 static float *x_at(const job *j, int64_t call, int64_t slice) {
     int64_t plane = tpi_conv_xsize(&j->t.piece.c);
-    return (float *)j->x + call * j->t.images * j->t.piece.x_channels * plane + slice * j->t.x_step * (j->t.piece.last ? 1 : plane);
+    return (float *)j->x + call * j->t.images * j->t.piece.x_channels * plane +
+           slice * j->t.x_step * (j->t.piece.last ? 1 : plane);
 }
 static float *y_at(const job *j, int64_t call, int64_t slice) {
     int64_t plane = tpi_conv_ysize(&j->t.piece.c);
-    return (float *)j->y + call * j->t.images * j->t.piece.y_channels * plane + slice * j->t.y_step * (j->t.piece.last ? 1 : plane);
+    return (float *)j->y + call * j->t.images * j->t.piece.y_channels * plane +
+           slice * j->t.y_step * (j->t.piece.last ? 1 : plane);
 }
-static float *w_at(const job *j, int64_t slice) { /* w's rows are y's channels, and its columns belong to x's channels inside of a group */
+static float *
+w_at(const job *j,
+     int64_t slice) { /* w's rows are y's channels, and its columns belong to x's channels inside of a group */
     const tpi_onednn_piece *p = &j->t.piece;
     int64_t column = j->t.y_step ? 0 : slice * j->t.x_step;
     return (float *)j->w + (slice * j->t.y_step * p->w_channels + column) * tpi_conv_taps(&p->c);
@@ -177,7 +188,8 @@ static void image_task(int64_t task, void *context) {
     if (!room) return;
     const float *bias = j->t.piece.bias ? j->bias + slice * j->t.y_step : NULL;
     float *x = x_at(j, call, slice);
-    if (!tpi_onednn_run(j->plan, x, packed_at(j, slice), bias, y_at(j, call, slice), room)) atomic_store(&j->failed, true);
+    if (!tpi_onednn_run(j->plan, x, packed_at(j, slice), bias, y_at(j, call, slice), room))
+        atomic_store(&j->failed, true);
     if (j->t.piece.role == TPI_CONV_X && j->bias) add_bias(j, x, slice);
     tpi_free(room, j->room_bytes);
 }
@@ -191,7 +203,8 @@ static void weight_task(int64_t task, void *context) {
     float *sum = packed_at(j, task), *more = (float *)(room + j->room_bytes);
     for (int64_t call = chunk * j->t.each; room && call < end; call++) {
         bool first = call == chunk * j->t.each;
-        if (!tpi_onednn_run(j->plan, x_at(j, call, slice), first ? sum : more, NULL, y_at(j, call, slice), room)) atomic_store(&j->failed, true);
+        if (!tpi_onednn_run(j->plan, x_at(j, call, slice), first ? sum : more, NULL, y_at(j, call, slice), room))
+            atomic_store(&j->failed, true);
         for (size_t i = 0; !first && i < j->packed_bytes / sizeof *sum; i++) sum[i] += more[i];
     }
     if (room) tpi_free(room, bytes);
@@ -218,7 +231,8 @@ static bool run_images(job *j) {
     return finish(j);
 }
 
-bool tpi_conv_onednn(const tpi_conv *c, tpi_conv_role role, bool last, const float *x, const float *w, const float *bias, const float *y) {
+bool tpi_conv_onednn(const tpi_conv *c, tpi_conv_role role, bool last, const float *x, const float *w,
+                     const float *bias, const float *y) {
     job j = {.t = cut_up(c, role, last, bias), .x = x, .y = y, .w = w, .bias = bias};
     tpi_onednn_plan *plan = tpi_onednn_plan_for(&j.t.piece);
     if (!plan) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN has no kernel for the convolution");

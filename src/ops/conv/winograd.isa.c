@@ -1,5 +1,5 @@
-/* The transforms of Winograd's convolution: see ops/conv/winograd.h. Eight patches, tiles or filters go side by side, one to a lane; they are read
- * and written as rows of four or eight floats that are turned over in registers. */
+/* The transforms of Winograd's convolution: see ops/conv/winograd.h. Eight patches, tiles or filters go side by side,
+ * one to a lane; they are read and written as rows of four or eight floats that are turned over in registers. */
 #include "ops/conv/winograd.h"
 #include "linalg/float_vectors.h"
 
@@ -7,11 +7,12 @@ enum { E = TPI_WINOGRAD_LANES, TAPS = 9 };
 typedef float four __attribute__((vector_size(16)));
 typedef float eight __attribute__((vector_size(32)));
 
-static const float NEAR = 0.70710678118654752f, FAR = 1.41421356237309505f; /* the points; their squares are 1/2 and 2 */
+static const float NEAR = 0.70710678118654752f,
+                   FAR = 1.41421356237309505f; /* the points; their squares are 1/2 and 2 */
 
 /* Macros, since vectors of this size have no calling convention on the smallest instruction set. */
 typedef float loose __attribute__((vector_size(32), aligned(sizeof(float)), may_alias));
-#define load8(p) ((eight) * (const loose *)(p))
+#define load8(p)     ((eight) * (const loose *)(p))
 #define store8(p, v) (*(loose *)(p) = (v))
 #ifdef __AVX2__
 #define fma8(a, x, y) ((eight)_mm256_fmadd_ps((__m256)((a) - (eight){0}), (__m256)(x), (__m256)(y))) /* a x + y */
@@ -22,15 +23,20 @@ typedef float loose __attribute__((vector_size(32), aligned(sizeof(float)), may_
 /* ---- Rows of lanes, turned over ---- */
 /* In each half: four rows of four become four columns. */
 INLINE void turn(eight v[4]) {
-    eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13), b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
-    eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15), d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
-    v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13), v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-    v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13), v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
+    eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13),
+          b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
+    eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15),
+          d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
+    v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13),
+    v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13),
+    v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
 /* Floats 0 to 3 of the eight lanes. */
 INLINE void load_four(const float *from, const int64_t *places, eight v[4]) {
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         four low, high;
         memcpy(&low, from + places[i], sizeof low), memcpy(&high, from + places[i + 4], sizeof high);
         v[i] = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -41,10 +47,12 @@ INLINE void load_four(const float *from, const int64_t *places, eight v[4]) {
 /* Floats 0 and 1. */
 INLINE void load_two(const float *from, const int64_t *places, eight v[2]) {
     double d[E];
-    UNROLL for (int i = 0; i < E; i++) memcpy(&d[i], from + places[i], sizeof d[i]);
+    UNROLL
+    for (int i = 0; i < E; i++) memcpy(&d[i], from + places[i], sizeof d[i]);
     typedef double doubles __attribute__((vector_size(32)));
     doubles a = {d[0], d[1], d[4], d[5]}, b = {d[2], d[3], d[6], d[7]};
-    v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14), v[1] = __builtin_shufflevector((eight)a, (eight)b, 1, 3, 9, 11, 5, 7, 13, 15);
+    v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14),
+    v[1] = __builtin_shufflevector((eight)a, (eight)b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
 /* ---- The matrices of results, along one axis ---- */
@@ -72,7 +80,8 @@ INLINE void times_b(const eight *d, int s, eight *out, int t) {
 }
 
 INLINE void times_a(const eight *y, int s, eight *out, int t) { /* four to six */
-    eight e = fma8(0.5f, y[2 * s], y[0]), o = fma8(0.5f, y[3 * s], y[s]), f = fma8(2, y[2 * s], y[0]), p = fma8(2, y[3 * s], y[s]);
+    eight e = fma8(0.5f, y[2 * s], y[0]), o = fma8(0.5f, y[3 * s], y[s]), f = fma8(2, y[2 * s], y[0]),
+          p = fma8(2, y[3 * s], y[s]);
     out[0] = y[0];
     out[t] = fma8(NEAR, o, e), out[2 * t] = fma8(-NEAR, o, e);
     out[3 * t] = fma8(FAR, p, f), out[4 * t] = fma8(-FAR, p, f);
@@ -88,7 +97,8 @@ INLINE void times_g_back(const eight *u, int s, eight *out, int t) { /* six to t
 }
 
 /* ---- Patches ---- */
-void TPI_ISA(tpi_winograd_copy)(int64_t strips, const tpi_winograd_strip *s, const float *from, int64_t from_row, float *to, int64_t to_row) {
+void TPI_ISA(tpi_winograd_copy)(int64_t strips, const tpi_winograd_strip *s, const float *from, int64_t from_row,
+                                float *to, int64_t to_row) {
     for (int64_t i = 0; i < strips; i++)
         for (int64_t r = 0; r < s[i].rows; r++) {
             const float *a = from + s[i].from + r * from_row;
@@ -100,52 +110,64 @@ void TPI_ISA(tpi_winograd_copy)(int64_t strips, const tpi_winograd_strip *s, con
         }
 }
 
-void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step) {
+void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+                                   int64_t step, int64_t panel_step) {
     for (int64_t g = 0; g < groups; g++, places += E) {
         float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
         eight half[4 * 4];
-        UNROLL for (int r = 0; r < 4; r++) { /* rows of the patch; B along each, to columns of `half` */
+        UNROLL
+        for (int r = 0; r < 4; r++) { /* rows of the patch; B along each, to columns of `half` */
             eight d[4];
             load_four(from + r * row, places, d);
             small_b(d, half + r, 4);
         }
-        UNROLL for (int c = 0; c < 4; c++) {
+        UNROLL
+        for (int c = 0; c < 4; c++) {
             eight d[4];
             small_b(half + 4 * c, d, 1);
-            UNROLL for (int r = 0; r < 4; r++) store8(out + (r * 4 + c) * step, d[r]);
+            UNROLL
+            for (int r = 0; r < 4; r++) store8(out + (r * 4 + c) * step, d[r]);
         }
     }
 }
 
-void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step) {
+void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+                                     int64_t step, int64_t panel_step) {
     for (int64_t g = 0; g < groups; g++, places += E) {
         float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
         eight half[6 * 6];
-        UNROLL for (int r = 0; r < 6; r++) { /* rows of the patch; B along each, to columns of `half` */
+        UNROLL
+        for (int r = 0; r < 6; r++) { /* rows of the patch; B along each, to columns of `half` */
             eight d[6];
             load_four(from + r * row, places, d), load_two(from + r * row + 4, places, d + 4);
             times_b(d, 1, half + r, 6);
         }
-        UNROLL for (int c = 0; c < 6; c++) {
+        UNROLL
+        for (int c = 0; c < 6; c++) {
             eight d[6];
             times_b(half + 6 * c, 1, d, 1);
-            UNROLL for (int r = 0; r < 6; r++) store8(out + (r * 6 + c) * step, d[r]);
+            UNROLL
+            for (int r = 0; r < 6; r++) store8(out + (r * 6 + c) * step, d[r]);
         }
     }
 }
 
-void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step) {
+void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to,
+                                  int64_t step) {
     for (int64_t g = 0; g < groups; g++, places += E, to += E) {
         eight half[6 * 4];
-        UNROLL for (int r = 0; r < 4; r++) {
+        UNROLL
+        for (int r = 0; r < 4; r++) {
             eight d[4];
             load_four(from + r * row, places, d);
             times_a(d, 1, half + r, 4);
         }
-        UNROLL for (int c = 0; c < 6; c++) {
+        UNROLL
+        for (int c = 0; c < 6; c++) {
             eight d[6];
             times_a(half + 4 * c, 1, d, 1);
-            UNROLL for (int r = 0; r < 6; r++) store8(to + (r * 6 + c) * step, d[r]);
+            UNROLL
+            for (int r = 0; r < 6; r++) store8(to + (r * 6 + c) * step, d[r]);
         }
     }
 }
@@ -153,39 +175,49 @@ void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *places, const f
 /* ---- Tiles ---- */
 /* Row r of eight tiles: columns 0 and 1. */
 INLINE void put_row(const tpi_winograd_tile *tiles, int r, const eight v[2], float *y, bool in_line) {
-    eight pairs[2] = {__builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 2, 10, 3, 11), __builtin_shufflevector(v[0], v[1], 4, 12, 5, 13, 6, 14, 7, 15)};
+    eight pairs[2] = {__builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 2, 10, 3, 11),
+                      __builtin_shufflevector(v[0], v[1], 4, 12, 5, 13, 6, 14, 7, 15)};
     if (in_line) {
         store8(y + tiles[0].place, pairs[0]), store8(y + tiles[0].place + E, pairs[1]);
         return;
     }
     for (int i = 0; i < E; i++) {
         const tpi_winograd_tile *t = tiles + i;
-        if (r < t->rows) memcpy(y + t->place, (const float *)(const void *)pairs + 2 * i, (size_t)t->columns * sizeof *y);
+        if (r < t->rows)
+            memcpy(y + t->place, (const float *)(const void *)pairs + 2 * i, (size_t)t->columns * sizeof *y);
     }
 }
 
 /* Do eight whole tiles stand side by side? */
 INLINE bool are_in_line(const tpi_winograd_tile *tiles) {
     bool so = true;
-    for (int i = 0; i < E; i++) so = so && tiles[i].rows == 2 && tiles[i].columns == 2 && tiles[i].place == tiles[0].place + 2 * i;
+    for (int i = 0; i < E; i++)
+        so = so && tiles[i].rows == 2 && tiles[i].columns == 2 && tiles[i].place == tiles[0].place + 2 * i;
     return so;
 }
 
-void TPI_ISA(tpi_winograd_tiles)(int64_t groups, const tpi_winograd_tile *tiles, const float *m, int64_t step, float bias, float *y, int64_t row) {
+void TPI_ISA(tpi_winograd_tiles)(int64_t groups, const tpi_winograd_tile *tiles, const float *m, int64_t step,
+                                 float bias, float *y, int64_t row) {
     for (int64_t g = 0; g < groups; g++, tiles += E, m += E) {
         eight half[2 * 4];
-        UNROLL for (int c = 0; c < 4; c++) { /* A' down each column */
+        UNROLL
+        for (int c = 0; c < 4; c++) { /* A' down each column */
             eight d[4];
-            UNROLL for (int r = 0; r < 4; r++) d[r] = load8(m + (r * 4 + c) * step);
+            UNROLL
+            for (int r = 0; r < 4; r++) d[r] = load8(m + (r * 4 + c) * step);
             small_a_back(d, half + c, 4);
         }
         bool in_line = are_in_line(tiles);
-        UNROLL for (int r = 0; r < 2; r++) {
+        UNROLL
+        for (int r = 0; r < 2; r++) {
             eight v[2];
             small_a_back(half + 4 * r, v, 1);
-            UNROLL for (int i = 0; i < 2; i++) v[i] += bias;
-            if (in_line) put_row(tiles, r, v, y + r * row, true);
-            else put_row(tiles, r, v, y + r * row, false);
+            UNROLL
+            for (int i = 0; i < 2; i++) v[i] += bias;
+            if (in_line)
+                put_row(tiles, r, v, y + r * row, true);
+            else
+                put_row(tiles, r, v, y + r * row, false);
         }
     }
 }
@@ -194,49 +226,69 @@ void TPI_ISA(tpi_winograd_tiles)(int64_t groups, const tpi_winograd_tile *tiles,
 /* Eight rows of eight become eight columns. */
 INLINE void turn8(eight v[8]) {
     eight low[4], high[4];
-    UNROLL for (int i = 0; i < 4; i++) {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         low[i] = __builtin_shufflevector(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         high[i] = __builtin_shufflevector(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
     turn(low), turn(high);
-    UNROLL for (int i = 0; i < 4; i++) v[i] = low[i], v[i + 4] = high[i];
+    UNROLL
+    for (int i = 0; i < 4; i++) v[i] = low[i], v[i + 4] = high[i];
 }
 
 /* Eight filters, apart as said, to `to`: element e at e * step. `count` of them are stored. */
 INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64_t step, int64_t count) {
     eight g[TAPS], half[4 * 3];
-    UNROLL for (int i = 0; i < E; i++) g[i] = load8(w + i * apart);
+    UNROLL
+    for (int i = 0; i < E; i++) g[i] = load8(w + i * apart);
     turn8(g);
-    g[8] = (eight){w[8], w[apart + 8], w[2 * apart + 8], w[3 * apart + 8], w[4 * apart + 8], w[5 * apart + 8], w[6 * apart + 8], w[7 * apart + 8]};
-    if (turned)
-        UNROLL for (int i = 0; i < 4; i++) {
-            eight v = g[i];
-            g[i] = g[8 - i], g[8 - i] = v;
-        }
-    UNROLL for (int r = 0; r < 3; r++) small_g(g + 3 * r, half + r, 3);
-    UNROLL for (int c = 0; c < 4; c++) {
+    g[8] = (eight){w[8],
+                   w[apart + 8],
+                   w[2 * apart + 8],
+                   w[3 * apart + 8],
+                   w[4 * apart + 8],
+                   w[5 * apart + 8],
+                   w[6 * apart + 8],
+                   w[7 * apart + 8]};
+    if (turned) UNROLL
+    for (int i = 0; i < 4; i++) {
+        eight v = g[i];
+        g[i] = g[8 - i], g[8 - i] = v;
+    }
+    UNROLL
+    for (int r = 0; r < 3; r++) small_g(g + 3 * r, half + r, 3);
+    UNROLL
+    for (int c = 0; c < 4; c++) {
         eight d[4];
         small_g(half + 3 * c, d, 1);
-        UNROLL for (int r = 0; r < 4; r++) {
-            if (count == E) store8(to + (r * 4 + c) * step, d[r]);
-            else memcpy(to + (r * 4 + c) * step, &d[r], (size_t)count * sizeof *to);
+        UNROLL
+        for (int r = 0; r < 4; r++) {
+            if (count == E)
+                store8(to + (r * 4 + c) * step, d[r]);
+            else
+                memcpy(to + (r * 4 + c) * step, &d[r], (size_t)count * sizeof *to);
         }
     }
 }
 
-void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step, bool turned, float *to, int64_t step) {
+void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step,
+                                   bool turned, float *to, int64_t step) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += E) {
             const float *from = w + i * row_step + j * column_step;
             float *out = to + i * columns + j;
             if (columns - j >= E) { /* constants make two loops without choices */
-                UNROLL for (int k = 0; k < E; k++) __builtin_prefetch(from + (turned ? 2 : 1) * row_step + k * column_step);
-                if (turned) filters(from, column_step, true, out, step, E);
-                else filters(from, column_step, false, out, step, E);
+                UNROLL
+                for (int k = 0; k < E; k++) __builtin_prefetch(from + (turned ? 2 : 1) * row_step + k * column_step);
+                if (turned)
+                    filters(from, column_step, true, out, step, E);
+                else
+                    filters(from, column_step, false, out, step, E);
                 continue;
             }
             float room[E * TAPS] = {0};
-            for (int64_t k = 0; k < columns - j; k++) memcpy(room + k * TAPS, from + k * column_step, TAPS * sizeof *room);
+            for (int64_t k = 0; k < columns - j; k++)
+                memcpy(room + k * TAPS, from + k * column_step, TAPS * sizeof *room);
             filters(room, TAPS, turned, out, step, columns - j);
         }
 }
@@ -244,15 +296,20 @@ void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w
 /* Elements of eight filters from `u` on; `count` of them are there. add: to what is in w. */
 INLINE void filter_grads(const float *u, int64_t step, int64_t count, bool add, float *w) {
     eight half[3 * 6], g[TAPS];
-    UNROLL for (int c = 0; c < 6; c++) {
+    UNROLL
+    for (int c = 0; c < 6; c++) {
         eight d[6];
-        UNROLL for (int r = 0; r < 6; r++) {
-            if (count == E) d[r] = load8(u + (r * 6 + c) * step);
-            else d[r] = (eight){0}, memcpy(&d[r], u + (r * 6 + c) * step, (size_t)count * sizeof *u);
+        UNROLL
+        for (int r = 0; r < 6; r++) {
+            if (count == E)
+                d[r] = load8(u + (r * 6 + c) * step);
+            else
+                d[r] = (eight){0}, memcpy(&d[r], u + (r * 6 + c) * step, (size_t)count * sizeof *u);
         }
         times_g_back(d, 1, half + c, 6);
     }
-    UNROLL for (int r = 0; r < 3; r++) times_g_back(half + 6 * r, 1, g + 3 * r, 1);
+    UNROLL
+    for (int r = 0; r < 3; r++) times_g_back(half + 6 * r, 1, g + 3 * r, 1);
     turn8(g);
     float last[E];
     store8(last, g[8]);

@@ -6,8 +6,9 @@
 #include "ops/native.h"
 
 tp_tensor *tpi_native_clone(tp_tensor *self, tp_layout memory_format) {
-    tp_tensor *t = memory_format == TP_PRESERVE ? tpi_empty_like(self, self->dtype)
-                                                : tpi_empty_layout(tpi_shape(self), self->dtype, tpi_device(self), memory_format);
+    tp_tensor *t = memory_format == TP_PRESERVE
+                       ? tpi_empty_like(self, self->dtype)
+                       : tpi_empty_layout(tpi_shape(self), self->dtype, tpi_device(self), memory_format);
     if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
     return t;
 }
@@ -20,7 +21,9 @@ tp_tensor *tpi_native_to_dtype(tp_tensor *self, tp_dtype dtype) {
 
 tp_tensor *tpi_native_to_device(tp_tensor *self, tp_device device) {
     tp_tensor *like = tpi_empty_like(self, self->dtype);
-    tp_tensor *t = like ? tpi_empty_strided(tpi_shape(like), tpi_strides(like), self->dtype, device.type ? device : tpi_device(self)) : NULL;
+    tp_tensor *t = like ? tpi_empty_strided(tpi_shape(like), tpi_strides(like), self->dtype,
+                                            device.type ? device : tpi_device(self))
+                        : NULL;
     tpi_release(like);
     if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
     return t;
@@ -32,8 +35,8 @@ bool tpi_native_copy(tp_tensor *self, tp_tensor *src, bool non_blocking) {
     if (!tpi_same_shape(self, src)) {
         if (!tpi_broadcast(tpi_shape(self), tpi_shape(src), shape, &ndim)) return false;
         if (ndim != self->ndim || memcmp(shape, self->shape, sizeof(int64_t) * (size_t)ndim) != 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': shape %s does not broadcast to self's shape %s", tpi_shape_text(tpi_shape(src)),
-                              tpi_shape_text(tpi_shape(self)));
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': shape %s does not broadcast to self's shape %s",
+                              tpi_shape_text(tpi_shape(src)), tpi_shape_text(tpi_shape(self)));
     }
     bool before = tp_set_non_blocking(non_blocking), ok = tpi_copy_data(self, src);
     tp_set_non_blocking(before);
@@ -79,22 +82,31 @@ static bool part_fits(double v, const limits *l, bool whole) {
 bool tpi_check_fits(tp_scalar value, const tp_tensor *t) {
     tp_dtype dtype = (tp_dtype)t->dtype;
     limits l = limits_of(dtype);
-    bool whole = tp_dtype_is_integral(dtype), number_is_whole = value.kind == TP_SCALAR_INT || value.kind == TP_SCALAR_UINT, fits = true;
+    bool whole = tp_dtype_is_integral(dtype),
+         number_is_whole = value.kind == TP_SCALAR_INT || value.kind == TP_SCALAR_UINT, fits = true;
     double v = tp_scalar_to_double(value);
     if (!l.c || value.kind == TP_SCALAR_BOOL) return true;
-    if (number_is_whole && dtype == TP_INT64) fits = value.kind == TP_SCALAR_INT;
-    else if (number_is_whole && dtype == TP_UINT64) fits = true;
-    else if (number_is_whole && whole && l.least == 0) fits = v <= l.most && v >= -l.most;
-    else fits = part_fits(v, &l, whole);
-    if (value.kind == TP_SCALAR_COMPLEX) fits = fits && (tp_dtype_is_complex(dtype) ? part_fits(value.as.d[1], &l, false) : value.as.d[1] == 0);
+    if (number_is_whole && dtype == TP_INT64)
+        fits = value.kind == TP_SCALAR_INT;
+    else if (number_is_whole && dtype == TP_UINT64)
+        fits = true;
+    else if (number_is_whole && whole && l.least == 0)
+        fits = v <= l.most && v >= -l.most;
+    else
+        fits = part_fits(v, &l, whole);
+    if (value.kind == TP_SCALAR_COMPLEX)
+        fits = fits && (tp_dtype_is_complex(dtype) ? part_fits(value.as.d[1], &l, false) : value.as.d[1] == 0);
     return fits || tpi_refuse(TP_ERR_RUNTIME, "value cannot be converted to type %s without overflow", l.c);
 }
 
-bool tpi_native_fill(tp_tensor *self, tp_scalar value) { return tpi_check_fits(value, self) && tpi_fill_data(self, value); }
+bool tpi_native_fill(tp_tensor *self, tp_scalar value) {
+    return tpi_check_fits(value, self) && tpi_fill_data(self, value);
+}
 
 bool tpi_native_fill_tensor(tp_tensor *self, tp_tensor *value) {
     if (value->ndim != 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s", tpi_shape_text(tpi_shape(value)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s",
+                          tpi_shape_text(tpi_shape(value)));
     return tpi_copy_data(self, value);
 }
 
@@ -115,11 +127,11 @@ tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
     const bool first = real->dtype == TP_FLOAT16 || real->dtype == TP_FLOAT32 || real->dtype == TP_FLOAT64;
     const bool second = imag->dtype == TP_FLOAT16 || imag->dtype == TP_FLOAT32 || imag->dtype == TP_FLOAT64;
     if (!first || !second)
-        return tpi_fail(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s", tp_dtype_word((tp_dtype)real->dtype),
-                        tp_dtype_word((tp_dtype)imag->dtype));
+        return tpi_fail(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+                        tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
     if (real->dtype != imag->dtype)
-        return tpi_fail(TP_ERR_RUNTIME, "Expected object of scalar type %s but got scalar type %s for second argument", tp_dtype_word((tp_dtype)real->dtype),
-                        tp_dtype_word((tp_dtype)imag->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "Expected object of scalar type %s but got scalar type %s for second argument",
+                        tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_broadcast(tpi_shape(real), tpi_shape(imag), shape, &ndim)) return NULL;

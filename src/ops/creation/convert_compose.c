@@ -8,7 +8,8 @@ tp_tensor *tpi_compose_contiguous(tp_tensor *self, tp_layout memory_format) {
     return tp_is_contiguous_as(self, layout) ? tpi_retain(self) : tpo_clone(self, layout);
 }
 
-/* Do the strides tell channels-last from contiguous? Where dims of size 1 leave both possible, PyTorch's `to` settles it by a copy. */
+/* Do the strides tell channels-last from contiguous? Where dims of size 1 leave both possible, PyTorch's `to` settles
+ * it by a copy. */
 static bool says_layout(const tp_tensor *t, tp_layout layout) {
     if (layout == TP_CONTIGUOUS) return true;
     int64_t stride = t->shape[1];
@@ -18,7 +19,8 @@ static bool says_layout(const tp_tensor *t, tp_layout layout) {
 }
 
 /* non_blocking: copies between a device and pinned memory do not wait; all others are done when the call returns. */
-tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format, bool non_blocking) {
+tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format,
+                          bool non_blocking) {
     tp_device here = tpi_device(self);
     bool other_device = device.type && (device.type != here.type || device.index != here.index);
     bool other_dtype = dtype && dtype != (tp_dtype)self->dtype;
@@ -30,14 +32,19 @@ tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, boo
         tp_set_non_blocking(before);
     }
     if (!t) return NULL;
-    bool relayout = memory_format != TP_PRESERVE && (!tp_is_contiguous_as(t, memory_format) || !says_layout(t, memory_format));
+    bool relayout =
+        memory_format != TP_PRESERVE && (!tp_is_contiguous_as(t, memory_format) || !says_layout(t, memory_format));
     if (relayout || (copy && !other_dtype && !other_device)) t = tpi_after(t, tpo_clone(t, memory_format));
     return t;
 }
 
-tp_tensor *tpi_compose_type_as(tp_tensor *self, tp_tensor *other) { return tpi_compose_to(self, other->dtype, tpi_device(other), false, TP_PRESERVE, false); }
+tp_tensor *tpi_compose_type_as(tp_tensor *self, tp_tensor *other) {
+    return tpi_compose_to(self, other->dtype, tpi_device(other), false, TP_PRESERVE, false);
+}
 
-static tp_tensor *as(tp_tensor *self, tp_dtype dtype, tp_layout layout) { return tpi_compose_to(self, dtype, (tp_device){0}, false, layout, false); }
+static tp_tensor *as(tp_tensor *self, tp_dtype dtype, tp_layout layout) {
+    return tpi_compose_to(self, dtype, (tp_device){0}, false, layout, false);
+}
 tp_tensor *tpi_compose_to_bool(tp_tensor *self, tp_layout layout) { return as(self, TP_BOOL, layout); }
 tp_tensor *tpi_compose_to_byte(tp_tensor *self, tp_layout layout) { return as(self, TP_UINT8, layout); }
 tp_tensor *tpi_compose_to_char(tp_tensor *self, tp_layout layout) { return as(self, TP_INT8, layout); }

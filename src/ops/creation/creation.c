@@ -7,21 +7,30 @@
 #include <complex.h>
 #include <math.h>
 
-static tp_tensor *filled(tp_tensor *t, tp_scalar value) { return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t; }
+static tp_tensor *filled(tp_tensor *t, tp_scalar value) {
+    return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t;
+}
 
-static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) { return t && !tpi_check_fits(value, t) ? tpi_after(t, NULL) : filled(t, value); }
+static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) {
+    return t && !tpi_check_fits(value, t) ? tpi_after(t, NULL) : filled(t, value);
+}
 
 static bool check_size(tp_ints size) {
     for (int64_t d = 0; d < size.n; d++)
-        if (size.v[d] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': expected no negative sizes, got %s", tpi_shape_text(size));
-    return size.n <= TP_MAX_DIMS || tpi_refuse(TP_ERR_VALUE, "argument 'size': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)size.n);
+        if (size.v[d] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': expected no negative sizes, got %s",
+                              tpi_shape_text(size));
+    return size.n <= TP_MAX_DIMS ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'size': expected at most %d dimensions, got %lld", TP_MAX_DIMS,
+                      (long long)size.n);
 }
 
 static tp_tensor *fresh(const char *op, tp_ints size, tp_dtype dtype, tp_device device, tp_layout layout) {
     if (!check_size(size)) return NULL;
     device = tpi_device_or_default(device);
     bool mine = tpi_gpu_takes(device, op);
-    tp_tensor *t = tpi_empty_layout(size, tpi_dtype_or_default(dtype), device, layout == TP_PRESERVE ? TP_CONTIGUOUS : layout);
+    tp_tensor *t =
+        tpi_empty_layout(size, tpi_dtype_or_default(dtype), device, layout == TP_PRESERVE ? TP_CONTIGUOUS : layout);
     tpi_gpu_took(mine);
     return t;
 }
@@ -32,7 +41,8 @@ static tp_dtype dtype_of_scalar(tp_scalar s) {
     case TP_SCALAR_BOOL: return TP_BOOL;
     case TP_SCALAR_INT:
     case TP_SCALAR_UINT: return TP_INT64;
-    case TP_SCALAR_COMPLEX: return tp_default_dtype() == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64; /* as PyTorch's full has it */
+    case TP_SCALAR_COMPLEX:
+        return tp_default_dtype() == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64; /* as PyTorch's full has it */
     default: return tp_default_dtype();
     }
 }
@@ -44,17 +54,25 @@ tp_tensor *tpi_native_empty(tp_ints size, tp_dtype dtype, tp_device device, tp_l
 tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype, tp_device device) {
     if (!check_size(size)) return NULL;
     if (size.n != stride.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected %lld strides for size %s, got %lld", (long long)size.n, tpi_shape_text(size),
-                        (long long)stride.n);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected %lld strides for size %s, got %lld",
+                        (long long)size.n, tpi_shape_text(size), (long long)stride.n);
     for (int64_t d = 0; d < stride.n; d++)
-        if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': Negative strides are not supported, got strides: %s", tpi_shape_text(stride));
-    return tpi_uninitialized(tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device)));
+        if (stride.v[d] < 0)
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': Negative strides are not supported, got strides: %s",
+                            tpi_shape_text(stride));
+    return tpi_uninitialized(
+        tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device)));
 }
 
-tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("zeros", size, dtype, device, TP_CONTIGUOUS), tp_int(0)); }
-tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("ones", size, dtype, device, TP_CONTIGUOUS), tp_int(1)); }
+tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) {
+    return filled(fresh("zeros", size, dtype, device, TP_CONTIGUOUS), tp_int(0));
+}
+tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) {
+    return filled(fresh("ones", size, dtype, device, TP_CONTIGUOUS), tp_int(1));
+}
 tp_tensor *tpi_native_full(tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
-    return filled_with(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS), fill_value);
+    return filled_with(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS),
+                       fill_value);
 }
 
 static tp_tensor *fresh_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
@@ -77,12 +95,14 @@ tp_tensor *tpi_native_zeros_like(tp_tensor *self, tp_dtype dtype, tp_device devi
 tp_tensor *tpi_native_ones_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
     return filled(fresh_like(self, dtype, device, memory_format), tp_int(1));
 }
-tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device,
+                                tp_layout memory_format) {
     return filled_with(fresh_like(self, dtype, device, memory_format), fill_value);
 }
 
 static tp_tensor *fresh_of(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
-    return fresh("new_empty", size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self), TP_CONTIGUOUS);
+    return fresh("new_empty", size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self),
+                 TP_CONTIGUOUS);
 }
 tp_tensor *tpi_native_new_empty(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
     return tpi_uninitialized(fresh_of(self, size, dtype, device));
@@ -97,9 +117,12 @@ tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_val
     return filled_with(fresh_of(self, size, dtype, device), fill_value);
 }
 
-tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s); }
+tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) {
+    return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s);
+}
 
-/* ---- Evenly spaced values ------------------------------------------------------------------------------------------ */
+/* ---- Evenly spaced values ------------------------------------------------------------------------------------------
+ */
 
 /* start + step * i, as integers or as doubles rounded once. Each chunk writes its own stretch. */
 #define CHUNK 16384
@@ -107,10 +130,10 @@ typedef struct progression {
     char *data;
     tp_dtype dtype; /* int64, float32 or float64 */
     int64_t n;
-    int64_t start, step;        /* int64 */
-    double from, by, to;        /* floating: counted from both ends when `mirrored`, so that the last value is exact */
+    int64_t start, step; /* int64 */
+    double from, by, to; /* floating: counted from both ends when `mirrored`, so that the last value is exact */
     bool mirrored;
-    double base;                /* > 0: base to that power */
+    double base; /* > 0: base to that power */
 } progression;
 
 static double term(const progression *p, int64_t i) {
@@ -148,50 +171,64 @@ static tp_tensor *make_terms(progression *p, tp_dtype dtype, tp_device device) {
 static bool integral(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL; }
 
 static bool check_range(double start, double end, double step) {
-    if (step == 0 || step != step) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a number other than 0, got %g", step);
-    if (!isfinite(start) || !isfinite(end)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'end': expected finite bounds, got %g to %g", start, end);
+    if (step == 0 || step != step)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a number other than 0, got %g", step);
+    if (!isfinite(start) || !isfinite(end))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'end': expected finite bounds, got %g to %g", start, end);
     if ((step > 0 && start > end) || (step < 0 && start < end))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': %g leads away from end: from %g to %g", step, start, end);
     return true;
 }
 
-static tp_tensor *spaced(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device, bool with_end) {
+static tp_tensor *spaced(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device,
+                         bool with_end) {
     bool whole = integral(start) && integral(end) && integral(step);
     if (!dtype) dtype = whole && !with_end ? TP_INT64 : tp_default_dtype();
-    if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX || step.kind == TP_SCALAR_COMPLEX)
+    if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX ||
+        step.kind == TP_SCALAR_COMPLEX)
         return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected real values, got complex ones");
-    if (dtype == TP_BOOL) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected integers or floating values, got bool");
+    if (dtype == TP_BOOL)
+        return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected integers or floating values, got bool");
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end), by = tp_scalar_to_double(step), count;
     if (!check_range(from, to, by)) return NULL;
     bool counts = tpi_dtype_category[dtype] == TPI_CAT_INT;
     int64_t first = tp_scalar_to_int(start), each = tp_scalar_to_int(step), span = 0;
-    if (whole && !__builtin_sub_overflow(end.as.i, first, &span) && span != INT64_MIN) count = (double)(span / each + (with_end || span % each != 0));
-    else count = with_end ? floor((to - from) / by) + 1 : ceil((to - from) / by);
+    if (whole && !__builtin_sub_overflow(end.as.i, first, &span) && span != INT64_MIN)
+        count = (double)(span / each + (with_end || span % each != 0));
+    else
+        count = with_end ? floor((to - from) / by) + 1 : ceil((to - from) / by);
     if (count > 9e15) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': %g makes too many elements", by);
     progression p = {.n = (int64_t)count, .start = first, .step = each, .from = from, .by = by};
     p.dtype = counts ? TP_INT64 : dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
     return make_terms(&p, dtype, device);
 }
 
-tp_tensor *tpi_native_arange_start_step(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_native_arange_start_step(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype,
+                                        tp_device device) {
     return spaced(start, end, step, dtype, device, false);
 }
 tp_tensor *tpi_native_arange_start(tp_scalar start, tp_scalar end, tp_dtype dtype, tp_device device) {
     return spaced(start, end, tp_int(1), dtype, device, false);
 }
-tp_tensor *tpi_native_arange(tp_scalar end, tp_dtype dtype, tp_device device) { return spaced(tp_int(0), end, tp_int(1), dtype, device, false); }
+tp_tensor *tpi_native_arange(tp_scalar end, tp_dtype dtype, tp_device device) {
+    return spaced(tp_int(0), end, tp_int(1), dtype, device, false);
+}
 tp_tensor *tpi_native_range(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device) {
     return spaced(start, end, step, dtype, device, true);
 }
 
-static double complex complex_value(tp_scalar s) { return s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] + s.as.d[1] * I : tp_scalar_to_double(s); }
+static double complex complex_value(tp_scalar s) {
+    return s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] + s.as.d[1] * I : tp_scalar_to_double(s);
+}
 
 /* linspace, or base to its power, over complex numbers: the second half counts back from the end. */
-static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
+                                  tp_device device) {
     device = tpi_device_or_default(device);
     if (device.type == TP_META) return tpi_empty((tp_ints){&steps, 1}, dtype, device);
     tp_tensor *t = tpi_empty((tp_ints){&steps, 1}, dtype, (tp_device){TP_CPU, 0});
-    double complex from = complex_value(start), to = complex_value(end), by = steps > 1 ? (to - from) / (double)(steps - 1) : 0;
+    double complex from = complex_value(start), to = complex_value(end),
+                   by = steps > 1 ? (to - from) / (double)(steps - 1) : 0;
     for (int64_t i = 0; t && i < steps; i++) {
         double complex v = i < steps / 2 || steps == 1 ? from + by * (double)i : to - by * (double)(steps - 1 - i);
         if (base > 0) v = cpow(base, v);
@@ -203,31 +240,43 @@ static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps,
     return tpi_after(t, there);
 }
 
-static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
+                          tp_device device) {
     if (steps < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': expected 0 or more, got %lld", (long long)steps);
     bool complex_ends = start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX;
     if (complex_ends && dtype && !tp_dtype_is_complex(dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s", tp_dtype_name(dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s",
+                        tp_dtype_name(dtype));
     dtype = complex_ends && !dtype ? tpi_dtype_to_complex(tp_default_dtype()) : tpi_dtype_or_default(dtype);
     if (tp_dtype_is_complex(dtype)) return complex_between(start, end, steps, base, dtype, device);
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
     if (tpi_dtype_category[dtype] == TPI_CAT_INT) from = trunc(from), to = trunc(to);
     bool wide = dtype == TP_FLOAT64;
-    if (dtype == TP_FLOAT32) from = (float)from, to = (float)to; /* the ends are elements, so they are rounded before the rest is counted */
-    double by = steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
-    progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32, .n = steps, .from = from, .by = by, .to = steps > 1 ? to : from, .mirrored = true, .base = base};
+    if (dtype == TP_FLOAT32)
+        from = (float)from, to = (float)to; /* the ends are elements, so they are rounded before the rest is counted */
+    double by =
+        steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
+    progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32,
+                     .n = steps,
+                     .from = from,
+                     .by = by,
+                     .to = steps > 1 ? to : from,
+                     .mirrored = true,
+                     .base = base};
     return make_terms(&p, dtype, device);
 }
 
 tp_tensor *tpi_native_linspace(tp_scalar start, tp_scalar end, int64_t steps, tp_dtype dtype, tp_device device) {
     return between(start, end, steps, 0, dtype, device);
 }
-tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype,
+                               tp_device device) {
     if (!(base > 0)) return tpi_fail(TP_ERR_VALUE, "argument 'base': expected a positive number, got %g", base);
     return between(start, end, steps, base, dtype, device);
 }
 
-/* ---- Patterns ------------------------------------------------------------------------------------------------------ */
+/* ---- Patterns ------------------------------------------------------------------------------------------------------
+ */
 
 tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device) {
     if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': n must be greater or equal to 0, got %lld", (long long)n);
@@ -252,7 +301,8 @@ static void row_part(int64_t r, int64_t col, int64_t offset, bool lower, int64_t
 
 static int64_t clamp_row(__int128 r, int64_t row) { return r < 0 ? 0 : r > row ? row : (int64_t)r; }
 
-/* How many elements the lower triangle has: rows from `first` on hold some, those from `full` on all col; in between one more each. */
+/* How many elements the lower triangle has: rows from `first` on hold some, those from `full` on all col; in between
+ * one more each. */
 static __int128 lower_count(int64_t row, int64_t col, __int128 offset) {
     int64_t first = clamp_row(-offset, row), full = clamp_row((__int128)col - offset - 1, row);
     if (full < first) full = first;
@@ -262,15 +312,20 @@ static __int128 lower_count(int64_t row, int64_t col, __int128 offset) {
 
 static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower, tp_dtype dtype, tp_device device) {
     if (row < 0 || col < 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected 0 or more, got %lld", row < 0 ? "row" : "col", (long long)(row < 0 ? row : col));
-    __int128 n = lower ? lower_count(row, col, offset) : (__int128)row * col - lower_count(row, col, (__int128)offset - 1);
-    if (n > INT64_MAX / 16) return tpi_fail(TP_ERR_RUNTIME, "a triangle of %lld by %lld has too many elements", (long long)row, (long long)col);
+        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected 0 or more, got %lld", row < 0 ? "row" : "col",
+                        (long long)(row < 0 ? row : col));
+    __int128 n =
+        lower ? lower_count(row, col, offset) : (__int128)row * col - lower_count(row, col, (__int128)offset - 1);
+    if (n > INT64_MAX / 16)
+        return tpi_fail(TP_ERR_RUNTIME, "a triangle of %lld by %lld has too many elements", (long long)row,
+                        (long long)col);
     device = tpi_device_or_default(device);
     if (device.type == TP_META) return tpi_empty(TP_INTS(2, (int64_t)n), dtype ? dtype : TP_INT64, device);
     tp_tensor *t = tpi_empty(TP_INTS(2, (int64_t)n), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
     int64_t *rows = (int64_t *)(void *)t->data, *cols = rows + n, from, to;
-    int64_t begin = lower ? clamp_row(-(__int128)offset, row) : 0, end = lower ? row : clamp_row((__int128)col - offset, row);
+    int64_t begin = lower ? clamp_row(-(__int128)offset, row) : 0,
+            end = lower ? row : clamp_row((__int128)col - offset, row);
     for (int64_t r = begin; r < end && n; r++) {
         row_part(r, col, offset, lower, &from, &to);
         for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
@@ -304,9 +359,13 @@ static int64_t choose(int64_t n, int64_t r) {
 
 /* (r, count): column j holds the positions of the j-th combination, in lexicographic order. */
 tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replacement) {
-    if (n < 0 || r < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'r': expects a non-negative number, but got %lld of %lld", (long long)r, (long long)n);
+    if (n < 0 || r < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'r': expects a non-negative number, but got %lld of %lld",
+                        (long long)r, (long long)n);
     int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? tpi_size_plus(n, r - 1) : n, r);
-    if (count < 0) return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r, (long long)n);
+    if (count < 0)
+        return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r,
+                        (long long)n);
     tp_tensor *t = tpi_empty(TP_INTS(r, count), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t || count == 0) return t; /* from here on memory for r * count values is there */
     int64_t *pick = tpi_malloc(sizeof(int64_t) * (size_t)(r + 1));

@@ -8,7 +8,15 @@ typedef struct tpi_window {
     double beta;    /* Kaiser; the Gaussian's deviation; the exponential's tau */
     double center;  /* of the exponential; NaN: the middle */
     tp_floats sum;  /* SUM: sum[0] - sum[1] cos(x) + sum[2] cos(2x) - ... */
-    enum { TPI_WINDOW_COSINES, TPI_WINDOW_TRIANGLE, TPI_WINDOW_KAISER, TPI_WINDOW_SINE, TPI_WINDOW_GAUSSIAN, TPI_WINDOW_EXPONENTIAL, TPI_WINDOW_SUM } kind; /* as in gpu/kernels/window.h */
+    enum {
+        TPI_WINDOW_COSINES,
+        TPI_WINDOW_TRIANGLE,
+        TPI_WINDOW_KAISER,
+        TPI_WINDOW_SINE,
+        TPI_WINDOW_GAUSSIAN,
+        TPI_WINDOW_EXPONENTIAL,
+        TPI_WINDOW_SUM
+    } kind; /* as in gpu/kernels/window.h */
 } tpi_window;
 
 /* Written by a kernel: element i is the window's at i of `last`. NULL without an error: not served. */

@@ -4,10 +4,13 @@
 
 enum { TERMS = 8 }; /* as ops/creation/window.gpu.h has it */
 
-static const tpi_gpu_site window_site = {"window.gpu.h", "window"}, frequencies_site = {"window.gpu.h", "frequencies"}, grid_site = {"window.gpu.h", "grid"};
+static const tpi_gpu_site window_site = {"window.gpu.h", "window"}, frequencies_site = {"window.gpu.h", "frequencies"},
+                          grid_site = {"window.gpu.h", "grid"};
 
-static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, tp_device device, tp_dtype dtype, bool wide, int64_t n, int kind, bool corners) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LARGE", tpi_gpu_is_large(n)), TPI_DEFINE("KIND", kind), TPI_DEFINE("CORNERS", corners), TPI_DEFINE_DTYPE("Y", dtype)};
+static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, tp_device device, tp_dtype dtype, bool wide, int64_t n,
+                                   int kind, bool corners) {
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LARGE", tpi_gpu_is_large(n)), TPI_DEFINE("KIND", kind),
+                                      TPI_DEFINE("CORNERS", corners), TPI_DEFINE_DTYPE("Y", dtype)};
     return tpi_gpu_site_kernel(device, site, wide, 4, defines);
 }
 
@@ -28,8 +31,13 @@ tp_tensor *tpi_gpu_window(int64_t length, int64_t last, const tpi_window *w, tp_
     float beta_f = (float)w->beta, center_f = (float)center;
     tp_tensor *out = tpi_empty((tp_ints){&length, 1}, dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&window_site, device, dtype, wide, length, (int)w->kind, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(length), TPI_GPU_VAL(last), wide ? TPI_GPU_VAL(w->beta) : TPI_GPU_VAL(beta_f), wide ? TPI_GPU_VAL(center) : TPI_GPU_VAL(center_f),
-                                wide ? TPI_GPU_VAL(terms) : TPI_GPU_VAL(narrow), TPI_GPU_VAL(count)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_VAL(length),
+                                TPI_GPU_VAL(last),
+                                wide ? TPI_GPU_VAL(w->beta) : TPI_GPU_VAL(beta_f),
+                                wide ? TPI_GPU_VAL(center) : TPI_GPU_VAL(center_f),
+                                wide ? TPI_GPU_VAL(terms) : TPI_GPU_VAL(narrow),
+                                TPI_GPU_VAL(count)};
     return kernel && tpi_gpu_launch_each(device, kernel, length, 7, args) ? out : tpi_after(out, NULL);
 }
 
@@ -42,12 +50,17 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     float step_f = (float)step;
     tp_tensor *out = tpi_empty((tp_ints){&count, 1}, dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&frequencies_site, device, dtype, wide, count, 0, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(count), TPI_GPU_VAL(positives), wide ? TPI_GPU_VAL(step) : TPI_GPU_VAL(step_f)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(count), TPI_GPU_VAL(positives),
+                                wide ? TPI_GPU_VAL(step) : TPI_GPU_VAL(step_f)};
     return kernel && tpi_gpu_launch_each(device, kernel, count, 4, args) ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) { return frequencies(n, d, dtype, device, false); }
-tp_tensor *tpi_gpu_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) { return frequencies(n, d, dtype, device, true); }
+tp_tensor *tpi_gpu_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
+    return frequencies(n, d, dtype, device, false);
+}
+tp_tensor *tpi_gpu_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
+    return frequencies(n, d, dtype, device, true);
+}
 
 tp_tensor *tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device) {
     int dims = (int)size.n - 2;
@@ -60,6 +73,7 @@ tp_tensor *tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, t
     int64_t n = places * (dims + 1);
     tp_tensor *out = tpi_empty(TP_INTS(places, dims + 1), dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&grid_site, device, dtype, wide, n, dims, align_corners) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(n), TPI_GPU_VAL(sizes[0]), TPI_GPU_VAL(sizes[1]), TPI_GPU_VAL(sizes[2])};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(n), TPI_GPU_VAL(sizes[0]),
+                                TPI_GPU_VAL(sizes[1]), TPI_GPU_VAL(sizes[2])};
     return tpi_gpu_launch_each(device, kernel, n, 5, args) ? out : tpi_after(out, NULL);
 }

@@ -1,4 +1,5 @@
-/* Differences, integrals and gradients of samples along a dim, and covariances: compositions, so that they differentiate themselves. */
+/* Differences, integrals and gradients of samples along a dim, and covariances: compositions, so that they
+ * differentiate themselves. */
 #include "ops/formula.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
@@ -20,16 +21,22 @@ static tp_tensor *difference(tp_tensor *t, int64_t dim) {
     if (n < 1) return tpi_retain(t);
     tp_tensor *after = part(&bag, t, dim, 1, n - 1), *before = part(&bag, t, dim, 0, n - 1);
     if (!before || !after) return tpi_empty_bag(&bag, NULL);
-    return tpi_empty_bag(&bag, t->dtype == TP_BOOL ? tpo_ne(after, tp_operand_tensor(before)) : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
+    return tpi_empty_bag(&bag, t->dtype == TP_BOOL
+                                   ? tpo_ne(after, tp_operand_tensor(before))
+                                   : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
 }
 
 static bool joins(const tp_tensor *self, const tp_tensor *other, int dim) {
     if (!other) return true;
-    if (other->ndim != self->ndim) return tpi_refuse(TP_ERR_RUNTIME, "diff expects prepend or append to be the same dimension as input");
+    if (other->ndim != self->ndim)
+        return tpi_refuse(TP_ERR_RUNTIME, "diff expects prepend or append to be the same dimension as input");
     for (int d = 0; d < self->ndim; d++)
         if (d != dim && other->shape[d] != self->shape[d])
-            return tpi_refuse(TP_ERR_RUNTIME, "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
-                              "input.size(%d) = %lld, but got tensor.size(%d) = %lld", d, (long long)self->shape[d], d, (long long)other->shape[d]);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "diff expects the shape of tensor to prepend or append to match that of input except "
+                              "along the differencing dimension; "
+                              "input.size(%d) = %lld, but got tensor.size(%d) = %lld",
+                              d, (long long)self->shape[d], d, (long long)other->shape[d]);
     return true;
 }
 
@@ -47,13 +54,16 @@ tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *
     return t;
 }
 
-/* One-dimensional points lie along dim; points with fewer dims than y line up with its last ones, as in broadcasting. */
+/* One-dimensional points lie along dim; points with fewer dims than y line up with its last ones, as in broadcasting.
+ */
 static tp_tensor *points_along(tpi_bag *bag, tp_tensor *y, tp_tensor *x, int dim) {
     if (x->ndim != 1) return x;
     int64_t shape[TP_MAX_DIMS];
     if (x->numel != y->shape[dim])
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'x': There must be one `x` value for each sample point, expected %lld samples, got %lld", (long long)y->shape[dim],
-                        (long long)x->numel);
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'x': There must be one `x` value for each sample point, expected %lld samples, got %lld",
+            (long long)y->shape[dim], (long long)x->numel);
     for (int i = 0; i < y->ndim; i++) shape[i] = i == dim ? x->numel : 1;
     return tpi_put(bag, tpo_reshape(x, tp_ints_view(shape, y->ndim)));
 }
@@ -65,19 +75,23 @@ tp_tensor *tpi_compose_pair_sum(tp_tensor *y, tp_tensor *x, int64_t dim, bool ru
     tp_tensor *places = d < 0 ? NULL : points_along(&bag, y, x, d);
     if (!places) return tpi_empty_bag(&bag, NULL);
     int64_t n = y->shape[d];
-    if (n == 0) return tpi_empty_bag(&bag, running ? tpo_clone(y, TP_PRESERVE) : tpo_sum(y, tp_ints_view(&dim, 1), false, TP_NO_DTYPE));
+    if (n == 0)
+        return tpi_empty_bag(&bag, running ? tpo_clone(y, TP_PRESERVE)
+                                           : tpo_sum(y, tp_ints_view(&dim, 1), false, TP_NO_DTYPE));
     tp_tensor *steps = tpi_put(&bag, difference(places, d - y->ndim));
     tp_tensor *left = part(&bag, y, d, 0, n - 1), *right = part(&bag, y, d, 1, n - 1);
     tp_tensor *sums = plus(&bag, left, right), *areas = times(&bag, sums, steps);
     if (!areas) return tpi_empty_bag(&bag, NULL);
     int64_t along = d - y->ndim; /* the points may have brought more dims in front */
-    tp_tensor *all = tpi_put(&bag, running ? tpo_cumsum(areas, along, TP_NO_DTYPE) : tpo_sum(areas, tp_ints_view(&along, 1), false, TP_NO_DTYPE));
+    tp_tensor *all = tpi_put(&bag, running ? tpo_cumsum(areas, along, TP_NO_DTYPE)
+                                           : tpo_sum(areas, tp_ints_view(&along, 1), false, TP_NO_DTYPE));
     return tpi_empty_bag(&bag, all ? tpo_div(tp_operand_tensor(all), tp_operand_double(2)) : NULL);
 }
 
 /* ---- Gradients ---- */
 /* a s0 + b s1 + c s2 over `length` elements from `start`, with coefficients that broadcast along dim. */
-static tp_tensor *three(tpi_bag *bag, tp_tensor *self, int64_t dim, int64_t start, int64_t length, tp_tensor *const *k) {
+static tp_tensor *three(tpi_bag *bag, tp_tensor *self, int64_t dim, int64_t start, int64_t length,
+                        tp_tensor *const *k) {
     tp_tensor *sum = NULL;
     for (int i = 0; i < 3; i++) {
         if (!k[i]) return NULL;
@@ -89,8 +103,8 @@ static tp_tensor *three(tpi_bag *bag, tp_tensor *self, int64_t dim, int64_t star
 
 static tp_tensor *negative(tpi_bag *bag, tp_tensor *t) { return t ? tpi_put(bag, tpo_neg(t)) : NULL; }
 
-/* By places: steps (n - 1) along dim. At the first element (where 0), between (1) and at the last (2): the weights are those of the
- * parabola through three neighbours, or at the ends of the line through two. */
+/* By places: steps (n - 1) along dim. At the first element (where 0), between (1) and at the last (2): the weights are
+ * those of the parabola through three neighbours, or at the ends of the line through two. */
 static tp_tensor *by_places_at(int where, tp_tensor *self, int64_t dim, tp_tensor *steps, int64_t edge_order) {
     tpi_bag all = {0}, *bag = &all;
     int64_t n = self->shape[dim], first = where == 2 ? n - 3 : 0, length = where == 1 ? n - 2 : 1;
@@ -99,7 +113,8 @@ static tp_tensor *by_places_at(int where, tp_tensor *self, int64_t dim, tp_tenso
         tp_tensor *rise = minus(bag, part(bag, self, dim, at + 1, 1), part(bag, self, dim, at, 1));
         return tpi_empty_bag(bag, tpi_retain(over(bag, rise, part(bag, steps, dim, at, 1))));
     }
-    tp_tensor *p = part(bag, steps, dim, first, length), *q = part(bag, steps, dim, first + 1, length), *both = plus(bag, p, q), *k[3];
+    tp_tensor *p = part(bag, steps, dim, first, length), *q = part(bag, steps, dim, first + 1, length),
+              *both = plus(bag, p, q), *k[3];
     tp_tensor *p_both = times(bag, p, both), *q_both = times(bag, q, both), *pq = times(bag, p, q);
     if (where == 0) {
         k[0] = negative(bag, over(bag, plus(bag, p, both), p_both));
@@ -130,7 +145,8 @@ static tp_tensor *by_places(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_tenso
 /* By a distance h. */
 static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_scalar h, int64_t edge_order) {
     int64_t n = self->shape[dim];
-    tp_tensor *rise = minus(bag, part(bag, self, dim, 1, n - 1), part(bag, self, dim, 0, n - 1)); /* (n - 1) along dim */
+    tp_tensor *rise =
+        minus(bag, part(bag, self, dim, 1, n - 1), part(bag, self, dim, 0, n - 1)); /* (n - 1) along dim */
     tp_tensor *first = part(bag, rise, dim, 0, 1), *last = part(bag, rise, dim, n - 2, 1), *middle = NULL;
     if (n > 2) {
         tp_tensor *across = minus(bag, part(bag, self, dim, 2, n - 2), part(bag, self, dim, 0, n - 2));
@@ -138,10 +154,15 @@ static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_sca
     }
     if (edge_order == 2) { /* (3 r0 - r1) / 2 at an end, r0 the rise next to it */
         tp_tensor *second = part(bag, rise, dim, 1, 1), *before = part(bag, rise, dim, n - 3, 1);
-        first = first && second ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(first, 1.5))), tp_operand_tensor(second), tp_float(0.5))) : NULL;
-        last = last && before ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(last, 1.5))), tp_operand_tensor(before), tp_float(0.5))) : NULL;
+        first = first && second ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(first, 1.5))),
+                                                       tp_operand_tensor(second), tp_float(0.5)))
+                                : NULL;
+        last = last && before ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(last, 1.5))),
+                                                     tp_operand_tensor(before), tp_float(0.5)))
+                              : NULL;
     }
-    tp_tensor *a = first ? tpi_put(bag, by_steps(first, 1, h)) : NULL, *c = last ? tpi_put(bag, by_steps(last, 1, h)) : NULL;
+    tp_tensor *a = first ? tpi_put(bag, by_steps(first, 1, h)) : NULL,
+              *c = last ? tpi_put(bag, by_steps(last, 1, h)) : NULL;
     if (!a || !c || (n > 2 && !middle)) return NULL;
     tp_tensor *list[3] = {a, n > 2 ? middle : c, c};
     return tpo_cat((tp_tensors){list, n > 2 ? 3 : 2}, dim);
@@ -154,27 +175,44 @@ static tp_tensor *one_gradient(tp_tensor *self, int64_t dim, tp_scalar spacing, 
         if (places && tpi_device(places).type != TP_META) h = tp_item_scalar(places);
         return tpi_empty_bag(&bag, by_distance(&bag, self, dim, h, edge_order));
     }
-    tp_tensor *lined = points_along(&bag, self, places, (int)dim), *steps = lined ? tpi_put(&bag, difference(lined, dim)) : NULL;
+    tp_tensor *lined = points_along(&bag, self, places, (int)dim),
+              *steps = lined ? tpi_put(&bag, difference(lined, dim)) : NULL;
     return tpi_empty_bag(&bag, steps ? by_places(&bag, self, dim, steps, edge_order) : NULL);
 }
 
 /* spacing: none (1 everywhere), one for all dims, or one for each. */
-static tp_tensors gradients(tp_tensor *self, tp_scalars spacing, bool each, tp_tensors places, tp_ints dim, int64_t edge_order) {
+static tp_tensors gradients(tp_tensor *self, tp_scalars spacing, bool each, tp_tensors places, tp_ints dim,
+                            int64_t edge_order) {
     tp_tensors none = {NULL, 0}, out = none;
     bool chosen[TP_MAX_DIMS] = {false};
-    if (edge_order != 1 && edge_order != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'edge_order': torch.gradient only supports edge_order=1 and edge_order=2, got %lld", (long long)edge_order), none;
+    if (edge_order != 1 && edge_order != 2)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'edge_order': torch.gradient only supports edge_order=1 and edge_order=2, got %lld",
+                        (long long)edge_order),
+               none;
     int64_t n = dim.v ? dim.n : self->ndim;
     if (dim.v && !tpi_wrap_dims(dim, self->ndim, chosen)) return none;
     if (places.v && places.n != n)
-        return tpi_fail(TP_ERR_RUNTIME, "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of %lld dims, but got a list of length %lld", (long long)n, (long long)places.n), none;
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
+                        "%lld dims, but got a list of length %lld",
+                        (long long)n, (long long)places.n),
+               none;
     if (each && spacing.n != n)
-        return tpi_fail(TP_ERR_RUNTIME, "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of %lld dims, but got a list of length %lld", (long long)n, (long long)spacing.n), none;
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of "
+                        "%lld dims, but got a list of length %lld",
+                        (long long)n, (long long)spacing.n),
+               none;
     out.v = tpi_malloc(sizeof *out.v * (size_t)(n + 1));
     for (int64_t i = 0; out.v && i < n; i++) {
         int d = dim.v ? TPI_DIM(self, dim.v[i]) : (int)i;
         if (self->ndim == 0 || self->shape[d] < edge_order + 1)
-            tpi_fail(TP_ERR_RUNTIME, "argument 'self': torch.gradient expected each dimension size to be at least edge_order+1, got %s", tpi_shape_text(tpi_shape(self)));
-        else out.v[out.n] = one_gradient(self, d, spacing.v[each ? i : 0], places.v ? places.v[i] : NULL, edge_order);
+            tpi_fail(TP_ERR_RUNTIME,
+                     "argument 'self': torch.gradient expected each dimension size to be at least edge_order+1, got %s",
+                     tpi_shape_text(tpi_shape(self)));
+        else
+            out.v[out.n] = one_gradient(self, d, spacing.v[each ? i : 0], places.v ? places.v[i] : NULL, edge_order);
         if (self->ndim == 0 || self->shape[d] < edge_order + 1 || !out.v[out.n]) {
             tpi_release_list(out);
             return none;
@@ -198,9 +236,11 @@ tp_tensors tpi_compose_gradient_scalararray(tp_tensor *self, tp_scalars spacing,
 /* ---- Covariance ---- */
 static bool check_weights(const char *name, tp_tensor *w, int64_t observations, bool whole) {
     if (w->ndim > 1 || w->numel != observations)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one for each of %lld observations, got shape %s", name, (long long)observations, tpi_shape_text(tpi_shape(w)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one for each of %lld observations, got shape %s",
+                          name, (long long)observations, tpi_shape_text(tpi_shape(w)));
     if (whole != tp_dtype_is_integral((tp_dtype)w->dtype) || (!whole && !tp_dtype_is_floating((tp_dtype)w->dtype)))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s dtype, got %s", name, whole ? "an integral" : "a floating", tp_dtype_name((tp_dtype)w->dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s dtype, got %s", name,
+                          whole ? "an integral" : "a floating", tp_dtype_name((tp_dtype)w->dtype));
     if (tpi_device(w).type == TP_META) return true;
     tp_tensor *here = tpi_on_host(w);
     bool ok = here;
@@ -212,13 +252,17 @@ static bool check_weights(const char *name, tp_tensor *w, int64_t observations, 
 }
 
 tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweights, tp_tensor *aweights) {
-    if (self->ndim > 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected input to have two or fewer dimensions, got %d", self->ndim);
-    if (self->dtype == TP_BOOL) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': bool dtype is not supported for input");
+    if (self->ndim > 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected input to have two or fewer dimensions, got %d",
+                        self->ndim);
+    if (self->dtype == TP_BOOL)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': bool dtype is not supported for input");
     int64_t n = self->ndim < 2 ? self->numel : self->shape[1], ones[1] = {1};
     if (fweights && !check_weights("fweights", fweights, n, true)) return NULL;
     if (aweights && !check_weights("aweights", aweights, n, false)) return NULL;
     tpi_bag bag = {0};
-    tp_tensor *in = self->ndim < 2 ? tpi_put(&bag, tpo_reshape(self, TP_INTS(1, n))) : self, *w = fweights ? fweights : aweights;
+    tp_tensor *in = self->ndim < 2 ? tpi_put(&bag, tpo_reshape(self, TP_INTS(1, n))) : self,
+              *w = fweights ? fweights : aweights;
     if (fweights && aweights) w = times(&bag, fweights, aweights);
     tp_tensor *weighted = w ? times(&bag, in, w) : in;
     tp_tensor *total = w ? tpi_put(&bag, tpo_sum(w, tp_no_ints(), false, TP_NO_DTYPE)) : NULL;
@@ -234,11 +278,13 @@ tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweig
     if (total) { /* w_sum - correction, where each observation's weight counts: w_sum - correction sum(w a) / w_sum */
         tp_tensor *less = NULL;
         if (aweights && correction) {
-            tp_tensor *wa = times(&bag, w, aweights), *sum = wa ? tpi_put(&bag, tpo_sum(wa, tp_no_ints(), false, TP_NO_DTYPE)) : NULL;
+            tp_tensor *wa = times(&bag, w, aweights),
+                      *sum = wa ? tpi_put(&bag, tpo_sum(wa, tp_no_ints(), false, TP_NO_DTYPE)) : NULL;
             less = sum ? over(&bag, sum, total) : NULL;
             if (!less) return tpi_empty_bag(&bag, NULL);
         }
-        tp_tensor *f = tpi_put(&bag, tpo_sub(count, less ? tp_operand_tensor(less) : tp_operand_int(1), tp_int(correction)));
+        tp_tensor *f =
+            tpi_put(&bag, tpo_sub(count, less ? tp_operand_tensor(less) : tp_operand_int(1), tp_int(correction)));
         if (!f || !(f = tpi_put(&bag, tpo_clamp_min(f, tp_operand_int(0))))) return tpi_empty_bag(&bag, NULL);
         factor = tp_operand_tensor(f);
     }
@@ -258,6 +304,7 @@ tp_tensor *tpi_compose_corrcoef(tp_tensor *self) {
     tp_tensor *r = half ? over(&bag, half, s) : NULL;
     if (!r) return tpi_empty_bag(&bag, NULL);
     if (!complex) return tpi_empty_bag(&bag, tpo_clamp(r, tp_int(-1), tp_int(1)));
-    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(r)), *held = parts ? tpi_put(&bag, tpo_clamp(parts, tp_int(-1), tp_int(1))) : NULL;
+    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(r)),
+              *held = parts ? tpi_put(&bag, tpo_clamp(parts, tp_int(-1), tp_int(1))) : NULL;
     return tpi_empty_bag(&bag, held ? tpo_view_as_complex(held) : NULL);
 }

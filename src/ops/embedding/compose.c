@@ -1,22 +1,29 @@
-/* embedding and embedding_bag in torch.nn.functional's form, as calls of other operators. They differentiate themselves. */
+/* embedding and embedding_bag in torch.nn.functional's form, as calls of other operators. They differentiate
+ * themselves. */
 #include <string.h>
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 #include <taper/autograd.h>
 
-bool tpi_check_bag_indices(tp_tensor *indices, int64_t rows); /* embedding.c: a bag refuses in other words than a lookup; on the CPU alone */
-bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type); /* embedding.c: in place, no tape */
+bool tpi_check_bag_indices(
+    tp_tensor *indices, int64_t rows); /* embedding.c: a bag refuses in other words than a lookup; on the CPU alone */
+bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm,
+                                 double norm_type); /* embedding.c: in place, no tape */
 
 /* A padding index counts from the end when negative; -1 afterwards means there is none. */
 static bool read_padding(int64_t *padding_idx, const tp_tensor *weight, bool of_bag) {
-    if (weight->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "'weight' must be 2-D, got %s", tpi_shape_text(tpi_shape(weight)));
+    if (weight->ndim != 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "'weight' must be 2-D, got %s", tpi_shape_text(tpi_shape(weight)));
     if (*padding_idx == TP_NONE) return *padding_idx = -1, true;
     if ((*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0]) && of_bag)
-        return tpi_refuse(TP_ERR_RUNTIME, "padding_idx must be within the number of embeddings, -%lld through %lld, but got %lld", (long long)weight->shape[0],
-                          (long long)weight->shape[0] - 1, (long long)*padding_idx);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "padding_idx must be within the number of embeddings, -%lld through %lld, but got %lld",
+                          (long long)weight->shape[0], (long long)weight->shape[0] - 1, (long long)*padding_idx);
     if (*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0])
-        return tpi_refuse(TP_ERR_VALUE, "argument 'padding_idx': Padding_idx must be within num_embeddings %lld, got %lld", (long long)weight->shape[0], (long long)*padding_idx);
+        return tpi_refuse(TP_ERR_VALUE,
+                          "argument 'padding_idx': Padding_idx must be within num_embeddings %lld, got %lld",
+                          (long long)weight->shape[0], (long long)*padding_idx);
     if (*padding_idx < 0) *padding_idx += weight->shape[0];
     return true;
 }
@@ -30,8 +37,10 @@ static bool renorm(tp_tensor *weight, tp_tensor *input, double max_norm, double 
     return same;
 }
 
-tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq, bool sparse) {
-    if (sparse && weight->requires_grad && tp_grad_enabled()) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm,
+                                 double norm_type, bool scale_grad_by_freq, bool sparse) {
+    if (sparse && weight->requires_grad && tp_grad_enabled())
+        return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
     if (!read_padding(&padding_idx, weight, false)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
@@ -47,45 +56,69 @@ static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
 static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
     tpi_bag held = {0};
-    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)), *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
-    tp_tensor *sizes = tpi_put(&held, values ? bag_sizes(bag, bags, (tp_dtype)rows->dtype) : NULL), *full = tpi_put(&held, sizes ? tpo_clamp_max(sizes, tp_operand_int(1)) : NULL);
+    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)),
+              *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
+    tp_tensor *sizes = tpi_put(&held, values ? bag_sizes(bag, bags, (tp_dtype)rows->dtype) : NULL),
+              *full = tpi_put(&held, sizes ? tpo_clamp_max(sizes, tp_operand_int(1)) : NULL);
     return tpi_empty_bag(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);
 }
 
-tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm, double norm_type, bool scale_grad_by_freq,
-                                     const char *mode, bool sparse, tp_tensor *per_sample_weights, bool include_last_offset, int64_t padding_idx) {
+tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm,
+                                     double norm_type, bool scale_grad_by_freq, const char *mode, bool sparse,
+                                     tp_tensor *per_sample_weights, bool include_last_offset, int64_t padding_idx) {
     bool mean = !strcmp(mode, "mean"), max = !strcmp(mode, "max");
-    if (weight->dtype == TP_INT64 && tp_dtype_is_floating((tp_dtype)input->dtype)) { /* the order of PyTorch's first versions */
+    if (weight->dtype == TP_INT64 &&
+        tp_dtype_is_floating((tp_dtype)input->dtype)) { /* the order of PyTorch's first versions */
         tp_tensor *table = input;
         input = weight, weight = table;
     }
-    if (sparse && weight->requires_grad && tp_grad_enabled()) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
-    if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, but got '%s'", mode);
+    if (sparse && weight->requires_grad && tp_grad_enabled())
+        return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+    if (!mean && !max && strcmp(mode, "sum"))
+        return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, but got '%s'", mode);
     if (per_sample_weights && (mean || max))
-        return tpi_fail(TP_ERR_MISSING, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='%s')", mode);
+        return tpi_fail(TP_ERR_MISSING,
+                        "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+                        "mode='sum' (got mode='%s')",
+                        mode);
     if (per_sample_weights && per_sample_weights->dtype != weight->dtype)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'per_sample_weights': expected per_sample_weights (%s) to have the same type as weight (%s)",
-                        tp_dtype_word((tp_dtype)per_sample_weights->dtype), tp_dtype_word((tp_dtype)weight->dtype));
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'per_sample_weights': expected per_sample_weights (%s) to have the same type as weight (%s)",
+            tp_dtype_word((tp_dtype)per_sample_weights->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     if (per_sample_weights && !tpi_same_shape(per_sample_weights, input))
-        return tpi_fail(TP_ERR_VALUE, "embedding_bag: If per_sample_weights (of shape %s) is not None, then it must have the same shape as the input (%s)", tpi_shape_text(tpi_shape(per_sample_weights)),
-                        tpi_shape_text(tpi_shape(input)));
-    if (input->ndim != 1 && input->ndim != 2) return tpi_fail(TP_ERR_VALUE, "argument 'input': input has to be 1D or 2D Tensor, but got Tensor of dimension %d", input->ndim);
+        return tpi_fail(TP_ERR_VALUE,
+                        "embedding_bag: If per_sample_weights (of shape %s) is not None, then it must have the same "
+                        "shape as the input (%s)",
+                        tpi_shape_text(tpi_shape(per_sample_weights)), tpi_shape_text(tpi_shape(input)));
+    if (input->ndim != 1 && input->ndim != 2)
+        return tpi_fail(TP_ERR_VALUE,
+                        "argument 'input': input has to be 1D or 2D Tensor, but got Tensor of dimension %d",
+                        input->ndim);
     if ((input->ndim == 2) != !offsets)
-        return tpi_fail(TP_ERR_VALUE, input->ndim == 2 ? "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences"
+        return tpi_fail(TP_ERR_VALUE, input->ndim == 2 ? "if input is 2D, then offsets has to be None, as input is "
+                                                         "treated is a mini-batch of fixed length sequences"
                                                        : "offsets has to be a 1D Tensor but got None");
-    if (offsets && offsets->ndim != 1) return tpi_fail(TP_ERR_VALUE, "offsets has to be a 1D Tensor but got Tensor of dimension %d", offsets->ndim);
-    if (weight->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
+    if (offsets && offsets->ndim != 1)
+        return tpi_fail(TP_ERR_VALUE, "offsets has to be a 1D Tensor but got Tensor of dimension %d", offsets->ndim);
+    if (weight->ndim != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
     if (!read_padding(&padding_idx, weight, true)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     tpi_bag held = {0};
     int64_t bags = offsets ? offsets->numel - include_last_offset : input->shape[0];
     if (!offsets)
-        offsets = tpi_put(&held, tpo_arange_start_step(tp_int(0), tp_int(input->shape[1] ? input->numel : input->shape[0]), tp_int(input->shape[1] ? input->shape[1] : 1), TP_INT64, tpi_device(input)));
+        offsets = tpi_put(
+            &held, tpo_arange_start_step(tp_int(0), tp_int(input->shape[1] ? input->numel : input->shape[0]),
+                                         tp_int(input->shape[1] ? input->shape[1] : 1), TP_INT64, tpi_device(input)));
     tp_tensor *flat = tpi_put(&held, tpo_reshape(input, TP_INTS(-1)));
-    tp_tensor *bag = tpi_put(&held, flat && offsets ? tpo_bag_of(flat, offsets, include_last_offset && input->ndim == 1, padding_idx) : NULL);
+    tp_tensor *bag =
+        tpi_put(&held, flat && offsets ? tpo_bag_of(flat, offsets, include_last_offset && input->ndim == 1, padding_idx)
+                                       : NULL);
     if (!bag) return tpi_empty_bag(&held, NULL);
     tp_tensor *sum;
-    if (!max && !per_sample_weights && tpi_device(weight).type == TP_CPU && (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64)) {
+    if (!max && !per_sample_weights && tpi_device(weight).type == TP_CPU &&
+        (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64)) {
         sum = tpi_put(&held, tpo_bag_sum(weight, flat, offsets, bag, bags, padding_idx, scale_grad_by_freq));
     } else {
         if (!tpi_check_bag_indices(flat, weight->shape[0])) return tpi_empty_bag(&held, NULL);
@@ -99,6 +132,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     }
     if (!sum) return tpi_empty_bag(&held, NULL);
     if (!mean) return tpi_empty_bag(&held, tpi_retain(sum));
-    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)), *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
+    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)),
+              *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
     return tpi_empty_bag(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);
 }

@@ -1,4 +1,5 @@
-/* Bags of rows on GPUs, one_hot, and rows held to a norm: by sums over sorted numbers (take.c), searches and rows by their numbers. */
+/* Bags of rows on GPUs, one_hot, and rows held to a norm: by sums over sorted numbers (take.c), searches and rows by
+ * their numbers. */
 #include "ops/bag.h"
 #include "ops/sort/order_gpu.h"
 #include "tensor/recorder.h"
@@ -13,7 +14,8 @@ static tp_tensor *numbers_of(tp_tensor *index, tpi_bag *bag) { /* contiguous int
 
 /* Classes are counted by the host if it is not told; what is out of range marks nothing, and is a fault. */
 tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
-    if (self->dtype != TP_INT64 || !self->numel || self->ndim == TP_MAX_DIMS || num_classes == 0 || num_classes < -1) return NULL;
+    if (self->dtype != TP_INT64 || !self->numel || self->ndim == TP_MAX_DIMS || num_classes == 0 || num_classes < -1)
+        return NULL;
     tpi_bag bag = {0};
     if (num_classes == -1) {
         tp_tensor *most = tpi_put(&bag, tpo_max(self));
@@ -21,14 +23,19 @@ tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
         if (last.kind != TP_SCALAR_INT || last.as.i < 0) return tpi_empty_bag(&bag, NULL);
         num_classes = last.as.i + 1;
     }
-    tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)), *column = numbers ? tpi_put(&bag, tpo_unsqueeze(numbers, -1)) : NULL, *classes = column ? tpi_put(&bag, tpo_arange(tp_int(num_classes), TP_INT64, tpi_device(self))) : NULL;
-    tp_tensor *hot = classes && tpi_gpu_watch_numbers(numbers, num_classes) ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes))) : NULL;
+    tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)),
+              *column = numbers ? tpi_put(&bag, tpo_unsqueeze(numbers, -1)) : NULL,
+              *classes = column ? tpi_put(&bag, tpo_arange(tp_int(num_classes), TP_INT64, tpi_device(self))) : NULL;
+    tp_tensor *hot = classes && tpi_gpu_watch_numbers(numbers, num_classes)
+                         ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes)))
+                         : NULL;
     return tpi_empty_bag(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
 }
 
 /* Rows by their numbers, zeros where the mask (of the numbers' shape) is. */
 static tp_tensor *rows_but(tp_tensor *table, tp_tensor *index, tp_tensor *mask, tpi_bag *bag) {
-    tp_tensor *alone = tpi_put(bag, tpi_detached(table)), *rows = tpi_put(bag, tpo_embedding_rows(alone, index, -1, false));
+    tp_tensor *alone = tpi_put(bag, tpi_detached(table)),
+              *rows = tpi_put(bag, tpo_embedding_rows(alone, index, -1, false));
     tp_tensor *column = mask ? tpi_put(bag, tpo_unsqueeze(mask, -1)) : NULL;
     return column && rows ? tpo_masked_fill(rows, column, tp_int(0)) : NULL;
 }
@@ -43,28 +50,40 @@ tp_tensor *tpi_gpu_segment_spread(tp_tensor *self, tp_tensor *number) {
     if (self->ndim != 2 || !self->numel || !number->numel || !tpi_gpu_is_index(number)) return NULL;
     tpi_bag bag = {0};
     tp_tensor *some = tpi_put(&bag, tpo_clamp_min(number, tp_operand_int(0)));
-    return tpi_empty_bag(&bag, some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL);
+    return tpi_empty_bag(&bag,
+                         some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL);
 }
 
 tp_tensor *tpi_gpu_segment_sum(tp_tensor *rows, tp_tensor *number, int64_t bags) {
     if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_is_index(number)) return NULL;
     tpi_bag bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(rows));
-    return tpi_empty_bag(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false) : NULL); /* which leaves out what is no row's number */
+    return tpi_empty_bag(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false)
+                                     : NULL); /* which leaves out what is no row's number */
 }
 
 tp_tensor *tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t bags) {
-    if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_floats(rows) || rows->shape[1] > INT32_MAX || number->numel != rows->shape[0]) return NULL;
+    if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_floats(rows) || rows->shape[1] > INT32_MAX ||
+        number->numel != rows->shape[0])
+        return NULL;
     tpi_bag bag = {0};
     tp_device device = tpi_device(rows);
     int64_t n = rows->shape[0];
     int width = (int)rows->shape[1];
-    tp_tensor *x = tpi_put(&bag, tpi_contiguous_data(rows)), *numbers = x ? numbers_of(number, &bag) : NULL, *sorted = NULL;
+    tp_tensor *x = tpi_put(&bag, tpi_contiguous_data(rows)), *numbers = x ? numbers_of(number, &bag) : NULL,
+              *sorted = NULL;
     tp_tensor *places = numbers ? tpi_put(&bag, tpi_gpu_order_indices(numbers, bags, &sorted)) : NULL;
     tp_tensor *out = places ? tpo_zeros(TP_INTS(bags, width), TP_INT64, device) : NULL;
     const tpi_gpu_define defines[] = {TPI_DEFINE_DTYPE("X", rows->dtype)};
-    tpi_gpu_function *kernel = out ? tpi_gpu_site_kernel(device, &largest_site, rows->dtype == TP_FLOAT64, 1, defines) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(tpi_gpu_data(x)), TPI_GPU_PTR(tpi_gpu_data(sorted)), TPI_GPU_PTR(tpi_gpu_data(places)), TPI_GPU_VAL(n), TPI_GPU_VAL(bags), TPI_GPU_VAL(width)};
+    tpi_gpu_function *kernel =
+        out ? tpi_gpu_site_kernel(device, &largest_site, rows->dtype == TP_FLOAT64, 1, defines) : NULL;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(tpi_gpu_data(x)),
+                                TPI_GPU_PTR(tpi_gpu_data(sorted)),
+                                TPI_GPU_PTR(tpi_gpu_data(places)),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(bags),
+                                TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 128 ? 128 : 64, 0, 7, args);
     tpi_release(sorted);
     return tpi_empty_bag(&bag, ok ? out : tpi_after(out, NULL));
@@ -75,11 +94,13 @@ tp_tensor *tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_l
     int64_t bags = offsets->numel - include_last_offset;
     if (bags <= 0 || !indices->numel || offsets->ndim != 1) return NULL;
     tpi_bag bag = {0};
-    tp_tensor *index = numbers_of(indices, &bag), *start = index ? numbers_of(offsets, &bag) : NULL, *first = start ? tpi_put(&bag, tpo_narrow(start, 0, 0, bags)) : NULL;
+    tp_tensor *index = numbers_of(indices, &bag), *start = index ? numbers_of(offsets, &bag) : NULL,
+              *first = start ? tpi_put(&bag, tpo_narrow(start, 0, 0, bags)) : NULL;
     tp_tensor *at = first ? tpi_put(&bag, tpo_arange(tp_int(index->numel), TP_INT64, tpi_device(indices))) : NULL;
     tp_tensor *count = at ? tpi_put(&bag, tpo_searchsorted(first, at, false, true, NULL, NULL)) : NULL;
     tp_tensor *number = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
-    tp_tensor *line = number ? tpi_put(&bag, tpo_reshape(index, TP_INTS(-1))) : NULL, *padding = line ? tpi_put(&bag, tpo_eq(line, TP_OPERAND(padding_idx))) : NULL;
+    tp_tensor *line = number ? tpi_put(&bag, tpo_reshape(index, TP_INTS(-1))) : NULL,
+              *padding = line ? tpi_put(&bag, tpo_eq(line, TP_OPERAND(padding_idx))) : NULL;
     return tpi_empty_bag(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL);
 }
 
@@ -88,12 +109,19 @@ bool tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_no
     if (self->ndim != 2 || !self->numel || !indices->numel || !tpi_gpu_floats(self)) return false;
     tpi_looked(self);
     tpi_bag bag = {0};
-    tp_tensor *table = tpi_put(&bag, tpi_detached(self)), *numbers = table ? numbers_of(indices, &bag) : NULL, *line = numbers ? tpi_put(&bag, tpo_reshape(numbers, TP_INTS(-1))) : NULL;
-    tp_tensor *rows = line ? tpi_put(&bag, tpo_index_select(table, 0, line)) : NULL, *wide = rows ? tpi_put(&bag, tpi_as_dtype_data(rows, self->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32)) : NULL;
-    tp_tensor *norm = wide ? tpi_put(&bag, tpo_linalg_vector_norm(wide, tp_float(norm_type), TP_INTS(1), true, TP_NO_DTYPE)) : NULL;
-    tp_tensor *beyond = norm ? tpi_put(&bag, tpo_gt(norm, tp_operand_double(max_norm))) : NULL, *more = beyond ? tpi_put(&bag, tpo_add(TP_OPERAND(norm), tp_operand_double(1e-7), tp_int(1))) : NULL;
-    tp_tensor *less = more ? tpi_put(&bag, tpo_div(tp_operand_double(max_norm), TP_OPERAND(more))) : NULL, *scale = less ? tpi_put(&bag, tpo_where(beyond, TP_OPERAND(less), tp_operand_double(1))) : NULL;
-    tp_tensor *held = scale ? tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(scale))) : NULL, *narrow = held ? tpi_put(&bag, tpi_as_dtype_data(held, (tp_dtype)self->dtype)) : NULL;
+    tp_tensor *table = tpi_put(&bag, tpi_detached(self)), *numbers = table ? numbers_of(indices, &bag) : NULL,
+              *line = numbers ? tpi_put(&bag, tpo_reshape(numbers, TP_INTS(-1))) : NULL;
+    tp_tensor *rows = line ? tpi_put(&bag, tpo_index_select(table, 0, line)) : NULL,
+              *wide = rows ? tpi_put(&bag, tpi_as_dtype_data(rows, self->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32))
+                           : NULL;
+    tp_tensor *norm =
+        wide ? tpi_put(&bag, tpo_linalg_vector_norm(wide, tp_float(norm_type), TP_INTS(1), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *beyond = norm ? tpi_put(&bag, tpo_gt(norm, tp_operand_double(max_norm))) : NULL,
+              *more = beyond ? tpi_put(&bag, tpo_add(TP_OPERAND(norm), tp_operand_double(1e-7), tp_int(1))) : NULL;
+    tp_tensor *less = more ? tpi_put(&bag, tpo_div(tp_operand_double(max_norm), TP_OPERAND(more))) : NULL,
+              *scale = less ? tpi_put(&bag, tpo_where(beyond, TP_OPERAND(less), tp_operand_double(1))) : NULL;
+    tp_tensor *held = scale ? tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(scale))) : NULL,
+              *narrow = held ? tpi_put(&bag, tpi_as_dtype_data(held, (tp_dtype)self->dtype)) : NULL;
     bool ok = narrow && tpo_index_copy_(table, 0, line, narrow);
     tpi_empty_bag(&bag, NULL);
     if (ok) tpi_touch(self);

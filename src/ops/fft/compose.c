@@ -1,12 +1,13 @@
-/* The Fourier family composed of three transforms (complex, real to half, half to real): sizes, norms, several dims, and the short-time
- * transform. They differentiate themselves. */
+/* The Fourier family composed of three transforms (complex, real to half, half to real): sizes, norms, several dims,
+ * and the short-time transform. They differentiate themselves. */
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 #include <math.h>
 
-/* ---- Arguments ------------------------------------------------------------------------------------------------------------ */
+/* ---- Arguments
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Which dims are transformed, and to what sizes. */
 typedef struct request {
@@ -15,31 +16,45 @@ typedef struct request {
     double scale;
 } request;
 
-/* norm: where 1 / n goes. "backward" (the default): to the inverse; "forward": to the forward transform; "ortho": half of it to each. */
+/* norm: where 1 / n goes. "backward" (the default): to the inverse; "forward": to the forward transform; "ortho": half
+ * of it to each. */
 static bool read_norm(const char *norm, bool forward, int64_t n, double *scale) {
     const char *name = norm ? norm : "backward";
-    if (!strcmp(name, "ortho")) *scale = 1 / sqrt((double)n);
-    else if (!strcmp(name, "backward")) *scale = forward ? 1 : 1 / (double)n;
-    else if (!strcmp(name, "forward")) *scale = forward ? 1 / (double)n : 1;
-    else return tpi_refuse(TP_ERR_RUNTIME, "argument 'norm': Invalid normalization mode: \"%s\", expected \"forward\", \"backward\" or \"ortho\"", name);
+    if (!strcmp(name, "ortho"))
+        *scale = 1 / sqrt((double)n);
+    else if (!strcmp(name, "backward"))
+        *scale = forward ? 1 : 1 / (double)n;
+    else if (!strcmp(name, "forward"))
+        *scale = forward ? 1 / (double)n : 1;
+    else
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'norm': Invalid normalization mode: \"%s\", expected \"forward\", \"backward\" or \"ortho\"",
+            name);
     return true;
 }
 
 static bool refuse_size(const char *argument, int64_t n) {
-    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) specified", argument, (long long)n);
+    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) specified", argument,
+                      (long long)n);
 }
 
-/* s and dim as PyTorch reads them: dim not given means the last dims that s names, or all. halved: self holds the non-redundant half along
- * the last dim, whose size is then 2 (size - 1) unless given. */
-static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward, bool halved) {
+/* s and dim as PyTorch reads them: dim not given means the last dims that s names, or all. halved: self holds the
+ * non-redundant half along the last dim, whose size is then 2 (size - 1) unless given. */
+static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward,
+                         bool halved) {
     bool mask[TP_MAX_DIMS] = {false};
     if (s.v && dim.v && s.n != dim.n)
-        return tpi_refuse(TP_ERR_RUNTIME, "When given, dim and shape arguments must have the same length, got %lld and %lld", (long long)dim.n,
-                          (long long)s.n);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "When given, dim and shape arguments must have the same length, got %lld and %lld",
+                          (long long)dim.n, (long long)s.n);
     if (s.v && s.n > self->ndim)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 's': Got shape with %lld values but input tensor only has %d dimensions.", (long long)s.n, self->ndim);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 's': Got shape with %lld values but input tensor only has %d dimensions.",
+                          (long long)s.n, self->ndim);
     if (dim.v && dim.n && !self->ndim)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions", (long long)dim.v[0]);
+        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions",
+                          (long long)dim.v[0]);
     r->ndim = 0;
     for (int64_t i = 0; dim.v && i < dim.n; i++) {
         int d = TPI_DIM(self, dim.v[i]);
@@ -65,7 +80,8 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
 }
 
 /* One dim: n and dim as lists. */
-static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward, bool halved) {
+static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward,
+                        bool halved) {
     if (n != TP_NONE && n < 1) return refuse_size("n", n);
     return read_request(r, self, n == TP_NONE ? tp_no_ints() : TP_INTS(n), TP_INTS(dim), norm, forward, halved);
 }
@@ -91,7 +107,8 @@ static tp_tensor *resized(tpi_bag *bag, tp_tensor *t, int64_t dim, int64_t n) {
     return tpi_put(bag, tpo_constant_pad_nd(t, tp_ints_view(pad, 2 * last + 2), tp_int(0)));
 }
 
-/* ---- Transforms ------------------------------------------------------------------------------------------------------------ */
+/* ---- Transforms
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
@@ -104,7 +121,9 @@ static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool for
 /* The last dim by the real transform, the others by the complex one. Backward: the conjugate, for ihfft. */
 static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis", forward ? "rfftn" : "ihfftn");
+    if (r->ndim < 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis",
+                        forward ? "rfftn" : "ihfftn");
     tpi_bag bag = {0};
     tp_tensor *x = in_dtype(&bag, self, tpi_dtype_to_float((tp_dtype)self->dtype));
     for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
@@ -117,7 +136,9 @@ static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forwar
 /* forward: hfft, which is the inverse of the conjugate. */
 static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis", forward ? "hfftn" : "irfftn");
+    if (r->ndim < 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis",
+                        forward ? "hfftn" : "irfftn");
     tpi_bag bag = {0};
     int last = r->ndim - 1;
     tp_tensor *x = as_complex(&bag, self);
@@ -134,8 +155,8 @@ tp_tensor *tpi_compose_fft(tp_tensor *self, int64_t n, int64_t dim, const char *
 tp_tensor *tpi_compose_rfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
     request r;
     if (tp_dtype_is_complex((tp_dtype)self->dtype))
-        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s expects a real input tensor, but got %s", forward ? "rfft" : "ihfft",
-                        tp_dtype_word((tp_dtype)self->dtype));
+        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s expects a real input tensor, but got %s",
+                        forward ? "rfft" : "ihfft", tp_dtype_word((tp_dtype)self->dtype));
     return read_single(&r, self, n, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
 tp_tensor *tpi_compose_irfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
@@ -149,7 +170,9 @@ tp_tensor *tpi_compose_fftn(tp_tensor *self, tp_ints s, tp_ints dim, const char 
 tp_tensor *tpi_compose_rfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
     request r;
     if (tp_dtype_is_complex((tp_dtype)self->dtype))
-        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s %s", forward ? "rfftn expects a real-valued input tensor, but got" : "Only supports floating-point dtypes, but found:",
+        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s %s",
+                        forward ? "rfftn expects a real-valued input tensor, but got"
+                                : "Only supports floating-point dtypes, but found:",
                         tp_dtype_word((tp_dtype)self->dtype));
     return read_request(&r, self, s, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
@@ -162,7 +185,9 @@ tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const cha
 tp_tensor *tpi_compose_double_inner(tp_tensor *self, int64_t dim, int64_t n) {
     int d = TPI_DIM(self, dim);
     if (d < 0) return NULL;
-    if (n < 0 || self->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s", (long long)n, tpi_shape_text(tpi_shape(self)));
+    if (n < 0 || self->ndim == 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s",
+                        (long long)n, tpi_shape_text(tpi_shape(self)));
     int64_t inner = (n - 1) / 2;
     if (inner < 1) return tpi_retain(self);
     tpi_bag bag = {0};
@@ -179,7 +204,9 @@ tp_tensor *tpi_compose_fill_up(tp_tensor *self, int64_t dim, int64_t n) {
     tpi_bag bag = {0};
     int d = TPI_DIM(self, dim);
     if (d < 0) return NULL;
-    if (n < 0 || self->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s", (long long)n, tpi_shape_text(tpi_shape(self)));
+    if (n < 0 || self->ndim == 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s",
+                        (long long)n, tpi_shape_text(tpi_shape(self)));
     return tpi_empty_bag(&bag, tpi_retain(resized(&bag, self, d, n)));
 }
 

@@ -1,48 +1,62 @@
 /* Fourier transforms along dims of a tensor: complex to complex, real to the non-redundant half, and back. Values only.
  *
- * Lines are taken in groups of a size that depends on their length alone, so a line's bits do not depend on the thread count.
- * A real line of even length is transformed as a complex one of half the length. */
+ * Lines are taken in groups of a size that depends on their length alone, so a line's bits do not depend on the thread
+ * count. A real line of even length is transformed as a complex one of half the length. */
 #include "linalg/fft.h"
 #include "device/device.h"
 #include "ops/native.h"
 #include <stdatomic.h>
 
-enum { MOST_LANES = 16, LANE_ELEMENTS = 1 << 14, TILE = 16,
-       APART = 1024 }; /* bytes, a multiple of TPI_ALIGN: a power of two apart, the arrays would share cache sets */
+enum {
+    MOST_LANES = 16,
+    LANE_ELEMENTS = 1 << 14,
+    TILE = 16,
+    APART = 1024
+}; /* bytes, a multiple of TPI_ALIGN: a power of two apart, the arrays would share cache sets */
 typedef enum line_kind { COMPLEX, FROM_REAL, TO_REAL } line_kind;
 
 typedef struct job {
     line_kind kind;
-    tpi_fft_plan *plan;  /* of n, or of n / 2 for real lines of even length */
-    int64_t n;           /* the line's length, as the mathematics has it */
+    tpi_fft_plan *plan; /* of n, or of n / 2 for real lines of even length */
+    int64_t n;          /* the line's length, as the mathematics has it */
     bool even, forward, single;
     double scale;
     const char *from;
     char *to;
     int64_t from_stride, to_stride; /* bytes along the line */
     int64_t lanes, lines;
-    tpi_walk walk;       /* over the other dims: operand 0 is read, 1 is written */
+    tpi_walk walk; /* over the other dims: operand 0 is read, 1 is written */
     atomic_bool failed;
 } job;
 
-static void run_plan_f32(const tpi_fft_plan *plan, int64_t lanes, float **work) { TPI_ISA_PICK(tpi_fft_run_f32)(plan, lanes, work); }
-static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work) { TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, work); }
+static void run_plan_f32(const tpi_fft_plan *plan, int64_t lanes, float **work) {
+    TPI_ISA_PICK(tpi_fft_run_f32)(plan, lanes, work);
+}
+static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work) {
+    TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, work);
+}
 
-static void take_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) { TPI_ISA_PICK(tpi_fft_take_across_f32)(n, lanes, from, step, re, im); }
-static void take_across_f64(int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im) { TPI_ISA_PICK(tpi_fft_take_across_f64)(n, lanes, from, step, re, im); }
-static void give_across_f32(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step) {
+static void take_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) {
+    TPI_ISA_PICK(tpi_fft_take_across_f32)(n, lanes, from, step, re, im);
+}
+static void take_across_f64(int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im) {
+    TPI_ISA_PICK(tpi_fft_take_across_f64)(n, lanes, from, step, re, im);
+}
+static void give_across_f32(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to,
+                            int64_t step) {
     TPI_ISA_PICK(tpi_fft_give_across_f32)(n, lanes, re, im, scale, to, step);
 }
-static void give_across_f64(int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step) {
+static void give_across_f64(int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to,
+                            int64_t step) {
     TPI_ISA_PICK(tpi_fft_give_across_f64)(n, lanes, re, im, scale, to, step);
 }
 
-#define T float
+#define T    float
 #define NAME _f32
 #include "ops/fft/lines.h"
 #undef T
 #undef NAME
-#define T double
+#define T    double
 #define NAME _f64
 #include "ops/fft/lines.h"
 #undef T
@@ -51,7 +65,8 @@ static void give_across_f64(int64_t n, int64_t lanes, const double *re, const do
 static void run_group(int64_t chunk, void *context) {
     job *j = context;
     int64_t first = chunk * j->lanes, lanes = j->lines - first < j->lanes ? j->lines - first : j->lanes;
-    size_t item = j->single ? sizeof(float) : sizeof(double), room = ((size_t)tpi_fft_room(j->plan, lanes) * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
+    size_t item = j->single ? sizeof(float) : sizeof(double),
+           room = ((size_t)tpi_fft_room(j->plan, lanes) * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
     char *memory = tpi_alloc(4 * room);
     if (!memory) {
         atomic_store(&j->failed, true);
@@ -60,21 +75,35 @@ static void run_group(int64_t chunk, void *context) {
     tpi_walk walk = j->walk;
     tpi_walk_seek(&walk, first);
     char *part[4] = {memory, memory + room, memory + 2 * room, memory + 3 * room};
-    if (j->single) run_lines_f32(j, &walk, lanes, (float *[]){(float *)part[0], (float *)part[1], (float *)part[2], (float *)part[3]});
-    else run_lines_f64(j, &walk, lanes, (double *[]){(double *)part[0], (double *)part[1], (double *)part[2], (double *)part[3]});
+    if (j->single)
+        run_lines_f32(j, &walk, lanes,
+                      (float *[]){(float *)part[0], (float *)part[1], (float *)part[2], (float *)part[3]});
+    else
+        run_lines_f64(j, &walk, lanes,
+                      (double *[]){(double *)part[0], (double *)part[1], (double *)part[2], (double *)part[3]});
     tpi_free(memory, 4 * room);
 }
 
 /* All lines along `dim`, from one tensor into another (which may be the same). */
-static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int dim, int64_t n, double scale, bool forward) {
+static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int dim, int64_t n, double scale,
+                      bool forward) {
     if (!to->numel) return true;
-    job j = {.kind = kind, .n = n, .even = kind != COMPLEX && n % 2 == 0, .forward = forward, .scale = scale, .from = from->data, .to = to->data, .lines = 1};
+    job j = {.kind = kind,
+             .n = n,
+             .even = kind != COMPLEX && n % 2 == 0,
+             .forward = forward,
+             .scale = scale,
+             .from = from->data,
+             .to = to->data,
+             .lines = 1};
     j.single = to->dtype == TP_FLOAT32 || to->dtype == TP_COMPLEX64;
-    j.from_stride = from->strides[dim] * (int64_t)tpi_itemsize(from), j.to_stride = to->strides[dim] * (int64_t)tpi_itemsize(to);
+    j.from_stride = from->strides[dim] * (int64_t)tpi_itemsize(from),
+    j.to_stride = to->strides[dim] * (int64_t)tpi_itemsize(to);
     j.walk.nargs = 2;
     for (int d = 0; d < from->ndim; d++) {
         if (d == dim) continue;
-        int64_t strides[TPI_WALK_OPERANDS] = {from->strides[d] * (int64_t)tpi_itemsize(from), to->strides[d] * (int64_t)tpi_itemsize(to)};
+        int64_t strides[TPI_WALK_OPERANDS] = {from->strides[d] * (int64_t)tpi_itemsize(from),
+                                              to->strides[d] * (int64_t)tpi_itemsize(to)};
         tpi_walk_dim(&j.walk, from->shape[d], strides);
         j.lines *= from->shape[d];
     }
@@ -85,29 +114,35 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     atomic_init(&j.failed, false);
     tpi_parallel_for(tpi_ceil_div(j.lines, j.lanes), j.lines * n >= 1 << 13, run_group, &j);
     tpi_fft_release(j.plan);
-    return !atomic_load(&j.failed) || (tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform"), false);
+    return !atomic_load(&j.failed) ||
+           (tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform"), false);
 }
 
 /* A zero-dimensional tensor has no dim to transform, though its dims 0 and -1 are accepted elsewhere. */
 static int transformed_dim(const tp_tensor *self, int64_t dim) {
     if (self->ndim) return TPI_DIM(self, dim);
-    tpi_fail(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim);
+    tpi_fail(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions",
+             (long long)dim);
     return -1;
 }
 
 static bool check_length(int64_t n, int dim) {
-    return n >= 1 || tpi_refuse(TP_ERR_VALUE, "argument 'dim': a transform needs at least one element, got %lld along dim %d", (long long)n, dim);
+    return n >= 1 ||
+           tpi_refuse(TP_ERR_VALUE, "argument 'dim': a transform needs at least one element, got %lld along dim %d",
+                      (long long)n, dim);
 }
 
 tp_tensor *tpi_native_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forward) {
     if (!tp_dtype_is_complex((tp_dtype)self->dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected complex64 or complex128, got %s", tp_dtype_name((tp_dtype)self->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected complex64 or complex128, got %s",
+                        tp_dtype_name((tp_dtype)self->dtype));
     tp_tensor *out = tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self));
     if (!out) return NULL;
     if (!dim.n) return tpi_copy_data(out, self) ? out : tpi_after(out, NULL);
     for (int64_t i = dim.n - 1; i >= 0; i--) { /* from the last dim on, in place after the first pass */
         int d = transformed_dim(self, dim.v[i]);
-        if (d < 0 || !check_length(self->shape[d], d) || !transform(COMPLEX, i == dim.n - 1 ? self : out, out, d, self->shape[d], i ? 1 : scale, forward))
+        if (d < 0 || !check_length(self->shape[d], d) ||
+            !transform(COMPLEX, i == dim.n - 1 ? self : out, out, d, self->shape[d], i ? 1 : scale, forward))
             return tpi_after(out, NULL);
     }
     return out;
@@ -122,7 +157,8 @@ static tp_tensor *with_size(const tp_tensor *self, int dim, int64_t size, tp_dty
 
 tp_tensor *tpi_native_fft_r2c(tp_tensor *self, int64_t dim, double scale) {
     if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected float32 or float64, got %s", tp_dtype_name((tp_dtype)self->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected float32 or float64, got %s",
+                        tp_dtype_name((tp_dtype)self->dtype));
     int d = transformed_dim(self, dim);
     if (d < 0 || !check_length(self->shape[d], d)) return NULL;
     tp_tensor *out = with_size(self, d, self->shape[d] / 2 + 1, tpi_dtype_to_complex((tp_dtype)self->dtype));
@@ -133,8 +169,9 @@ tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double sc
     int d = transformed_dim(self, dim);
     if (d < 0 || !check_length(n, d)) return NULL;
     if (!tp_dtype_is_complex((tp_dtype)self->dtype) || self->shape[d] != n / 2 + 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor of size %lld along dim %d, got %s of shape %s", (long long)(n / 2 + 1), d,
-                        tp_dtype_name((tp_dtype)self->dtype), tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(
+            TP_ERR_RUNTIME, "argument 'self': expected a complex tensor of size %lld along dim %d, got %s of shape %s",
+            (long long)(n / 2 + 1), d, tp_dtype_name((tp_dtype)self->dtype), tpi_shape_text(tpi_shape(self)));
     tp_tensor *out = with_size(self, d, n, tpi_dtype_to_real((tp_dtype)self->dtype));
     return out && transform(TO_REAL, self, out, d, n, scale, false) ? out : tpi_after(out, NULL);
 }
@@ -143,8 +180,8 @@ tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double sc
 static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device device, bool positive) {
     dtype = tpi_dtype_or_default(dtype);
     if (!(tpi_dtype_category[dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX)))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': %s requires a floating point or complex dtype, got %s", positive ? "rfftfreq" : "fftfreq",
-                        tp_dtype_name(dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': %s requires a floating point or complex dtype, got %s",
+                        positive ? "rfftfreq" : "fftfreq", tp_dtype_name(dtype));
     if (n < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected at least 1, got %lld", (long long)n);
     int64_t count = positive ? n / 2 + 1 : n;
     tp_tensor *out = tpi_empty(TP_INTS(count), dtype, tpi_device_or_default(device));
@@ -158,5 +195,9 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     return out;
 }
 
-tp_tensor *tpi_native_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) { return frequencies(n, d, dtype, device, false); }
-tp_tensor *tpi_native_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) { return frequencies(n, d, dtype, device, true); }
+tp_tensor *tpi_native_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
+    return frequencies(n, d, dtype, device, false);
+}
+tp_tensor *tpi_native_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
+    return frequencies(n, d, dtype, device, true);
+}

@@ -1,5 +1,6 @@
-/* Fourier transforms on GPUs by the driver's library, which transforms lines that lie one behind the other: a dim that is not the last is brought there
- * and back. What is not as it should be is declined, and the CPU's native says what is wrong. */
+/* Fourier transforms on GPUs by the driver's library, which transforms lines that lie one behind the other: a dim that
+ * is not the last is brought there and back. What is not as it should be is declined, and the CPU's native says what is
+ * wrong. */
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
@@ -23,7 +24,13 @@ static tp_tensor *transform(tp_tensor *x, int d, int64_t n, int kind, tp_dtype d
     shape[from->ndim - 1] = size;
     to = tpi_empty(tp_ints_view(shape, from->ndim), dtype, device);
     bool wide = x->dtype == TP_FLOAT64 || x->dtype == TP_COMPLEX128;
-    const tpi_gpu_fft f = {.kind = kind, .wide = wide, .forward = forward, .n = n, .lines = lines, .x = from->data, .y = to ? to->data : NULL};
+    const tpi_gpu_fft f = {.kind = kind,
+                           .wide = wide,
+                           .forward = forward,
+                           .n = n,
+                           .lines = lines,
+                           .x = from->data,
+                           .y = to ? to->data : NULL};
     if (to && driver->fft(device.index, tpi_gpu_stream_of(device), &f) == TPI_GPU_SERVED) out = lines_of(to, d, false);
     tpi_release(from);
     return tpi_after(to, out);
@@ -54,7 +61,8 @@ tp_tensor *tpi_gpu_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forw
 tp_tensor *tpi_gpu_fft_r2c(tp_tensor *self, int64_t dim, double scale) {
     int d = dim_of(self, dim);
     if (d < 0 || (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)) return NULL;
-    return scaled(transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true), scale);
+    return scaled(transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true),
+                  scale);
 }
 
 tp_tensor *tpi_gpu_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale) {

@@ -1,11 +1,12 @@
 /* Lines between tensors and the FFT's work arrays, for one type: included by fft.c with T and NAME defined.
  * work[0] and work[1] hold real and imaginary parts, element k of lane l at [k * lanes + l]. */
 #define JOIN__(a, b) a##b
-#define JOIN_(a, b) JOIN__(a, b)
-#define F(name) JOIN_(name, NAME)
+#define JOIN_(a, b)  JOIN__(a, b)
+#define F(name)      JOIN_(name, NAME)
 
-/* Each function takes the elements from k = first to before last, so that a tile of a group's lines, some elements of each, is moved at once: element by element
- * of a whole line, every line of the work arrays' cache would be fetched once per lane. */
+/* Each function takes the elements from k = first to before last, so that a tile of a group's lines, some elements of
+ * each, is moved at once: element by element of a whole line, every line of the work arrays' cache would be fetched
+ * once per lane. */
 
 /* Do complex lines lie beside each other? */
 static inline bool F(beside)(const int64_t *at, int64_t lanes) {
@@ -14,8 +15,10 @@ static inline bool F(beside)(const int64_t *at, int64_t lanes) {
     return lanes > 1;
 }
 
-/* n elements of complex lines, `stride` bytes apart, that begin at from + at[l]; they go to re and im from their beginning on. */
-static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re, T *im) {
+/* n elements of complex lines, `stride` bytes apart, that begin at from + at[l]; they go to re and im from their
+ * beginning on. */
+static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re,
+                           T *im) {
     if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
         const float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (const float *)(const void *)(from + at[l]);
@@ -33,7 +36,8 @@ static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int
         }
 }
 
-static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at, int64_t stride) {
+static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at,
+                           int64_t stride) {
     if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
         float *line[MOST_LANES];
         for (int64_t l = 0; l < lanes; l++) line[l] = (float *)(void *)(to + at[l]);
@@ -52,27 +56,35 @@ static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T
 }
 
 /* A real line of 2h elements as h complex ones, or (odd lengths) of n elements with no imaginary part. */
-static inline void F(read_real)(int64_t first, int64_t last, bool even, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
+static inline void F(read_real)(int64_t first, int64_t last, bool even, const char *from, int64_t stride, int64_t lanes,
+                                int64_t l, T *re, T *im) {
     from += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = first; k < last; k++, from += 2 * stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = *(const T *)(from + stride);
+        for (int64_t k = first; k < last; k++, from += 2 * stride)
+            re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = *(const T *)(from + stride);
     else
-        for (int64_t k = first; k < last; k++, from += stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = 0;
+        for (int64_t k = first; k < last; k++, from += stride)
+            re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = 0;
 }
 
-static inline void F(write_real)(int64_t first, int64_t last, bool even, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
+static inline void F(write_real)(int64_t first, int64_t last, bool even, char *to, int64_t stride, int64_t lanes,
+                                 int64_t l, const T *re, const T *im, T scale) {
     to += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = first; k < last; k++, to += 2 * stride) *(T *)to = scale * re[k * lanes + l], *(T *)(to + stride) = scale * im[k * lanes + l];
+        for (int64_t k = first; k < last; k++, to += 2 * stride)
+            *(T *)to = scale * re[k * lanes + l], *(T *)(to + stride) = scale * im[k * lanes + l];
     else
         for (int64_t k = first; k < last; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
 }
 
 /* A real line of 2h elements was transformed as Z, h complex ones. With w = exp(-i pi k / h), X[k] = E + w O where
- * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Gives X of a tile of k <= h, all lanes side by side. */
-static inline void F(make_half)(int64_t first, int64_t last, int64_t h, const T *half, int64_t lanes, const T *re, const T *im, T *xr, T *xi) {
+ * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Gives X of
+ * a tile of k <= h, all lanes side by side. */
+static inline void F(make_half)(int64_t first, int64_t last, int64_t h, const T *half, int64_t lanes, const T *re,
+                                const T *im, T *xr, T *xi) {
     for (int64_t k = first; k < last; k++, xr += lanes, xi += lanes) {
-        const T *ar = re + (k == h ? 0 : k) * lanes, *ai = im + (k == h ? 0 : k) * lanes, *br = re + (k == 0 ? 0 : h - k) * lanes, *bi = im + (k == 0 ? 0 : h - k) * lanes;
+        const T *ar = re + (k == h ? 0 : k) * lanes, *ai = im + (k == h ? 0 : k) * lanes,
+                *br = re + (k == 0 ? 0 : h - k) * lanes, *bi = im + (k == 0 ? 0 : h - k) * lanes;
         T wr = half[2 * k], wi = half[2 * k + 1];
         for (int64_t l = 0; l < lanes; l++) {
             T er = (ar[l] + br[l]) / 2, ei = (ai[l] - bi[l]) / 2, or_ = (ai[l] + bi[l]) / 2, oi = (br[l] - ar[l]) / 2;
@@ -81,11 +93,13 @@ static inline void F(make_half)(int64_t first, int64_t last, int64_t h, const T 
     }
 }
 
-/* The way back, of a tile of k < h: Z[k] = 2 E + 2 i O from X[0 .. h], of which x has X[first] and those after it, y has X[h - last + 1] and those after it, up to
- * X[h - first]. The imaginary parts of X[0] and X[h] do not count. */
-static inline void F(take_half)(int64_t first, int64_t last, const T *half, int64_t lanes, const T *xr, const T *xi, const T *yr, const T *yi, T *re, T *im) {
+/* The way back, of a tile of k < h: Z[k] = 2 E + 2 i O from X[0 .. h], of which x has X[first] and those after it, y
+ * has X[h - last + 1] and those after it, up to X[h - first]. The imaginary parts of X[0] and X[h] do not count. */
+static inline void F(take_half)(int64_t first, int64_t last, const T *half, int64_t lanes, const T *xr, const T *xi,
+                                const T *yr, const T *yi, T *re, T *im) {
     for (int64_t k = first; k < last; k++) {
-        const T *ar = xr + (k - first) * lanes, *ai = xi + (k - first) * lanes, *br = yr + (last - 1 - k) * lanes, *bi = yi + (last - 1 - k) * lanes;
+        const T *ar = xr + (k - first) * lanes, *ai = xi + (k - first) * lanes, *br = yr + (last - 1 - k) * lanes,
+                *bi = yi + (last - 1 - k) * lanes;
         T wr = half[2 * k], wi = -half[2 * k + 1], *to_re = re + k * lanes, *to_im = im + k * lanes;
         for (int64_t l = 0; l < lanes; l++) {
             T pi = k ? ai[l] : 0, qi = k ? -bi[l] : 0; /* q: the conjugate of X[h-k] */
@@ -112,19 +126,24 @@ static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const
         int64_t h = j->n / 2;
         F(take)(last - first, lanes, j->from + first * j->from_stride, at, j->from_stride, x[0], x[1]);
         F(take)(last - first, lanes, j->from + (h - last + 1) * j->from_stride, at, j->from_stride, y[0], y[1]);
-        F(take_half)(first, last, (const T *)j->plan->tables + 2 * j->plan->half, lanes, x[0], x[1], y[0], y[1], work[0], work[1]);
+        F(take_half)
+        (first, last, (const T *)j->plan->tables + 2 * j->plan->half, lanes, x[0], x[1], y[0], y[1], work[0], work[1]);
         return;
     }
-    const bool pairs = j->kind == FROM_REAL && j->even && j->from_stride == sizeof(T); /* lie in memory as complex numbers do */
+    const bool pairs =
+        j->kind == FROM_REAL && j->even && j->from_stride == sizeof(T); /* lie in memory as complex numbers do */
     if (j->kind == COMPLEX || pairs) {
         const int64_t stride = pairs ? 2 * (int64_t)sizeof(T) : j->from_stride;
-        F(take)(last - first, lanes, j->from + first * stride, at, stride, work[0] + first * lanes, work[1] + first * lanes);
+        F(take)
+        (last - first, lanes, j->from + first * stride, at, stride, work[0] + first * lanes, work[1] + first * lanes);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++) F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
+    for (int64_t l = 0; l < lanes; l++)
+        F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
 }
 
-static inline void F(write_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, const T *re, const T *im) {
+static inline void F(write_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes,
+                                 const T *re, const T *im) {
     T scale = (T)j->scale;
     if (j->kind == FROM_REAL && j->even) {
         T x[2][TILE * MOST_LANES];
@@ -138,7 +157,8 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
         F(give)(last - first, lanes, re + first * lanes, im + first * lanes, scale, j->to + first * stride, at, stride);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++) F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
+    for (int64_t l = 0; l < lanes; l++)
+        F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
 }
 
 /* Up to j->lanes lines from j->walk's place on. */
@@ -149,19 +169,24 @@ static void F(run_lines)(const job *j, tpi_walk *walk, int64_t lanes, T **work) 
         tpi_walk_next(walk);
     }
     if (j->kind == TO_REAL && !j->even)
-        for (int64_t l = 0; l < lanes; l++) F(read_mirrored)(j->n, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
+        for (int64_t l = 0; l < lanes; l++)
+            F(read_mirrored)(j->n, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
     else
         for (int64_t k = 0; k < n; k += TILE) {
-            if (lanes == MOST_LANES) F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, MOST_LANES, work);
-            else F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, lanes, work);
+            if (lanes == MOST_LANES)
+                F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, MOST_LANES, work);
+            else
+                F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, lanes, work);
         }
     T *arrays[4] = {work[j->forward ? 0 : 1], work[j->forward ? 1 : 0], work[2], work[3]};
     F(run_plan)(j->plan, lanes, arrays);
     const T *re = arrays[j->forward ? 0 : 1], *im = arrays[j->forward ? 1 : 0];
     int64_t out = j->kind == FROM_REAL ? j->n / 2 + 1 : n;
     for (int64_t k = 0; k < out; k += TILE) {
-        if (lanes == MOST_LANES) F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, MOST_LANES, re, im);
-        else F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, lanes, re, im);
+        if (lanes == MOST_LANES)
+            F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, MOST_LANES, re, im);
+        else
+            F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, lanes, re, im);
     }
 }
 

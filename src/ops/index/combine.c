@@ -4,231 +4,235 @@
 #include <string.h>
 
 static inline tpi_c64 add_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re + b.re, a.im + b.im}; }
-static inline tpi_c64 mul_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static inline tpi_c64 mul_c64(tpi_c64 a, tpi_c64 b) {
+    return (tpi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
 static inline tpi_c128 add_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re + b.re, a.im + b.im}; }
-static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) {
+    return (tpi_c128){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
 
-#define SAME(x) (x)
-#define PLUS(a, b) ((a) + (b))
-#define TIMES(a, b) ((a) * (b))
-#define LARGER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define SAME(x)       (x)
+#define PLUS(a, b)    ((a) + (b))
+#define TIMES(a, b)   ((a) * (b))
+#define LARGER(a, b)  ((a) > (b) || (a) != (a) ? (a) : (b))
 #define SMALLER(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 
-#define NAME combine_bool
-#define STORED uint8_t
-#define T int
-#define LOAD SAME
-#define STORE(x) (uint8_t)(x)
+#define NAME      combine_bool
+#define STORED    uint8_t
+#define T         int
+#define LOAD      SAME
+#define STORE(x)  (uint8_t)(x)
 #define ADD(a, b) ((a) | (b))
 #define MUL(a, b) ((a) & (b))
 #define MAX(a, b) ((a) | (b))
 #define MIN(a, b) ((a) & (b))
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_u8
-#define STORED uint8_t
-#define T uint32_t
-#define LOAD SAME
+#define NAME     combine_u8
+#define STORED   uint8_t
+#define T        uint32_t
+#define LOAD     SAME
 #define STORE(x) (uint8_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_i8
-#define STORED int8_t
-#define T int32_t
-#define LOAD SAME
+#define NAME     combine_i8
+#define STORED   int8_t
+#define T        int32_t
+#define LOAD     SAME
 #define STORE(x) (int8_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_i16
-#define STORED int16_t
-#define T int32_t
-#define LOAD SAME
+#define NAME     combine_i16
+#define STORED   int16_t
+#define T        int32_t
+#define LOAD     SAME
 #define STORE(x) (int16_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
 /* Wider integers wrap: sums and products go through unsigned. */
-#define NAME combine_i32
-#define STORED int32_t
-#define T int32_t
-#define LOAD SAME
-#define STORE(x) (int32_t)(x)
+#define NAME      combine_i32
+#define STORED    int32_t
+#define T         int32_t
+#define LOAD      SAME
+#define STORE(x)  (int32_t)(x)
 #define ADD(a, b) ((uint32_t)(a) + (uint32_t)(b))
 #define MUL(a, b) ((uint32_t)(a) * (uint32_t)(b))
-#define MAX LARGER
-#define MIN SMALLER
+#define MAX       LARGER
+#define MIN       SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_i64
-#define STORED int64_t
-#define T int64_t
-#define LOAD SAME
-#define STORE(x) (int64_t)(x)
+#define NAME      combine_i64
+#define STORED    int64_t
+#define T         int64_t
+#define LOAD      SAME
+#define STORE(x)  (int64_t)(x)
 #define ADD(a, b) ((uint64_t)(a) + (uint64_t)(b))
 #define MUL(a, b) ((uint64_t)(a) * (uint64_t)(b))
-#define MAX LARGER
-#define MIN SMALLER
+#define MAX       LARGER
+#define MIN       SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_u16
-#define STORED uint16_t
-#define T uint32_t
-#define LOAD SAME
+#define NAME     combine_u16
+#define STORED   uint16_t
+#define T        uint32_t
+#define LOAD     SAME
 #define STORE(x) (uint16_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_u32
-#define STORED uint32_t
-#define T uint32_t
-#define LOAD SAME
+#define NAME     combine_u32
+#define STORED   uint32_t
+#define T        uint32_t
+#define LOAD     SAME
 #define STORE(x) (uint32_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_u64
-#define STORED uint64_t
-#define T uint64_t
-#define LOAD SAME
+#define NAME     combine_u64
+#define STORED   uint64_t
+#define T        uint64_t
+#define LOAD     SAME
 #define STORE(x) (uint64_t)(x)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_e4m3fn
-#define STORED uint8_t
-#define T float
-#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E4M3FN)
+#define NAME     combine_e4m3fn
+#define STORED   uint8_t
+#define T        float
+#define LOAD(x)  tpi_float8_to_float(x, TP_FLOAT8_E4M3FN)
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FN)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_e5m2
-#define STORED uint8_t
-#define T float
-#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E5M2)
+#define NAME     combine_e5m2
+#define STORED   uint8_t
+#define T        float
+#define LOAD(x)  tpi_float8_to_float(x, TP_FLOAT8_E5M2)
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_e4m3fnuz
-#define STORED uint8_t
-#define T float
-#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E4M3FNUZ)
+#define NAME     combine_e4m3fnuz
+#define STORED   uint8_t
+#define T        float
+#define LOAD(x)  tpi_float8_to_float(x, TP_FLOAT8_E4M3FNUZ)
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FNUZ)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_e5m2fnuz
-#define STORED uint8_t
-#define T float
-#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E5M2FNUZ)
+#define NAME     combine_e5m2fnuz
+#define STORED   uint8_t
+#define T        float
+#define LOAD(x)  tpi_float8_to_float(x, TP_FLOAT8_E5M2FNUZ)
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2FNUZ)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_e8m0fnu
-#define STORED uint8_t
-#define T float
-#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E8M0FNU)
+#define NAME     combine_e8m0fnu
+#define STORED   uint8_t
+#define T        float
+#define LOAD(x)  tpi_float8_to_float(x, TP_FLOAT8_E8M0FNU)
 #define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E8M0FNU)
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define ADD      PLUS
+#define MUL      TIMES
+#define MAX      LARGER
+#define MIN      SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_f16
+#define NAME   combine_f16
 #define STORED uint16_t
-#define T float
-#define LOAD tpi_half_to_float
-#define STORE tpi_float_to_half
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define T      float
+#define LOAD   tpi_half_to_float
+#define STORE  tpi_float_to_half
+#define ADD    PLUS
+#define MUL    TIMES
+#define MAX    LARGER
+#define MIN    SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_bf16
+#define NAME   combine_bf16
 #define STORED uint16_t
-#define T float
-#define LOAD tpi_bf16_to_float
-#define STORE tpi_float_to_bf16
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define T      float
+#define LOAD   tpi_bf16_to_float
+#define STORE  tpi_float_to_bf16
+#define ADD    PLUS
+#define MUL    TIMES
+#define MAX    LARGER
+#define MIN    SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_f32
+#define NAME   combine_f32
 #define STORED float
-#define T float
-#define LOAD SAME
-#define STORE SAME
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define T      float
+#define LOAD   SAME
+#define STORE  SAME
+#define ADD    PLUS
+#define MUL    TIMES
+#define MAX    LARGER
+#define MIN    SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_f64
+#define NAME   combine_f64
 #define STORED double
-#define T double
-#define LOAD SAME
-#define STORE SAME
-#define ADD PLUS
-#define MUL TIMES
-#define MAX LARGER
-#define MIN SMALLER
+#define T      double
+#define LOAD   SAME
+#define STORE  SAME
+#define ADD    PLUS
+#define MUL    TIMES
+#define MAX    LARGER
+#define MIN    SMALLER
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_c64
+#define NAME   combine_c64
 #define STORED tpi_c64
-#define T tpi_c64
-#define LOAD SAME
-#define STORE SAME
-#define ADD add_c64
-#define MUL mul_c64
+#define T      tpi_c64
+#define LOAD   SAME
+#define STORE  SAME
+#define ADD    add_c64
+#define MUL    mul_c64
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_c128
+#define NAME   combine_c128
 #define STORED tpi_c128
-#define T tpi_c128
-#define LOAD SAME
-#define STORE SAME
-#define ADD add_c128
-#define MUL mul_c128
+#define T      tpi_c128
+#define LOAD   SAME
+#define STORE  SAME
+#define ADD    add_c128
+#define MUL    mul_c128
 #include "ops/index/combine_typed.h"
 
 /* Complex numbers of two 16-bit floats. */
@@ -240,32 +244,48 @@ static pair16 store_chalf(tpi_c64 x) { return (pair16){tpi_float_to_half(x.re), 
 static tpi_c64 load_bchalf(pair16 x) { return (tpi_c64){tpi_bf16_to_float(x.re), tpi_bf16_to_float(x.im)}; }
 static pair16 store_bchalf(tpi_c64 x) { return (pair16){tpi_float_to_bf16(x.re), tpi_float_to_bf16(x.im)}; }
 
-#define NAME combine_chalf
+#define NAME   combine_chalf
 #define STORED pair16
-#define T tpi_c64
-#define LOAD load_chalf
-#define STORE store_chalf
-#define ADD add_c64
-#define MUL mul_c64
+#define T      tpi_c64
+#define LOAD   load_chalf
+#define STORE  store_chalf
+#define ADD    add_c64
+#define MUL    mul_c64
 #include "ops/index/combine_typed.h"
 
-#define NAME combine_bchalf
+#define NAME   combine_bchalf
 #define STORED pair16
-#define T tpi_c64
-#define LOAD load_bchalf
-#define STORE store_bchalf
-#define ADD add_c64
-#define MUL mul_c64
+#define T      tpi_c64
+#define LOAD   load_bchalf
+#define STORE  store_bchalf
+#define ADD    add_c64
+#define MUL    mul_c64
 #include "ops/index/combine_typed.h"
 
 typedef void (*combine_fn)(tpi_combine_op op, const tpi_places *p);
 static const combine_fn by_dtype[TP_DTYPE_COUNT] = {
-    [TP_BOOL] = combine_bool,      [TP_UINT8] = combine_u8,    [TP_INT8] = combine_i8,         [TP_INT16] = combine_i16,
-    [TP_INT32] = combine_i32,      [TP_INT64] = combine_i64,   [TP_FLOAT16] = combine_f16,     [TP_BFLOAT16] = combine_bf16,
-    [TP_FLOAT32] = combine_f32,    [TP_FLOAT64] = combine_f64, [TP_COMPLEX64] = combine_c64,   [TP_COMPLEX128] = combine_c128,
-    [TP_UINT16] = combine_u16,     [TP_UINT32] = combine_u32, [TP_UINT64] = combine_u64,      [TP_COMPLEX32] = combine_chalf,
-    [TP_BCOMPLEX32] = combine_bchalf, [TP_FLOAT8_E4M3FN] = combine_e4m3fn, [TP_FLOAT8_E5M2] = combine_e5m2,
-    [TP_FLOAT8_E4M3FNUZ] = combine_e4m3fnuz, [TP_FLOAT8_E5M2FNUZ] = combine_e5m2fnuz, [TP_FLOAT8_E8M0FNU] = combine_e8m0fnu,
+    [TP_BOOL] = combine_bool,
+    [TP_UINT8] = combine_u8,
+    [TP_INT8] = combine_i8,
+    [TP_INT16] = combine_i16,
+    [TP_INT32] = combine_i32,
+    [TP_INT64] = combine_i64,
+    [TP_FLOAT16] = combine_f16,
+    [TP_BFLOAT16] = combine_bf16,
+    [TP_FLOAT32] = combine_f32,
+    [TP_FLOAT64] = combine_f64,
+    [TP_COMPLEX64] = combine_c64,
+    [TP_COMPLEX128] = combine_c128,
+    [TP_UINT16] = combine_u16,
+    [TP_UINT32] = combine_u32,
+    [TP_UINT64] = combine_u64,
+    [TP_COMPLEX32] = combine_chalf,
+    [TP_BCOMPLEX32] = combine_bchalf,
+    [TP_FLOAT8_E4M3FN] = combine_e4m3fn,
+    [TP_FLOAT8_E5M2] = combine_e5m2,
+    [TP_FLOAT8_E4M3FNUZ] = combine_e4m3fnuz,
+    [TP_FLOAT8_E5M2FNUZ] = combine_e5m2fnuz,
+    [TP_FLOAT8_E8M0FNU] = combine_e8m0fnu,
 };
 
 bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument) {
@@ -279,25 +299,26 @@ typedef struct {
     uint64_t half[2];
 } bytes16;
 
-#define MOVE(type, to, from)                                                                             \
-    for (int64_t r = 0; r < p->rows; r++) {                                                              \
-        const int64_t *index = p->index + r * p->index_row;                                              \
-        char *plain = p->plain + r * p->plain_row;                                                       \
-        if (p->index_col == 0) {                                                                         \
-            char *indexed = p->indexed + *index * p->scale;                                              \
-            for (int64_t c = 0; c < p->cols; c++, indexed += p->indexed_col, plain += p->plain_col)      \
-                *(type *)(void *)to = *(const type *)(const void *)from;                                 \
-            continue;                                                                                    \
-        }                                                                                                \
-        for (int64_t c = 0; c < p->cols; c++, plain += p->plain_col) {                                   \
-            char *indexed = p->indexed + index[c * p->index_col] * p->scale + c * p->indexed_col;        \
-            *(type *)(void *)to = *(const type *)(const void *)from;                                     \
-        }                                                                                                \
+#define MOVE(type, to, from)                                                                        \
+    for (int64_t r = 0; r < p->rows; r++) {                                                         \
+        const int64_t *index = p->index + r * p->index_row;                                         \
+        char *plain = p->plain + r * p->plain_row;                                                  \
+        if (p->index_col == 0) {                                                                    \
+            char *indexed = p->indexed + *index * p->scale;                                         \
+            for (int64_t c = 0; c < p->cols; c++, indexed += p->indexed_col, plain += p->plain_col) \
+                *(type *)(void *)to = *(const type *)(const void *)from;                            \
+            continue;                                                                               \
+        }                                                                                           \
+        for (int64_t c = 0; c < p->cols; c++, plain += p->plain_col) {                              \
+            char *indexed = p->indexed + index[c * p->index_col] * p->scale + c * p->indexed_col;   \
+            *(type *)(void *)to = *(const type *)(const void *)from;                                \
+        }                                                                                           \
     }
 
 /* Rows of contiguous elements, one index each. */
 static bool whole_rows(size_t itemsize, const tpi_places *p) {
-    return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize && p->cols * (int64_t)itemsize >= 32;
+    return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize &&
+           p->cols * (int64_t)itemsize >= 32;
 }
 
 /* A row past the caches, with the next one, which no hardware guesses, on its way meanwhile. */
@@ -318,7 +339,8 @@ void tpi_fetch(size_t itemsize, const tpi_places *p) {
             const char *from = p->indexed + p->index[r * p->index_row] * p->scale;
             char *to = p->plain + r * p->plain_row;
             if (stream) {
-                stream_row((int64_t)bytes, from, to, r + 1 < p->rows ? p->indexed + p->index[(r + 1) * p->index_row] * p->scale : from);
+                stream_row((int64_t)bytes, from, to,
+                           r + 1 < p->rows ? p->indexed + p->index[(r + 1) * p->index_row] * p->scale : from);
                 continue;
             }
             if (r + 8 < p->rows) __builtin_prefetch(p->indexed + p->index[(r + 8) * p->index_row] * p->scale);
@@ -339,7 +361,8 @@ void tpi_fetch(size_t itemsize, const tpi_places *p) {
 static void put(size_t itemsize, const tpi_places *p) {
     if (whole_rows(itemsize, p)) {
         size_t bytes = (size_t)p->cols * itemsize;
-        for (int64_t r = 0; r < p->rows; r++) memcpy(p->indexed + p->index[r * p->index_row] * p->scale, p->plain + r * p->plain_row, bytes);
+        for (int64_t r = 0; r < p->rows; r++)
+            memcpy(p->indexed + p->index[r * p->index_row] * p->scale, p->plain + r * p->plain_row, bytes);
         return;
     }
     switch (itemsize) {
@@ -352,6 +375,8 @@ static void put(size_t itemsize, const tpi_places *p) {
 }
 
 void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_places *at) {
-    if (op == TPI_PUT) put(tpi_dtype_bytes[dtype], at);
-    else by_dtype[dtype](op, at);
+    if (op == TPI_PUT)
+        put(tpi_dtype_bytes[dtype], at);
+    else
+        by_dtype[dtype](op, at);
 }

@@ -1,5 +1,6 @@
 /* Writing through an index: rows and columns of elements that an index array places, put or combined by dtype.
- * Elements are combined one after the other, rows first: where two meet, the result does not depend on anything else. */
+ * Elements are combined one after the other, rows first: where two meet, the result does not depend on anything else.
+ */
 #ifndef TPI_COMBINE_H
 #define TPI_COMBINE_H
 #include "tensor/tensor.h"

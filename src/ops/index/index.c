@@ -1,4 +1,5 @@
-/* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. picks.c does the work. */
+/* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. picks.c does
+ * the work. */
 #include "ops/fits.h"
 #include "ops/native.h"
 #include "ops/index/picks.h"
@@ -12,20 +13,24 @@ static tp_tensor *read_and_free(bool ok, tpi_picks *p) {
 
 /* Are whole channels-last images picked by their numbers? */
 static bool picks_images(const tp_tensor *self, tp_tensors indices) {
-    return self->ndim == 4 && indices.n == 1 && indices.v[0] && indices.v[0]->ndim == 1 && tp_is_contiguous_as(self, TP_CHANNELS_LAST) &&
-           !tp_is_contiguous_as(self, TP_CONTIGUOUS);
+    return self->ndim == 4 && indices.n == 1 && indices.v[0] && indices.v[0]->ndim == 1 &&
+           tp_is_contiguous_as(self, TP_CHANNELS_LAST) && !tp_is_contiguous_as(self, TP_CONTIGUOUS);
 }
 
 /* They keep the format: read with the channels behind, the result has them in front again. */
 static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
     const int64_t *n = self->shape, *s = self->strides;
-    tp_tensor *behind = tpi_alias(self, 4, (int64_t[]){n[0], n[2], n[3], n[1]}, (int64_t[]){s[0], s[2], s[3], s[1]}, tpi_offset(self));
+    tp_tensor *behind =
+        tpi_alias(self, 4, (int64_t[]){n[0], n[2], n[3], n[1]}, (int64_t[]){s[0], s[2], s[3], s[1]}, tpi_offset(self));
     if (!behind) return NULL;
     tpi_picks p;
     tp_tensor *out = read_and_free(tpi_picks_advanced(&p, behind, indices), &p);
     tp_release(behind);
     if (!out) return NULL;
-    tpi_geometry g = {.ndim = 4, .shape = {out->shape[0], n[1], n[2], n[3]}, .strides = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]}, .dtype = TP_NO_DTYPE};
+    tpi_geometry g = {.ndim = 4,
+                      .shape = {out->shape[0], n[1], n[2], n[3]},
+                      .strides = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]},
+                      .dtype = TP_NO_DTYPE};
     if (tpi_set_geometry(out, &g)) return out;
     tp_release(out);
     return NULL;
@@ -66,16 +71,20 @@ static bool check_source(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tens
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
     bool fits = source->ndim == self->ndim || (self->ndim <= 1 && source->ndim <= 1 && source->numel == index->numel);
-    for (int i = 0; i < self->ndim && fits && source->ndim == self->ndim; i++) fits = source->shape[i] == (i == d ? index->numel : self->shape[i]);
-    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'source': expected self's shape %s with size %lld at dimension %d, got %s", tpi_shape_text(tpi_shape(self)),
-                              (long long)index->numel, d, tpi_shape_text(tpi_shape(source)));
+    for (int i = 0; i < self->ndim && fits && source->ndim == self->ndim; i++)
+        fits = source->shape[i] == (i == d ? index->numel : self->shape[i]);
+    return fits ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'source': expected self's shape %s with size %lld at dimension %d, got %s",
+                      tpi_shape_text(tpi_shape(self)), (long long)index->numel, d, tpi_shape_text(tpi_shape(source)));
 }
 
 bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source) {
     if (!check_source(self, dim, index, source)) return false;
     /* One element may be a vector or a number, whatever self is. */
     int64_t one = 1;
-    tp_tensor *shaped = source->ndim == self->ndim ? tpi_retain(source) : tpi_alias(source, self->ndim, &one, &one, tpi_offset(source));
+    tp_tensor *shaped =
+        source->ndim == self->ndim ? tpi_retain(source) : tpi_alias(source, self->ndim, &one, &one, tpi_offset(source));
     if (!shaped) return false;
     tpi_picks p;
     bool ok = write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_PUT, shaped);
@@ -86,11 +95,17 @@ bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
 /* source * alpha, in source's dtype; owned. */
 static tp_tensor *scaled(tp_tensor *source, tp_scalar alpha) {
     if (alpha.kind != TP_SCALAR_COMPLEX && tp_scalar_to_double(alpha) == 1) return tpi_retain(source);
-    tp_tensor *copy = tpi_empty(tpi_shape(source), source->dtype, tpi_device(source)), *factor = copy ? tpi_of_scalar(alpha, source->dtype, tpi_device(source)) : NULL;
+    tp_tensor *copy = tpi_empty(tpi_shape(source), source->dtype, tpi_device(source)),
+              *factor = copy ? tpi_of_scalar(alpha, source->dtype, tpi_device(source)) : NULL;
     bool ok = factor && tpi_copy_data(copy, source);
     if (ok) {
         int64_t zero = 0;
-        tpi_places all = {.indexed = copy->data, .plain = factor->data, .index = &zero, .rows = 1, .cols = copy->numel, .indexed_col = (int64_t)tpi_itemsize(copy)};
+        tpi_places all = {.indexed = copy->data,
+                          .plain = factor->data,
+                          .index = &zero,
+                          .rows = 1,
+                          .cols = copy->numel,
+                          .indexed_col = (int64_t)tpi_itemsize(copy)};
         tpi_combine(TPI_MUL, copy->dtype, &all);
     }
     tpi_release(factor);
@@ -109,7 +124,8 @@ bool tpi_native_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_ten
 
 bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
     if (value->ndim != 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s", tpi_shape_text(tpi_shape(value)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s",
+                          tpi_shape_text(tpi_shape(value)));
     tp_tensor *same = tpi_as_dtype_data(value, self->dtype);
     if (!same) return false;
     tpi_picks p;
@@ -120,7 +136,8 @@ bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index
 
 bool tpi_native_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
     if (value.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex((tp_dtype)self->dtype))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': Converting complex Scalar to non-complex type is not supported");
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'value': Converting complex Scalar to non-complex type is not supported");
     if (!tpi_check_fits(value, self)) return false;
     tp_tensor *t = tpi_of_scalar(value, self->dtype, tpi_device(self));
     bool ok = t && tpi_native_index_fill_tensor(self, dim, index, t);
@@ -131,10 +148,12 @@ bool tpi_native_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_sc
 bool tpi_native_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool accumulate) {
     if (!tpi_check_same_dtype(source, "source", self, "self")) return false;
     if (source->numel != index->numel)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'source': expected %lld elements, one per index, got %lld", (long long)index->numel, (long long)source->numel);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'source': expected %lld elements, one per index, got %lld",
+                          (long long)index->numel, (long long)source->numel);
     int64_t strides[TP_MAX_DIMS];
     tpi_contiguous_strides(tpi_shape(index), strides);
-    tp_tensor *flat = tpi_contiguous_data(source), *line = flat ? tpi_alias(flat, index->ndim, index->shape, strides, tpi_offset(flat)) : NULL;
+    tp_tensor *flat = tpi_contiguous_data(source),
+              *line = flat ? tpi_alias(flat, index->ndim, index->shape, strides, tpi_offset(flat)) : NULL;
     tpi_picks p;
     bool ok = line && write_and_free(tpi_picks_flat(&p, self, index), &p, accumulate ? TPI_ADD : TPI_PUT, line);
     tpi_release(line);

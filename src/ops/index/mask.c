@@ -1,4 +1,5 @@
-/* Masks: where they are true, what they select, and what they overwrite. Chunks of fixed size count first, then write. */
+/* Masks: where they are true, what they select, and what they overwrite. Chunks of fixed size count first, then write.
+ */
 #include "ops/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
@@ -9,19 +10,21 @@
 typedef struct mask_job {
     const uint8_t *mask;
     int64_t n;
-    int64_t *start;         /* per chunk: how many are true before it; one more at the end */
+    int64_t *start; /* per chunk: how many are true before it; one more at the end */
     /* positions */
     int ndim;
     const int64_t *shape;
     int64_t *out[TP_MAX_DIMS];
-    int64_t out_stride;     /* in elements */
+    int64_t out_stride; /* in elements */
     /* selection: one side follows the mask, the other is packed */
     char *spread, *packed;
     size_t itemsize;
     bool scatter;
 } mask_job;
 
-static int64_t chunk_end(const mask_job *j, int64_t chunk) { return (chunk + 1) * CHUNK < j->n ? (chunk + 1) * CHUNK : j->n; }
+static int64_t chunk_end(const mask_job *j, int64_t chunk) {
+    return (chunk + 1) * CHUNK < j->n ? (chunk + 1) * CHUNK : j->n;
+}
 
 static void count_chunk(int64_t chunk, void *context) {
     mask_job *j = context;
@@ -66,7 +69,11 @@ static void position_chunk(int64_t chunk, void *context) {
 bool tpi_mask_positions(tp_tensor *mask, tp_tensor **out) {
     tp_tensor *flags = as_mask(mask);
     if (!flags) return false;
-    mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel, .ndim = mask->ndim, .shape = mask->shape, .out_stride = 1};
+    mask_job j = {.mask = (const uint8_t *)flags->data,
+                  .n = flags->numel,
+                  .ndim = mask->ndim,
+                  .shape = mask->shape,
+                  .out_stride = 1};
     bool ok = count_true(&j);
     int made = 0;
     for (; ok && made < mask->ndim; made++) {
@@ -85,7 +92,11 @@ bool tpi_mask_positions(tp_tensor *mask, tp_tensor **out) {
 tp_tensor *tpi_native_nonzero(tp_tensor *self) {
     tp_tensor *flags = as_mask(self);
     if (!flags) return NULL;
-    mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel, .ndim = self->ndim, .shape = self->shape, .out_stride = self->ndim};
+    mask_job j = {.mask = (const uint8_t *)flags->data,
+                  .n = flags->numel,
+                  .ndim = self->ndim,
+                  .shape = self->shape,
+                  .out_stride = self->ndim};
     tp_tensor *out = count_true(&j) ? tpi_empty(TP_INTS(total(&j), self->ndim), TP_INT64, tpi_device(self)) : NULL;
     if (out) {
         for (int d = 0; d < self->ndim; d++) j.out[d] = (int64_t *)(void *)out->data + d;
@@ -97,7 +108,8 @@ tp_tensor *tpi_native_nonzero(tp_tensor *self) {
 
 tp_tensor *tpi_native_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_value) {
     if (size < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected 0 or more, got %lld", (long long)size);
-    tp_tensor *found = tpi_native_nonzero(self), *out = found ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self)) : NULL;
+    tp_tensor *found = tpi_native_nonzero(self),
+              *out = found ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self)) : NULL;
     if (out) {
         int64_t have = found->shape[0] < size ? found->shape[0] : size, *to = (int64_t *)(void *)out->data;
         if (have > 0 && self->ndim > 0) memcpy(to, found->data, sizeof(int64_t) * (size_t)(have * self->ndim));
@@ -111,15 +123,17 @@ typedef struct {
     uint64_t half[2];
 } bytes16;
 
-#define MOVE(type)                                                     \
-    {                                                                  \
+#define MOVE(type)                                                                                       \
+    {                                                                                                    \
         type *spread = (type *)(void *)j->spread, *packed = (type *)(void *)j->packed + j->start[chunk]; \
-        for (; i < end; i++) {                                         \
-            if (!j->mask[i]) continue;                                 \
-            if (j->scatter) spread[i] = *packed++;                     \
-            else *packed++ = spread[i];                                \
-        }                                                              \
-    }                                                                  \
+        for (; i < end; i++) {                                                                           \
+            if (!j->mask[i]) continue;                                                                   \
+            if (j->scatter)                                                                              \
+                spread[i] = *packed++;                                                                   \
+            else                                                                                         \
+                *packed++ = spread[i];                                                                   \
+        }                                                                                                \
+    }                                                                                                    \
     break
 
 static void move_chunk(int64_t chunk, void *context) {
@@ -141,13 +155,16 @@ static void move_masked(mask_job *j, tp_tensor *spread, tp_tensor *packed, bool 
 
 /* t broadcast to the shape, contiguous: owned. */
 static tp_tensor *spread_to(tp_tensor *t, tp_ints shape, bool mask) {
-    tp_tensor *flags = mask ? tpi_as_dtype_data(t, TP_BOOL) : tpi_retain(t), *wide = flags ? tpi_expanded(flags, shape) : NULL;
+    tp_tensor *flags = mask ? tpi_as_dtype_data(t, TP_BOOL) : tpi_retain(t),
+              *wide = flags ? tpi_expanded(flags, shape) : NULL;
     tpi_release(flags);
     return wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
 }
 
 static bool check_mask(const tp_tensor *mask) {
-    return mask->dtype == TP_BOOL || tpi_refuse(TP_ERR_RUNTIME, "argument 'mask': expected BoolTensor for mask, got %s: masks are boolean", tp_dtype_name(mask->dtype));
+    return mask->dtype == TP_BOOL ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'mask': expected BoolTensor for mask, got %s: masks are boolean",
+                      tp_dtype_name(mask->dtype));
 }
 
 tp_tensor *tpi_native_masked_select(tp_tensor *self, tp_tensor *mask) {
@@ -195,14 +212,17 @@ tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor
     if (!check_mask(mask) || !tpi_check_same_dtype(source, "source", self, "self")) return NULL;
     if (!tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim)) return NULL;
     tp_ints both = {shape, ndim};
-    tp_tensor *flags = spread_to(mask, both, true), *packed = flags ? tpi_contiguous_data(source) : NULL, *wide = packed ? tpi_expanded(self, both) : NULL;
+    tp_tensor *flags = spread_to(mask, both, true), *packed = flags ? tpi_contiguous_data(source) : NULL,
+              *wide = packed ? tpi_expanded(self, both) : NULL;
     tp_tensor *out = wide ? tpi_empty(both, (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     bool ok = out && tpi_copy_data(out, wide);
     if (ok) {
         mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel};
         ok = count_true(&j);
         if (ok && total(&j) > packed->numel)
-            ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'source': the mask is true at %lld places, got only %lld elements", (long long)total(&j), (long long)packed->numel);
+            ok =
+                tpi_refuse(TP_ERR_RUNTIME, "argument 'source': the mask is true at %lld places, got only %lld elements",
+                           (long long)total(&j), (long long)packed->numel);
         if (ok && total(&j)) move_masked(&j, out, packed, true);
         tpi_mfree(j.start);
     }
@@ -221,7 +241,9 @@ tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, 
     if (ok) {
         mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel};
         ok = count_true(&j);
-        if (ok && total(&j) > out->numel) ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'size': %s is smaller than what the mask selects", tpi_shape_text(size));
+        if (ok && total(&j) > out->numel)
+            ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'size': %s is smaller than what the mask selects",
+                            tpi_shape_text(size));
         if (ok && total(&j)) move_masked(&j, from, out, false);
         tpi_mfree(j.start);
     }
@@ -232,26 +254,36 @@ tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, 
 
 /* ---- fill_diagonal ---- */
 /* `count` diagonals of `length` elements, the first from a row on, the others every `period` rows. */
-static bool fill_diagonals(tp_tensor *self, int64_t count, int64_t length, int64_t row, int64_t period, int64_t step, tp_scalar value) {
-    tp_tensor *lines = tpi_alias(self, 2, (int64_t[]){count, length}, (int64_t[]){period * self->strides[0], step}, tpi_offset(self) + row * self->strides[0]);
+static bool fill_diagonals(tp_tensor *self, int64_t count, int64_t length, int64_t row, int64_t period, int64_t step,
+                           tp_scalar value) {
+    tp_tensor *lines = tpi_alias(self, 2, (int64_t[]){count, length}, (int64_t[]){period * self->strides[0], step},
+                                 tpi_offset(self) + row * self->strides[0]);
     bool ok = lines && tpi_fill_data(lines, value);
     tpi_release(lines);
     return ok;
 }
 
 bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
-    if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d", self->ndim);
+    if (self->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d",
+                          self->ndim);
     if (!self->numel) return true;
     if (!tpi_check_fits(value, self)) return false;
     int64_t rows = self->shape[0], least = rows, step = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (self->ndim > 2 && self->shape[d] != rows)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': all dimensions of input must be of equal length, got shape %s", tpi_shape_text(tpi_shape(self)));
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'self': all dimensions of input must be of equal length, got shape %s",
+                              tpi_shape_text(tpi_shape(self)));
         least = self->shape[d] < least ? self->shape[d] : least;
         step += self->strides[d];
     }
-    bool again = wrap && self->ndim == 2 && least; /* the diagonal starts again one row below where it ended, every `period` rows */
-    int64_t period = self->shape[1] + 1, full = again ? (rows + 1) / period : least > 0, tail = again ? rows - full * period : 0;
+    bool again = wrap && self->ndim == 2 &&
+                 least; /* the diagonal starts again one row below where it ended, every `period` rows */
+    int64_t period = self->shape[1] + 1, full = again ? (rows + 1) / period : least > 0,
+            tail = again ? rows - full * period : 0;
     if (again && full == 0) full = 1, tail = 0; /* fewer rows than columns */
-    return fill_diagonals(self, full, least, 0, period, step, value) && (tail <= 0 || fill_diagonals(self, 1, tail, full * period, period, step, value));
+    return fill_diagonals(self, full, least, 0, period, step, value) &&
+           (tail <= 0 || fill_diagonals(self, 1, tail, full * period, period, step, value));
 }

@@ -1,9 +1,11 @@
-/* Masks on GPUs whose results' shapes are known, so that the host need not wait: an element of the mask takes part by how many are true before it. */
+/* Masks on GPUs whose results' shapes are known, so that the host need not wait: an element of the mask takes part by
+ * how many are true before it. */
 #include "ops/bag.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
-/* A mask broadcast to the shape, one-dimensional, contiguous; and for each of its elements how many are true before it, where it is. */
+/* A mask broadcast to the shape, one-dimensional, contiguous; and for each of its elements how many are true before it,
+ * where it is. */
 typedef struct counted {
     tpi_bag bag;
     tp_tensor *mask, *before;
@@ -18,13 +20,16 @@ static bool count(counted *c, tp_tensor *mask, tp_ints shape) {
     return c->before;
 }
 
-/* `plain` (a tensor of the shape, or a number) where the mask is false, elsewhere the elements of part in their order. */
+/* `plain` (a tensor of the shape, or a number) where the mask is false, elsewhere the elements of part in their order.
+ */
 static tp_tensor *spread(tp_tensor *mask, tp_tensor *part, tp_operand rest, tp_ints shape) {
     counted c;
     tp_tensor *out = NULL;
     if (count(&c, mask, shape)) {
-        tp_tensor *from = tpi_put(&c.bag, tpo_clamp_min(c.before, tp_operand_int(0))), *alone = tpi_put(&c.bag, tpi_detached(part));
-        tp_tensor *values = from && alone ? tpi_put(&c.bag, tpo_take(alone, from)) : NULL, *shaped = tpi_put(&c.bag, tpo_reshape(values, shape));
+        tp_tensor *from = tpi_put(&c.bag, tpo_clamp_min(c.before, tp_operand_int(0))),
+                  *alone = tpi_put(&c.bag, tpi_detached(part));
+        tp_tensor *values = from && alone ? tpi_put(&c.bag, tpo_take(alone, from)) : NULL,
+                  *shaped = tpi_put(&c.bag, tpo_reshape(values, shape));
         tp_tensor *where = shaped ? tpi_put(&c.bag, tpo_reshape(c.mask, shape)) : NULL;
         out = where ? tpo_where(where, TP_OPERAND(shaped), rest) : NULL;
     }
@@ -34,7 +39,9 @@ static tp_tensor *spread(tp_tensor *mask, tp_tensor *part, tp_operand rest, tp_i
 tp_tensor *tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
     int64_t shape[TP_MAX_DIMS];
     int ndim;
-    if (source->dtype != self->dtype || !source->numel || !tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim)) return tp_error_clear(), NULL;
+    if (source->dtype != self->dtype || !source->numel ||
+        !tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim))
+        return tp_error_clear(), NULL;
     tp_tensor *alone = tpi_detached(self);
     return alone ? tpi_after(alone, spread(mask, source, TP_OPERAND(alone), tp_ints_view(shape, ndim))) : NULL;
 }
@@ -47,11 +54,16 @@ tp_tensor *tpi_gpu_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tens
     return spread(mask, grad, tp_operand_int(0), tp_ints_view(shape, ndim));
 }
 
-/* values of the mask's elements that are true, one behind the other, in `size` elements that are `rest` otherwise; what does not fit is left out. Owned. */
+/* values of the mask's elements that are true, one behind the other, in `size` elements that are `rest` otherwise; what
+ * does not fit is left out. Owned. */
 static tp_tensor *packed(counted *c, tp_tensor *values, int64_t size, tp_scalar rest) {
-    tp_tensor *room = tpi_put(&c->bag, tpo_full(TP_INTS(size + 1), rest, (tp_dtype)values->dtype, tpi_device(values))); /* one more, for the others */
-    tp_tensor *to = room ? tpi_put(&c->bag, tpo_where(c->mask, TP_OPERAND(c->before), TP_OPERAND(size))) : NULL, *within = to ? tpi_put(&c->bag, tpo_clamp_max(to, TP_OPERAND(size))) : NULL;
-    tp_tensor *out = within && tpo_scatter_(room, 0, within, values) ? tpi_empty(TP_INTS(size), (tp_dtype)values->dtype, tpi_device(values)) : NULL;
+    tp_tensor *room = tpi_put(&c->bag, tpo_full(TP_INTS(size + 1), rest, (tp_dtype)values->dtype,
+                                                tpi_device(values))); /* one more, for the others */
+    tp_tensor *to = room ? tpi_put(&c->bag, tpo_where(c->mask, TP_OPERAND(c->before), TP_OPERAND(size))) : NULL,
+              *within = to ? tpi_put(&c->bag, tpo_clamp_max(to, TP_OPERAND(size))) : NULL;
+    tp_tensor *out = within && tpo_scatter_(room, 0, within, values)
+                         ? tpi_empty(TP_INTS(size), (tp_dtype)values->dtype, tpi_device(values))
+                         : NULL;
     tp_tensor *part = out ? tpi_put(&c->bag, tpi_narrowed(room, 0, 0, size)) : NULL;
     return part && (!size || tpi_copy_data(out, part)) ? out : tpi_after(out, NULL);
 }
@@ -62,7 +74,8 @@ tp_tensor *tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_
     tp_tensor *out = NULL;
     if (n < 0 || !grad->numel || !tpi_gpu_has_dtype(grad)) return tp_error_clear(), NULL;
     if (count(&c, mask, tpi_shape(grad))) {
-        tp_tensor *alone = tpi_put(&c.bag, tpi_detached(grad)), *line = tpi_put(&c.bag, tpo_reshape(alone, TP_INTS(-1)));
+        tp_tensor *alone = tpi_put(&c.bag, tpi_detached(grad)),
+                  *line = tpi_put(&c.bag, tpo_reshape(alone, TP_INTS(-1)));
         out = line ? packed(&c, line, n, tp_int(0)) : NULL;
         tpi_geometry g = {.ndim = (int)size.n};
         memcpy(g.shape, size.v, sizeof *size.v * (size_t)size.n);
@@ -78,14 +91,19 @@ tp_tensor *tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
     if (size <= 0 || !self->ndim || self->ndim > 16 || !self->numel || !tpi_gpu_has_dtype(self)) return NULL;
     tp_tensor *alone = tpi_detached(self), *mask = alone ? tpo_ne(alone, tp_operand_int(0)) : NULL;
     tpi_release(alone);
-    tp_tensor *out = mask && count(&c, mask, tpi_shape(self)) ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self)) : NULL;
+    tp_tensor *out = mask && count(&c, mask, tpi_shape(self))
+                         ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self))
+                         : NULL;
     if (!mask) return NULL;
-    tp_tensor *all = out ? tpi_put(&c.bag, tpo_arange(tp_int(self->numel), TP_INT64, tpi_device(self))) : NULL, *at = all ? tpi_put(&c.bag, packed(&c, all, size, tp_int(-1))) : NULL;
+    tp_tensor *all = out ? tpi_put(&c.bag, tpo_arange(tp_int(self->numel), TP_INT64, tpi_device(self))) : NULL,
+              *at = all ? tpi_put(&c.bag, packed(&c, all, size, tp_int(-1))) : NULL;
     tp_tensor *none = at ? tpi_put(&c.bag, tpo_lt(at, tp_operand_int(0))) : NULL;
     bool ok = none;
     for (int d = self->ndim - 1; d >= 0 && ok; d--) {
-        tp_tensor *index = tpo_remainder(TP_OPERAND(at), TP_OPERAND(self->shape[d])), *filled = index ? tpo_masked_fill(index, none, tp_int(fill_value)) : NULL;
-        tp_tensor *rest = filled ? tpo_floor_divide(TP_OPERAND(at), TP_OPERAND(self->shape[d])) : NULL, *column = rest ? tpi_narrowed(out, 1, d, 1) : NULL;
+        tp_tensor *index = tpo_remainder(TP_OPERAND(at), TP_OPERAND(self->shape[d])),
+                  *filled = index ? tpo_masked_fill(index, none, tp_int(fill_value)) : NULL;
+        tp_tensor *rest = filled ? tpo_floor_divide(TP_OPERAND(at), TP_OPERAND(self->shape[d])) : NULL,
+                  *column = rest ? tpi_narrowed(out, 1, d, 1) : NULL;
         tp_tensor *upright = column ? tpi_alias(filled, 2, TP_INTS(size, 1).v, TP_INTS(1, 1).v, 0) : NULL;
         ok = upright && tpi_copy_data(column, upright);
         tpi_release(index), tpi_release(filled), tpi_release(column), tpi_release(upright);

@@ -1,13 +1,15 @@
-/* See picks.h. Reads are split by rows of the result; writes only where the written elements are surely different: over `before`
- * and over stretches of `after`, each of which sees all positions in order. So what duplicates do is settled. */
+/* See picks.h. Reads are split by rows of the result; writes only where the written elements are surely different: over
+ * `before` and over stretches of `after`, each of which sees all positions in order. So what duplicates do is settled.
+ */
 #include "ops/index/picks.h"
 #include "ops/native.h"
 
-#define READ_BYTES (64 * 1024)
-#define WRITE_RUN 512       /* elements of a run that one chunk writes */
+#define READ_BYTES   (64 * 1024)
+#define WRITE_RUN    512 /* elements of a run that one chunk writes */
 #define OFFSET_CHUNK 65536
 
-/* ---- Offsets from index tensors --------------------------------------------------------------------------------------------- */
+/* ---- Offsets from index tensors
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct offsets_job {
     int64_t *offset;
@@ -19,7 +21,8 @@ typedef struct offsets_job {
 
 static void add_offsets(int64_t chunk, void *context) {
     offsets_job *j = context;
-    int64_t i = chunk * OFFSET_CHUNK, end = i + OFFSET_CHUNK < j->n ? i + OFFSET_CHUNK : j->n, low = j->wrap ? -j->size : 0;
+    int64_t i = chunk * OFFSET_CHUNK, end = i + OFFSET_CHUNK < j->n ? i + OFFSET_CHUNK : j->n,
+            low = j->wrap ? -j->size : 0;
     bool bad = false;
     for (; i < end; i++) {
         int64_t at = j->index[i];
@@ -33,8 +36,10 @@ static void add_offsets(int64_t chunk, void *context) {
 }
 
 /* offset += index * stride for every position; index is contiguous int64. */
-static bool take_index(tpi_picks *p, const int64_t *index, int64_t dim, int64_t size, int64_t stride, bool wrap, bool first) {
-    offsets_job j = {.offset = p->offset, .index = index, .n = p->n, .size = size, .stride = stride, .wrap = wrap, .first = first};
+static bool take_index(tpi_picks *p, const int64_t *index, int64_t dim, int64_t size, int64_t stride, bool wrap,
+                       bool first) {
+    offsets_job j = {
+        .offset = p->offset, .index = index, .n = p->n, .size = size, .stride = stride, .wrap = wrap, .first = first};
     tpi_parallel_for(tpi_ceil_div(p->n, OFFSET_CHUNK), p->n > OFFSET_CHUNK, add_offsets, &j);
     if (!atomic_load(&j.bad)) return true;
     for (int64_t i = 0; i < p->n; i++)
@@ -50,12 +55,16 @@ static bool lay_out(tpi_picks *p) {
     int d = p->nafter - 1;
     for (bool started = false; d >= 0; d--) {
         if (p->after_shape[d] == 1) continue;
-        if (!started) p->run_stride = p->after_stride[d], p->run = p->after_shape[d], started = true;
-        else if (p->after_stride[d] == p->run * p->run_stride) p->run *= p->after_shape[d];
-        else break;
+        if (!started)
+            p->run_stride = p->after_stride[d], p->run = p->after_shape[d], started = true;
+        else if (p->after_stride[d] == p->run * p->run_stride)
+            p->run *= p->after_shape[d];
+        else
+            break;
     }
     tpi_walk w = {.nargs = 1};
-    for (int o = 0; o <= d; o++) p->pieces *= p->after_shape[o], tpi_walk_dim(&w, p->after_shape[o], &p->after_stride[o]);
+    for (int o = 0; o <= d; o++)
+        p->pieces *= p->after_shape[o], tpi_walk_dim(&w, p->after_shape[o], &p->after_stride[o]);
     if (p->pieces <= 1) return true;
     p->piece = tpi_malloc(sizeof(int64_t) * (size_t)p->pieces);
     if (!p->piece) return false;
@@ -66,8 +75,10 @@ static bool lay_out(tpi_picks *p) {
 
 static void keep_dim(tpi_picks *p, int d, bool before) {
     int64_t stride = p->self->strides[d] * (int64_t)tpi_itemsize(p->self);
-    if (before) p->before_shape[p->nbefore] = p->self->shape[d], p->before_stride[p->nbefore++] = stride;
-    else p->after_shape[p->nafter] = p->self->shape[d], p->after_stride[p->nafter++] = stride;
+    if (before)
+        p->before_shape[p->nbefore] = p->self->shape[d], p->before_stride[p->nbefore++] = stride;
+    else
+        p->after_shape[p->nafter] = p->self->shape[d], p->after_stride[p->nafter++] = stride;
 }
 
 static bool make_offsets(tpi_picks *p) {
@@ -84,7 +95,9 @@ bool tpi_picks_along(tpi_picks *p, tp_tensor *self, int64_t dim, tp_tensor *inde
     *p = (tpi_picks){.self = self, .index_ndim = 1, .n = index->numel};
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
-    if (index->ndim > 1) return tpi_refuse(TP_ERR_INDEX, "argument 'index': expected one dimension, got shape %s", tpi_shape_text(tpi_shape(index)));
+    if (index->ndim > 1)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'index': expected one dimension, got shape %s",
+                          tpi_shape_text(tpi_shape(index)));
     tp_tensor *positions = tpi_index_data(index, "index");
     if (!positions) return false;
     p->index_shape[0] = p->n;
@@ -103,21 +116,24 @@ bool tpi_picks_flat(tpi_picks *p, tp_tensor *self, tp_tensor *index) {
     memcpy(p->index_shape, index->shape, sizeof(int64_t) * index->ndim);
     tp_tensor *positions = tpi_index_data(index, "index");
     bool ok = positions && make_offsets(p) && lay_out(p) &&
-              take_index(p, (const int64_t *)(const void *)positions->data, 0, self->numel, (int64_t)tpi_itemsize(self), true, true);
+              take_index(p, (const int64_t *)(const void *)positions->data, 0, self->numel, (int64_t)tpi_itemsize(self),
+                         true, true);
     tpi_release(positions);
     if (!ok || tp_is_contiguous(self)) return ok;
     int64_t size = (int64_t)tpi_itemsize(self);
     for (int64_t i = 0; i < p->n; i++) { /* the place of a flat position among strides */
         int64_t at = p->offset[i] / size, offset = 0;
-        for (int d = self->ndim - 1; d >= 0; d--) offset += at % self->shape[d] * self->strides[d], at /= self->shape[d];
+        for (int d = self->ndim - 1; d >= 0; d--)
+            offset += at % self->shape[d] * self->strides[d], at /= self->shape[d];
         p->offset[i] = offset * size;
     }
     return true;
 }
 
-/* ---- Advanced indexing ------------------------------------------------------------------------------------------------------ */
+/* ---- Advanced indexing
+ * ------------------------------------------------------------------------------------------------------ */
 
-typedef struct index_list { /* one index per dim of self, masks replaced by the positions they mean */
+typedef struct index_list {     /* one index per dim of self, masks replaced by the positions they mean */
     tp_tensor *at[TP_MAX_DIMS]; /* owned; NULL: the dim is taken whole */
     int ndim;
     bool masks_only;
@@ -132,8 +148,9 @@ static bool is_mask(const tp_tensor *t) { return t->dtype == TP_BOOL || t->dtype
 static bool add_mask(index_list *l, tp_tensor *self, tp_tensor *mask) {
     for (int d = 0; d < mask->ndim; d++)
         if (mask->shape[d] != self->shape[l->ndim + d])
-            return tpi_refuse(TP_ERR_INDEX, "argument 'indices': the mask's shape %s does not fit self's shape %s at dimension %d", tpi_shape_text(tpi_shape(mask)),
-                              tpi_shape_text(tpi_shape(self)), l->ndim + d);
+            return tpi_refuse(TP_ERR_INDEX,
+                              "argument 'indices': the mask's shape %s does not fit self's shape %s at dimension %d",
+                              tpi_shape_text(tpi_shape(mask)), tpi_shape_text(tpi_shape(self)), l->ndim + d);
     if (!tpi_mask_positions(mask, l->at + l->ndim)) return false;
     l->ndim += mask->ndim;
     return true;
@@ -146,19 +163,24 @@ static bool list_indices(index_list *l, tp_tensor *self, tp_tensors indices) {
         tp_tensor *t = indices.v[i];
         int takes = t && is_mask(t) ? t->ndim : 1;
         if (l->ndim + takes > self->ndim)
-            return tpi_refuse(TP_ERR_INDEX, "argument 'indices': too many indices for a tensor of %d dimension(s)", self->ndim);
+            return tpi_refuse(TP_ERR_INDEX, "argument 'indices': too many indices for a tensor of %d dimension(s)",
+                              self->ndim);
         if (!t) {
             l->at[l->ndim++] = NULL;
             continue;
         }
         found++;
         if (is_mask(t)) {
-            if (t->ndim == 0) return tpi_refuse(TP_ERR_MISSING, "argument 'indices': a zero-dimensional mask; expected one with dimensions");
+            if (t->ndim == 0)
+                return tpi_refuse(TP_ERR_MISSING,
+                                  "argument 'indices': a zero-dimensional mask; expected one with dimensions");
             if (!add_mask(l, self, t)) return false;
             continue;
         }
         if (!(tpi_dtype_category[t->dtype] & TPI_CAT_INT))
-            return tpi_refuse(TP_ERR_INDEX, "argument 'indices': expected tensors of int64, int32, uint8 or bool, got %s", tp_dtype_name(t->dtype));
+            return tpi_refuse(TP_ERR_INDEX,
+                              "argument 'indices': expected tensors of int64, int32, uint8 or bool, got %s",
+                              tp_dtype_name(t->dtype));
         tp_tensor *wide = tpi_as_dtype_data(t, TP_INT64);
         if (!wide) return false;
         l->at[l->ndim++] = wide;
@@ -182,7 +204,9 @@ static bool broadcast_indices(tpi_picks *p, const index_list *l) {
         int ndim;
         tp_ints before = {p->index_shape, p->index_ndim}, shape = tpi_shape(l->at[d]);
         if (!broadcasts(before, shape))
-            return tpi_refuse(TP_ERR_INDEX, "shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tpi_shape_text(before), tpi_shape_text(shape));
+            return tpi_refuse(TP_ERR_INDEX,
+                              "shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s",
+                              tpi_shape_text(before), tpi_shape_text(shape));
         if (!tpi_broadcast(before, shape, next, &ndim)) return false;
         memcpy(p->index_shape, next, sizeof(int64_t) * (size_t)ndim);
         p->index_ndim = ndim;
@@ -197,10 +221,11 @@ static bool take_indices(tpi_picks *p, index_list *l) {
         if (!l->at[d]) continue;
         if (p->n == 0) continue;
         if (p->self->shape[d] == 0) return tpi_index_error("indices", 0, d, 0);
-        tp_tensor *wide = tpi_expanded(l->at[d], (tp_ints){p->index_shape, p->index_ndim}), *whole = wide ? tpi_contiguous_data(wide) : NULL;
+        tp_tensor *wide = tpi_expanded(l->at[d], (tp_ints){p->index_shape, p->index_ndim}),
+                  *whole = wide ? tpi_contiguous_data(wide) : NULL;
         tpi_release(wide);
-        bool ok = whole && take_index(p, (const int64_t *)(const void *)whole->data, d, p->self->shape[d], p->self->strides[d] * (int64_t)tpi_itemsize(p->self),
-                                      true, first);
+        bool ok = whole && take_index(p, (const int64_t *)(const void *)whole->data, d, p->self->shape[d],
+                                      p->self->strides[d] * (int64_t)tpi_itemsize(p->self), true, first);
         tpi_release(whole);
         if (!ok) return false;
         first = false;
@@ -224,7 +249,8 @@ bool tpi_picks_advanced(tpi_picks *p, tp_tensor *self, tp_tensors indices) {
     return ok;
 }
 
-/* ---- Reading and writing ------------------------------------------------------------------------------------------------------- */
+/* ---- Reading and writing
+ * ------------------------------------------------------------------------------------------------------- */
 
 int tpi_picks_shape(const tpi_picks *p, int64_t *shape) {
     int n = 0;
@@ -236,7 +262,8 @@ int tpi_picks_shape(const tpi_picks *p, int64_t *shape) {
 
 static char *before_at(const tpi_picks *p, int64_t b) {
     char *base = p->self->data;
-    for (int d = p->nbefore - 1; d >= 0; d--) base += b % p->before_shape[d] * p->before_stride[d], b /= p->before_shape[d];
+    for (int d = p->nbefore - 1; d >= 0; d--)
+        base += b % p->before_shape[d] * p->before_stride[d], b /= p->before_shape[d];
     return base;
 }
 
@@ -252,9 +279,15 @@ typedef struct transfer {
 static void read_chunk(int64_t chunk, void *context) {
     const transfer *t = context;
     const tpi_picks *p = t->p;
-    int64_t total = p->before * p->n * p->pieces, row = chunk * t->per_chunk, end = row + t->per_chunk < total ? row + t->per_chunk : total;
+    int64_t total = p->before * p->n * p->pieces, row = chunk * t->per_chunk,
+            end = row + t->per_chunk < total ? row + t->per_chunk : total;
     size_t size = tpi_itemsize(p->self);
-    tpi_places at = {.cols = p->run, .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = (int64_t)size,
+    tpi_places at = {.cols = p->run,
+                     .index_row = 1,
+                     .scale = 1,
+                     .indexed_col = p->run_stride,
+                     .plain_row = t->row,
+                     .plain_col = (int64_t)size,
                      .plain_bytes = total * t->row};
     while (row < end) {
         int64_t piece = row % p->pieces, i = row / p->pieces % p->n, b = row / p->pieces / p->n;
@@ -267,7 +300,8 @@ static void read_chunk(int64_t chunk, void *context) {
             tpi_places line = at;
             line.rows = 1, line.cols = at.rows, line.index_col = 1, line.indexed_col = 0;
             tpi_fetch(size, &line);
-        } else tpi_fetch(size, &at);
+        } else
+            tpi_fetch(size, &at);
         row += at.rows;
     }
 }
@@ -275,7 +309,9 @@ static void read_chunk(int64_t chunk, void *context) {
 tp_tensor *tpi_picks_read(tpi_picks *p) {
     int64_t shape[TP_MAX_DIMS * 2];
     int ndim = tpi_picks_shape(p, shape);
-    if (ndim > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'indices': the result would have %d dimensions, expected at most %d", ndim, TP_MAX_DIMS);
+    if (ndim > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_VALUE, "argument 'indices': the result would have %d dimensions, expected at most %d",
+                        ndim, TP_MAX_DIMS);
     tp_tensor *out = tpi_empty((tp_ints){shape, ndim}, p->self->dtype, tpi_device(p->self));
     if (!out || out->numel == 0) return out;
     int64_t bytes = p->run * (int64_t)tpi_itemsize(out), rows = p->before * p->n * p->pieces;
@@ -291,11 +327,13 @@ static void write_chunk(int64_t chunk, void *context) {
     int64_t b = chunk / t->parts, from = chunk % t->parts * t->part, limit = p->piece ? p->pieces : p->run;
     int64_t to = from + t->part < limit ? from + t->part : limit;
     char *base = before_at(p, b);
-    tpi_places at = {.index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = t->run_item};
+    tpi_places at = {
+        .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = t->run_item};
     if (!p->piece) {
         at.indexed = base + from * p->run_stride, at.index = p->offset, at.rows = p->n, at.cols = to - from;
         at.plain = t->values + b * p->n * t->row + from * t->run_item;
-        if (p->run == 1) at.cols = at.rows, at.rows = 1, at.index_col = 1, at.indexed_col = 0, at.plain_col = at.plain_row;
+        if (p->run == 1)
+            at.cols = at.rows, at.rows = 1, at.index_col = 1, at.indexed_col = 0, at.plain_col = at.plain_row;
         tpi_combine(t->op, p->self->dtype, &at);
         return;
     }
@@ -312,22 +350,33 @@ static void write_distinct(int64_t chunk, void *context) {
     const transfer *t = context;
     const tpi_picks *p = t->p;
     int64_t i = chunk * t->per_chunk, n = i + t->per_chunk < p->n ? t->per_chunk : p->n - i;
-    tpi_places at = {.indexed = p->self->data, .index = p->offset + i, .rows = n, .cols = p->run, .index_row = 1, .scale = 1, .indexed_col = p->run_stride,
-                     .plain = t->values + i * t->row, .plain_row = t->row, .plain_col = t->run_item};
+    tpi_places at = {.indexed = p->self->data,
+                     .index = p->offset + i,
+                     .rows = n,
+                     .cols = p->run,
+                     .index_row = 1,
+                     .scale = 1,
+                     .indexed_col = p->run_stride,
+                     .plain = t->values + i * t->row,
+                     .plain_row = t->row,
+                     .plain_col = t->run_item};
     tpi_combine(t->op, p->self->dtype, &at);
 }
 
 bool tpi_picks_write(tpi_picks *p, tpi_combine_op op, tp_tensor *values) {
     int64_t shape[TP_MAX_DIMS * 2];
     int ndim = tpi_picks_shape(p, shape);
-    if (ndim > TP_MAX_DIMS) return tpi_refuse(TP_ERR_VALUE, "argument 'indices': %d dimensions are picked, expected at most %d", ndim, TP_MAX_DIMS);
+    if (ndim > TP_MAX_DIMS)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'indices': %d dimensions are picked, expected at most %d", ndim,
+                          TP_MAX_DIMS);
     tp_tensor *wide = tpi_expanded(values, (tp_ints){shape, ndim}), *whole = NULL;
     if (!wide) return false;
     bool one = values->numel == 1;
     if (tp_shares_storage(values, p->self)) { /* reading what is being written: read it all first */
         whole = tpi_empty(one ? tpi_shape(values) : tpi_shape(wide), values->dtype, tpi_device(values));
         if (whole && !tpi_copy_data(whole, one ? values : wide)) whole = tpi_after(whole, NULL);
-    } else whole = one ? tpi_retain(values) : tpi_contiguous_data(wide);
+    } else
+        whole = one ? tpi_retain(values) : tpi_contiguous_data(wide);
     bool nothing = wide->numel == 0;
     tpi_release(wide);
     if (!whole) return false;

@@ -1,16 +1,18 @@
-/* What index tensors pick out of a tensor: the one piece behind index, index_put, index_select, index_add and their kin.
+/* What index tensors pick out of a tensor: the one piece behind index, index_put, index_select, index_add and their
+ * kin.
  *
- * The dims of self are [before][indexed][after]; the index tensors, broadcast to one shape, replace the indexed dims. If those do not
- * stand side by side, the index dims come first (NumPy's rule): before is empty then and after holds all the others. */
+ * The dims of self are [before][indexed][after]; the index tensors, broadcast to one shape, replace the indexed dims.
+ * If those do not stand side by side, the index dims come first (NumPy's rule): before is empty then and after holds
+ * all the others. */
 #ifndef TPI_PICKS_H
 #define TPI_PICKS_H
 #include "ops/index/combine.h"
 
 typedef struct tpi_picks {
-    tp_tensor *self;            /* borrowed */
-    int64_t n;                  /* positions picked per place of `before` */
-    int64_t *offset;            /* n byte offsets from self's first element */
-    bool distinct;              /* no two positions are the same (a mask) */
+    tp_tensor *self; /* borrowed */
+    int64_t n;       /* positions picked per place of `before` */
+    int64_t *offset; /* n byte offsets from self's first element */
+    bool distinct;   /* no two positions are the same (a mask) */
     int index_ndim;
     int64_t index_shape[TP_MAX_DIMS];
     int nbefore, nafter;
@@ -18,7 +20,7 @@ typedef struct tpi_picks {
     int64_t after_shape[TP_MAX_DIMS], after_stride[TP_MAX_DIMS];
     /* after, as `pieces` runs of `run` elements; worked out by the maker */
     int64_t before, pieces, run, run_stride;
-    int64_t *piece;             /* byte offset of each run; NULL when there is one, at 0 */
+    int64_t *piece; /* byte offset of each run; NULL when there is one, at 0 */
 } tpi_picks;
 
 /* indices: int64, int32 or masks, NULL for a dim taken whole; negative ones count from the end. */
@@ -29,8 +31,8 @@ bool tpi_picks_along(tpi_picks *p, tp_tensor *self, int64_t dim, tp_tensor *inde
 bool tpi_picks_flat(tpi_picks *p, tp_tensor *self, tp_tensor *index);
 void tpi_picks_free(tpi_picks *p);
 
-int tpi_picks_shape(const tpi_picks *p, int64_t *shape);      /* of what is picked; returns the number of dims */
-tp_tensor *tpi_picks_read(tpi_picks *p);                      /* a new contiguous tensor */
+int tpi_picks_shape(const tpi_picks *p, int64_t *shape); /* of what is picked; returns the number of dims */
+tp_tensor *tpi_picks_read(tpi_picks *p);                 /* a new contiguous tensor */
 /* self's picked elements combined with values, which broadcast to the picked shape and have self's dtype. */
 bool tpi_picks_write(tpi_picks *p, tpi_combine_op op, tp_tensor *values);
 

@@ -1,15 +1,17 @@
-/* Elements by places that a tensor of numbers gives. Before this text: DIMS, T_INDEX; X the dtype, A the type to sum in.
+/* Elements by places that a tensor of numbers gives. Before this text: DIMS, T_INDEX; X the dtype, A the type to sum
+ * in.
  *
  *   gather     out[e] = x[place of e]
  *   scatter    x[place of e] = src[e], or a value (VALUE)
  *   places     the places themselves, as numbers, for `reduce`; `nowhere` for a number that is out of range
  *   wrap       numbers that count from the end when they are negative, as plain ones
- *   reduce     x[number] joined with the elements of that number, in their order: numbers are sorted, and the first of each joins them. REDUCE says how;
- *              ALONE: x's own value does not count; WHOLE: whole numbers
- *   compact    the elements where a mask is, one behind the other; COORDINATES: where they stand
- *   triangle   zeros above (LOWER) or below a diagonal; an element is DIMS numbers
+ *   reduce     x[number] joined with the elements of that number, in their order: numbers are sorted, and the first of
+ * each joins them. REDUCE says how; ALONE: x's own value does not count; WHOLE: whole numbers compact    the elements
+ * where a mask is, one behind the other; COORDINATES: where they stand triangle   zeros above (LOWER) or below a
+ * diagonal; an element is DIMS numbers
  *
- * Element e of the index tensor, which is contiguous, has coordinates; its place in x is theirs by x's strides, but along one dim the number's. */
+ * Element e of the index tensor, which is contiguous, has coordinates; its place in x is theirs by x's strides, but
+ * along one dim the number's. */
 #include "fault.h"
 typedef struct layout_t {
     int64_t shape[DIMS], stride[DIMS];
@@ -26,10 +28,11 @@ INLINE int64_t place_of(int64_t e, int64_t k, const layout_t *l) {
     return at + k * l->along;
 }
 #define IS_BAD(k) ((k) < 0 || (k) >= l.size)
-#define EACH for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS)
+#define EACH      for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS)
 
 #ifdef KERNEL_gather
-KERNEL(entry)(FAULT, PTR(out), PTR(in), PTR(index), const layout_t l, const int64_t n) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(in), PTR(index), const layout_t l, const int64_t n) {
     EACH {
         const int64_t k = AT(const T_INDEX, index)[e];
         if (IS_BAD(k)) NOTE_FAULT(k, l.size);
@@ -39,17 +42,21 @@ KERNEL(entry)(FAULT, PTR(out), PTR(in), PTR(index), const layout_t l, const int6
 #endif
 
 #ifdef KERNEL_scatter
-KERNEL(entry)(FAULT, PTR(x), PTR(src), PTR(index), const layout_t l, const int64_t n) {
+KERNEL(entry)
+(FAULT, PTR(x), PTR(src), PTR(index), const layout_t l, const int64_t n) {
     EACH {
         const int64_t k = AT(const T_INDEX, index)[e];
-        if (IS_BAD(k)) NOTE_FAULT(k, l.size);
-        else AT(T_X, x)[place_of(e, k, &l)] = AT(const T_X, src)[VALUE ? 0 : e];
+        if (IS_BAD(k))
+            NOTE_FAULT(k, l.size);
+        else
+            AT(T_X, x)[place_of(e, k, &l)] = AT(const T_X, src)[VALUE ? 0 : e];
     }
 }
 #endif
 
 #ifdef KERNEL_places
-KERNEL(entry)(FAULT, PTR(out), PTR(index), const layout_t l, const int64_t n, const int64_t nowhere) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(index), const layout_t l, const int64_t n, const int64_t nowhere) {
     EACH {
         const int64_t k = AT(const T_INDEX, index)[e];
         if (IS_BAD(k)) NOTE_FAULT(k, l.size);
@@ -59,7 +66,8 @@ KERNEL(entry)(FAULT, PTR(out), PTR(index), const layout_t l, const int64_t n, co
 #endif
 
 #ifdef KERNEL_wrap
-KERNEL(entry)(FAULT, PTR(out), PTR(index), const int64_t n, const int64_t size) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(index), const int64_t n, const int64_t size) {
     EACH {
         const int64_t k = AT(const T_INDEX, index)[e];
         if (k < -size || k >= size) NOTE_FAULT(k, size);
@@ -69,17 +77,18 @@ KERNEL(entry)(FAULT, PTR(out), PTR(index), const int64_t n, const int64_t size) 
 #endif
 
 #ifdef KERNEL_reduce
-#define SUM 0
-#define PRODUCT 1
-#define MEAN 2
-#define LARGEST 3
+#define SUM      0
+#define PRODUCT  1
+#define MEAN     2
+#define LARGEST  3
 #define SMALLEST 4
 #if WHOLE
 typedef int64_t joined_t;
 #else
 typedef A joined_t;
 #endif
-KERNEL(entry)(PTR(x), PTR(src), PTR(numbers), PTR(order), const int64_t n, const int64_t nowhere) {
+KERNEL(entry)
+(PTR(x), PTR(src), PTR(numbers), PTR(order), const int64_t n, const int64_t nowhere) {
     GLOBAL const int64_t *number = AT(const int64_t, numbers);
     EACH {
         const int64_t k = number[e];
@@ -116,7 +125,8 @@ KERNEL(entry)(PTR(x), PTR(src), PTR(numbers), PTR(order), const int64_t n, const
 #endif
 
 #ifdef KERNEL_compact
-KERNEL(entry)(PTR(out), PTR(in), PTR(mask), PTR(counted), const layout_t l, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(mask), PTR(counted), const layout_t l, const int64_t n) {
     EACH {
         if (!AT(const uint8_t, mask)[e]) continue;
         const int64_t to = AT(const int64_t, counted)[e] - 1;
@@ -134,7 +144,8 @@ KERNEL(entry)(PTR(out), PTR(in), PTR(mask), PTR(counted), const layout_t l, cons
 #endif
 
 #ifdef KERNEL_triangle
-KERNEL(entry)(PTR(out), PTR(in), const int64_t n, const int64_t height, const int64_t width, const int64_t diagonal) {
+KERNEL(entry)
+(PTR(out), PTR(in), const int64_t n, const int64_t height, const int64_t width, const int64_t diagonal) {
     EACH {
         const int64_t row = e / width, column = e - row * width, off = column / DIMS - row % height;
         const int stays = LOWER ? off <= diagonal : off >= diagonal;

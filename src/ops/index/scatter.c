@@ -1,18 +1,19 @@
-/* gather and the scatters: an index for every element. For element (..., i, ...) the index takes the place of i along dim.
+/* gather and the scatters: an index for every element. For element (..., i, ...) the index takes the place of i along
+ * dim.
  *
- * Elements that differ in any other coordinate never meet, so the work is split over those and each chunk goes along dim in
- * order: what duplicates add up to is the same on any number of threads. */
+ * Elements that differ in any other coordinate never meet, so the work is split over those and each chunk goes along
+ * dim in order: what duplicates add up to is the same on any number of threads. */
 #include "ops/index/combine.h"
 #include "ops/fits.h"
 #include "ops/native.h"
 
-#define COLUMNS 256        /* neighbouring columns that one chunk works on */
+#define COLUMNS     256 /* neighbouring columns that one chunk works on */
 #define CHUNK_BYTES (64 * 1024)
 
-typedef struct lines { /* how the index tensor, the indexed tensor and the plain one lie, dim by dim */
-    tpi_walk outer;        /* operands: indexed, plain, index (bytes) */
-    int64_t rows, cols;    /* along dim, and along the last dim when that is another one */
-    int64_t row[3], col[3];/* byte strides of those two, per operand; row[0] is the scale of an index */
+typedef struct lines {      /* how the index tensor, the indexed tensor and the plain one lie, dim by dim */
+    tpi_walk outer;         /* operands: indexed, plain, index (bytes) */
+    int64_t rows, cols;     /* along dim, and along the last dim when that is another one */
+    int64_t row[3], col[3]; /* byte strides of those two, per operand; row[0] is the scale of an index */
     char *indexed, *plain;
     const char *index;
     int64_t outers, parts;
@@ -23,21 +24,40 @@ typedef struct lines { /* how the index tensor, the indexed tensor and the plain
 
 static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain, const tp_tensor *index, int dim) {
     int64_t size = (int64_t)tpi_itemsize(indexed);
-    *l = (lines){.outer = {.nargs = 3}, .rows = 1, .cols = 1, .indexed = indexed->data, .plain = plain->data, .index = index->data, .outers = 1,
+    *l = (lines){.outer = {.nargs = 3},
+                 .rows = 1,
+                 .cols = 1,
+                 .indexed = indexed->data,
+                 .plain = plain->data,
+                 .index = index->data,
+                 .outers = 1,
                  .dtype = indexed->dtype};
     for (int d = 0; d < index->ndim; d++) {
-        int64_t strides[3] = {indexed->strides[d] * size, plain->ndim == index->ndim ? plain->strides[d] * size : 0, index->strides[d] * (int64_t)sizeof(int64_t)};
-        if (d == dim) l->rows = index->shape[d], memcpy(l->row, strides, sizeof strides);
-        else if (d == index->ndim - 1) l->cols = index->shape[d], memcpy(l->col, strides, sizeof strides);
-        else tpi_walk_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
+        int64_t strides[3] = {indexed->strides[d] * size, plain->ndim == index->ndim ? plain->strides[d] * size : 0,
+                              index->strides[d] * (int64_t)sizeof(int64_t)};
+        if (d == dim)
+            l->rows = index->shape[d], memcpy(l->row, strides, sizeof strides);
+        else if (d == index->ndim - 1)
+            l->cols = index->shape[d], memcpy(l->col, strides, sizeof strides);
+        else
+            tpi_walk_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
     }
 }
 
 static tpi_places block(const lines *l, const tpi_walk *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
     const int64_t word = (int64_t)sizeof(int64_t);
-    tpi_places at = {.indexed = l->indexed + w->offset[0] + col * l->col[0], .plain = l->plain + w->offset[1] + col * l->col[1] + row * l->row[1],
-                     .index = (const int64_t *)(const void *)(l->index + w->offset[2] + col * l->col[2] + row * l->row[2]), .rows = rows, .cols = cols,
-                     .index_row = l->row[2] / word, .index_col = l->col[2] / word, .scale = l->row[0], .indexed_col = l->col[0], .plain_row = l->row[1], .plain_col = l->col[1]};
+    tpi_places at = {.indexed = l->indexed + w->offset[0] + col * l->col[0],
+                     .plain = l->plain + w->offset[1] + col * l->col[1] + row * l->row[1],
+                     .index =
+                         (const int64_t *)(const void *)(l->index + w->offset[2] + col * l->col[2] + row * l->row[2]),
+                     .rows = rows,
+                     .cols = cols,
+                     .index_row = l->row[2] / word,
+                     .index_col = l->col[2] / word,
+                     .scale = l->row[0],
+                     .indexed_col = l->col[0],
+                     .plain_row = l->row[1],
+                     .plain_col = l->col[1]};
     if (cols == 1 && rows > 1) { /* one line along dim: the inner loop is the only one */
         at.rows = 1, at.cols = rows;
         at.index_col = at.index_row, at.plain_col = at.plain_row, at.indexed_col = 0;
@@ -48,7 +68,8 @@ static tpi_places block(const lines *l, const tpi_walk *w, int64_t row, int64_t 
 static void write_lines(int64_t chunk, void *context) {
     const lines *l = context;
     tpi_walk w = l->outer;
-    for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts; unit++) {
+    for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
+         unit++) {
         int64_t col = unit % l->parts * COLUMNS, cols = l->cols - col < COLUMNS ? l->cols - col : COLUMNS;
         tpi_walk_seek(&w, unit / l->parts);
         tpi_places at = block(l, &w, 0, l->rows, col, cols);
@@ -59,8 +80,10 @@ static void write_lines(int64_t chunk, void *context) {
 static void fetch_lines(int64_t chunk, void *context) {
     const lines *l = context;
     tpi_walk w = l->outer;
-    for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts; unit++) {
-        int64_t each = l->cols == 1 ? 65536 : 1 + 16384 / l->cols, row = unit % l->parts * each, rows = l->rows - row < each ? l->rows - row : each;
+    for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
+         unit++) {
+        int64_t each = l->cols == 1 ? 65536 : 1 + 16384 / l->cols, row = unit % l->parts * each,
+                rows = l->rows - row < each ? l->rows - row : each;
         tpi_walk_seek(&w, unit / l->parts);
         tpi_places at = block(l, &w, row, rows, 0, l->cols);
         tpi_fetch(tpi_dtype_bytes[l->dtype], &at);
@@ -94,12 +117,15 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
     int64_t span = 1;
     tpi_walk w = {.nargs = 1};
     for (int d = 0; d < index->ndim; d++)
-        if (index->strides[d] != 0 && index->shape[d] > 1) tpi_walk_dim(&w, index->shape[d], &index->strides[d]), span *= index->shape[d];
+        if (index->strides[d] != 0 && index->shape[d] > 1)
+            tpi_walk_dim(&w, index->shape[d], &index->strides[d]), span *= index->shape[d];
     tpi_walk_seek(&w, 0);
     for (int64_t i = 0; i < span; i++, tpi_walk_next(&w)) {
         int64_t v = at[w.offset[0]];
         if (v < 0 || v >= size) /* PyTorch's RuntimeError, unlike other bad indices */
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'index': index %lld is out of bounds for dimension %d with size %lld", (long long)v, dim, (long long)size);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'index': index %lld is out of bounds for dimension %d with size %lld",
+                              (long long)v, dim, (long long)size);
     }
     return true;
 }
@@ -107,15 +133,18 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
 /* The index as int64 with whatever strides it has: owned. */
 static tp_tensor *wide_index(tp_tensor *index) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'index': expected a tensor of int64 or int32, got %s", tp_dtype_name(index->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'index': expected a tensor of int64 or int32, got %s",
+                        tp_dtype_name(index->dtype));
     return tpi_as_dtype_data(index, TP_INT64);
 }
 
 static bool check_index(const tp_tensor *self, const tp_tensor *index, int dim) {
     bool fits = (index->ndim ? index->ndim : 1) == (self->ndim ? self->ndim : 1);
     for (int d = 0; d < index->ndim && fits && self->ndim; d++) fits = d == dim || index->shape[d] <= self->shape[d];
-    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'index': expected a shape no larger than self's %s apart from dimension %d, got %s",
-                              tpi_shape_text(tpi_shape(self)), dim, tpi_shape_text(tpi_shape(index)));
+    return fits ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'index': expected a shape no larger than self's %s apart from dimension %d, got %s",
+                      tpi_shape_text(tpi_shape(self)), dim, tpi_shape_text(tpi_shape(index)));
 }
 
 /* Zero-dimensional tensors take part as vectors of one element: owned. */
@@ -127,7 +156,8 @@ tp_tensor *tpi_native_gather(tp_tensor *self, int64_t dim, tp_tensor *index, boo
     if (d < 0) return NULL;
     if (index->numel == 0) return tpi_empty(tpi_shape(index), self->dtype, tpi_device(self));
     if (!check_index(self, index, d)) return NULL;
-    tp_tensor *wide = wide_index(index), *at = wide ? as_line(wide) : NULL, *from = at ? as_line(self) : NULL, *out = NULL, *to = NULL;
+    tp_tensor *wide = wide_index(index), *at = wide ? as_line(wide) : NULL, *from = at ? as_line(self) : NULL,
+              *out = NULL, *to = NULL;
     tpi_release(wide);
     if (from && check_bounds(at, d, from->shape[d])) out = tpi_empty(tpi_shape(index), self->dtype, tpi_device(self));
     if (out && (to = as_line(out)) != NULL) {
@@ -137,7 +167,8 @@ tp_tensor *tpi_native_gather(tp_tensor *self, int64_t dim, tp_tensor *index, boo
         int64_t bytes = out->numel * (int64_t)tpi_itemsize(out), units = l.outers * l.parts;
         l.per_chunk = 1 + CHUNK_BYTES / (1 + bytes / units);
         tpi_parallel_for(tpi_ceil_div(units, l.per_chunk), bytes > TPI_WORTH_BYTES, fetch_lines, &l);
-    } else out = tpi_after(out, NULL);
+    } else
+        out = tpi_after(out, NULL);
     tpi_release(to);
     tpi_release(at);
     tpi_release(from);
@@ -153,9 +184,10 @@ static bool scatter_with(tpi_combine_op op, tp_tensor *self, int64_t dim, tp_ten
     bool fits = one || (src->ndim ? src->ndim : 1) == (index->ndim ? index->ndim : 1);
     for (int i = 0; i < index->ndim && fits && !one && src->ndim; i++) fits = index->shape[i] <= src->shape[i];
     if (!fits)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': expected a shape no smaller than the index's %s, got %s", tpi_shape_text(tpi_shape(index)),
-                          tpi_shape_text(tpi_shape(src)));
-    tp_tensor *wide = wide_index(index), *at = wide ? as_line(wide) : NULL, *to = at ? as_line(self) : NULL, *from = to ? as_line(src) : NULL;
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': expected a shape no smaller than the index's %s, got %s",
+                          tpi_shape_text(tpi_shape(index)), tpi_shape_text(tpi_shape(src)));
+    tp_tensor *wide = wide_index(index), *at = wide ? as_line(wide) : NULL, *to = at ? as_line(self) : NULL,
+              *from = to ? as_line(src) : NULL;
     tpi_release(wide);
     bool ok = from && check_bounds(at, d, to->shape[d]) && tpi_check_combine(op, self->dtype, "reduce");
     if (ok) {
@@ -184,15 +216,24 @@ static bool scatter_number(tpi_combine_op op, tp_tensor *self, int64_t dim, tp_t
     return ok;
 }
 
-bool tpi_native_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) { return scatter_with(TPI_PUT, self, dim, index, src, false); }
-bool tpi_native_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) { return tpi_check_fits(value, self) && scatter_number(TPI_PUT, self, dim, index, value); }
-bool tpi_native_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) { return scatter_with(TPI_ADD, self, dim, index, src, false); }
+bool tpi_native_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
+    return scatter_with(TPI_PUT, self, dim, index, src, false);
+}
+bool tpi_native_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+    return tpi_check_fits(value, self) && scatter_number(TPI_PUT, self, dim, index, value);
+}
+bool tpi_native_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
+    return scatter_with(TPI_ADD, self, dim, index, src, false);
+}
 
 /* What an element starts with when self's own value is left out. */
 static tp_scalar neutral(tpi_combine_op op, tp_dtype dtype) {
-    static const int64_t lowest[] = {[TP_BOOL] = 0, [TP_UINT8] = 0, [TP_INT8] = INT8_MIN, [TP_INT16] = INT16_MIN, [TP_INT32] = INT32_MIN, [TP_INT64] = INT64_MIN, [TP_UINT32] = 0};
-    static const int64_t highest[] = {[TP_BOOL] = 1, [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX,
-                                      [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
+    static const int64_t lowest[] = {
+        [TP_BOOL] = 0,          [TP_UINT8] = 0,         [TP_INT8] = INT8_MIN, [TP_INT16] = INT16_MIN,
+        [TP_INT32] = INT32_MIN, [TP_INT64] = INT64_MIN, [TP_UINT32] = 0};
+    static const int64_t highest[] = {
+        [TP_BOOL] = 1,          [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX,     [TP_INT16] = INT16_MAX,
+        [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX, [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
     bool whole = tpi_dtype_category[dtype] & (TPI_CAT_INT | TPI_CAT_BOOL);
     switch (op) {
     case TPI_ADD: return tp_int(0);
@@ -205,7 +246,8 @@ static tp_scalar neutral(tpi_combine_op op, tp_dtype dtype) {
 /* self / how many went into it, rounded down for integers; elements that got nothing stay. */
 static bool divide_by_counts(tp_tensor *self, int64_t dim, tp_tensor *index, bool include_self) {
     tp_tensor *counts = tpi_empty(tpi_shape(self), TP_INT64, tpi_device(self));
-    bool ok = counts && tpi_fill_data(counts, tp_int(include_self)) && scatter_number(TPI_ADD, counts, dim, index, tp_int(1));
+    bool ok =
+        counts && tpi_fill_data(counts, tp_int(include_self)) && scatter_number(TPI_ADD, counts, dim, index, tp_int(1));
     tpi_walk w = {.nargs = 1};
     int64_t size = (int64_t)tpi_itemsize(self);
     for (int d = 0; d < self->ndim; d++) tpi_walk_dim(&w, self->shape[d], (int64_t[]){self->strides[d] * size});
@@ -214,15 +256,18 @@ static bool divide_by_counts(tp_tensor *self, int64_t dim, tp_tensor *index, boo
         int64_t n = ((const int64_t *)(const void *)counts->data)[i];
         if (n <= 1) continue;
         tp_scalar v = tpi_load_scalar(self->data + w.offset[0], self->dtype);
-        if (v.kind == TP_SCALAR_INT) v.as.i = v.as.i / n - (v.as.i % n != 0 && v.as.i < 0);
-        else if (v.kind != TP_SCALAR_BOOL) v.as.d[0] /= (double)n, v.as.d[1] /= (double)n;
+        if (v.kind == TP_SCALAR_INT)
+            v.as.i = v.as.i / n - (v.as.i % n != 0 && v.as.i < 0);
+        else if (v.kind != TP_SCALAR_BOOL)
+            v.as.d[0] /= (double)n, v.as.d[1] /= (double)n;
         tpi_store_scalar(self->data + w.offset[0], self->dtype, v);
     }
     tpi_release(counts);
     return ok;
 }
 
-bool tpi_native_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, const char *reduce, bool include_self) {
+bool tpi_native_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, const char *reduce,
+                               bool include_self) {
     static const struct {
         const char *name;
         tpi_combine_op op;
@@ -234,5 +279,7 @@ bool tpi_native_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, t
         if (!scatter_with(op, self, dim, index, src, false)) return false;
         return strcmp(reduce, "mean") != 0 || divide_by_counts(self, dim, index, include_self);
     }
-    return tpi_refuse(TP_ERR_VALUE, "argument 'reduce': expected \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\", got \"%s\"", reduce);
+    return tpi_refuse(TP_ERR_VALUE,
+                      "argument 'reduce': expected \"sum\", \"prod\", \"mean\", \"amax\" or \"amin\", got \"%s\"",
+                      reduce);
 }

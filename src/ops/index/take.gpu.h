@@ -1,5 +1,6 @@
-/* Rows by their numbers: taken out, and summed into their places. Before this text: T_INDEX the dtype of the numbers; for `rows` PIECE the bytes that are
- * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in; for `largest` X. Numbers that are no row's are faults. */
+/* Rows by their numbers: taken out, and summed into their places. Before this text: T_INDEX the dtype of the numbers;
+ * for `rows` PIECE the bytes that are moved at once, for `segments` G and Y the dtypes of what is read and written, A
+ * the type to sum in; for `largest` X. Numbers that are no row's are faults. */
 #ifdef KERNEL_rows
 #include "fault.h"
 #if PIECE == 16
@@ -13,11 +14,13 @@ typedef uint16_t piece_t;
 #else
 typedef uint8_t piece_t;
 #endif
-/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. GROUP threads have
- * ROWS rows at a time, so that as many loads are on their way at once. */
+/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers
+ * count from the end. GROUP threads have ROWS rows at a time, so that as many loads are on their way at once. */
 #define ROWS 4
-KERNEL(entry)(FAULT, PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
-    for (int64_t first = ((int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP) * ROWS; first < rows; first += (int64_t)BLOCKS * (256 / GROUP) * ROWS) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
+    for (int64_t first = ((int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP) * ROWS; first < rows;
+         first += (int64_t)BLOCKS * (256 / GROUP) * ROWS) {
         GLOBAL const piece_t *from[ROWS];
         UNROLL
         for (int j = 0; j < ROWS; j++) {
@@ -43,10 +46,12 @@ KERNEL(entry)(FAULT, PTR(out), PTR(in), PTR(index), const int64_t rows, const in
 }
 #endif
 
-/* Sorted numbers and their places: the block of a number's first occurrence sums its rows in order, 32 at a time into shared memory's lines. The number
- * `skip` gets nothing. SCALE: over how often the number occurs. */
+/* Sorted numbers and their places: the block of a number's first occurrence sums its rows in order, 32 at a time into
+ * shared memory's lines. The number `skip` gets nothing. SCALE: over how often the number occurs. */
 #ifdef KERNEL_segments
-KERNEL(entry)(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width, const int64_t skip) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width,
+ const int64_t skip) {
     const int64_t i = BLOCK;
     GLOBAL const int64_t *number = AT(const int64_t, numbers);
     GLOBAL const int *place = AT(const int, places);
@@ -58,8 +63,10 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, c
         A sum = 0;
         int64_t j = i;
         for (; j + 4 <= end; j += 4) { /* four loads on their way at once, added in order */
-            const A a = GET_G(AT(const T_G, grad)[(int64_t)place[j] * width + c]), b = GET_G(AT(const T_G, grad)[(int64_t)place[j + 1] * width + c]);
-            const A d = GET_G(AT(const T_G, grad)[(int64_t)place[j + 2] * width + c]), e = GET_G(AT(const T_G, grad)[(int64_t)place[j + 3] * width + c]);
+            const A a = GET_G(AT(const T_G, grad)[(int64_t)place[j] * width + c]),
+                    b = GET_G(AT(const T_G, grad)[(int64_t)place[j + 1] * width + c]);
+            const A d = GET_G(AT(const T_G, grad)[(int64_t)place[j + 2] * width + c]),
+                    e = GET_G(AT(const T_G, grad)[(int64_t)place[j + 3] * width + c]);
             sum += a, sum += b, sum += d, sum += e;
         }
         for (; j < end; j++) sum += GET_G(AT(const T_G, grad)[(int64_t)place[j] * width + c]);
@@ -73,7 +80,8 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, c
 
 /* The same with the row whose value is the largest, the first of equals, column by column. */
 #ifdef KERNEL_largest
-KERNEL(entry)(PTR(out), PTR(in), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width) {
     const int64_t i = BLOCK;
     GLOBAL const int64_t *number = AT(const int64_t, numbers);
     GLOBAL const int *place = AT(const int, places);

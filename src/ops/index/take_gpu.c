@@ -9,16 +9,21 @@ static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, boo
     int64_t size = x->ndim ? x->shape[d] : 1, inner = (int64_t)tpi_itemsize(x), count = index->numel;
     for (int i = d + 1; i < x->ndim; i++) inner *= x->shape[i];
     int piece = 16;
-    while (inner % piece || (uintptr_t)x->data % (uintptr_t)piece || (uintptr_t)out->data % (uintptr_t)piece) piece /= 2;
+    while (inner % piece || (uintptr_t)x->data % (uintptr_t)piece || (uintptr_t)out->data % (uintptr_t)piece)
+        piece /= 2;
     int64_t per = inner / piece, rows = out->numel * (int64_t)tpi_itemsize(out) / inner;
     int group = 1;
     while (group < 256 && group * 2 <= per) group *= 2;
     int64_t blocks = tpi_ceil_div(rows, 256 / group * 4); /* four rows at a time: ops/index/take.gpu.h */
-    const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("INDEX", index->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group),
+                                      TPI_DEFINE_DTYPE("INDEX", index->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 4, defines);
     const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(x));
-    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};
-    return fault.word && kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 9, args);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),     TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data),
+                                TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows),      TPI_GPU_VAL(count),
+                                TPI_GPU_VAL(size),        TPI_GPU_VAL(per)};
+    return fault.word && kernel &&
+           tpi_gpu_launch(tpi_device(x), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 9, args);
 }
 
 /* x's rows along d, with index's dims in the place of d. */
@@ -29,7 +34,8 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
     for (int i = 0; i < d; i++) shape[n++] = self->shape[i];
     for (int i = 0; i < index->ndim; i++) shape[n++] = index->shape[i];
     for (int i = d + 1; i < self->ndim; i++) shape[n++] = self->shape[i];
-    tp_tensor *x = tpi_contiguous_data(self), *k = tpi_contiguous_data(index), *out = x && k ? tpi_empty(tp_ints_view(shape, n), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
+    tp_tensor *x = tpi_contiguous_data(self), *k = tpi_contiguous_data(index),
+              *out = x && k ? tpi_empty(tp_ints_view(shape, n), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     bool ok = out && take_rows(out, x, d, k, wrap);
     tpi_release(x), tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
@@ -49,7 +55,8 @@ tp_tensor *tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t
 /* Numbers count through all elements, in their order. */
 tp_tensor *tpi_gpu_take(tp_tensor *self, tp_tensor *index) {
     int64_t one = 1;
-    tp_tensor *x = tpi_gpu_is_index(index) && self->numel ? tpi_contiguous_data(self) : NULL, *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL;
+    tp_tensor *x = tpi_gpu_is_index(index) && self->numel ? tpi_contiguous_data(self) : NULL,
+              *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL;
     tp_tensor *out = flat ? taken(flat, 0, index, true) : NULL;
     tpi_release(x), tpi_release(flat);
     return out;
@@ -67,23 +74,29 @@ tp_tensor *tpi_gpu_index(tp_tensor *self, tp_tensors indices) {
     return taken(self, d, indices.v[d], true);
 }
 
-tp_tensor *tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+tp_tensor *tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx,
+                                      bool scale_grad_by_freq) {
     int64_t width = grad->ndim ? grad->shape[grad->ndim - 1] : 0;
-    if (!tpi_gpu_floats(grad) || !tpi_gpu_is_index(indices) || !width || width > INT32_MAX || indices->numel * width != grad->numel) return NULL;
+    if (!tpi_gpu_floats(grad) || !tpi_gpu_is_index(indices) || !width || width > INT32_MAX ||
+        indices->numel * width != grad->numel)
+        return NULL;
     tp_device device = tpi_device(grad);
     tp_tensor *out = tpi_empty(TP_INTS(num_weights, width), (tp_dtype)grad->dtype, device);
     bool ok = out && tpi_fill_data(out, tp_int(0));
     if (!ok || !indices->numel) return ok ? out : tpi_after(out, NULL);
-    tp_tensor *wide = tpi_as_dtype_data(indices, TP_INT64), *index = wide ? tpi_contiguous_data(wide) : NULL, *g = tpi_contiguous_data(grad), *numbers = NULL;
+    tp_tensor *wide = tpi_as_dtype_data(indices, TP_INT64), *index = wide ? tpi_contiguous_data(wide) : NULL,
+              *g = tpi_contiguous_data(grad), *numbers = NULL;
     tp_tensor *places = index && g ? tpi_gpu_order_indices(index, num_weights, &numbers) : NULL;
     ok = places != NULL;
     if (ok) {
-        const tpi_gpu_define defines[] = {TPI_DEFINE("SCALE", scale_grad_by_freq), TPI_DEFINE_DTYPE("G", g->dtype), TPI_DEFINE_DTYPE("Y", out->dtype)};
+        const tpi_gpu_define defines[] = {TPI_DEFINE("SCALE", scale_grad_by_freq), TPI_DEFINE_DTYPE("G", g->dtype),
+                                          TPI_DEFINE_DTYPE("Y", out->dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &segments_site, grad->dtype == TP_FLOAT64, 3, defines);
         int64_t n = index->numel;
         int columns = (int)width;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(g->data), TPI_GPU_PTR(numbers->data), TPI_GPU_PTR(places->data), TPI_GPU_VAL(n), TPI_GPU_VAL(num_weights),
-                                    TPI_GPU_VAL(columns), TPI_GPU_VAL(padding_idx)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),    TPI_GPU_PTR(g->data),    TPI_GPU_PTR(numbers->data),
+                                    TPI_GPU_PTR(places->data), TPI_GPU_VAL(n),          TPI_GPU_VAL(num_weights),
+                                    TPI_GPU_VAL(columns),      TPI_GPU_VAL(padding_idx)};
         ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 256 ? 256 : width >= 128 ? 128 : 64, 0, 8, args);
     }
     tpi_release(wide), tpi_release(index), tpi_release(g), tpi_release(numbers), tpi_release(places);

@@ -6,18 +6,19 @@
 
 #define CHUNK_BYTES (256 * 1024)
 
-/* ---- cat ------------------------------------------------------------------------------------------------------------- */
+/* ---- cat
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* An empty one-dimensional tensor joins anything, whatever the other shapes: PyTorch's old rule. */
 static bool skipped(const tp_tensor *t) { return t->ndim == 1 && t->shape[0] == 0; }
 
 typedef struct joined {
     char *out;
-    int64_t row_bytes;       /* one row of the result: a piece of every tensor */
+    int64_t row_bytes; /* one row of the result: a piece of every tensor */
     int64_t total;
     int64_t n;
-    const char **data;       /* per tensor */
-    int64_t *end;            /* per tensor: where its piece ends within a row */
+    const char **data; /* per tensor */
+    int64_t *end;      /* per tensor: where its piece ends within a row */
 } joined;
 
 static void join_chunk(int64_t chunk, void *context) {
@@ -41,8 +42,12 @@ static bool join_rows(tp_tensor *out, int dim, int64_t n, tp_tensor *const *part
     for (int d = dim + 1; d < out->ndim; d++) inner *= out->shape[d];
     char *block = tpi_malloc((size_t)n * (sizeof(char *) + sizeof(int64_t)));
     if (!block) return false;
-    joined j = {.out = out->data, .row_bytes = inner * out->shape[dim], .total = out->numel * (int64_t)tpi_itemsize(out), .n = n,
-                .data = (const char **)(void *)block, .end = (int64_t *)(void *)(block + (size_t)n * sizeof(char *))};
+    joined j = {.out = out->data,
+                .row_bytes = inner * out->shape[dim],
+                .total = out->numel * (int64_t)tpi_itemsize(out),
+                .n = n,
+                .data = (const char **)(void *)block,
+                .end = (int64_t *)(void *)(block + (size_t)n * sizeof(char *))};
     int64_t at = 0;
     for (int64_t i = 0; i < n; i++) j.data[i] = parts[i]->data, j.end[i] = at += parts[i]->shape[dim] * inner;
     tpi_parallel_for(tpi_ceil_div(j.total, CHUNK_BYTES), j.total > CHUNK_BYTES, join_chunk, &j);
@@ -86,12 +91,18 @@ static bool has_channels_last(const tp_tensor *t) {
 
 static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, int dim) {
     if (t->ndim != first->ndim)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': Tensors must have same number of dimensions: got %d and %d, shapes %s and %s of tensors 0 and %lld",
-                          first->ndim, t->ndim, tpi_shape_text(tpi_shape(first)), tpi_shape_text(tpi_shape(t)), (long long)i);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'tensors': Tensors must have same number of dimensions: got %d and %d, shapes %s "
+                          "and %s of tensors 0 and %lld",
+                          first->ndim, t->ndim, tpi_shape_text(tpi_shape(first)), tpi_shape_text(tpi_shape(t)),
+                          (long long)i);
     for (int d = 0; d < first->ndim; d++)
         if (d != dim && t->shape[d] != first->shape[d])
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld for tensor "
-                              "number %lld in the list.", dim, (long long)first->shape[d], (long long)t->shape[d], (long long)i);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'tensors': Sizes of tensors must match except in dimension %d. Expected size "
+                              "%lld but got size %lld for tensor "
+                              "number %lld in the list.",
+                              dim, (long long)first->shape[d], (long long)t->shape[d], (long long)i);
     return true;
 }
 
@@ -101,7 +112,9 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     const tp_tensor *first = NULL;
     for (int64_t i = 0; i < tensors.n; i++) {
         tp_tensor *t = tensors.v[i];
-        if (t->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensor %lld is zero-dimensional and cannot be joined", (long long)i);
+        if (t->ndim == 0)
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensor %lld is zero-dimensional and cannot be joined",
+                            (long long)i);
         tpi_promote_tensor(&promotion, t->dtype, t->ndim);
         if (!first && !skipped(t)) first = t;
     }
@@ -130,10 +143,11 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     return out;
 }
 
-/* ---- flip and roll ------------------------------------------------------------------------------------------------------ */
+/* ---- flip and roll
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct rows_job { /* rows of the last dim, moved one by one */
-    tpi_walk walk;         /* operand 0: the result, 1: the source */
+    tpi_walk walk;        /* operand 0: the result, 1: the source */
     char *out;
     const char *in;
     int64_t rows, per_chunk, n, out_stride, in_stride;
@@ -154,12 +168,20 @@ tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
     tp_tensor *out = tpi_empty_like(self, self->dtype);
     if (!out || out->numel == 0) return out;
     int64_t size = (int64_t)tpi_itemsize(self);
-    rows_job j = {.walk = {.nargs = 2}, .out = out->data, .in = self->data, .n = 1, .out_stride = size, .in_stride = size, .itemsize = (size_t)size};
+    rows_job j = {.walk = {.nargs = 2},
+                  .out = out->data,
+                  .in = self->data,
+                  .n = 1,
+                  .out_stride = size,
+                  .in_stride = size,
+                  .itemsize = (size_t)size};
     for (int d = 0; d < self->ndim; d++) {
         int64_t in = self->strides[d] * size, to = out->strides[d] * size;
         if (flipped[d]) j.in += in * (self->shape[d] - 1), in = -in;
-        if (d == self->ndim - 1) j.n = self->shape[d], j.in_stride = in, j.out_stride = to;
-        else tpi_walk_dim(&j.walk, self->shape[d], (int64_t[]){to, in});
+        if (d == self->ndim - 1)
+            j.n = self->shape[d], j.in_stride = in, j.out_stride = to;
+        else
+            tpi_walk_dim(&j.walk, self->shape[d], (int64_t[]){to, in});
     }
     j.rows = out->numel / j.n;
     j.per_chunk = 1 + CHUNK_BYTES / (j.n * size);
@@ -175,8 +197,8 @@ typedef struct roll_job { /* one dim of contiguous memory: lines of whole bytes,
 
 typedef int64_t loose __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* A copy up by a few bytes: a load waits for an earlier store whose address has the same lowest 12 bits, and both blocks often begin a page, so
- * it goes from the end down, each piece loaded whole before it is stored. */
+/* A copy up by a few bytes: a load waits for an earlier store whose address has the same lowest 12 bits, and both
+ * blocks often begin a page, so it goes from the end down, each piece loaded whole before it is stored. */
 static void copy_up(char *to, const char *from, int64_t n) {
     for (; n >= 64; n -= 64) {
         const loose *in = (const loose *)(const void *)(from + n - 64);
@@ -201,7 +223,8 @@ static void roll_lines(int64_t chunk, void *context) {
 static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool back) {
     if (shifts.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'shifts': `shifts` required");
     if (shifts.n != dims.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': shifts and dimensions must align. shifts: %lld, dims:%lld", (long long)shifts.n, (long long)dims.n);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': shifts and dimensions must align. shifts: %lld, dims:%lld",
+                        (long long)shifts.n, (long long)dims.n);
     int64_t shift[TP_MAX_DIMS] = {0};
     for (int64_t i = 0; i < dims.n; i++) {
         int d = TPI_DIM(self, dims.v[i]);
@@ -217,7 +240,8 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
     if (ncut == 1 && tpi_device(out).type == TP_CPU && tp_is_contiguous(self) && tp_is_contiguous(out)) {
         int64_t inner = (int64_t)tpi_itemsize(out);
         for (int d = cut[0] + 1; d < out->ndim; d++) inner *= out->shape[d];
-        roll_job j = {.out = out->data, .in = self->data, .bytes = inner * out->shape[cut[0]], .head = inner * shift[cut[0]]};
+        roll_job j = {
+            .out = out->data, .in = self->data, .bytes = inner * out->shape[cut[0]], .head = inner * shift[cut[0]]};
         int64_t total = out->numel * (int64_t)tpi_itemsize(out);
         j.lines = total / j.bytes, j.per_chunk = 1 + CHUNK_BYTES / j.bytes;
         if (j.lines > 1) { /* a single line is two copies, which split their work themselves */
@@ -235,7 +259,8 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
             from += tail ? (self->shape[d] - shift[d]) * self->strides[d] : 0;
             to += tail ? 0 : shift[d] * out->strides[d];
         }
-        tp_tensor *a = tpi_alias(out, out->ndim, shape, out->strides, to), *b = a ? tpi_alias(self, self->ndim, shape, self->strides, from) : NULL;
+        tp_tensor *a = tpi_alias(out, out->ndim, shape, out->strides, to),
+                  *b = a ? tpi_alias(self, self->ndim, shape, self->strides, from) : NULL;
         bool ok = b && tpi_copy_data(a, b);
         tpi_release(a);
         tpi_release(b);
@@ -244,10 +269,15 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
     return out;
 }
 
-tp_tensor *tpi_native_roll_dims(tp_tensor *self, tp_ints shifts, tp_ints dims) { return rolled(self, shifts, dims, false); }
-tp_tensor *tpi_native_roll_back(tp_tensor *self, tp_ints shifts, tp_ints dims) { return rolled(self, shifts, dims, true); }
+tp_tensor *tpi_native_roll_dims(tp_tensor *self, tp_ints shifts, tp_ints dims) {
+    return rolled(self, shifts, dims, false);
+}
+tp_tensor *tpi_native_roll_back(tp_tensor *self, tp_ints shifts, tp_ints dims) {
+    return rolled(self, shifts, dims, true);
+}
 
-/* ---- Triangles and diagonals ------------------------------------------------------------------------------------------- */
+/* ---- Triangles and diagonals
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct triangle_job {
     rows_job rows;
@@ -266,25 +296,34 @@ static void triangle_rows(int64_t chunk, void *context) {
         int64_t from = t->lower ? 0 : edge, to = t->lower ? edge : j->n, size = (int64_t)j->itemsize;
         char *out = j->out + w.offset[0];
         memset(out, 0, (size_t)(from * size));
-        tpi_move_run(out + from * size, size, j->in + w.offset[1] + from * j->in_stride, j->in_stride, to - from, j->itemsize);
+        tpi_move_run(out + from * size, size, j->in + w.offset[1] + from * j->in_stride, j->in_stride, to - from,
+                     j->itemsize);
         memset(out + to * size, 0, (size_t)((j->n - to) * size));
     }
 }
 
 static tp_tensor *triangle_of(tp_tensor *self, int64_t diagonal, bool lower) {
     if (self->ndim < 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
     tp_tensor *out = tpi_empty(tpi_shape(self), self->dtype, tpi_device(self));
     if (!out || out->numel == 0) return out;
     int64_t size = (int64_t)tpi_itemsize(self), last = self->ndim - 1;
     triangle_job t = {.height = self->shape[last - 1], .lower = lower};
     int64_t most = t.height + self->shape[last]; /* beyond it nothing changes: keeps the sums below from overflowing */
     t.diagonal = diagonal > most ? most : diagonal < -most ? -most : diagonal;
-    t.rows = (rows_job){.walk = {.nargs = 2}, .out = out->data, .in = self->data, .n = self->shape[last], .in_stride = self->strides[last] * size, .itemsize = (size_t)size};
-    for (int d = 0; d < last; d++) tpi_walk_dim(&t.rows.walk, self->shape[d], (int64_t[]){out->strides[d] * size, self->strides[d] * size});
+    t.rows = (rows_job){.walk = {.nargs = 2},
+                        .out = out->data,
+                        .in = self->data,
+                        .n = self->shape[last],
+                        .in_stride = self->strides[last] * size,
+                        .itemsize = (size_t)size};
+    for (int d = 0; d < last; d++)
+        tpi_walk_dim(&t.rows.walk, self->shape[d], (int64_t[]){out->strides[d] * size, self->strides[d] * size});
     t.rows.rows = out->numel / t.rows.n;
     t.rows.per_chunk = 1 + CHUNK_BYTES / (t.rows.n * size);
-    tpi_parallel_for(tpi_ceil_div(t.rows.rows, t.rows.per_chunk), out->numel * size > TPI_WORTH_BYTES, triangle_rows, &t);
+    tpi_parallel_for(tpi_ceil_div(t.rows.rows, t.rows.per_chunk), out->numel * size > TPI_WORTH_BYTES, triangle_rows,
+                     &t);
     return out;
 }
 
@@ -297,8 +336,11 @@ tp_tensor *tpi_native_diag_embed(tp_tensor *self, int64_t offset, int64_t dim1, 
     if (ndim > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS);
     int a = tpi_wrap_dim(dim1, ndim), b = a < 0 ? -1 : tpi_wrap_dim(dim2, ndim);
     if (b < 0) return NULL;
-    if (a == b) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim2': dim1 and dim2 are both dimension %d, expected two different ones", a);
-    int64_t side = tpi_size_plus(self->shape[self->ndim - 1], offset < 0 ? tpi_size_negated(offset) : offset), shape[TP_MAX_DIMS];
+    if (a == b)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'dim2': dim1 and dim2 are both dimension %d, expected two different ones", a);
+    int64_t side = tpi_size_plus(self->shape[self->ndim - 1], offset < 0 ? tpi_size_negated(offset) : offset),
+            shape[TP_MAX_DIMS];
     for (int d = 0, from = 0; d < ndim; d++) shape[d] = d == a || d == b ? side : self->shape[from++];
     tp_tensor *out = tpi_empty((tp_ints){shape, ndim}, self->dtype, tpi_device(self)), *diagonal = NULL;
     tpi_geometry g;
@@ -309,20 +351,26 @@ tp_tensor *tpi_native_diag_embed(tp_tensor *self, int64_t offset, int64_t dim1, 
     return ok ? out : tpi_after(out, NULL);
 }
 
-/* ---- repeat_interleave with a count per element: the index that does it ------------------------------------------------- */
+/* ---- repeat_interleave with a count per element: the index that does it
+ * ------------------------------------------------- */
 tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size) {
-    if (repeats->ndim != 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected one dimension, got shape %s", tpi_shape_text(tpi_shape(repeats)));
+    if (repeats->ndim != 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected one dimension, got shape %s",
+                        tpi_shape_text(tpi_shape(repeats)));
     tp_tensor *counts = tpi_index_data(repeats, "repeats");
     if (!counts) return NULL;
     const int64_t *count = (const int64_t *)(const void *)counts->data;
     int64_t total = 0;
     for (int64_t i = 0; i < counts->numel; i++) {
         if (count[i] < 0)
-            return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected no negative counts, got %lld at %lld", (long long)count[i], (long long)i));
+            return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME,
+                                              "argument 'repeats': expected no negative counts, got %lld at %lld",
+                                              (long long)count[i], (long long)i));
         total = tpi_size_plus(total, count[i]);
     }
     if (output_size != TP_NONE && output_size != total)
-        return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': the counts add up to %lld, got %lld", (long long)total, (long long)output_size));
+        return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': the counts add up to %lld, got %lld",
+                                          (long long)total, (long long)output_size));
     tp_tensor *out = tpi_empty((tp_ints){&total, 1}, TP_INT64, tpi_device(repeats));
     if (out) {
         int64_t *at = (int64_t *)(void *)out->data;

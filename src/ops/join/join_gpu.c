@@ -23,7 +23,8 @@ tp_tensor *tpi_gpu_cat(tp_tensors tensors, int64_t dim) {
         length += t->shape[d];
     }
     shape[d] = length;
-    tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, first->ndim), (tp_dtype)first->dtype, tpi_device(first), last ? TP_CHANNELS_LAST : TP_CONTIGUOUS);
+    tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, first->ndim), (tp_dtype)first->dtype, tpi_device(first),
+                                      last ? TP_CHANNELS_LAST : TP_CONTIGUOUS);
     int64_t at = 0;
     bool ok = out;
     for (int64_t i = 0; i < tensors.n && ok; i++) {

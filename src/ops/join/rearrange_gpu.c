@@ -22,7 +22,8 @@ static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const b
     }
     t->dims = 0;
     for (int i = 0; i < out->ndim; i++) {
-        int64_t size = self->shape[order[i]], step = flipped[order[i]] ? -self->strides[order[i]] : self->strides[order[i]];
+        int64_t size = self->shape[order[i]],
+                step = flipped[order[i]] ? -self->strides[order[i]] : self->strides[order[i]];
         if (size == 1) continue;
         if (t->dims && t->stride[t->dims - 1] == step * size) {
             t->shape[t->dims - 1] *= size, t->stride[t->dims - 1] = step;
@@ -37,29 +38,39 @@ static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const b
 
 tp_tensor *tpi_gpu_flip(tp_tensor *self, tp_ints dims) {
     bool flipped[TP_MAX_DIMS] = {false};
-    if (!self->numel || !tpi_gpu_has_dtype(self) || (dims.n && !tpi_wrap_dims(dims, self->ndim, flipped))) return tp_error_clear(), NULL;
+    if (!self->numel || !tpi_gpu_has_dtype(self) || (dims.n && !tpi_wrap_dims(dims, self->ndim, flipped)))
+        return tp_error_clear(), NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     turned t;
     if (!out || !turn(&t, self, out, flipped)) return tpi_after(out, NULL);
     int64_t numbers[2 * MOST_DIMS], first = 0;
-    memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims), memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
+    memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims),
+        memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
     for (int d = 0; d < self->ndim; d++)
         if (flipped[d]) first += self->strides[d] * (self->shape[d] - 1);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", t.dims), TPI_DEFINE("LARGE", self->numel > INT32_MAX), TPI_DEFINE_DTYPE("X", self->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", t.dims), TPI_DEFINE("LARGE", self->numel > INT32_MAX),
+                                      TPI_DEFINE_DTYPE("X", self->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(self), &flip_site, false, 3, defines);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(self->data + first * (int64_t)tpi_itemsize(self)), {TPI_GPU_VALUE, (uint32_t)(2 * t.dims * 8), numbers}, TPI_GPU_VAL(self->numel)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data),
+                                TPI_GPU_PTR(self->data + first * (int64_t)tpi_itemsize(self)),
+                                {TPI_GPU_VALUE, (uint32_t)(2 * t.dims * 8), numbers},
+                                TPI_GPU_VAL(self->numel)};
     return tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 4, args) ? out : tpi_after(out, NULL);
 }
 
-/* The number of each element as often as its count says: where each place falls among the running sums. The host waits for their last, unless it is told. */
+/* The number of each element as often as its count says: where each place falls among the running sums. The host waits
+ * for their last, unless it is told. */
 tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size) {
     if (repeats->ndim != 1 || !repeats->numel || !tpi_gpu_is_index(repeats)) return NULL;
     tpi_bag bag = {0};
     tp_tensor *ends = tpi_put(&bag, tpo_cumsum(repeats, 0, TP_INT64));
     if (output_size == TP_NONE && ends) {
-        tp_tensor *last = tpi_put(&bag, tpi_narrowed(ends, 0, repeats->numel - 1, 1)), *least = last ? tpi_put(&bag, tpo_min(repeats)) : NULL;
-        tp_scalar total = least ? tp_item_scalar(last) : tp_no_scalar(), smallest = least ? tp_item_scalar(least) : tp_no_scalar();
-        if (total.kind == TP_SCALAR_NONE || smallest.as.i < 0) return tpi_empty_bag(&bag, NULL); /* negative counts are the CPU's to refuse */
+        tp_tensor *last = tpi_put(&bag, tpi_narrowed(ends, 0, repeats->numel - 1, 1)),
+                  *least = last ? tpi_put(&bag, tpo_min(repeats)) : NULL;
+        tp_scalar total = least ? tp_item_scalar(last) : tp_no_scalar(),
+                  smallest = least ? tp_item_scalar(least) : tp_no_scalar();
+        if (total.kind == TP_SCALAR_NONE || smallest.as.i < 0)
+            return tpi_empty_bag(&bag, NULL); /* negative counts are the CPU's to refuse */
         output_size = total.as.i;
     }
     if (!ends || output_size < 0) return tpi_empty_bag(&bag, NULL);
@@ -70,12 +81,15 @@ tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_s
 bool tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
     if (!tpi_gpu_floats(self)) return false;
     tp_device device = tpi_device(self);
-    tp_tensor *x = tpi_contiguous_data(self), *mantissa = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, device) : NULL, *exponent = mantissa ? tpi_empty(tpi_shape(self), TP_INT32, device) : NULL;
+    tp_tensor *x = tpi_contiguous_data(self),
+              *mantissa = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, device) : NULL,
+              *exponent = mantissa ? tpi_empty(tpi_shape(self), TP_INT32, device) : NULL;
     bool ok = exponent;
     if (ok && x->numel) {
         const tpi_gpu_define defines[] = {TPI_DEFINE_DTYPE("X", self->dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &frexp_site, self->dtype == TP_FLOAT64, 1, defines);
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(mantissa->data), TPI_GPU_PTR(exponent->data), TPI_GPU_PTR(x->data), TPI_GPU_VAL(x->numel)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(mantissa->data), TPI_GPU_PTR(exponent->data), TPI_GPU_PTR(x->data),
+                                    TPI_GPU_VAL(x->numel)};
         ok = tpi_gpu_launch_each(device, kernel, x->numel, 4, args);
     }
     tpi_release(x);

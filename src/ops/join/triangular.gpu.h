@@ -1,10 +1,12 @@
-/* Triangular systems, a thread per right-hand side. Before this text: what matrix.h asks for; UPPER, UNIT: the diagonal counts as ones.
- * Matrix number b begins at b * n * n and has the strides `down` and `across`; a right-hand side has the stride `step`, the next one is `next` further on,
- * and those of the next matrix `matrix`. The solutions take their places. */
+/* Triangular systems, a thread per right-hand side. Before this text: what matrix.h asks for; UPPER, UNIT: the diagonal
+ * counts as ones. Matrix number b begins at b * n * n and has the strides `down` and `across`; a right-hand side has
+ * the stride `step`, the next one is `next` further on, and those of the next matrix `matrix`. The solutions take their
+ * places. */
 #include "matrix.gpu.h"
 
-KERNEL(entry)(PTR(a), PTR(x), const int64_t systems, const int64_t sides, const int n, const int64_t down, const int64_t across, const int64_t step, const int64_t next,
-              const int64_t matrix) {
+KERNEL(entry)
+(PTR(a), PTR(x), const int64_t systems, const int64_t sides, const int n, const int64_t down, const int64_t across,
+ const int64_t step, const int64_t next, const int64_t matrix) {
     const int64_t i = (int64_t)BLOCK * THREADS + THREAD, b = i / sides;
     if (b >= systems) return;
     GLOBAL const num *m = AT(const num, a) + b * n * n;

@@ -29,7 +29,10 @@ bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
     }
     if (!x->batches) return true;
     /* Never NULL, which would be a query; each group on cache lines of its own. */
-    loop l = {.x = x, .fn = fn, .scratch = (scratch + TPI_ALIGN) / TPI_ALIGN * TPI_ALIGN, .group = tpi_ceil_div(x->batches, GROUPS)};
+    loop l = {.x = x,
+              .fn = fn,
+              .scratch = (scratch + TPI_ALIGN) / TPI_ALIGN * TPI_ALIGN,
+              .group = tpi_ceil_div(x->batches, GROUPS)};
     int64_t chunks = tpi_ceil_div(x->batches, l.group), work = x->batches * x->m * x->n * (x->m < x->n ? x->m : x->n);
     l.memory = tpi_alloc((size_t)chunks * l.scratch);
     if (!l.memory) return false;
@@ -38,11 +41,13 @@ bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
     return true;
 }
 
-static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64_t cols, tp_dtype dtype, tp_device device) {
+static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64_t cols, tp_dtype dtype,
+                             tp_device device) {
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], step = tpi_size_times(rows, cols);
     shape[ndim] = rows, shape[ndim + 1] = cols;
     strides[ndim] = 1, strides[ndim + 1] = rows > 1 ? rows : 1;
-    for (int d = ndim - 1; d >= 0; d--) shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step = tpi_size_times(step, batch[d]);
+    for (int d = ndim - 1; d >= 0; d--)
+        shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step = tpi_size_times(step, batch[d]);
     return tpi_empty_strided(tp_ints_view(shape, ndim + 2), tp_ints_view(strides, ndim + 2), dtype, device);
 }
 
@@ -52,7 +57,8 @@ tp_tensor *tpi_columns_new(const tp_tensor *like, int drop, int64_t rows, int64_
 
 tp_tensor *tpi_columns_copy(const tp_tensor *t, tp_ints batch) {
     if (!batch.v) batch = tp_ints_view(t->shape, t->ndim - 2);
-    tp_tensor *copy = columns_of(batch.v, (int)batch.n, t->shape[t->ndim - 2], t->shape[t->ndim - 1], (tp_dtype)t->dtype, tpi_device(t));
+    tp_tensor *copy = columns_of(batch.v, (int)batch.n, t->shape[t->ndim - 2], t->shape[t->ndim - 1],
+                                 (tp_dtype)t->dtype, tpi_device(t));
     if (copy && tpi_copy_data(copy, t)) return copy;
     return tpi_after(copy, NULL);
 }
@@ -73,7 +79,9 @@ tp_tensor *tpi_batch_new(const tp_tensor *like, int drop, tp_dtype dtype) {
     return tpi_empty(tp_ints_view(like->shape, like->ndim - drop), dtype, tpi_device(like));
 }
 
-tpi_part tpi_rows_part(const tp_tensor *t) { return (tpi_part){t->data, (size_t)t->shape[t->ndim - 1] * tpi_itemsize(t)}; }
+tpi_part tpi_rows_part(const tp_tensor *t) {
+    return (tpi_part){t->data, (size_t)t->shape[t->ndim - 1] * tpi_itemsize(t)};
+}
 
 int64_t tpi_batches_of(const tp_tensor *t, int drop) {
     int64_t n = 1;
@@ -89,19 +97,24 @@ bool tpi_no_results(tp_tensor **out, int n) {
 bool tpi_check_matrices(const tp_tensor *t, const char *name) {
     if (t->dtype != TP_FLOAT32 && t->dtype != TP_FLOAT64 && !tp_dtype_is_complex((tp_dtype)t->dtype))
         return tpi_refuse(TP_ERR_MISSING, "argument '%s': %s. Got %s", name,
-                          tp_dtype_is_floating((tp_dtype)t->dtype) ? "Low precision dtypes not supported" : "Expected a floating point or complex tensor as input",
+                          tp_dtype_is_floating((tp_dtype)t->dtype)
+                              ? "Low precision dtypes not supported"
+                              : "Expected a floating point or complex tensor as input",
                           tp_dtype_word((tp_dtype)t->dtype));
     if (t->ndim < 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': The input tensor A must have at least 2 dimensions. Got shape %s", name,
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument '%s': The input tensor A must have at least 2 dimensions. Got shape %s", name,
                           tpi_shape_text(tpi_shape(t)));
     bool countable = t->shape[t->ndim - 2] <= INT_MAX / 8 && t->shape[t->ndim - 1] <= INT_MAX / 8;
-    return countable || tpi_refuse(TP_ERR_VALUE, "argument '%s': matrices of shape %s are too large for LAPACK", name, tpi_shape_text(tpi_shape(t)));
+    return countable || tpi_refuse(TP_ERR_VALUE, "argument '%s': matrices of shape %s are too large for LAPACK", name,
+                                   tpi_shape_text(tpi_shape(t)));
 }
 
 bool tpi_check_square(const tp_tensor *t, const char *name) {
     if (!tpi_check_matrices(t, name)) return false;
     return t->shape[t->ndim - 2] == t->shape[t->ndim - 1] ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': A must be batches of square matrices, but they are %lld by %lld matrices", name,
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument '%s': A must be batches of square matrices, but they are %lld by %lld matrices", name,
                       (long long)t->shape[t->ndim - 2], (long long)t->shape[t->ndim - 1]);
 }
 

@@ -1,17 +1,23 @@
-/* Linear algebra composed of other operators: unpacking and solving with LU, ormqr, matrix norms, condition numbers, tensor inverses
- * and Vandermonde matrices. They differentiate themselves. */
+/* Linear algebra composed of other operators: unpacking and solving with LU, ormqr, matrix norms, condition numbers,
+ * tensor inverses and Vandermonde matrices. They differentiate themselves. */
 #include "ops/formula.h"
 #include "ops/native.h"
 #include <math.h>
 
-/* ---- LU -------------------------------------------------------------------------------------------------------------------- */
+/* ---- LU
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* An empty tensor, for results that were not asked for. */
-static tp_tensor *nothing(const tp_tensor *like) { return tpi_empty(TP_INTS(0), (tp_dtype)like->dtype, tpi_device(like)); }
+static tp_tensor *nothing(const tp_tensor *like) {
+    return tpi_empty(TP_INTS(0), (tp_dtype)like->dtype, tpi_device(like));
+}
 
-bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack_data, bool unpack_pivots, tp_tensor **out) {
+bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack_data, bool unpack_pivots,
+                           tp_tensor **out) {
     if (LU_data->ndim < 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'LU_data': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(LU_data)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'LU_data': expected at least 2 dimensions, got shape %s",
+                          tpi_shape_text(tpi_shape(LU_data)));
     int64_t m = row_count(LU_data), n = column_count(LU_data), k = m < n ? m : n;
     tpi_bag bag = {0};
     out[0] = unpack_pivots ? tpo_lu_permutation(LU_pivots, m, (tp_dtype)LU_data->dtype) : nothing(LU_data);
@@ -28,7 +34,8 @@ bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack
     return false;
 }
 
-/* A = P L U. A X = B: X = U^-1 L^-1 P^T B; with A^H: X = P L^-H U^-H B. On the right side the adjoint of the whole is solved. */
+/* A = P L U. A X = B: X = U^-1 L^-1 P^T B; with A^H: X = P L^-H U^-H B. On the right side the adjoint of the whole is
+ * solved. */
 tp_tensor *tpi_compose_lu_solve(tp_tensor *LU, tp_tensor *pivots, tp_tensor *B, bool left, bool adjoint_too) {
     tp_tensor *parts[3];
     if (!tpo_lu_unpack(LU, pivots, true, true, parts)) return NULL;
@@ -48,7 +55,8 @@ tp_tensor *tpi_compose_lu_solve(tp_tensor *LU, tp_tensor *pivots, tp_tensor *B, 
 /* The full Q is the product of the reflectors padded to a square. */
 tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, bool left, bool transpose) {
     if (self->ndim < 2 || other->ndim < 2)
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'input3': expected at least 2 dimensions, got shapes %s and %s",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments 'self' and 'input3': expected at least 2 dimensions, got shapes %s and %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     tpi_bag bag = {0};
     int64_t m = row_count(self), n = column_count(self), shape[TP_MAX_DIMS];
@@ -56,24 +64,32 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
     if (m > n) {
         memcpy(shape, self->shape, sizeof *shape * (size_t)self->ndim);
         shape[self->ndim - 1] = m - n;
-        tp_tensor *zeros = tpi_put(&bag, tpo_zeros(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)));
+        tp_tensor *zeros =
+            tpi_put(&bag, tpo_zeros(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)));
         square = joined(&bag, self, zeros, -1);
-    } else if (m < n) square = columns(&bag, self, 0, m); /* there are no reflectors further on */
+    } else if (m < n)
+        square = columns(&bag, self, 0, m); /* there are no reflectors further on */
     tp_tensor *q = tpi_put(&bag, tpo_linalg_householder_product(square, tau));
     if (transpose) q = adjoint(&bag, q);
     return tpi_empty_bag(&bag, left ? tpo_matmul(q, other) : tpo_matmul(other, q));
 }
 
-/* ---- Norms ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Norms
+ * ----------------------------------------------------------------------------------------------------------------- */
 
-static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) { return dtype ? tpi_put(bag, tpo_to_dtype(t, dtype)) : t; }
+static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) {
+    return dtype ? tpi_put(bag, tpo_to_dtype(t, dtype)) : t;
+}
 
 static bool matrix_dims(const tp_tensor *t, tp_ints dim, int *row, int *column) {
-    if (t->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
-    if (dim.n != 2) return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dim must be a 2-tuple. Got %s", tpi_shape_text(dim));
+    if (t->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
+    if (dim.n != 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dim must be a 2-tuple. Got %s", tpi_shape_text(dim));
     *row = TPI_DIM(t, dim.v[0]), *column = *row < 0 ? -1 : TPI_DIM(t, dim.v[1]);
     if (*row < 0 || *column < 0) return false;
-    return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)", (long long)dim.v[0], (long long)dim.v[1]);
+    return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)",
+                                         (long long)dim.v[0], (long long)dim.v[1]);
 }
 
 /* The singular values of the matrices along two dims, along the last dim. */
@@ -89,14 +105,17 @@ static tp_tensor *keep_dims(tpi_bag *bag, tp_tensor *t, int row, int column) { /
 
 /* The largest of sizes along a dim: of none it is zero, as PyTorch has it, while none is the smallest of none. */
 static tp_tensor *largest_of(tp_tensor *sizes, int64_t dim, bool keepdim) {
-    return sizes && sizes->shape[dim < 0 ? dim + sizes->ndim : dim] == 0 ? tpo_sum(sizes, TP_INTS(dim), keepdim, TP_NO_DTYPE) : tpo_amax(sizes, TP_INTS(dim), keepdim);
+    return sizes && sizes->shape[dim < 0 ? dim + sizes->ndim : dim] == 0
+               ? tpo_sum(sizes, TP_INTS(dim), keepdim, TP_NO_DTYPE)
+               : tpo_amax(sizes, TP_INTS(dim), keepdim);
 }
 
 static tp_tensor *singular_norm(tp_tensor *x, int row, int column, char which, bool keepdim) {
     tpi_bag bag = {0};
     tp_tensor *s = singular_values(&bag, x, row, column);
-    tp_tensor *r = tpi_put(&bag, which == '+' ? tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE) : which == '>' ? largest_of(s, -1, false)
-                                                                                                          : tpo_amin(s, TP_INTS(-1), false));
+    tp_tensor *r = tpi_put(&bag, which == '+'   ? tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE)
+                                 : which == '>' ? largest_of(s, -1, false)
+                                                : tpo_amin(s, TP_INTS(-1), false));
     return tpi_empty_bag(&bag, tpi_retain(keepdim ? keep_dims(&bag, r, row, column) : r));
 }
 
@@ -112,20 +131,22 @@ tp_tensor *tpi_compose_matrix_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, 
     int row, column;
     if (!matrix_dims(self, dim, &row, &column)) return NULL;
     double p = tp_scalar_to_double(ord), size = fabs(p);
-    if (size != 1 && size != 2 && !isinf(p)) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %g not supported.", p);
+    if (size != 1 && size != 2 && !isinf(p))
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %g not supported.", p);
     tpi_bag bag = {0};
     tp_tensor *x = in_dtype(&bag, self, dtype);
     if (!x) return NULL;
-    tp_tensor *r = size == 2 ? singular_norm(x, row, column, p > 0 ? '>' : '<', keepdim)
-                 : size == 1 ? sum_norm(x, row, column, p > 0, keepdim)
-                             : sum_norm(x, column, row, p > 0, keepdim);
+    tp_tensor *r = size == 2   ? singular_norm(x, row, column, p > 0 ? '>' : '<', keepdim)
+                   : size == 1 ? sum_norm(x, row, column, p > 0, keepdim)
+                               : sum_norm(x, column, row, p > 0, keepdim);
     return tpi_empty_bag(&bag, r);
 }
 
 tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     int row, column;
     bool nuclear = !strcmp(ord, "nuc");
-    if (!nuclear && strcmp(ord, "fro")) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %s not supported.", ord);
+    if (!nuclear && strcmp(ord, "fro"))
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %s not supported.", ord);
     if (!matrix_dims(self, dim, &row, &column)) return NULL;
     if (!nuclear) return tpo_linalg_vector_norm(self, tp_int(2), dim, keepdim, dtype);
     tpi_bag bag = {0};
@@ -134,7 +155,8 @@ tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints
 }
 
 bool tpi_native_norm_has_identity(tp_tensor *self, tp_scalar ord, tp_ints dim, bool *out) {
-    if (ord.kind == TP_SCALAR_COMPLEX) return tpi_refuse(TP_ERR_RUNTIME, "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+    if (ord.kind == TP_SCALAR_COMPLEX)
+        return tpi_refuse(TP_ERR_RUNTIME, "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
     double order = ord.kind == TP_SCALAR_NONE ? 2 : tp_scalar_to_double(ord);
     *out = self->numel || (order >= 0 && order != INFINITY);
     if (*out || !dim.v || !dim.n) return true;
@@ -149,10 +171,15 @@ bool tpi_native_norm_has_identity(tp_tensor *self, tp_scalar ord, tp_ints dim, b
 
 tp_tensor *tpi_compose_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     bool given = ord.kind != TP_SCALAR_NONE;
-    if (dim.v && dim.n != 1 && dim.n != 2) return tpi_fail(TP_ERR_RUNTIME, "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %s", tpi_shape_text(dim));
-    if (given && dim.v ? dim.n == 2 : given && self->ndim == 2) return tpo_linalg_matrix_norm(self, ord, dim.v ? dim : TP_INTS(-2, -1), keepdim, dtype);
+    if (dim.v && dim.n != 1 && dim.n != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %s",
+                        tpi_shape_text(dim));
+    if (given && dim.v ? dim.n == 2 : given && self->ndim == 2)
+        return tpo_linalg_matrix_norm(self, ord, dim.v ? dim : TP_INTS(-2, -1), keepdim, dtype);
     if (given && !dim.v && self->ndim > 2)
-        return tpi_fail(TP_ERR_RUNTIME, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got %dD.", self->ndim);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got %dD.",
+                        self->ndim);
     return tpo_linalg_vector_norm(self, given ? ord : tp_int(2), dim, keepdim, dtype);
 }
 
@@ -166,18 +193,22 @@ tp_tensor *tpi_compose_cond(tp_tensor *self, tp_scalar p) {
         int64_t k = column_count(s);
         if (!k) return tpi_empty_bag(&bag, tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE));
         tp_tensor *first = tpi_put(&bag, tpo_select(s, -1, 0)), *last = tpi_put(&bag, tpo_select(s, -1, k - 1));
-        return tpi_empty_bag(&bag, order > 0 ? tpo_div(TP_OPERAND(first), TP_OPERAND(last)) : tpo_div(TP_OPERAND(last), TP_OPERAND(first)));
+        return tpi_empty_bag(&bag, order > 0 ? tpo_div(TP_OPERAND(first), TP_OPERAND(last))
+                                             : tpo_div(TP_OPERAND(last), TP_OPERAND(first)));
     }
     tp_tensor *parts[2] = {NULL};
     if (!tpo_linalg_inv_ex(self, false, parts)) return NULL;
-    tp_tensor *inverse = tpi_put(&bag, parts[0]), *info = tpi_put(&bag, parts[1]); /* a singular matrix's number is infinite, not an error */
+    tp_tensor *inverse = tpi_put(&bag, parts[0]),
+              *info = tpi_put(&bag, parts[1]); /* a singular matrix's number is infinite, not an error */
     tp_tensor *a = tpi_put(&bag, tpo_linalg_matrix_norm(self, p, TP_INTS(-2, -1), false, TP_NO_DTYPE));
     tp_tensor *b = tpi_put(&bag, tpo_linalg_matrix_norm(inverse, p, TP_INTS(-2, -1), false, TP_NO_DTYPE));
-    tp_tensor *number = tpi_put(&bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b))), *singular = tpi_put(&bag, tpo_ne(info, TP_OPERAND(0)));
+    tp_tensor *number = tpi_put(&bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b))),
+              *singular = tpi_put(&bag, tpo_ne(info, TP_OPERAND(0)));
     return tpi_empty_bag(&bag, tpo_masked_fill(number, singular, tp_float(INFINITY)));
 }
 
-/* ---- Tensor inverses, Vandermonde --------------------------------------------------------------------------------------------- */
+/* ---- Tensor inverses, Vandermonde
+ * --------------------------------------------------------------------------------------------- */
 
 static int64_t sizes(const int64_t *v, int n) {
     int64_t product_of_them = 1;
@@ -187,7 +218,8 @@ static int64_t sizes(const int64_t *v, int n) {
 
 tp_tensor *tpi_compose_tensorinv(tp_tensor *self, int64_t ind) {
     if (ind < 1 || ind > self->ndim || sizes(self->shape, (int)ind) != sizes(self->shape + ind, self->ndim - (int)ind))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'ind': expected a split of shape %s into two parts of equal size, got %lld",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'ind': expected a split of shape %s into two parts of equal size, got %lld",
                         tpi_shape_text(tpi_shape(self)), (long long)ind);
     int64_t n = sizes(self->shape, (int)ind), shape[TP_MAX_DIMS];
     int right = self->ndim - (int)ind;
@@ -211,9 +243,13 @@ tp_tensor *tpi_compose_tensorsolve(tp_tensor *self, tp_tensor *other, tp_ints di
     int right = a->ndim - other->ndim;
     int64_t n = other->numel;
     if (right < 0 || sizes(a->shape, other->ndim) != n || sizes(a->shape + other->ndim, right) != n)
-        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': expected self to be square over other's dims, got shapes %s and %s",
-                                            tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other))));
-    tp_tensor *matrix = tpi_put(&bag, tpo_reshape(a, TP_INTS(n, n))), *b = tpi_put(&bag, tpo_reshape(other, TP_INTS(n)));
+        return tpi_empty_bag(
+            &bag,
+            tpi_fail(TP_ERR_RUNTIME,
+                     "arguments 'self' and 'other': expected self to be square over other's dims, got shapes %s and %s",
+                     tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other))));
+    tp_tensor *matrix = tpi_put(&bag, tpo_reshape(a, TP_INTS(n, n))),
+              *b = tpi_put(&bag, tpo_reshape(other, TP_INTS(n)));
     tp_tensor *x = matrix && b ? tpi_put(&bag, tpo_linalg_solve(matrix, b, true)) : NULL;
     return tpi_empty_bag(&bag, tpo_reshape(x, tp_ints_view(a->shape + other->ndim, right)));
 }
@@ -227,7 +263,8 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
     }
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
-    if (n > INT32_MAX) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected at most %d, got %lld", INT32_MAX, (long long)n);
+    if (n > INT32_MAX)
+        return tpi_fail(TP_ERR_VALUE, "argument 'N': expected at most %d, got %lld", INT32_MAX, (long long)n);
     tp_tensor **power = tpi_new0(sizeof *power * (size_t)n);
     if (!power) return NULL;
     power[0] = tpo_ones_like(x, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
@@ -246,16 +283,23 @@ static tp_tensor *thresholds(tpi_bag *bag, tp_tensor *matrices, tp_tensor *value
     if (rtol || !atol) {
         int64_t m = row_count(matrices), n = column_count(matrices);
         double eps = values->dtype == TP_FLOAT32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
-        tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)), *part = largest && rtol ? as_column(bag, rtol) : NULL;
-        if (largest && (part || !rtol)) limit = tpi_put(bag, tpo_mul(TP_OPERAND(largest), part ? TP_OPERAND(part) : tp_operand_double((double)(m > n ? m : n) * eps)));
+        tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)),
+                  *part = largest && rtol ? as_column(bag, rtol) : NULL;
+        if (largest && (part || !rtol))
+            limit = tpi_put(bag, tpo_mul(TP_OPERAND(largest),
+                                         part ? TP_OPERAND(part) : tp_operand_double((double)(m > n ? m : n) * eps)));
         if (!limit || !atol) return limit;
     }
-    tp_tensor *column = as_column(bag, atol), *least = column ? tpi_put(bag, tpo_to_dtype(column, (tp_dtype)values->dtype)) : NULL;
+    tp_tensor *column = as_column(bag, atol),
+              *least = column ? tpi_put(bag, tpo_to_dtype(column, (tp_dtype)values->dtype)) : NULL;
     return limit && least ? tpi_put(bag, tpo_maximum(least, limit)) : least;
 }
 
 static bool check_matrices(const tp_tensor *t) {
-    return t->ndim >= 2 || tpi_refuse(TP_ERR_RUNTIME, "argument 'self': The input tensor A must have at least 2 dimensions. Got shape %s", tpi_shape_text(tpi_shape(t)));
+    return t->ndim >= 2 ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'self': The input tensor A must have at least 2 dimensions. Got shape %s",
+                      tpi_shape_text(tpi_shape(t)));
 }
 
 tp_tensor *tpi_compose_matrix_rank_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *rtol, bool hermitian) {
@@ -279,8 +323,10 @@ tp_tensor *tpi_compose_pinv_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *
         if (!tpo_linalg_svd(self, false, NULL, part)) return NULL;
         u = tpi_put(&bag, part[0]), s = tpi_put(&bag, part[1]), vh = tpi_put(&bag, part[2]);
     }
-    tp_tensor *size = hermitian ? tpi_put(&bag, tpo_abs(s)) : s, *limit = size ? thresholds(&bag, self, size, atol, rtol) : NULL;
-    tp_tensor *kept = limit ? tpi_put(&bag, tpo_gt(size, TP_OPERAND(limit))) : NULL, *inverse = kept ? tpi_put(&bag, tpo_reciprocal(s)) : NULL;
+    tp_tensor *size = hermitian ? tpi_put(&bag, tpo_abs(s)) : s,
+              *limit = size ? thresholds(&bag, self, size, atol, rtol) : NULL;
+    tp_tensor *kept = limit ? tpi_put(&bag, tpo_gt(size, TP_OPERAND(limit))) : NULL,
+              *inverse = kept ? tpi_put(&bag, tpo_reciprocal(s)) : NULL;
     tp_tensor *weights = inverse ? tpi_put(&bag, tpo_where(kept, TP_OPERAND(inverse), tp_operand_int(0))) : NULL;
     tp_tensor *right = weights ? times(&bag, as_column(&bag, weights), adjoint(&bag, u)) : NULL;
     return tpi_empty_bag(&bag, right ? tpo_matmul(adjoint(&bag, vh), right) : NULL);

@@ -4,19 +4,25 @@
 #include "ops/linalg/batch.h"
 #include <math.h>
 
-/* The code of a matrix that was not begun with, since it holds an infinity or NaN: LAPACK's own codes are sizes and positions. */
+/* The code of a matrix that was not begun with, since it holds an infinity or NaN: LAPACK's own codes are sizes and
+ * positions. */
 enum { NOT_FINITE = INT32_MAX };
 
 static bool converged(const char *op, const tp_tensor *info, const char *values) {
     int64_t batch;
     int bad = tpi_first_info(info, &batch);
     if (bad == NOT_FINITE)
-        return tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because the input matrix contained non-finite values.", tpi_failed_text(op, batch));
-    return !bad || tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated %s (error code: %d).",
+        return tpi_refuse(TP_ERR_LINALG,
+                          "%sThe algorithm failed to converge because the input matrix contained non-finite values.",
+                          tpi_failed_text(op, batch));
+    return !bad || tpi_refuse(TP_ERR_LINALG,
+                              "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has "
+                              "too many repeated %s (error code: %d).",
                               tpi_failed_text(op, batch), values, bad);
 }
 
-/* ---- Symmetric and Hermitian ------------------------------------------------------------------------------------------------- */
+/* ---- Symmetric and Hermitian
+ * ------------------------------------------------------------------------------------------------- */
 
 static void eigh_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     x->info[i] = tpi_lapack_syevd(x->dtype, x->vectors, x->upper, x->n, tpi_at(x->a, i), tpi_at(x->b, i), s);
@@ -34,8 +40,15 @@ static bool eigh(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **va
     tp_tensor *info = *values ? tpi_batch_new(self, 2, TP_INT32) : NULL;
     bool ok = info && tpi_fill_data(info, tp_int(0));
     if (ok && n) {
-        tpi_matrices x = {.dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(*made),
-                          .b = tpi_rows_part(*values), .info = (int32_t *)info->data, .upper = upper, .vectors = vectors};
+        tpi_matrices x = {.dtype = (tp_dtype)self->dtype,
+                          .batches = tpi_batches_of(self, 2),
+                          .m = n,
+                          .n = n,
+                          .a = tpi_columns_part(*made),
+                          .b = tpi_rows_part(*values),
+                          .info = (int32_t *)info->data,
+                          .upper = upper,
+                          .vectors = vectors};
         tpi_scratch need = {0};
         tpi_lapack_syevd(x.dtype, vectors, upper, n, NULL, NULL, &need);
         ok = tpi_each_matrix(&x, need.bytes, eigh_one) && converged("linalg.eigh", info, "eigenvalues");
@@ -55,9 +68,12 @@ tp_tensor *tpi_native_eigvalsh(tp_tensor *self, const char *UPLO) {
     return ok ? values : tpi_after(values, NULL);
 }
 
-/* ---- General -------------------------------------------------------------------------------------------------------------------- */
+/* ---- General
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
-/* LAPACK's divide and conquer may never come back from a matrix with an infinity in it, and its QR iteration prints on one. */
+/* LAPACK's divide and conquer may never come back from a matrix with an infinity in it, and its QR iteration prints on
+ * one. */
 static bool is_finite(tp_dtype dtype, const void *a, int64_t n) {
     if (tp_dtype_is_complex(dtype)) n *= 2;
     if (dtype == TP_FLOAT32 || dtype == TP_COMPLEX64) {
@@ -71,7 +87,8 @@ static bool is_finite(tp_dtype dtype, const void *a, int64_t n) {
 }
 
 static void eig_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
-    x->info[i] = tpi_lapack_geev(x->dtype, x->vectors, x->n, tpi_at(x->a, i), tpi_at(x->b, i), x->vectors ? tpi_at(x->c, i) : NULL, s);
+    x->info[i] = tpi_lapack_geev(x->dtype, x->vectors, x->n, tpi_at(x->a, i), tpi_at(x->b, i),
+                                 x->vectors ? tpi_at(x->c, i) : NULL, s);
 }
 
 static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
@@ -85,10 +102,17 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     bool ok = *values && (!vectors || (*vectors = tpi_columns_new(self, 2, n, n, phased)));
     ok = ok && (info = tpi_batch_new(self, 2, TP_INT32)) && tpi_fill_data(info, tp_int(0));
     if (ok && !tpi_shapes_only && !is_finite((tp_dtype)a->dtype, a->data, a->numel))
-        ok = tpi_refuse(TP_ERR_RUNTIME, "%sinput tensor should not contain infs or NaNs.", tpi_failed_text("torch.linalg.eig", -1));
+        ok = tpi_refuse(TP_ERR_RUNTIME, "%sinput tensor should not contain infs or NaNs.",
+                        tpi_failed_text("torch.linalg.eig", -1));
     if (ok && n) {
-        tpi_matrices x = {.dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(a),
-                          .b = tpi_rows_part(*values), .info = (int32_t *)info->data, .vectors = vectors != NULL};
+        tpi_matrices x = {.dtype = (tp_dtype)self->dtype,
+                          .batches = tpi_batches_of(self, 2),
+                          .m = n,
+                          .n = n,
+                          .a = tpi_columns_part(a),
+                          .b = tpi_rows_part(*values),
+                          .info = (int32_t *)info->data,
+                          .vectors = vectors != NULL};
         if (vectors) x.c = tpi_columns_part(*vectors);
         tpi_scratch need = {0};
         tpi_lapack_geev(x.dtype, x.vectors, n, NULL, NULL, NULL, &need);
@@ -99,16 +123,15 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     return ok;
 }
 
-bool tpi_native_eig(tp_tensor *self, tp_tensor **out) {
-    return eig(self, &out[0], &out[1]) || tpi_no_results(out, 2);
-}
+bool tpi_native_eig(tp_tensor *self, tp_tensor **out) { return eig(self, &out[0], &out[1]) || tpi_no_results(out, 2); }
 
 tp_tensor *tpi_native_eigvals(tp_tensor *self) {
     tp_tensor *values;
     return eig(self, &values, NULL) ? values : tpi_after(values, NULL);
 }
 
-/* ---- Singular values -------------------------------------------------------------------------------------------------------------- */
+/* ---- Singular values
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static void svd_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     bool all = x->job != 'N';
@@ -116,14 +139,17 @@ static void svd_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
         x->info[i] = NOT_FINITE;
         return;
     }
-    x->info[i] = tpi_lapack_gesdd(x->dtype, x->job, x->m, x->n, tpi_at(x->a, i), tpi_at(x->b, i), all ? tpi_at(x->c, i) : NULL, all ? tpi_at(x->d, i) : NULL, s);
+    x->info[i] = tpi_lapack_gesdd(x->dtype, x->job, x->m, x->n, tpi_at(x->a, i), tpi_at(x->b, i),
+                                  all ? tpi_at(x->c, i) : NULL, all ? tpi_at(x->d, i) : NULL, s);
 }
 
 static bool identities(tp_tensor *t) { /* for matrices without rows or columns */
     int64_t n = t->shape[t->ndim - 1], rows = t->shape[t->ndim - 2];
     if (!tpi_fill_data(t, tp_int(0))) return false;
     for (int64_t b = 0; b < tpi_batches_of(t, 2); b++)
-        for (int64_t i = 0; i < n && i < rows; i++) tpi_store_scalar(t->data + (size_t)(b * n * rows + i * (rows + 1)) * tpi_itemsize(t), (tp_dtype)t->dtype, tp_int(1));
+        for (int64_t i = 0; i < n && i < rows; i++)
+            tpi_store_scalar(t->data + (size_t)(b * n * rows + i * (rows + 1)) * tpi_itemsize(t), (tp_dtype)t->dtype,
+                             tp_int(1));
     return true;
 }
 
@@ -137,11 +163,19 @@ static bool svd(tp_tensor *A, bool full, tp_tensor **u, tp_tensor **sv, tp_tenso
     tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *info = NULL;
     *sv = a ? tpi_rows_new(A, 2, k, tpi_dtype_to_real(dtype)) : NULL;
     bool ok = *sv != NULL;
-    if (u) ok = ok && (*u = tpi_columns_new(A, 2, m, full ? m : k, dtype)) && (*vh = tpi_columns_new(A, 2, full ? n : k, n, dtype));
+    if (u)
+        ok = ok && (*u = tpi_columns_new(A, 2, m, full ? m : k, dtype)) &&
+             (*vh = tpi_columns_new(A, 2, full ? n : k, n, dtype));
     ok = ok && (info = tpi_batch_new(A, 2, TP_INT32)) && tpi_fill_data(info, tp_int(0));
     if (ok && k) {
-        tpi_matrices x = {.dtype = dtype, .batches = tpi_batches_of(A, 2), .m = (int)m, .n = (int)n, .a = tpi_columns_part(a), .b = tpi_rows_part(*sv),
-                          .info = (int32_t *)info->data, .job = u ? (full ? 'A' : 'S') : 'N'};
+        tpi_matrices x = {.dtype = dtype,
+                          .batches = tpi_batches_of(A, 2),
+                          .m = (int)m,
+                          .n = (int)n,
+                          .a = tpi_columns_part(a),
+                          .b = tpi_rows_part(*sv),
+                          .info = (int32_t *)info->data,
+                          .job = u ? (full ? 'A' : 'S') : 'N'};
         if (u) x.c = tpi_columns_part(*u), x.d = tpi_columns_part(*vh);
         tpi_scratch need = {0};
         tpi_lapack_gesdd(dtype, x.job, x.m, x.n, NULL, NULL, NULL, NULL, &need);

@@ -1,11 +1,12 @@
-/* Factorisations, a block per matrix (matrix.h says what goes before this text, and how matrices lie), with LAPACK's meanings and signs.
+/* Factorisations, a block per matrix (matrix.h says what goes before this text, and how matrices lie), with LAPACK's
+ * meanings and signs.
  *
- *   lu           A = P L U in place of A, m by n; pivots from 1, and info: 0, or the first column without a pivot, from 1
- *   solve        a thread per right-hand side: b becomes the solution of A b' = b, with what lu made
- *   systems      both at once, for what is held in shared memory: A is left as it is; OPTION: b is made the inverse, whatever it was
+ *   lu           A = P L U in place of A, m by n; pivots from 1, and info: 0, or the first column without a pivot, from
+ * 1 solve        a thread per right-hand side: b becomes the solution of A b' = b, with what lu made systems      both
+ * at once, for what is held in shared memory: A is left as it is; OPTION: b is made the inverse, whatever it was
  *   determinant  the determinant of what lu made (OPTION: its sign, and the logarithm of its size)
- *   permutation  a thread per matrix: ones in m by m zeros, where the k row exchanges of lu put them; a row that is none is a fault
- *   cholesky     the lower factor in place of A, of which the lower triangle is read; info as LAPACK's
+ *   permutation  a thread per matrix: ones in m by m zeros, where the k row exchanges of lu put them; a row that is
+ * none is a fault cholesky     the lower factor in place of A, of which the lower triangle is read; info as LAPACK's
  *   reflectors   QR: R in the upper triangle of A, the reflectors I - tau v v^H below it and in tau
  *   product      the first n columns of the product of k reflectors, in their place */
 #include "matrix.gpu.h"
@@ -51,8 +52,10 @@ INLINE largest find_pivot(WHERE const num *column, const int j, const int m, SHA
     return best;
 }
 
-/* The first `least` columns of x, m by n, become L and U; those behind them take part in all that is done to rows. pivots may be NULL. Returns info. */
-INLINE int eliminate(WHERE num *x, const int m, const int n, const int least, GLOBAL int32_t *pivots, SHARED_OF largest *room) {
+/* The first `least` columns of x, m by n, become L and U; those behind them take part in all that is done to rows.
+ * pivots may be NULL. Returns info. */
+INLINE int eliminate(WHERE num *x, const int m, const int n, const int least, GLOBAL int32_t *pivots,
+                     SHARED_OF largest *room) {
     int bad = 0;
     for (int j = 0; j < least; j++) {
         WHERE num *column = x + j * DOWN(m);
@@ -83,7 +86,8 @@ INLINE int eliminate(WHERE num *x, const int m, const int n, const int least, GL
 #endif
 
 #ifdef KERNEL_lu
-KERNEL(entry)(PTR(a), PTR(pivots), PTR(info), const int m, const int n) {
+KERNEL(entry)
+(PTR(a), PTR(pivots), PTR(info), const int m, const int n) {
     SHARED largest room[TEAM];
     SHARED num held[ROOM];
     const int least = m < n ? m : n;
@@ -96,7 +100,8 @@ KERNEL(entry)(PTR(a), PTR(pivots), PTR(info), const int m, const int n) {
 #endif
 
 #ifdef KERNEL_systems
-KERNEL(entry)(PTR(a), PTR(b), PTR(info), const int n, const int sides) {
+KERNEL(entry)
+(PTR(a), PTR(b), PTR(info), const int n, const int sides) {
     SHARED largest room[TEAM];
     SHARED num held[ROOM];
     GLOBAL num *solution = AT(num, b) + (int64_t)BLOCK * n * sides;
@@ -122,7 +127,8 @@ KERNEL(entry)(PTR(a), PTR(b), PTR(info), const int n, const int sides) {
 #endif
 
 #ifdef KERNEL_solve
-KERNEL(entry)(PTR(a), PTR(pivots), PTR(b), const int64_t systems, const int n, const int sides) {
+KERNEL(entry)
+(PTR(a), PTR(pivots), PTR(b), const int64_t systems, const int n, const int sides) {
     const int64_t t = (int64_t)BLOCK * THREADS + THREAD, s = t / sides;
     if (s >= systems) return;
     GLOBAL const num *x = AT(const num, a) + s * n * n;
@@ -151,7 +157,8 @@ INLINE product_t product_of(product_t a, double re, double im, double log_size) 
     return a;
 }
 
-KERNEL(entry)(PTR(a), PTR(pivots), PTR(sign), PTR(logarithm), const int n) {
+KERNEL(entry)
+(PTR(a), PTR(pivots), PTR(sign), PTR(logarithm), const int n) {
     SHARED product_t room[TEAM];
     const int64_t s = BLOCK;
     product_t mine;
@@ -170,7 +177,9 @@ KERNEL(entry)(PTR(a), PTR(pivots), PTR(sign), PTR(logarithm), const int n) {
     room[THREAD] = mine;
     for (int h = TEAM / 2; h > 0; h /= 2) {
         SYNC();
-        if (THREAD < h) room[THREAD] = product_of(room[THREAD], room[THREAD + h].re, room[THREAD + h].im, room[THREAD + h].log_size);
+        if (THREAD < h)
+            room[THREAD] =
+                product_of(room[THREAD], room[THREAD + h].re, room[THREAD + h].im, room[THREAD + h].log_size);
     }
     if (THREAD != 0) return;
     AT(num, sign)[s] = number((A)room[0].re, (A)room[0].im);
@@ -179,7 +188,8 @@ KERNEL(entry)(PTR(a), PTR(pivots), PTR(sign), PTR(logarithm), const int n) {
 #endif
 
 #ifdef KERNEL_permutation
-KERNEL(entry)(FAULT, PTR(out), PTR(pivots), PTR(rows), const int64_t systems, const int m, const int k) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(pivots), PTR(rows), const int64_t systems, const int m, const int k) {
     const int64_t s = (int64_t)BLOCK * THREADS + THREAD;
     if (s >= systems) return;
     GLOBAL int32_t *row = AT(int32_t, rows) + s * m;
@@ -197,7 +207,8 @@ KERNEL(entry)(FAULT, PTR(out), PTR(pivots), PTR(rows), const int64_t systems, co
 #endif
 
 #ifdef KERNEL_cholesky
-KERNEL(entry)(PTR(a), PTR(info), const int n) {
+KERNEL(entry)
+(PTR(a), PTR(info), const int n) {
     SHARED num held[ROOM];
     GLOBAL num *lies = AT(num, a) + (int64_t)BLOCK * n * n;
     WHERE num *x = taken(lies, held, n, n);
@@ -211,7 +222,8 @@ KERNEL(entry)(PTR(a), PTR(info), const int n) {
             continue;
         }
         const A root = SQRT(d);
-        for (int i = j + THREAD; i < n; i += TEAM) column[i] = i == j ? number(root, (A)0) : scaled(column[i], 1 / root);
+        for (int i = j + THREAD; i < n; i += TEAM)
+            column[i] = i == j ? number(root, (A)0) : scaled(column[i], 1 / root);
         SYNC();
         for (int c = j + 1 + THREAD / LANES; c < n; c += COLUMNS) {
             WHERE num *y = x + c * DOWN(n);
@@ -225,7 +237,8 @@ KERNEL(entry)(PTR(a), PTR(info), const int n) {
 }
 #endif
 
-/* Columns j + 1 to n of x become (I - tau v v^H) times themselves; v is column j from row j on, where it counts as 1. */
+/* Columns j + 1 to n of x become (I - tau v v^H) times themselves; v is column j from row j on, where it counts as 1.
+ */
 #if defined(KERNEL_reflectors) || defined(KERNEL_product)
 INLINE void reflect(WHERE num *x, int m, int n, int j, num tau, SHARED_OF num *room) {
     WHERE const num *v = x + j * DOWN(m);
@@ -243,7 +256,8 @@ INLINE void reflect(WHERE num *x, int m, int n, int j, num tau, SHARED_OF num *r
 #endif
 
 #ifdef KERNEL_reflectors
-KERNEL(entry)(PTR(a), PTR(taus), const int m, const int n) {
+KERNEL(entry)
+(PTR(a), PTR(taus), const int m, const int n) {
     SHARED num room[TEAM];
     SHARED A sizes[TEAM];
     SHARED num held[ROOM];
@@ -283,7 +297,8 @@ KERNEL(entry)(PTR(a), PTR(taus), const int m, const int n) {
 #endif
 
 #ifdef KERNEL_product
-KERNEL(entry)(PTR(a), PTR(taus), const int m, const int n, const int k) {
+KERNEL(entry)
+(PTR(a), PTR(taus), const int m, const int n, const int k) {
     SHARED num room[TEAM];
     SHARED num held[ROOM];
     GLOBAL num *lies = AT(num, a) + (int64_t)BLOCK * m * n;
@@ -295,7 +310,8 @@ KERNEL(entry)(PTR(a), PTR(taus), const int m, const int n, const int k) {
         WHERE num *column = x + j * DOWN(m);
         const num tau = AT(const num, taus)[(int64_t)BLOCK * k + j];
         reflect(x, m, n, j, tau, room);
-        for (int i = THREAD; i < m; i += TEAM) column[i] = i < j ? NOTHING : i == j ? minus(ONE, tau) : minus(NOTHING, times(tau, column[i]));
+        for (int i = THREAD; i < m; i += TEAM)
+            column[i] = i < j ? NOTHING : i == j ? minus(ONE, tau) : minus(NOTHING, times(tau, column[i]));
         SYNC();
     }
     given_back(lies, x, m, n);

@@ -1,13 +1,15 @@
-/* Factorisations on GPUs by kernels of ours, a block of threads per matrix; QR and what reflectors make, by the driver's library where that is sooner; and
- * determinants, from LU. */
+/* Factorisations on GPUs by kernels of ours, a block of threads per matrix; QR and what reflectors make, by the
+ * driver's library where that is sooner; and determinants, from LU. */
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
 
 enum { MOST = 512, LONGEST = 1 << 16, FEW = 17 * 32, MANY = 33 * 64, MOST_HELD_BYTES = 17 << 10 };
 
-
-static const tpi_gpu_site lu_site = {"factor.gpu.h", "lu"}, solve_site = {"factor.gpu.h", "solve"}, systems_site = {"factor.gpu.h", "systems"}, determinant_site = {"factor.gpu.h", "determinant"};
-static const tpi_gpu_site cholesky_site = {"factor.gpu.h", "cholesky"}, reflectors_site = {"factor.gpu.h", "reflectors"}, product_site = {"factor.gpu.h", "product"};
+static const tpi_gpu_site lu_site = {"factor.gpu.h", "lu"}, solve_site = {"factor.gpu.h", "solve"},
+                          systems_site = {"factor.gpu.h", "systems"},
+                          determinant_site = {"factor.gpu.h", "determinant"};
+static const tpi_gpu_site cholesky_site = {"factor.gpu.h", "cholesky"},
+                          reflectors_site = {"factor.gpu.h", "reflectors"}, product_site = {"factor.gpu.h", "product"};
 static const tpi_gpu_site permutation_site = {"factor.gpu.h", "permutation"};
 
 static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype); }
@@ -15,12 +17,16 @@ static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64 || t->dt
 
 bool tpi_gpu_blocks_fit(const tp_tensor *t) {
     if (tpi_device(t).type == TP_META) return false; /* shapes and layouts are the CPU's: elsewhere.h */
-    if (t->ndim < 2 || !t->numel || !(is_complex(t) || (tp_dtype_is_floating((tp_dtype)t->dtype) && tpi_itemsize(t) >= 4)) || !tpi_gpu_has_dtype(t)) return false;
+    if (t->ndim < 2 || !t->numel ||
+        !(is_complex(t) || (tp_dtype_is_floating((tp_dtype)t->dtype) && tpi_itemsize(t) >= 4)) || !tpi_gpu_has_dtype(t))
+        return false;
     int64_t m = tpi_rows_of(t), n = tpi_cols_of(t);
     return (m < n ? m : n) <= MOST && m <= LONGEST && n <= LONGEST;
 }
 
-/* ---- Launching ------------------------------------------------------------------------------------------------------------------- */
+/* ---- Launching
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 typedef struct team {
     int threads, lanes;
 } team;
@@ -29,20 +35,24 @@ typedef struct team {
 static team team_for(const tp_tensor *t) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     if (!caps || !tpi_gpu_sharing(caps)) return (team){1, 1};
-    return (team){tpi_rows_of(t) * tpi_cols_of(t) <= 256 ? 32 : tpi_gpu_block_size(caps), tpi_rows_of(t) <= 16 ? 8 : tpi_rows_of(t) <= 32 ? 16 : 32};
+    return (team){tpi_rows_of(t) * tpi_cols_of(t) <= 256 ? 32 : tpi_gpu_block_size(caps), tpi_rows_of(t) <= 16   ? 8
+                                                                                          : tpi_rows_of(t) <= 32 ? 16
+                                                                                                                 : 32};
 }
 
 /* The room for so many numbers in shared memory; 0: it is too much. Few sizes, since each has a kernel of its own. */
 static int room_for(const tp_tensor *t, int64_t held) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     int room = held <= FEW ? FEW : MANY;
-    return caps && tpi_gpu_sharing(caps) && held <= room && (int64_t)room * tpi_itemsize(t) <= MOST_HELD_BYTES ? room : 0;
+    return caps && tpi_gpu_sharing(caps) && held <= room && (int64_t)room * tpi_itemsize(t) <= MOST_HELD_BYTES ? room
+                                                                                                               : 0;
 }
 
 bool tpi_gpu_holds(const tp_tensor *t, int64_t held) { return room_for(t, held) > 0; }
 
 static tpi_gpu_function *kernel_of(const tpi_gpu_matrix_kernel *k, const tp_tensor *t, team of) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", is_complex(t)), TPI_DEFINE("TEAM", of.threads), TPI_DEFINE("LANES", of.lanes), TPI_DEFINE("OPTION", k->option),
+    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", is_complex(t)), TPI_DEFINE("TEAM", of.threads),
+                                      TPI_DEFINE("LANES", of.lanes), TPI_DEFINE("OPTION", k->option),
                                       TPI_DEFINE("HELD", k->held ? room_for(t, k->held) : 0)};
     return tpi_gpu_site_kernel(tpi_device(t), k->site, is_wide(t), 5, defines);
 }
@@ -59,11 +69,13 @@ static bool each_thread(const tpi_gpu_site *site, const tp_tensor *t, int64_t n,
     return kernel && tpi_gpu_launch(tpi_device(t), kernel, tpi_ceil_div(n, 64), 64, 0, nargs, args);
 }
 
-/* ---- LU and Cholesky -------------------------------------------------------------------------------------------------------------- */
+/* ---- LU and Cholesky
+ * -------------------------------------------------------------------------------------------------------------- */
 bool tpi_gpu_block_lu(tp_tensor *a, tp_tensor *pivots, tp_tensor *info) {
     int m = (int)tpi_rows_of(a), n = (int)tpi_cols_of(a);
     return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&lu_site, tpi_gpu_held(m, n), 0}, a, 5,
-                               (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(pivots->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
+                               (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(pivots->data), TPI_GPU_PTR(info->data),
+                                               TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
 }
 
 bool tpi_gpu_block_solve(tp_tensor *a, tp_tensor *b, bool inverse, tp_tensor *info) {
@@ -71,10 +83,15 @@ bool tpi_gpu_block_solve(tp_tensor *a, tp_tensor *b, bool inverse, tp_tensor *in
     int n = (int)tpi_cols_of(a), sides = (int)tpi_cols_of(b);
     tpi_gpu_matrix_kernel both = {&systems_site, tpi_gpu_held(n, (int64_t)n + sides), inverse};
     if (tpi_gpu_holds(a, both.held))
-        return tpi_gpu_each_matrix(both, a, 5, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(b->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(n), TPI_GPU_VAL(sides)});
+        return tpi_gpu_each_matrix(both, a, 5,
+                                   (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(b->data), TPI_GPU_PTR(info->data),
+                                                   TPI_GPU_VAL(n), TPI_GPU_VAL(sides)});
     tp_tensor *pivots = tpi_rows_new(a, 2, n, TP_INT32);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(a->data), TPI_GPU_PTR(tpi_gpu_data(pivots)), TPI_GPU_PTR(b->data), TPI_GPU_VAL(systems), TPI_GPU_VAL(n), TPI_GPU_VAL(sides)};
-    bool ok = pivots && (!inverse || tpi_gpu_fill_identity(b)) && tpi_gpu_block_lu(a, pivots, info) && each_thread(&solve_site, a, systems * sides, 6, args);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(a->data), TPI_GPU_PTR(tpi_gpu_data(pivots)),
+                                TPI_GPU_PTR(b->data), TPI_GPU_VAL(systems),
+                                TPI_GPU_VAL(n),       TPI_GPU_VAL(sides)};
+    bool ok = pivots && (!inverse || tpi_gpu_fill_identity(b)) && tpi_gpu_block_lu(a, pivots, info) &&
+              each_thread(&solve_site, a, systems * sides, 6, args);
     tpi_release(pivots);
     return ok;
 }
@@ -95,32 +112,47 @@ bool tpi_gpu_block_cholesky(tp_tensor *a, tp_tensor *info) {
 /* P (m, m) with A = P L U, one matrix per row of pivots. */
 tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) {
     bool number = tp_dtype_is_complex(dtype) || (tp_dtype_is_floating(dtype) && tpi_dtype_bytes[dtype] >= 4);
-    if (pivots->ndim < 1 || !pivots->numel || !tpi_gpu_is_index(pivots) || !number || m < 1 || m > INT32_MAX / 2 || tpi_cols_of(pivots) > m) return NULL;
-    tp_tensor *p = tpi_columns_new(pivots, 1, m, m, dtype), *rows = p && tpi_gpu_has_dtype(p) ? tpi_rows_new(pivots, 1, m, TP_INT32) : NULL;
-    tp_tensor *narrow = rows ? tpi_as_dtype_data(pivots, TP_INT32) : NULL, *from = narrow ? tpi_contiguous_data(narrow) : NULL;
+    if (pivots->ndim < 1 || !pivots->numel || !tpi_gpu_is_index(pivots) || !number || m < 1 || m > INT32_MAX / 2 ||
+        tpi_cols_of(pivots) > m)
+        return NULL;
+    tp_tensor *p = tpi_columns_new(pivots, 1, m, m, dtype),
+              *rows = p && tpi_gpu_has_dtype(p) ? tpi_rows_new(pivots, 1, m, TP_INT32) : NULL;
+    tp_tensor *narrow = rows ? tpi_as_dtype_data(pivots, TP_INT32) : NULL,
+              *from = narrow ? tpi_contiguous_data(narrow) : NULL;
     const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(pivots));
     int64_t systems = tpi_batches_of(pivots, 1);
     int size = (int)m, k = (int)tpi_cols_of(pivots);
-    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(p)), TPI_GPU_PTR(tpi_gpu_data(from)), TPI_GPU_PTR(tpi_gpu_data(rows)), TPI_GPU_VAL(systems), TPI_GPU_VAL(size), TPI_GPU_VAL(k)};
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
+                                TPI_GPU_PTR(tpi_gpu_data(p)),
+                                TPI_GPU_PTR(tpi_gpu_data(from)),
+                                TPI_GPU_PTR(tpi_gpu_data(rows)),
+                                TPI_GPU_VAL(systems),
+                                TPI_GPU_VAL(size),
+                                TPI_GPU_VAL(k)};
     bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, systems, 8, args);
     tpi_release(rows), tpi_release(narrow), tpi_release(from);
     return ok ? p : tpi_after(p, NULL);
 }
 
-/* ---- Determinants ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Determinants
+ * ----------------------------------------------------------------------------------------------------------------- */
 static bool determinants(tp_tensor *A, tp_tensor *sign, tp_tensor *logarithm) {
     tp_tensor *factored[3];
-    if (!A->numel) return tpi_fill_data(sign, tp_int(1)) && (!logarithm || tpi_fill_data(logarithm, tp_int(0))); /* of matrices without elements */
+    if (!A->numel)
+        return tpi_fill_data(sign, tp_int(1)) &&
+               (!logarithm || tpi_fill_data(logarithm, tp_int(0))); /* of matrices without elements */
     if (!tpi_gpu_lu_factor_ex(A, true, false, factored)) return false;
     int n = (int)tpi_cols_of(A);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(factored[0]->data), TPI_GPU_PTR(factored[1]->data), TPI_GPU_PTR(sign->data), TPI_GPU_PTR(tpi_gpu_data(logarithm)), TPI_GPU_VAL(n)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(factored[0]->data), TPI_GPU_PTR(factored[1]->data), TPI_GPU_PTR(sign->data),
+                                TPI_GPU_PTR(tpi_gpu_data(logarithm)), TPI_GPU_VAL(n)};
     bool ok = tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&determinant_site, 0, logarithm != NULL}, A, 5, args);
     for (int i = 0; i < 3; i++) tpi_release(factored[i]);
     return ok;
 }
 
 static bool has_determinants(const tp_tensor *A) {
-    return A->ndim >= 2 && tpi_rows_of(A) == tpi_cols_of(A) && tpi_gpu_has_dtype(A) && (is_complex(A) || (tp_dtype_is_floating((tp_dtype)A->dtype) && tpi_itemsize(A) >= 4));
+    return A->ndim >= 2 && tpi_rows_of(A) == tpi_cols_of(A) && tpi_gpu_has_dtype(A) &&
+           (is_complex(A) || (tp_dtype_is_floating((tp_dtype)A->dtype) && tpi_itemsize(A) >= 4));
 }
 
 tp_tensor *tpi_gpu_det(tp_tensor *A) {
@@ -130,34 +162,46 @@ tp_tensor *tpi_gpu_det(tp_tensor *A) {
 
 bool tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
     if (!has_determinants(A)) return false;
-    tp_tensor *sign = tpi_batch_new(A, 2, (tp_dtype)A->dtype), *size = sign ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
+    tp_tensor *sign = tpi_batch_new(A, 2, (tp_dtype)A->dtype),
+              *size = sign ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
     bool ok = size && determinants(A, sign, size);
-    if (ok) out[0] = sign, out[1] = size;
-    else tpi_release(sign), tpi_release(size);
+    if (ok)
+        out[0] = sign, out[1] = size;
+    else
+        tpi_release(sign), tpi_release(size);
     return ok;
 }
 
-/* ---- QR --------------------------------------------------------------------------------------------------------------------------- */
+/* ---- QR
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 static bool reflectors(tp_tensor *a, tp_tensor *tau) { /* false without an error: not served */
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(a);
     if (driver) {
         tp_tensor *info = tpi_batch_new(a, 2, TP_INT32);
-        bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_QR, .b = tau->data, .info = (int32_t *)info->data});
+        bool ok = info && tpi_gpu_library_solves(
+                              driver, a,
+                              (tpi_gpu_solver){.what = TPI_SOLVER_QR, .b = tau->data, .info = (int32_t *)info->data});
         tpi_release(info);
         if (ok || tp_error()) return ok;
     }
     int m = (int)tpi_rows_of(a), n = (int)tpi_cols_of(a);
-    return tpi_gpu_blocks_fit(a) && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&reflectors_site, tpi_gpu_held(m, n), 0}, a, 4,
-                                                      (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
+    return tpi_gpu_blocks_fit(a) &&
+           tpi_gpu_each_matrix(
+               (tpi_gpu_matrix_kernel){&reflectors_site, tpi_gpu_held(m, n), 0}, a, 4,
+               (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
 }
 
 bool tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
     if (!tpi_gpu_blocks_fit(self) && !tpi_gpu_solver_for(self)) return false;
     int64_t m = tpi_rows_of(self), n = tpi_cols_of(self);
-    tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *tau = a ? tpi_rows_new(self, 2, m < n ? m : n, (tp_dtype)self->dtype) : NULL;
+    tp_tensor *a = tpi_columns_copy(self, tp_no_ints()),
+              *tau = a ? tpi_rows_new(self, 2, m < n ? m : n, (tp_dtype)self->dtype) : NULL;
     bool ok = tau && reflectors(a, tau);
-    if (ok) out[0] = a, out[1] = tau;
-    else tpi_release(a), tpi_release(tau);
+    if (ok)
+        out[0] = a, out[1] = tau;
+    else
+        tpi_release(a), tpi_release(tau);
     return ok;
 }
 
@@ -166,19 +210,26 @@ static bool multiply(tp_tensor *q, const tp_tensor *tau) { /* q: reflectors, whi
     int m = (int)tpi_rows_of(q), n = (int)tpi_cols_of(q), k = (int)tpi_cols_of(tau);
     if (driver && k) {
         tp_tensor *info = tpi_batch_new(q, 2, TP_INT32);
-        bool ok = info && tpi_gpu_library_solves(driver, q, (tpi_gpu_solver){.what = TPI_SOLVER_QR_PRODUCT, .b = tau->data, .columns = k, .info = (int32_t *)info->data});
+        bool ok = info && tpi_gpu_library_solves(driver, q,
+                                                 (tpi_gpu_solver){.what = TPI_SOLVER_QR_PRODUCT,
+                                                                  .b = tau->data,
+                                                                  .columns = k,
+                                                                  .info = (int32_t *)info->data});
         tpi_release(info);
         if (ok || tp_error()) return ok;
     }
-    return tpi_gpu_blocks_fit(q) && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&product_site, tpi_gpu_held(m, n), 0}, q, 5,
-                                                      (tpi_gpu_arg[]){TPI_GPU_PTR(q->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n), TPI_GPU_VAL(k)});
+    return tpi_gpu_blocks_fit(q) &&
+           tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&product_site, tpi_gpu_held(m, n), 0}, q, 5,
+                               (tpi_gpu_arg[]){TPI_GPU_PTR(q->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m),
+                                               TPI_GPU_VAL(n), TPI_GPU_VAL(k)});
 }
 
 /* The first columns of the product of reflectors (m, >= k) with tau (k). */
 static tp_tensor *first_columns(tp_tensor *from, tp_tensor *tau, int64_t columns) {
     int64_t have = tpi_cols_of(from) < columns ? tpi_cols_of(from) : columns;
     tp_tensor *q = tpi_columns_new(from, 2, tpi_rows_of(from), columns, (tp_dtype)from->dtype);
-    tp_tensor *to = q ? tpi_narrowed(q, q->ndim - 1, 0, have) : NULL, *part = to ? tpi_narrowed(from, from->ndim - 1, 0, have) : NULL;
+    tp_tensor *to = q ? tpi_narrowed(q, q->ndim - 1, 0, have) : NULL,
+              *part = to ? tpi_narrowed(from, from->ndim - 1, 0, have) : NULL;
     tp_tensor *t = part && tpi_copy_data(to, part) ? tpi_contiguous_data(tau) : NULL;
     bool ok = t && multiply(q, t);
     tpi_release(to), tpi_release(part), tpi_release(t);
@@ -190,18 +241,24 @@ bool tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     tp_tensor *factored[2];
     if ((!complete && !r_only && strcmp(mode, "reduced")) || !tpi_gpu_geqrf(A, factored)) return false;
     int64_t m = tpi_rows_of(A), n = tpi_cols_of(A), rows = complete ? m : m < n ? m : n;
-    tp_tensor *q = r_only ? tpi_empty(TP_INTS(0), (tp_dtype)A->dtype, tpi_device(A)) : first_columns(factored[0], factored[1], rows);
-    tp_tensor *top = q ? tpi_narrowed(factored[0], A->ndim - 2, 0, rows) : NULL, *r = top ? tpi_columns_copy(top, tp_no_ints()) : NULL;
+    tp_tensor *q = r_only ? tpi_empty(TP_INTS(0), (tp_dtype)A->dtype, tpi_device(A))
+                          : first_columns(factored[0], factored[1], rows);
+    tp_tensor *top = q ? tpi_narrowed(factored[0], A->ndim - 2, 0, rows) : NULL,
+              *r = top ? tpi_columns_copy(top, tp_no_ints()) : NULL;
     bool ok = r && tpo_triu_(r, 0);
     tpi_release(factored[0]), tpi_release(factored[1]), tpi_release(top);
-    if (ok) out[0] = q, out[1] = r;
-    else tpi_release(q), tpi_release(r);
+    if (ok)
+        out[0] = q, out[1] = r;
+    else
+        tpi_release(q), tpi_release(r);
     return ok;
 }
 
 tp_tensor *tpi_gpu_householder_product(tp_tensor *input, tp_tensor *tau) {
-    bool fits = input->ndim >= 2 && tau->dtype == input->dtype && tau->ndim == input->ndim - 1 && input->numel && tpi_rows_of(input) >= tpi_cols_of(input) &&
-                tpi_cols_of(tau) <= tpi_cols_of(input);
+    bool fits = input->ndim >= 2 && tau->dtype == input->dtype && tau->ndim == input->ndim - 1 && input->numel &&
+                tpi_rows_of(input) >= tpi_cols_of(input) && tpi_cols_of(tau) <= tpi_cols_of(input);
     for (int d = 0; fits && d + 1 < tau->ndim; d++) fits = tau->shape[d] == input->shape[d];
-    return fits && (tpi_gpu_blocks_fit(input) || tpi_gpu_solver_for(input)) ? first_columns(input, tau, tpi_cols_of(input)) : NULL;
+    return fits && (tpi_gpu_blocks_fit(input) || tpi_gpu_solver_for(input))
+               ? first_columns(input, tau, tpi_cols_of(input))
+               : NULL;
 }

@@ -1,4 +1,5 @@
-/* Matrices on GPUs, a block of threads for each (ops/linalg/factor.gpu.h, jacobi.h): for those that are small enough, or many. */
+/* Matrices on GPUs, a block of threads for each (ops/linalg/factor.gpu.h, jacobi.h): for those that are small enough,
+ * or many. */
 #ifndef TPI_GPU_FACTOR_H
 #define TPI_GPU_FACTOR_H
 #include "ops/bag.h"
@@ -14,8 +15,9 @@ bool tpi_gpu_blocks_fit(const tp_tensor *t);
 /* A block for each matrix of t, which is in column order. */
 typedef struct tpi_gpu_matrix_kernel {
     const tpi_gpu_site *site; /* static */
-    int64_t held;  /* numbers of t's dtype that it works on: in shared memory, if they fit. tpi_gpu_held(m, n) for a matrix */
-    int option;    /* see the kernel */
+    int64_t held; /* numbers of t's dtype that it works on: in shared memory, if they fit. tpi_gpu_held(m, n) for a
+                     matrix */
+    int option;   /* see the kernel */
 } tpi_gpu_matrix_kernel;
 bool tpi_gpu_each_matrix(tpi_gpu_matrix_kernel kernel, const tp_tensor *t, int nargs, const tpi_gpu_arg *args);
 static inline int64_t tpi_gpu_held(int64_t m, int64_t n) { return (m | 1) * n; }
@@ -32,14 +34,17 @@ bool tpi_gpu_fill_identity(tp_tensor *t);
 const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t);
 bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s);
 
-bool tpi_gpu_info_clear(const tp_tensor *info);                                       /* all zero? waits for the device */
-bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out);          /* hands over, or drops; returns ok */
+bool tpi_gpu_info_clear(const tp_tensor *info);                             /* all zero? waits for the device */
+bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out); /* hands over, or drops; returns ok */
 
-bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *t);                                  /* every element? waits for the device */
+bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *t); /* every element? waits for the device */
 /* A = U diag(S) Vh of matrices with no fewer rows than columns: out is U, as large as A, S and Vh. */
 bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out);
 
-enum { TPI_GPU_MOST_TURNED = 128 }; /* columns of matrices whose vectors are found by rotations: jacobi.h has room for so many, and larger ones take long */
+enum {
+    TPI_GPU_MOST_TURNED = 128
+}; /* columns of matrices whose vectors are found by rotations: jacobi.h has room for so many, and larger ones take long
+    */
 
 /* The natives of linalg_lu_factor_ex, linalg_solve_ex and linalg_qr, for others; false without an error: not served. */
 bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);

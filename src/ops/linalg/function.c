@@ -5,13 +5,15 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- What counts as zero among singular values -------------------------------------------------------------------------------- */
+/* ---- What counts as zero among singular values
+ * -------------------------------------------------------------------------------- */
 
 static double real_at(const tp_tensor *t, int64_t i) {
     return t->dtype == TP_FLOAT32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
 }
 
-/* max(atol, rtol * the largest): NaN stands for "not given"; without either rtol is the precision times the larger side. */
+/* max(atol, rtol * the largest): NaN stands for "not given"; without either rtol is the precision times the larger
+ * side. */
 static double cutoff(const tp_tensor *A, double largest, double atol, double rtol) {
     int64_t m = A->shape[A->ndim - 2], n = A->shape[A->ndim - 1];
     double epsilon = A->dtype == TP_FLOAT32 || A->dtype == TP_COMPLEX64 ? FLT_EPSILON : DBL_EPSILON;
@@ -44,7 +46,8 @@ tp_tensor *tpi_native_matrix_rank(tp_tensor *self, double atol, double rtol, boo
     return rank;
 }
 
-/* ---- Pseudo-inverse --------------------------------------------------------------------------------------------------------------- */
+/* ---- Pseudo-inverse
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Divides column j of u (column-major, m rows) by s[j], or clears it where s[j] counts as zero. */
 static void divide_columns(tp_tensor *u, const tp_tensor *s, const tp_tensor *A, double atol, double rtol) {
@@ -56,8 +59,10 @@ static void divide_columns(tp_tensor *u, const tp_tensor *s, const tp_tensor *A,
             double v = real_at(s, b * k + j), factor = fabs(v) > limit ? 1 / v : 0;
             for (int64_t i = 0; i < m * parts; i++) {
                 int64_t at = (b * k + j) * m * parts + i;
-                if (s->dtype == TP_FLOAT32) ((float *)u->data)[at] = factor != 0 ? ((float *)u->data)[at] * (float)factor : 0;
-                else ((double *)u->data)[at] = factor != 0 ? ((double *)u->data)[at] * factor : 0;
+                if (s->dtype == TP_FLOAT32)
+                    ((float *)u->data)[at] = factor != 0 ? ((float *)u->data)[at] * (float)factor : 0;
+                else
+                    ((double *)u->data)[at] = factor != 0 ? ((double *)u->data)[at] * factor : 0;
             }
         }
     }
@@ -65,8 +70,10 @@ static void divide_columns(tp_tensor *u, const tp_tensor *s, const tp_tensor *A,
 
 static void conjugate(tp_tensor *t) { /* a dense tensor, in place */
     for (int64_t i = 0; i < t->numel; i++) {
-        if (t->dtype == TP_COMPLEX64) ((tpi_c64 *)t->data)[i].im = -((tpi_c64 *)t->data)[i].im;
-        else if (t->dtype == TP_COMPLEX128) ((tpi_c128 *)t->data)[i].im = -((tpi_c128 *)t->data)[i].im;
+        if (t->dtype == TP_COMPLEX64)
+            ((tpi_c64 *)t->data)[i].im = -((tpi_c64 *)t->data)[i].im;
+        else if (t->dtype == TP_COMPLEX128)
+            ((tpi_c128 *)t->data)[i].im = -((tpi_c128 *)t->data)[i].im;
     }
 }
 
@@ -83,8 +90,18 @@ static tp_tensor *pinv_product(tp_tensor *A, tp_tensor *u, tp_tensor *s, tp_tens
     conjugate(vh);
     if (!k) return tpi_fill_data(out, tp_int(0)) ? out : tpi_after(out, NULL);
     /* V is vh^T: its rows are vh's columns; U^H's rows are u's columns. */
-    tpi_product p = {.dtype = (tp_dtype)A->dtype, .batches = tpi_batches_of(A, 2), .m = n, .n = m, .k = k, .a = {vh->data, n * k, k, 1}, .b = {u->data, m * k, m, 1},
-                     .c = out->data, .c_batch = n * m, .c_row = m, .alpha = tp_int(1), .beta = tp_int(0)};
+    tpi_product p = {.dtype = (tp_dtype)A->dtype,
+                     .batches = tpi_batches_of(A, 2),
+                     .m = n,
+                     .n = m,
+                     .k = k,
+                     .a = {vh->data, n * k, k, 1},
+                     .b = {u->data, m * k, m, 1},
+                     .c = out->data,
+                     .c_batch = n * m,
+                     .c_row = m,
+                     .alpha = tp_int(1),
+                     .beta = tp_int(0)};
     tpi_multiply(&p);
     return out;
 }
@@ -98,7 +115,8 @@ static bool hermitian_svd(tp_tensor *A, tp_tensor **usv) {
     int64_t strides[TP_MAX_DIMS];
     memcpy(strides, v->strides, sizeof *strides * (size_t)n);
     strides[n - 2] = v->strides[n - 1], strides[n - 1] = v->strides[n - 2];
-    tp_tensor *flipped = tpi_alias(v, n, v->shape, strides, tpi_offset(v)), *vh = flipped ? tpi_columns_copy(flipped, tp_no_ints()) : NULL;
+    tp_tensor *flipped = tpi_alias(v, n, v->shape, strides, tpi_offset(v)),
+              *vh = flipped ? tpi_columns_copy(flipped, tp_no_ints()) : NULL;
     tpi_release(flipped);
     if (!vh) return tpi_release(e[0]), tpi_release(e[1]), false;
     conjugate(vh);
@@ -114,12 +132,26 @@ tp_tensor *tpi_native_pinv(tp_tensor *self, double atol, double rtol, bool hermi
     return out;
 }
 
-/* ---- Exponential -------------------------------------------------------------------------------------------------------------------- */
+/* ---- Exponential
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
-/* Scaling and squaring with the diagonal Pade approximant of degree 13 (Higham 2005): exp(A) = r(A / 2^s)^(2^s), where the norm of
- * A / 2^s is at most 5.37, and r = (V - U)^-1 (V + U) with U odd and V even in A. */
-const double tpi_pade[14] = {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
-                                670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1};
+/* Scaling and squaring with the diagonal Pade approximant of degree 13 (Higham 2005): exp(A) = r(A / 2^s)^(2^s), where
+ * the norm of A / 2^s is at most 5.37, and r = (V - U)^-1 (V + U) with U odd and V even in A. */
+const double tpi_pade[14] = {64764752532480000,
+                             32382376266240000,
+                             7771770303897600,
+                             1187353796428800,
+                             129060195264000,
+                             10559470521600,
+                             670442572800,
+                             33522128640,
+                             1323241920,
+                             40840800,
+                             960960,
+                             16380,
+                             182,
+                             1};
 enum { BUFFERS = 6 };
 
 typedef struct square {
@@ -128,10 +160,14 @@ typedef struct square {
     int64_t values; /* real numbers in a matrix: n * n, twice that for complex */
 } square;
 
-static double get(const square *q, const char *a, int64_t i) { return q->t == TP_FLOAT32 || q->t == TP_COMPLEX64 ? (double)((const float *)a)[i] : ((const double *)a)[i]; }
+static double get(const square *q, const char *a, int64_t i) {
+    return q->t == TP_FLOAT32 || q->t == TP_COMPLEX64 ? (double)((const float *)a)[i] : ((const double *)a)[i];
+}
 static void set(const square *q, char *a, int64_t i, double v) {
-    if (q->t == TP_FLOAT32 || q->t == TP_COMPLEX64) ((float *)a)[i] = (float)v;
-    else ((double *)a)[i] = v;
+    if (q->t == TP_FLOAT32 || q->t == TP_COMPLEX64)
+        ((float *)a)[i] = (float)v;
+    else
+        ((double *)a)[i] = v;
 }
 
 static double one_norm(const square *q, const char *a) {
@@ -150,16 +186,28 @@ static double one_norm(const square *q, const char *a) {
 
 /* c = a b, for column-major matrices, which are each other's transposes in row-major order: c^T = b^T a^T. */
 static void multiply_squares(const square *q, const char *a, const char *b, char *c) {
-    tpi_product p = {.dtype = q->t, .batches = 1, .m = q->n, .n = q->n, .k = q->n, .a = {b, 0, q->n, 1}, .b = {a, 0, q->n, 1}, .c = c, .c_row = q->n,
-                     .alpha = tp_int(1), .beta = tp_int(0)};
+    tpi_product p = {.dtype = q->t,
+                     .batches = 1,
+                     .m = q->n,
+                     .n = q->n,
+                     .k = q->n,
+                     .a = {b, 0, q->n, 1},
+                     .b = {a, 0, q->n, 1},
+                     .c = c,
+                     .c_row = q->n,
+                     .alpha = tp_int(1),
+                     .beta = tp_int(0)};
     tpi_multiply(&p);
 }
 
 /* out = w6 a6 + w4 a4 + w2 a2 + w0 I */
-static void combine(const square *q, char *out, const char *a6, double w6, const char *a4, double w4, const char *a2, double w2, double w0) {
-    for (int64_t i = 0; i < q->values; i++) set(q, out, i, w6 * get(q, a6, i) + w4 * get(q, a4, i) + w2 * get(q, a2, i));
+static void combine(const square *q, char *out, const char *a6, double w6, const char *a4, double w4, const char *a2,
+                    double w2, double w0) {
+    for (int64_t i = 0; i < q->values; i++)
+        set(q, out, i, w6 * get(q, a6, i) + w4 * get(q, a4, i) + w2 * get(q, a2, i));
     int parts = tp_dtype_is_complex(q->t) ? 2 : 1;
-    for (int64_t i = 0; w0 != 0 && i < q->n; i++) set(q, out, i * (q->n + 1) * parts, get(q, out, i * (q->n + 1) * parts) + w0);
+    for (int64_t i = 0; w0 != 0 && i < q->n; i++)
+        set(q, out, i * (q->n + 1) * parts, get(q, out, i * (q->n + 1) * parts) + w0);
 }
 
 static void exponential_one(const tpi_matrices *x, int64_t index, tpi_scratch *s) {
@@ -206,7 +254,8 @@ tp_tensor *tpi_native_matrix_exp(tp_tensor *self) {
     tp_tensor *out = tpi_columns_copy(self, tp_no_ints());
     if (!out || !out->numel) return out;
     int n = (int)self->shape[self->ndim - 1];
-    tpi_matrices x = {.dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(out)};
+    tpi_matrices x = {
+        .dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(out)};
     size_t bytes = ((size_t)n * (size_t)n * tpi_dtype_bytes[x.dtype] + 63) / 64 * 64;
     return tpi_each_matrix(&x, BUFFERS * bytes + (size_t)n * sizeof(int), exponential_one) ? out : tpi_after(out, NULL);
 }

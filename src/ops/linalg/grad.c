@@ -1,5 +1,5 @@
-/* Derivatives of factorisations, as formulas over operators, so that they can be differentiated again. X^H is adjoint(X).
- * g stands for the gradient of what follows it: gQ is Q's. */
+/* Derivatives of factorisations, as formulas over operators, so that they can be differentiated again. X^H is
+ * adjoint(X). g stands for the gradient of what follows it: gQ is Q's. */
 #include "ops/formula.h"
 #include "ops/native.h"
 
@@ -15,9 +15,11 @@ static bool give_two(tpi_bag *bag, tp_tensor *a, tp_tensor *b, tp_tensor **out) 
 bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_tensor *X, bool left, tp_tensor **out) {
     tpi_bag bag = {0};
     /* The forward call took B as vectors exactly when X has fewer dims than A, or as many as A without the last one. */
-    bool vector = B->ndim == 1 || (B->ndim == A->ndim - 1 && !memcmp(B->shape, A->shape, sizeof *B->shape * (size_t)B->ndim));
+    bool vector =
+        B->ndim == 1 || (B->ndim == A->ndim - 1 && !memcmp(B->shape, A->shape, sizeof *B->shape * (size_t)B->ndim));
     tp_tensor *g = vector ? as_column(&bag, grad) : grad, *x = vector ? as_column(&bag, X) : X;
-    tp_tensor *ah = adjoint(&bag, A), *gB = ah ? tpi_put(&bag, tpo_linalg_solve(ah, g, left)) : NULL, *xh = adjoint(&bag, x);
+    tp_tensor *ah = adjoint(&bag, A), *gB = ah ? tpi_put(&bag, tpo_linalg_solve(ah, g, left)) : NULL,
+              *xh = adjoint(&bag, x);
     tp_tensor *gA = left ? product(&bag, gB, xh) : product(&bag, xh, gB);
     gA = tpi_put(&bag, tpo_neg(gA));
     if (vector) gB = tpi_put(&bag, tpo_squeeze_dim(gB, -1));
@@ -25,13 +27,16 @@ bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_
 }
 
 /* With t = tr(A^-1 dA): d log|det| = Re t and d sign = i sign Im t. */
-tp_tensor *tpi_compose_slogdet_backward(tp_tensor *grad_sign, tp_tensor *grad_logabsdet, tp_tensor *sign, tp_tensor *A) {
+tp_tensor *tpi_compose_slogdet_backward(tp_tensor *grad_sign, tp_tensor *grad_logabsdet, tp_tensor *sign,
+                                        tp_tensor *A) {
     tpi_bag bag = {0};
     bool phased = tp_dtype_is_complex((tp_dtype)A->dtype);
     tp_tensor *factor = grad_logabsdet;
     if (phased && grad_sign) {
         tp_tensor *turn = tpi_put(&bag, tpo_imag(times(&bag, tpi_put(&bag, tpo_conj(grad_sign)), sign)));
-        tp_tensor *im = tpi_put(&bag, tpo_neg(turn)), *re = grad_logabsdet ? grad_logabsdet : tpi_put(&bag, tpo_zeros_like(im, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
+        tp_tensor *im = tpi_put(&bag, tpo_neg(turn)),
+                  *re = grad_logabsdet ? grad_logabsdet
+                                       : tpi_put(&bag, tpo_zeros_like(im, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
         factor = re && im ? tpi_put(&bag, tpo_complex(re, im)) : NULL;
     } else if (!grad_logabsdet) {
         return tpo_zeros_like(A, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
@@ -69,7 +74,8 @@ tp_tensor *tpi_compose_lu_factor_backward(tp_tensor *grad, tp_tensor *LU, tp_ten
     return tpi_empty_bag(&bag, tpi_retain(product(&bag, p, full)));
 }
 
-/* ---- QR ------------------------------------------------------------------------------------------------------------------ */
+/* ---- QR
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* m >= n: gA = (gQ + Q S) R^-H, where S is the Hermitian matrix with the upper triangle of gR R^H - Q^H gQ. */
 static tp_tensor *qr_tall(tpi_bag *bag, tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, tp_tensor *R) {
@@ -88,9 +94,12 @@ static tp_tensor *qr_tall(tpi_bag *bag, tp_tensor *gQ, tp_tensor *gR, tp_tensor 
 }
 
 tp_tensor *tpi_compose_qr_backward(tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, tp_tensor *R, const char *mode) {
-    if (!strcmp(mode, "r")) return tpi_fail(TP_ERR_RUNTIME, "the derivative of linalg_qr needs Q; use mode=\"reduced\" in place of \"r\"");
+    if (!strcmp(mode, "r"))
+        return tpi_fail(TP_ERR_RUNTIME, "the derivative of linalg_qr needs Q; use mode=\"reduced\" in place of \"r\"");
     int64_t m = row_count(Q), k = column_count(Q), n = column_count(R);
-    if (m > n && k > n) return tpi_fail(TP_ERR_RUNTIME, "linalg_qr is not differentiable with mode=\"complete\" and more rows than columns");
+    if (m > n && k > n)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "linalg_qr is not differentiable with mode=\"complete\" and more rows than columns");
     tpi_bag bag = {0};
     if (m >= n) return tpi_empty_bag(&bag, tpi_retain(qr_tall(&bag, gQ, gR, Q, R)));
     /* A = [A1 A2], R = [U V] with A1 = Q U and V = Q^H A2: what V needs goes into gQ and gA2. */
@@ -120,10 +129,13 @@ static tp_tensor *reflect(tp_tensor *v, tp_tensor *t, tp_tensor *x) {
 
 /* Q_i = H_i Q_(i+1), Q_k = I. With u = v^H gQ_i and w = Q_(i+1)^H v:
  *     g_tau = -u w,  g_v = -conj(tau) gQ_i w - tau Q_(i+1) u^H,  gQ_(i+1) = gQ_i - conj(tau) v u. */
-static tp_tensor *one_reflector(tp_tensor *v, tp_tensor *t, tp_tensor *g, tp_tensor *next, tp_tensor **g_v, tp_tensor **g_tau) {
+static tp_tensor *one_reflector(tp_tensor *v, tp_tensor *t, tp_tensor *g, tp_tensor *next, tp_tensor **g_v,
+                                tp_tensor **g_tau) {
     tpi_bag bag = {0};
-    tp_tensor *u = product(&bag, adjoint(&bag, v), g), *w = product(&bag, adjoint(&bag, next), v), *tc = tpi_put(&bag, tpo_conj(t));
-    tp_tensor *sum = plus(&bag, times(&bag, tc, product(&bag, g, w)), times(&bag, t, product(&bag, next, adjoint(&bag, u))));
+    tp_tensor *u = product(&bag, adjoint(&bag, v), g), *w = product(&bag, adjoint(&bag, next), v),
+              *tc = tpi_put(&bag, tpo_conj(t));
+    tp_tensor *sum =
+        plus(&bag, times(&bag, tc, product(&bag, g, w)), times(&bag, t, product(&bag, next, adjoint(&bag, u))));
     *g_v = tpo_neg(sum);
     *g_tau = tpo_neg(product(&bag, u, w));
     return tpi_empty_bag(&bag, tpi_retain(minus(&bag, g, times(&bag, tc, product(&bag, v, u)))));
@@ -135,7 +147,8 @@ static tp_tensor *join_all(tp_tensor **v, int64_t n, int64_t dim) {
     return tpo_cat((tp_tensors){v, n}, dim);
 }
 
-static bool householder_sweep(tp_tensor *grad, tp_tensor *V, tp_tensor *tau, int64_t k, tp_tensor **q, tp_tensor **gv, tp_tensor **gt) {
+static bool householder_sweep(tp_tensor *grad, tp_tensor *V, tp_tensor *tau, int64_t k, tp_tensor **q, tp_tensor **gv,
+                              tp_tensor **gt) {
     for (int64_t i = k - 1; i >= 0 && q[i + 1]; i--) {
         tpi_bag bag = {0};
         q[i] = tpi_empty_bag(&bag, reflect(reflector(&bag, V, i), tau_of(&bag, tau, i), q[i + 1]));
@@ -144,7 +157,8 @@ static bool householder_sweep(tp_tensor *grad, tp_tensor *V, tp_tensor *tau, int
     for (int64_t i = 0; i < k && g; i++) {
         tpi_bag bag = {0};
         tpi_put(&bag, g);
-        g = tpi_empty_bag(&bag, one_reflector(reflector(&bag, V, i), tau_of(&bag, tau, i), g, q[i + 1], &gv[i], &gt[i]));
+        g = tpi_empty_bag(&bag,
+                          one_reflector(reflector(&bag, V, i), tau_of(&bag, tau, i), g, q[i + 1], &gv[i], &gt[i]));
     }
     bool ok = g != NULL;
     tpi_release(g);
@@ -165,7 +179,8 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
         g_input = lower(&bag, tpi_put(&bag, join_all(gv, k, -1)), -1);
         g_tau = tpi_put(&bag, tpo_squeeze_dim(tpi_put(&bag, join_all(gt, k, -2)), -1));
         if (n > k && g_input) {
-            tp_tensor *nothing = tpi_put(&bag, tpo_zeros_like(columns(&bag, input, k, n - k), TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
+            tp_tensor *nothing =
+                tpi_put(&bag, tpo_zeros_like(columns(&bag, input, k, n - k), TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
             g_input = joined(&bag, g_input, nothing, -1);
         }
     } else if (!k) {
@@ -177,12 +192,15 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     return give_two(&bag, g_input, g_tau, out);
 }
 
-/* ---- SVD ------------------------------------------------------------------------------------------------------------------- */
+/* ---- SVD
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_tensor *skew(tpi_bag *bag, tp_tensor *x) { return minus(bag, x, adjoint(bag, x)); }
 
-/* The part of U^H gA V that turns the singular vectors: (skew(U^H gU) S + S skew(V^H gV)) / E off the diagonal, E[i,j] = S[j]^2 - S[i]^2, and
- * for complex matrices diag(skew(U^H gU)) / 2S on it. NULL when there is no gradient of U or Vh (or on failure). */
+/* The part of U^H gA V that turns the singular vectors: (skew(U^H gU) S + S skew(V^H gV)) / E off the diagonal, E[i,j]
+ * = S[j]^2 - S[i]^2, and for complex matrices diag(skew(U^H gU)) / 2S on it. NULL when there is no gradient of U or Vh
+ * (or on failure). */
 static tp_tensor *svd_turn(tpi_bag *bag, tp_tensor *gU, tp_tensor *gVh, tp_tensor *U, tp_tensor *S, tp_tensor *Vh) {
     tp_tensor *gaps = tpi_put(bag, tpo_pair_gaps(times(bag, S, S))), *sum = NULL, *phase = NULL;
     if (gU) {
@@ -198,7 +216,8 @@ static tp_tensor *svd_turn(tpi_bag *bag, tp_tensor *gU, tp_tensor *gVh, tp_tenso
     return phase ? plus(bag, turn, on_diagonal(bag, phase)) : turn;
 }
 
-tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh, tp_tensor *U, tp_tensor *S, tp_tensor *Vh) {
+tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh, tp_tensor *U, tp_tensor *S,
+                                    tp_tensor *Vh) {
     tpi_bag bag = {0};
     int64_t k = column_count(S), m = row_count(U), n = column_count(Vh);
     bool turns_u = gU != NULL, turns_v = gVh != NULL;
@@ -229,7 +248,8 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
     return tpi_empty_bag(&bag, tpi_retain(gA));
 }
 
-/* ---- Least squares ----------------------------------------------------------------------------------------------------------- */
+/* ---- Least squares
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* X = P b with P = A^+: g_b = P^H gX, and A's gradient is that of the pseudo-inverse under gX b^H. */
 static void solution_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor **gA, tp_tensor **gB) {
@@ -240,19 +260,22 @@ static void solution_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tens
 }
 
 /* L = sum |r|^2 over each column of r = A X - B. X makes L smallest, so that L does not change with X. */
-static void residual_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor *X, tp_tensor **gA, tp_tensor **gB) {
+static void residual_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor *X, tp_tensor **gA,
+                               tp_tensor **gB) {
     tp_tensor *r = minus(bag, product(bag, A, X), B), *twice = tpi_put(bag, tpo_mul(TP_OPERAND(g), TP_OPERAND(2)));
     tp_tensor *weighted = times(bag, r, as_row(bag, twice));
     *gA = product(bag, weighted, adjoint(bag, X));
     *gB = weighted ? tpi_put(bag, tpo_neg(weighted)) : NULL;
 }
 
-bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residuals, tp_tensor *A, tp_tensor *b, tp_tensor *solution, tp_tensor **out) {
+bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residuals, tp_tensor *A, tp_tensor *b,
+                                tp_tensor *solution, tp_tensor **out) {
     tpi_bag bag = {0};
     bool vector = b->ndim == 1 || b->ndim == A->ndim - 1;
     tp_tensor *B = vector ? as_column(&bag, b) : b, *gA[2] = {NULL}, *gB[2] = {NULL};
     int n = 0;
-    if (grad_solution) solution_gradients(&bag, vector ? as_column(&bag, grad_solution) : grad_solution, A, B, &gA[n], &gB[n]), n++;
+    if (grad_solution)
+        solution_gradients(&bag, vector ? as_column(&bag, grad_solution) : grad_solution, A, B, &gA[n], &gB[n]), n++;
     if (grad_residuals && grad_residuals->numel) {
         tp_tensor *X = vector ? as_column(&bag, solution) : solution; /* residuals have a column for a vector, too */
         residual_gradients(&bag, grad_residuals, A, B, X, &gA[n], &gB[n]);

@@ -1,9 +1,11 @@
-/* Singular values and eigenvalues by Jacobi's rotations, a block per matrix (matrix.h says what goes before this text, and how matrices lie).
+/* Singular values and eigenvalues by Jacobi's rotations, a block per matrix (matrix.h says what goes before this text,
+ * and how matrices lie).
  *
- *   jacobi   m by n, m no less than n: pairs of columns are turned until all are orthogonal. OPTION: a then holds U diag(S), vectors the matrix V of
- *            A = U diag(S) V^H, and values S, in no order. Without it only the values are of use: values in no order, sorted from the largest
- *   eigen    Hermitian, n by n, of which the lower triangle is read (upper: the other): columns and rows are turned until nothing is beside the diagonal. values:
- *            from the smallest, and (OPTION) vectors in the same order; a is scratch
+ *   jacobi   m by n, m no less than n: pairs of columns are turned until all are orthogonal. OPTION: a then holds U
+ * diag(S), vectors the matrix V of A = U diag(S) V^H, and values S, in no order. Without it only the values are of use:
+ * values in no order, sorted from the largest eigen    Hermitian, n by n, of which the lower triangle is read (upper:
+ * the other): columns and rows are turned until nothing is beside the diagonal. values: from the smallest, and (OPTION)
+ * vectors in the same order; a is scratch
  *
  * A round is n / 2 pairs that have no column in common, so lanes of different pairs never meet. Sums are double. */
 #include "matrix.gpu.h"
@@ -17,7 +19,8 @@
 #endif
 #define SWEEPS 30
 
-/* All columns sit around a table but one, who sits still; everyone moves on by a seat each round. An odd one has a round without a partner. */
+/* All columns sit around a table but one, who sits still; everyone moves on by a seat each round. An odd one has a
+ * round without a partner. */
 typedef struct pair_t {
     int p, q, there;
 } pair_t;
@@ -51,7 +54,7 @@ INLINE num turn_back(double re, double im, double g) {
 }
 
 /* Is value j before value c in order? NaN is the largest; of two that are equal the first comes first. */
-#define ABOVE(x, y) ((x) > (y) || ((x) != (x) && (y) == (y)))
+#define ABOVE(x, y)                 ((x) > (y) || ((x) != (x) && (y) == (y)))
 #define BEFORE(first, second, j, c) (ABOVE(first, second) || (!ABOVE(second, first) && (j) < (c)))
 
 INLINE void start_with_ones(WHERE num *v, int n) {
@@ -98,7 +101,8 @@ INLINE void turn(WHERE num *p, WHERE num *q, int rows, rotation r, num e) {
     }
 }
 
-KERNEL(entry)(PTR(a), PTR(vectors), PTR(values), PTR(sorted), const int m, const int n) {
+KERNEL(entry)
+(PTR(a), PTR(vectors), PTR(values), PTR(sorted), const int m, const int n) {
     SHARED dots room[IN_STEP ? 1 : TEAM];
     SHARED num held[ROOM];
     SHARED int turned[1];
@@ -147,7 +151,9 @@ KERNEL(entry)(PTR(a), PTR(vectors), PTR(values), PTR(sorted), const int m, const
     GLOBAL A *s = AT(A, values) + (int64_t)BLOCK * n;
     for (int c = THREAD; c < n; c += TEAM) {
         double sum = 0;
-        for (int i = 0; i < m; i++) sum += (double)RE(x[c * DOWN(m) + i]) * RE(x[c * DOWN(m) + i]) + (double)IM(x[c * DOWN(m) + i]) * IM(x[c * DOWN(m) + i]);
+        for (int i = 0; i < m; i++)
+            sum += (double)RE(x[c * DOWN(m) + i]) * RE(x[c * DOWN(m) + i]) +
+                   (double)IM(x[c * DOWN(m) + i]) * IM(x[c * DOWN(m) + i]);
         s[c] = (A)sqrt(sum);
     }
 #if OPTION
@@ -202,22 +208,27 @@ INLINE void turn_columns(WHERE num *x, int n, turning t) {
     const pair_t at = t.at;
     for (int i = LANE; i < n; i += LANES) {
         const num y = x[at.p * DOWN(n) + i], z = times(x[at.q * DOWN(n) + i], t.e);
-        x[at.p * DOWN(n) + i] = minus(scaled(y, t.by.c), scaled(z, t.by.s)), x[at.q * DOWN(n) + i] = plus(scaled(y, t.by.s), scaled(z, t.by.c));
+        x[at.p * DOWN(n) + i] = minus(scaled(y, t.by.c), scaled(z, t.by.s)),
+                           x[at.q * DOWN(n) + i] = plus(scaled(y, t.by.s), scaled(z, t.by.c));
     }
 }
 
-/* Rows p and q; where they meet their own columns it is known what comes out, without the error that would never let it end. */
+/* Rows p and q; where they meet their own columns it is known what comes out, without the error that would never let it
+ * end. */
 INLINE void turn_rows(WHERE num *x, int n, turning t) {
     const pair_t at = t.at;
     for (int c = LANE; c < n; c += LANES) {
         WHERE num *column = x + c * DOWN(n);
         const num y = column[at.p], z = times(column[at.q], mirrored(t.e));
-        column[at.p] = c == at.p ? number(t.p, (A)0) : c == at.q ? NOTHING : minus(scaled(y, t.by.c), scaled(z, t.by.s));
+        column[at.p] = c == at.p   ? number(t.p, (A)0)
+                       : c == at.q ? NOTHING
+                                   : minus(scaled(y, t.by.c), scaled(z, t.by.s));
         column[at.q] = c == at.q ? number(t.q, (A)0) : c == at.p ? NOTHING : plus(scaled(y, t.by.s), scaled(z, t.by.c));
     }
 }
 
-KERNEL(entry)(PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, const int upper) {
+KERNEL(entry)
+(PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, const int upper) {
     SHARED double room[TEAM];
     SHARED turning turns[PAIRS];
     SHARED num held[ROOM];
@@ -269,7 +280,8 @@ KERNEL(entry)(PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, cons
         int place = n - 1; /* as many are behind it */
         for (int j = 0; j < n; j++) place -= BEFORE(RE(x[j * DOWN(n) + j]), own, j, c);
         if (LANE == 0) AT(A, values)[(int64_t)BLOCK * n + place] = own;
-        for (int i = LANE; i < n && OPTION; i += LANES) AT(num, vectors)[((int64_t)BLOCK * n + place) * n + i] = v[c * DOWN(n) + i];
+        for (int i = LANE; i < n && OPTION; i += LANES)
+            AT(num, vectors)[((int64_t)BLOCK * n + place) * n + i] = v[c * DOWN(n) + i];
     }
 }
 #endif

@@ -1,5 +1,6 @@
-/* What follows from singular values on GPUs: those themselves, with vectors or without, rank, pseudo-inverse and least squares. Small matrices, and many, go by Jacobi's rotations (a block
- * each), large ones by the driver's library; what neither serves is the CPU's. */
+/* What follows from singular values on GPUs: those themselves, with vectors or without, rank, pseudo-inverse and least
+ * squares. Small matrices, and many, go by Jacobi's rotations (a block each), large ones by the driver's library; what
+ * neither serves is the CPU's. */
 #include <float.h>
 #include <math.h>
 #include "ops/bag.h"
@@ -15,7 +16,8 @@ typedef struct singular {
 
 static bool is_tall(const tp_tensor *A) { return tpi_rows_of(A) >= tpi_cols_of(A); }
 
-/* The same by rotations, of which every thread of a block has a share. sorted: the values alone, from the largest; NULL: all. */
+/* The same by rotations, of which every thread of a block has a share. sorted: the values alone, from the largest;
+ * NULL: all. */
 static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted) {
     int m = (int)tpi_rows_of(A), n = (int)tpi_cols_of(A);
     tp_dtype real = tpi_dtype_to_real((tp_dtype)A->dtype);
@@ -24,9 +26,15 @@ static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted
     out->values = out->left ? tpi_put(bag, tpi_rows_new(A, 2, n, real)) : NULL;
     if (sorted) *sorted = out->values ? tpi_put(bag, tpi_rows_new(A, 2, n, real)) : NULL;
     if (!out->values || !(sorted ? *sorted : out->right)) return false;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->left->data), TPI_GPU_PTR(tpi_gpu_data(out->right)), TPI_GPU_PTR(out->values->data), TPI_GPU_PTR(sorted ? (*sorted)->data : NULL),
-                                TPI_GPU_VAL(m), TPI_GPU_VAL(n)};
-    return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&jacobi_site, tpi_gpu_held(m, n) + (sorted ? 0 : tpi_gpu_held(n, n)), !sorted}, out->left, 6, args);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->left->data),
+                                TPI_GPU_PTR(tpi_gpu_data(out->right)),
+                                TPI_GPU_PTR(out->values->data),
+                                TPI_GPU_PTR(sorted ? (*sorted)->data : NULL),
+                                TPI_GPU_VAL(m),
+                                TPI_GPU_VAL(n)};
+    return tpi_gpu_each_matrix(
+        (tpi_gpu_matrix_kernel){&jacobi_site, tpi_gpu_held(m, n) + (sorted ? 0 : tpi_gpu_held(n, n)), !sorted},
+        out->left, 6, args);
 }
 
 /* Of A, which has no fewer rows than columns; the bag owns the results. False without an error: not served. */
@@ -43,7 +51,8 @@ static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
     return tpi_gpu_blocks_fit(A) && rotate(bag, A, out, NULL);
 }
 
-/* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read, and of the diagonal the real parts. */
+/* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read, and
+ * of the diagonal the real parts. */
 static tp_tensor *tall(tpi_bag *bag, tp_tensor *A, bool hermitian) {
     tp_tensor *x = tpi_put(bag, tpi_detached(A));
     if (!x || (is_tall(x) && !hermitian)) return x;
@@ -52,52 +61,66 @@ static tp_tensor *tall(tpi_bag *bag, tp_tensor *A, bool hermitian) {
     tp_tensor *low = tpi_put(bag, tpo_tril(x, 0)), *high = low ? tpi_put(bag, tpo_triu(turned, 1)) : NULL;
     tp_tensor *whole = high ? tpi_put(bag, tpo_add(tp_operand_tensor(low), tp_operand_tensor(high), tp_int(1))) : NULL;
     if (!whole || !tp_dtype_is_complex((tp_dtype)A->dtype)) return whole;
-    tp_tensor *diagonal = tpi_put(bag, tpo_diagonal(whole, 0, -2, -1)), *parts = diagonal ? tpi_put(bag, tpo_imag(diagonal)) : NULL;
+    tp_tensor *diagonal = tpi_put(bag, tpo_diagonal(whole, 0, -2, -1)),
+              *parts = diagonal ? tpi_put(bag, tpo_imag(diagonal)) : NULL;
     return parts && tpi_fill_data(parts, tp_int(0)) ? whole : NULL;
 }
 
 static bool can(const tp_tensor *A, bool hermitian) {
-    return A->ndim >= 2 && A->numel && (!hermitian || tpi_rows_of(A) == tpi_cols_of(A)) && (tpi_gpu_blocks_fit(A) || tpi_gpu_solver_for(A));
+    return A->ndim >= 2 && A->numel && (!hermitian || tpi_rows_of(A) == tpi_cols_of(A)) &&
+           (tpi_gpu_blocks_fit(A) || tpi_gpu_solver_for(A));
 }
 
 tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
     tpi_bag bag = {0};
     singular s;
     tp_tensor *x = can(A, false) ? tall(&bag, A, false) : NULL, *values = NULL;
-    if (x && tpi_gpu_solver_for(x)) values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
-    else if (x && !rotate(&bag, x, &s, &values)) values = NULL;
+    if (x && tpi_gpu_solver_for(x))
+        values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
+    else if (x && !rotate(&bag, x, &s, &values))
+        values = NULL;
     return tpi_empty_bag(&bag, tpi_retain(values));
 }
 
-/* ---- With vectors ------------------------------------------------------------------------------------------------------------------- */
+/* ---- With vectors
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 static tp_tensor *in_order(tpi_bag *bag, tp_tensor *columns, tp_tensor *order) {
     tp_tensor *row = tpi_put(bag, tpo_unsqueeze(order, -2));
     return row ? tpi_put(bag, tpo_take_along_dim(columns, row, -1)) : NULL;
 }
 
-/* U of the columns of U diag(S): their QR, which is that but for signs, and has for columns of zeros what a basis lacks. full: all of a basis. */
+/* U of the columns of U diag(S): their QR, which is that but for signs, and has for columns of zeros what a basis
+ * lacks. full: all of a basis. */
 static tp_tensor *unit_columns(tpi_bag *bag, tp_tensor *left, bool full) {
     tp_tensor *made[2];
     if (!tpi_gpu_qr(left, full ? "complete" : "reduced", made)) return NULL;
-    tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]), *diagonal = tpi_put(bag, tpo_diagonal(r, 0, -2, -1));
-    if (diagonal && tp_dtype_is_complex((tp_dtype)r->dtype)) diagonal = tpi_put(bag, tpo_real(diagonal)); /* it has no other parts */
-    tp_tensor *row = diagonal ? tpi_put(bag, tpo_unsqueeze(diagonal, -2)) : NULL, *below = row ? tpi_put(bag, tpo_lt(row, tp_operand_double(0))) : NULL;
+    tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]),
+              *diagonal = tpi_put(bag, tpo_diagonal(r, 0, -2, -1));
+    if (diagonal && tp_dtype_is_complex((tp_dtype)r->dtype))
+        diagonal = tpi_put(bag, tpo_real(diagonal)); /* it has no other parts */
+    tp_tensor *row = diagonal ? tpi_put(bag, tpo_unsqueeze(diagonal, -2)) : NULL,
+              *below = row ? tpi_put(bag, tpo_lt(row, tp_operand_double(0))) : NULL;
     tp_tensor *sign = below ? tpi_put(bag, tpo_where(below, tp_operand_double(-1), tp_operand_double(1))) : NULL;
     tp_tensor *first = sign ? tpi_put(bag, tpi_narrowed(q, q->ndim - 1, 0, tpi_cols_of(left))) : NULL;
     return first && tpo_mul_(first, tp_operand_tensor(sign)) ? q : NULL;
 }
 
-/* Of x, which has no fewer rows than columns: out is U, S, V. False without an error: not served, or the CPU says why. */
+/* Of x, which has no fewer rows than columns: out is U, S, V. False without an error: not served, or the CPU says why.
+ */
 static bool with_vectors(tpi_bag *bag, tp_tensor *x, bool full, tp_tensor **out) {
     tp_tensor *made[3], *sorted[2];
     singular s;
     bool square = tpi_rows_of(x) == tpi_cols_of(x);
     if (tpi_gpu_solver_for(x)) {
         if ((full && !square) || !tpi_gpu_library_svd(x, made)) return false;
-        out[0] = tpi_put(bag, made[0]), out[1] = tpi_put(bag, made[1]), out[2] = tpi_put(bag, tpo_adjoint(tpi_put(bag, made[2])));
+        out[0] = tpi_put(bag, made[0]), out[1] = tpi_put(bag, made[1]),
+        out[2] = tpi_put(bag, tpo_adjoint(tpi_put(bag, made[2])));
         return out[2] != NULL;
     }
-    if (tpi_cols_of(x) > TPI_GPU_MOST_TURNED || !tpi_gpu_blocks_fit(x) || !rotate(bag, x, &s, NULL) || !tpi_gpu_is_finite(bag, s.values)) return false;
+    if (tpi_cols_of(x) > TPI_GPU_MOST_TURNED || !tpi_gpu_blocks_fit(x) || !rotate(bag, x, &s, NULL) ||
+        !tpi_gpu_is_finite(bag, s.values))
+        return false;
     if (!tpo_sort(s.values, -1, true, true, sorted)) return false;
     tp_tensor *order = tpi_put(bag, sorted[1]), *left = in_order(bag, s.left, order);
     out[1] = tpi_put(bag, sorted[0]), out[2] = left ? in_order(bag, s.right, order) : NULL;
@@ -117,8 +140,11 @@ bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     return ok;
 }
 
-/* ---- What counts as zero ------------------------------------------------------------------------------------------------------------ */
-static double precision_of(const tp_tensor *A) { return A->dtype == TP_FLOAT32 || A->dtype == TP_COMPLEX64 ? FLT_EPSILON : DBL_EPSILON; }
+/* ---- What counts as zero
+ * ------------------------------------------------------------------------------------------------------------ */
+static double precision_of(const tp_tensor *A) {
+    return A->dtype == TP_FLOAT32 || A->dtype == TP_COMPLEX64 ? FLT_EPSILON : DBL_EPSILON;
+}
 
 /* Whether each value is above max(atol, rtol * the largest), as ops/linalg/function.c has it: NaN is "not given". */
 static tp_tensor *which_count(tpi_bag *bag, const tp_tensor *A, tp_tensor *values, double atol, double rtol) {
@@ -139,9 +165,11 @@ tp_tensor *tpi_gpu_matrix_rank(tp_tensor *self, double atol, double rtol, bool h
     return tpi_empty_bag(&bag, count ? tpo_sum(count, TP_INTS(-1), false, TP_INT64) : NULL);
 }
 
-/* ---- Pseudo-inverse: V diag(1 / S) U^H, the two factors divided once each, since squares of small values vanish ---------------------- */
+/* ---- Pseudo-inverse: V diag(1 / S) U^H, the two factors divided once each, since squares of small values vanish
+ * ---------------------- */
 static tp_tensor *invert(tpi_bag *bag, tp_tensor *A, const singular *s, double atol, double rtol) {
-    tp_tensor *count = which_count(bag, A, s->values, atol, rtol), *over = count ? tpi_put(bag, tpo_reciprocal(s->values)) : NULL;
+    tp_tensor *count = which_count(bag, A, s->values, atol, rtol),
+              *over = count ? tpi_put(bag, tpo_reciprocal(s->values)) : NULL;
     tp_tensor *by = over ? tpi_put(bag, tpo_where(count, tp_operand_tensor(over), tp_operand_double(0))) : NULL;
     tp_tensor *row = by ? tpi_put(bag, tpo_unsqueeze(by, -2)) : NULL;
     tp_tensor *u = row ? tpi_put(bag, tpo_mul(tp_operand_tensor(s->left), tp_operand_tensor(row))) : NULL;
@@ -153,12 +181,14 @@ static tp_tensor *invert(tpi_bag *bag, tp_tensor *A, const singular *s, double a
 tp_tensor *tpi_gpu_pinv(tp_tensor *self, double atol, double rtol, bool hermitian) {
     tpi_bag bag = {0};
     singular s;
-    tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL, *p = x && decompose(&bag, x, &s) ? invert(&bag, self, &s, atol, rtol) : NULL;
+    tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL,
+              *p = x && decompose(&bag, x, &s) ? invert(&bag, self, &s, atol, rtol) : NULL;
     if (p && !is_tall(self)) p = tpi_put(&bag, tpo_adjoint(p));
     return tpi_empty_bag(&bag, p ? tpi_columns_copy(p, tp_no_ints()) : NULL);
 }
 
-/* ---- Least squares by QR, PyTorch's one way on GPUs and so the default there: full rank is taken for granted ------------------------- */
+/* ---- Least squares by QR, PyTorch's one way on GPUs and so the default there: full rank is taken for granted
+ * ------------------------- */
 
 /* X with the least |A X - B|, and of those with the least |X| where A is wide. */
 static tp_tensor *fit(tpi_bag *bag, tp_tensor *A, tp_tensor *B) {
@@ -169,7 +199,8 @@ static tp_tensor *fit(tpi_bag *bag, tp_tensor *A, tp_tensor *B) {
         tp_tensor *qh = tpi_put(bag, tpo_adjoint(q)), *right = qh ? tpi_put(bag, tpo_matmul(qh, B)) : NULL;
         return right ? tpi_put(bag, tpo_linalg_solve_triangular(r, right, true, true, false)) : NULL;
     }
-    tp_tensor *rh = tpi_put(bag, tpo_adjoint(r)), *y = rh ? tpi_put(bag, tpo_linalg_solve_triangular(rh, B, false, true, false)) : NULL;
+    tp_tensor *rh = tpi_put(bag, tpo_adjoint(r)),
+              *y = rh ? tpi_put(bag, tpo_linalg_solve_triangular(rh, B, false, true, false)) : NULL;
     return y ? tpi_put(bag, tpo_matmul(q, y)) : NULL;
 }
 
@@ -177,13 +208,16 @@ static tp_tensor *fit(tpi_bag *bag, tp_tensor *A, tp_tensor *B) {
 static tp_tensor *left_over(tpi_bag *bag, tp_tensor *A, tp_tensor *B, tp_tensor *X) {
     tp_dtype real = tpi_dtype_to_real((tp_dtype)A->dtype);
     if (tpi_rows_of(A) <= tpi_cols_of(A)) return tpi_empty(TP_INTS(0), real, tpi_device(A));
-    tp_tensor *there = tpi_put(bag, tpo_matmul(A, X)), *rest = there ? tpi_put(bag, tpo_sub(tp_operand_tensor(B), tp_operand_tensor(there), tp_int(1))) : NULL;
-    tp_tensor *size = rest ? tpi_put(bag, tpo_abs(rest)) : NULL, *squares = size ? tpi_put(bag, tpo_mul(tp_operand_tensor(size), tp_operand_tensor(size))) : NULL;
+    tp_tensor *there = tpi_put(bag, tpo_matmul(A, X)),
+              *rest = there ? tpi_put(bag, tpo_sub(tp_operand_tensor(B), tp_operand_tensor(there), tp_int(1))) : NULL;
+    tp_tensor *size = rest ? tpi_put(bag, tpo_abs(rest)) : NULL,
+              *squares = size ? tpi_put(bag, tpo_mul(tp_operand_tensor(size), tp_operand_tensor(size))) : NULL;
     return squares ? tpo_sum(squares, TP_INTS(-2), false, TP_NO_DTYPE) : NULL;
 }
 
 static bool fits(const tp_tensor *A, const tp_tensor *B, bool vector) {
-    return A->dtype == B->dtype && B->ndim >= (vector ? 1 : 2) && B->numel && B->shape[B->ndim - (vector ? 1 : 2)] == tpi_rows_of(A) && can(A, false);
+    return A->dtype == B->dtype && B->ndim >= (vector ? 1 : 2) && B->numel &&
+           B->shape[B->ndim - (vector ? 1 : 2)] == tpi_rows_of(A) && can(A, false);
 }
 
 bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {

@@ -1,5 +1,6 @@
-/* Cross entropy. Rows of scores with class indices go straight from scores to loss and from scores to gradient, without the
- * log-probabilities in memory; everything else (more dimensions, probabilities as targets, label smoothing) is a composition. */
+/* Cross entropy. Rows of scores with class indices go straight from scores to loss and from scores to gradient, without
+ * the log-probabilities in memory; everything else (more dimensions, probabilities as targets, label smoothing) is a
+ * composition. */
 #include "ops/bag.h"
 #include "ops/loss/cross_entropy_rows.h"
 #include "ops/loss/loss.h"
@@ -26,42 +27,61 @@ static int64_t task_rows(const job *j, int64_t task, int64_t *first) {
 static void norms_task(int64_t task, void *context) {
     job *j = context;
     int64_t first, rows = task_rows(j, task, &first);
-    if (j->wide) TPI_ISA_PICK(tpi_score_norms_f64)(rows, j->n, (const double *)j->x + first * j->n, (double *)j->norms + 2 * first);
-    else TPI_ISA_PICK(tpi_score_norms_f32)(rows, j->n, (const float *)j->x + first * j->n, (float *)j->norms + 2 * first);
+    if (j->wide)
+        TPI_ISA_PICK(tpi_score_norms_f64)
+        (rows, j->n, (const double *)j->x + first * j->n, (double *)j->norms + 2 * first);
+    else
+        TPI_ISA_PICK(tpi_score_norms_f32)
+        (rows, j->n, (const float *)j->x + first * j->n, (float *)j->norms + 2 * first);
 }
 
 static void back_task(int64_t task, void *context) {
     job *j = context;
     int64_t first, rows = task_rows(j, task, &first), at = first * j->n;
     if (j->wide)
-        TPI_ISA_PICK(tpi_cross_entropy_back_f64)(rows, j->n, (const double *)j->x + at, (const double *)j->norms + 2 * first, j->target + first,
-                                                 (const double *)j->scale + first, (double *)j->out + at);
+        TPI_ISA_PICK(tpi_cross_entropy_back_f64)
+        (rows, j->n, (const double *)j->x + at, (const double *)j->norms + 2 * first, j->target + first,
+         (const double *)j->scale + first, (double *)j->out + at);
     else
-        TPI_ISA_PICK(tpi_cross_entropy_back_f32)(rows, j->n, (const float *)j->x + at, (const float *)j->norms + 2 * first, j->target + first,
-                                                 (const float *)j->scale + first, (float *)j->out + at);
+        TPI_ISA_PICK(tpi_cross_entropy_back_f32)
+        (rows, j->n, (const float *)j->x + at, (const float *)j->norms + 2 * first, j->target + first,
+         (const float *)j->scale + first, (float *)j->out + at);
 }
 
-static double at(const job *j, const char *p, int64_t i) { return j->wide ? ((const double *)p)[i] : (double)((const float *)p)[i]; }
+static double at(const job *j, const char *p, int64_t i) {
+    return j->wide ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
 static void set(const job *j, char *p, int64_t i, double v) {
-    if (j->wide) ((double *)p)[i] = v;
-    else ((float *)p)[i] = (float)v;
+    if (j->wide)
+        ((double *)p)[i] = v;
+    else
+        ((float *)p)[i] = (float)v;
 }
 
 static bool plan(job *j, tp_dtype dtype, tp_tensor *self, tp_tensor *target, tp_tensor *weight, int64_t ignore) {
-    if (self->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected shape (N, C), got %s", tpi_shape_text(tpi_shape(self)));
+    if (self->ndim != 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected shape (N, C), got %s",
+                          tpi_shape_text(tpi_shape(self)));
     tpi_class_shape s;
     if (!tpi_class_shape_of(tpi_shape(self), target, weight, &s)) return false;
-    *j = (job){.wide = dtype == TP_FLOAT64, .rows = s.outer, .n = s.classes, .ignore = ignore, .rows_per_task = 1 + TASK_ELEMENTS / (s.classes ? s.classes : 1)};
+    *j = (job){.wide = dtype == TP_FLOAT64,
+               .rows = s.outer,
+               .n = s.classes,
+               .ignore = ignore,
+               .rows_per_task = 1 + TASK_ELEMENTS / (s.classes ? s.classes : 1)};
     return true;
 }
 
 /* The losses of the rows from the kept norms: one sequential pass over N numbers. */
-static void gather_losses(const job *j, const tp_tensor *weight, tpi_reduction reduction, tp_tensor *output, tp_tensor *total) {
+static void gather_losses(const job *j, const tp_tensor *weight, tpi_reduction reduction, tp_tensor *output,
+                          tp_tensor *total) {
     double loss = 0, weights = 0;
     for (int64_t r = 0; r < j->rows; r++) {
         bool skip = j->target[r] == j->ignore;
         double w = skip ? 0 : weight ? at(j, weight->data, j->target[r]) : 1;
-        double l = skip ? 0 : w * (at(j, j->norms, 2 * r + 1) - (at(j, j->x, r * j->n + j->target[r]) - at(j, j->norms, 2 * r)));
+        double l =
+            skip ? 0
+                 : w * (at(j, j->norms, 2 * r + 1) - (at(j, j->x, r * j->n + j->target[r]) - at(j, j->norms, 2 * r)));
         if (reduction == TPI_REDUCE_NONE) set(j, output->data, r, l);
         loss += l, weights += w;
     }
@@ -69,20 +89,24 @@ static void gather_losses(const job *j, const tp_tensor *weight, tpi_reduction r
     set(j, total->data, 0, weights);
 }
 
-bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction, int64_t ignore_index, tp_tensor **out) {
+bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
+                                      int64_t ignore_index, tp_tensor **out) {
     tp_dtype dtype = tpi_compute_dtype(self, "input");
     tpi_reduction how = tpi_reduction_of(reduction);
     job j;
     if (!dtype || how == TPI_REDUCE_BAD || !plan(&j, dtype, self, target, weight, ignore_index)) return false;
-    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype), *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL;
+    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype),
+              *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL;
     bool ready = t && (w || !weight);
     tp_tensor *r[3] = {NULL};
     if (ready && (r[0] = tpi_empty((tp_ints){&j.rows, how == TPI_REDUCE_NONE}, dtype, tpi_device(self))) &&
-        (r[1] = tpi_empty((tp_ints){&j.rows, 0}, dtype, tpi_device(self))) && (r[2] = tpi_empty(TP_INTS(j.rows, 2), dtype, tpi_device(self)))) {
+        (r[1] = tpi_empty((tp_ints){&j.rows, 0}, dtype, tpi_device(self))) &&
+        (r[2] = tpi_empty(TP_INTS(j.rows, 2), dtype, tpi_device(self)))) {
         j.x = x->data, j.norms = r[2]->data, j.target = (const int64_t *)t->data;
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_task), j.rows * j.n > TASK_ELEMENTS, norms_task, &j);
         gather_losses(&j, w, how, r[0], r[1]);
-        out[0] = tpi_real_finish(r[0], (tp_dtype)self->dtype), out[1] = tpi_real_finish(r[1], (tp_dtype)self->dtype), out[2] = r[2];
+        out[0] = tpi_real_finish(r[0], (tp_dtype)self->dtype), out[1] = tpi_real_finish(r[1], (tp_dtype)self->dtype),
+        out[2] = r[2];
     } else {
         tpi_release(r[0]), tpi_release(r[1]), tpi_release(r[2]);
     }
@@ -92,18 +116,25 @@ bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_ten
     return false;
 }
 
-tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
-                                             int64_t ignore_index, tp_tensor *total_weight, tp_tensor *norms) {
+tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *self, tp_tensor *target,
+                                             tp_tensor *weight, const char *reduction, int64_t ignore_index,
+                                             tp_tensor *total_weight, tp_tensor *norms) {
     tp_dtype dtype = tpi_compute_dtype(self, "self");
     tpi_reduction how = tpi_reduction_of(reduction);
     job j;
     if (!dtype || how == TPI_REDUCE_BAD || !plan(&j, dtype, self, target, weight, ignore_index)) return NULL;
-    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype), *g = tpi_real_data(grad_output, dtype), *kept = tpi_real_data(norms, dtype);
-    tp_tensor *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL, *scale = tpi_empty((tp_ints){&j.rows, 1}, dtype, tpi_device(self));
-    tp_tensor *out = t && g && kept && scale && (w || !weight) ? tpi_empty(tpi_shape(self), dtype, tpi_device(self)) : NULL;
+    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype),
+              *g = tpi_real_data(grad_output, dtype), *kept = tpi_real_data(norms, dtype);
+    tp_tensor *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL,
+              *scale = tpi_empty((tp_ints){&j.rows, 1}, dtype, tpi_device(self));
+    tp_tensor *out =
+        t && g && kept && scale && (w || !weight) ? tpi_empty(tpi_shape(self), dtype, tpi_device(self)) : NULL;
     if (out && out->numel) {
-        j.x = x->data, j.norms = kept->data, j.target = (const int64_t *)t->data, j.scale = scale->data, j.out = out->data;
-        double over = how == TPI_REDUCE_MEAN ? tp_scalar_to_double(tpi_load_scalar(total_weight->data, (tp_dtype)total_weight->dtype)) : 1;
+        j.x = x->data, j.norms = kept->data, j.target = (const int64_t *)t->data, j.scale = scale->data,
+        j.out = out->data;
+        double over = how == TPI_REDUCE_MEAN
+                          ? tp_scalar_to_double(tpi_load_scalar(total_weight->data, (tp_dtype)total_weight->dtype))
+                          : 1;
         for (int64_t r = 0; r < j.rows; r++) {
             double one = j.target[r] == ignore_index ? 0 : w ? at(&j, w->data, j.target[r]) : 1;
             set(&j, scale->data, r, one == 0 ? 0 : one * at(&j, g->data, how == TPI_REDUCE_NONE ? r : 0) / over);
@@ -125,22 +156,29 @@ static tp_tensor *along_classes(tp_tensor *weight, int ndim, int dim) {
 }
 
 /* Targets that are probabilities: smoothing moves them towards the uniform distribution. */
-static tp_tensor *of_probabilities(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight, tpi_reduction how, double smoothing) {
+static tp_tensor *of_probabilities(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
+                                   tpi_reduction how, double smoothing) {
     int dim = input->ndim > 1;
     int64_t classes = input->shape[dim], dims[1] = {dim};
     if (smoothing > 0) {
         tp_tensor *less = tpi_put(bag, scaled(target, 1 - smoothing));
-        target = tpi_put(bag, tpo_add(tp_operand_tensor(less), tp_operand_double(smoothing / (double)classes), tp_int(1)));
+        target =
+            tpi_put(bag, tpo_add(tp_operand_tensor(less), tp_operand_double(smoothing / (double)classes), tp_int(1)));
     }
-    tp_tensor *p = tpi_put(bag, tpo_mul(tp_operand_tensor(tpi_put(bag, tpo_log_softmax(input, dim, TP_NO_DTYPE))), tp_operand_tensor(target)));
-    if (weight) p = tpi_put(bag, tpo_mul(tp_operand_tensor(p), tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
+    tp_tensor *p = tpi_put(bag, tpo_mul(tp_operand_tensor(tpi_put(bag, tpo_log_softmax(input, dim, TP_NO_DTYPE))),
+                                        tp_operand_tensor(target)));
+    if (weight)
+        p = tpi_put(bag, tpo_mul(tp_operand_tensor(p),
+                                 tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
     if (!p) return NULL;
-    tp_tensor *s = tpi_put(bag, tpo_sum(p, how == TPI_REDUCE_NONE ? tp_ints_view(dims, 1) : tp_no_ints(), false, TP_NO_DTYPE));
+    tp_tensor *s =
+        tpi_put(bag, tpo_sum(p, how == TPI_REDUCE_NONE ? tp_ints_view(dims, 1) : tp_no_ints(), false, TP_NO_DTYPE));
     return s ? scaled(s, how == TPI_REDUCE_MEAN ? -(double)classes / (double)input->numel : -1) : NULL;
 }
 
 /* Class indices with smoothing: (1 - smoothing) of the plain loss and smoothing / C of the loss against every class. */
-static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index, const char *reduction, double smoothing) {
+static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
+                           const char *reduction, double smoothing) {
     int dim = input->ndim > 1;
     int64_t dims[1] = {dim};
     tpi_reduction how = tpi_reduction_of(reduction);
@@ -148,33 +186,44 @@ static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp
     if (!log_p || !tpo_nll_loss_forward(log_p, target, weight, reduction, ignore_index, plain)) return NULL;
     tpi_put(bag, plain[0]), tpi_put(bag, plain[1]);
     tp_tensor *each = log_p;
-    if (weight) each = tpi_put(bag, tpo_mul(tp_operand_tensor(log_p), tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
+    if (weight)
+        each = tpi_put(bag, tpo_mul(tp_operand_tensor(log_p),
+                                    tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
     tp_tensor *all = each ? tpi_put(bag, tpo_sum(each, tp_ints_view(dims, 1), false, TP_NO_DTYPE)) : NULL;
     tp_tensor *ignored = tpi_put(bag, tpo_eq(target, tp_operand_scalar(tp_int(ignore_index))));
     tp_tensor *kept = all && ignored ? tpi_put(bag, tpo_masked_fill(all, ignored, tp_int(0))) : NULL;
     if (how != TPI_REDUCE_NONE && kept) kept = tpi_put(bag, tpo_sum(kept, tp_no_ints(), false, TP_NO_DTYPE));
-    if (how == TPI_REDUCE_MEAN && kept) kept = tpi_put(bag, tpo_div(tp_operand_tensor(kept), tp_operand_tensor(plain[1])));
+    if (how == TPI_REDUCE_MEAN && kept)
+        kept = tpi_put(bag, tpo_div(tp_operand_tensor(kept), tp_operand_tensor(plain[1])));
     tp_tensor *part = tpi_put(bag, scaled(plain[0], 1 - smoothing));
-    return kept ? tpo_sub(tp_operand_tensor(part), tp_operand_tensor(kept), tp_float(smoothing / (double)input->shape[dim])) : NULL;
+    return kept ? tpo_sub(tp_operand_tensor(part), tp_operand_tensor(kept),
+                          tp_float(smoothing / (double)input->shape[dim]))
+                : NULL;
 }
 
-tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index, const char *reduction,
-                                     double label_smoothing) {
+tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
+                                     const char *reduction, double label_smoothing) {
     tpi_reduction how = tpi_reduction_of(reduction);
     if (how == TPI_REDUCE_BAD) return NULL;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'label_smoothing': label_smoothing must be between 0.0 and 1.0. Got: %g", label_smoothing);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'label_smoothing': label_smoothing must be between 0.0 and 1.0. Got: %g",
+                        label_smoothing);
     if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 1 or more dimensions (got 0)");
     tpi_bag bag = {0};
     if (tpi_same_shape(input, target)) {
         if (!tp_dtype_is_floating((tp_dtype)target->dtype))
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'target': Expected floating point type for target with class probabilities, got %s",
-                            tp_dtype_word((tp_dtype)target->dtype));
+            return tpi_fail(
+                TP_ERR_RUNTIME,
+                "argument 'target': Expected floating point type for target with class probabilities, got %s",
+                tp_dtype_word((tp_dtype)target->dtype));
         if (ignore_index >= 0)
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'ignore_index': ignore_index is not supported for floating point target");
+            return tpi_fail(TP_ERR_RUNTIME,
+                            "argument 'ignore_index': ignore_index is not supported for floating point target");
         return tpi_empty_bag(&bag, of_probabilities(&bag, input, target, weight, how, label_smoothing));
     }
-    if (label_smoothing > 0) return tpi_empty_bag(&bag, smoothed(&bag, input, target, weight, ignore_index, reduction, label_smoothing));
+    if (label_smoothing > 0)
+        return tpi_empty_bag(&bag, smoothed(&bag, input, target, weight, ignore_index, reduction, label_smoothing));
     if (input->ndim == 2) {
         tp_tensor *out[3] = {NULL};
         if (!tpo_cross_entropy_forward(input, target, weight, reduction, ignore_index, out)) return NULL;
@@ -185,19 +234,29 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
     return tpi_empty_bag(&bag, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
 }
 
-tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_weight, tp_tensor *target, tp_tensor *linear_bias, tp_tensor *weight,
-                                            const char *reduction, int64_t ignore_index, double label_smoothing) {
-    if (input->ndim < 1 || input->ndim > 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected input with dimensionality 1 or 2, got %d", input->ndim);
+tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_weight, tp_tensor *target,
+                                            tp_tensor *linear_bias, tp_tensor *weight, const char *reduction,
+                                            int64_t ignore_index, double label_smoothing) {
+    if (input->ndim < 1 || input->ndim > 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected input with dimensionality 1 or 2, got %d",
+                        input->ndim);
     int last = linear_weight->ndim - 1;
-    if (last < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_weight': expected dimensionality at least 2, got %d", linear_weight->ndim);
+    if (last < 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_weight': expected dimensionality at least 2, got %d",
+                        linear_weight->ndim);
     int64_t features = input->shape[input->ndim - 1], outputs = 1, shape[TP_MAX_DIMS], batch = input->ndim - 1;
     if (linear_weight->shape[last] != features)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_weight': expected last dimension %lld as of the input, got %lld", (long long)features,
-                        (long long)linear_weight->shape[last]);
-    if (last > 1 && !batch) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': a loss of several dimensions requires batched input, got %s", tpi_shape_text(tpi_shape(input)));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'linear_weight': expected last dimension %lld as of the input, got %lld",
+                        (long long)features, (long long)linear_weight->shape[last]);
+    if (last > 1 && !batch)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': a loss of several dimensions requires batched input, got %s",
+                        tpi_shape_text(tpi_shape(input)));
     for (int i = 0; i < last; i++) outputs *= shape[batch + i] = linear_weight->shape[i];
-    if (linear_bias && (linear_bias->ndim != last || memcmp(linear_bias->shape, linear_weight->shape, sizeof *shape * (size_t)last)))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_bias': expected shape %s, got %s", tpi_shape_text(tp_ints_view(linear_weight->shape, last)),
+    if (linear_bias &&
+        (linear_bias->ndim != last || memcmp(linear_bias->shape, linear_weight->shape, sizeof *shape * (size_t)last)))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_bias': expected shape %s, got %s",
+                        tpi_shape_text(tp_ints_view(linear_weight->shape, last)),
                         tpi_shape_text(tpi_shape(linear_bias)));
     if (batch) shape[0] = input->shape[0];
     tpi_bag bag = {0};
@@ -207,6 +266,11 @@ tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_
     tp_tensor *scores = flat ? tpi_put(&bag, tpo_reshape(flat, tp_ints_view(shape, batch + last))) : NULL;
     if (!scores) return tpi_empty_bag(&bag, NULL);
     if (ignore_index != TP_NONE && tpi_same_shape(scores, target))
-        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "argument 'ignore_index': ignore_index cannot be specified when target contains probabilities"));
-    return tpi_empty_bag(&bag, tpi_compose_cross_entropy(scores, target, weight, ignore_index == TP_NONE ? -100 : ignore_index, reduction, label_smoothing));
+        return tpi_empty_bag(
+            &bag,
+            tpi_fail(TP_ERR_RUNTIME,
+                     "argument 'ignore_index': ignore_index cannot be specified when target contains probabilities"));
+    return tpi_empty_bag(&bag, tpi_compose_cross_entropy(scores, target, weight,
+                                                         ignore_index == TP_NONE ? -100 : ignore_index, reduction,
+                                                         label_smoothing));
 }

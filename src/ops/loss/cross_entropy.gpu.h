@@ -1,9 +1,10 @@
-/* Cross entropy of rows of n scores and a class each. Before this text: A the type to compute in, X the scores' dtype, W the weights', INDEX the
- * targets' (WEIGHT: there are weights); backward Y the gradient's. A target that is no class is a fault, and gives NaN.
+/* Cross entropy of rows of n scores and a class each. Before this text: A the type to compute in, X the scores' dtype,
+ * W the weights', INDEX the targets' (WEIGHT: there are weights); backward Y the gradient's. A target that is no class
+ * is a fault, and gives NaN.
  *
- *   forward   each row's largest score and logarithm of its sum of exponentials into norms, its loss and weight into parts
- *   total     the sums of losses and weights, in a fixed order; MEAN: the loss over the weights; EACH: the losses stay, as the result
- *   backward  (softmax - target) * scale of the row */
+ *   forward   each row's largest score and logarithm of its sum of exponentials into norms, its loss and weight into
+ * parts total     the sums of losses and weights, in a fixed order; MEAN: the loss over the weights; EACH: the losses
+ * stay, as the result backward  (softmax - target) * scale of the row */
 #include "fault.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
@@ -11,7 +12,9 @@ GROUP_REDUCTION(group_most, A, JOIN_MOST)
 
 #ifdef KERNEL_forward
 ROW_PIECE(X)
-KERNEL(entry)(FAULT, PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t rows, const int n, const int64_t ignore) {
+KERNEL(entry)
+(FAULT, PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t rows, const int n,
+ const int64_t ignore) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     const int64_t row = GROUP_ROW < rows ? GROUP_ROW : rows - 1, from = row * n;
@@ -45,7 +48,8 @@ KERNEL(entry)(FAULT, PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), 
 #endif
 
 #ifdef KERNEL_total
-KERNEL(entry)(PTR(out), PTR(total), PTR(parts), const int64_t rows) {
+KERNEL(entry)
+(PTR(out), PTR(total), PTR(parts), const int64_t rows) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const A *loss = AT(const A, parts), *w = loss + rows;
     A sum = 0, weights = 0;
@@ -68,7 +72,9 @@ KERNEL(entry)(PTR(out), PTR(total), PTR(parts), const int64_t rows) {
 
 #ifdef KERNEL_backward
 ROW_PIECE(X)
-KERNEL(entry)(PTR(out), PTR(grad), PTR(in), PTR(target), PTR(weight), PTR(total), PTR(norms), const int64_t rows, const int n, const int64_t ignore) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(in), PTR(target), PTR(weight), PTR(total), PTR(norms), const int64_t rows, const int n,
+ const int64_t ignore) {
     if (GROUP_ROW >= rows) return;
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL T_X *dx = AT(T_X, out);

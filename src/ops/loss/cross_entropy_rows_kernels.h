@@ -1,4 +1,5 @@
-/* The bodies of cross_entropy_rows.isa.c, included once per element type with REAL, BITS, EXP, LOG and K(name) defined. */
+/* The bodies of cross_entropy_rows.isa.c, included once per element type with REAL, BITS, EXP, LOG and K(name) defined.
+ */
 
 #include "ops/lanes.h"
 
@@ -45,7 +46,8 @@ void TPI_ISA(K(tpi_score_norms))(int64_t rows, int64_t n, const REAL *x, REAL *n
     }
 }
 
-static void K(short_back)(int64_t rows, int64_t n, const REAL *x, const REAL *norms, const int64_t *target, const REAL *scale, REAL *dx) {
+static void K(short_back)(int64_t rows, int64_t n, const REAL *x, const REAL *norms, const int64_t *target,
+                          const REAL *scale, REAL *dx) {
     int64_t most = PIECE / n;
     for (int64_t first = 0; first < rows; first += most) {
         int64_t k = rows - first < most ? rows - first : most;
@@ -64,7 +66,8 @@ static void K(short_back)(int64_t rows, int64_t n, const REAL *x, const REAL *no
     }
 }
 
-void TPI_ISA(K(tpi_cross_entropy_back))(int64_t rows, int64_t n, const REAL *x, const REAL *norms, const int64_t *target, const REAL *scale, REAL *dx) {
+void TPI_ISA(K(tpi_cross_entropy_back))(int64_t rows, int64_t n, const REAL *x, const REAL *norms,
+                                        const int64_t *target, const REAL *scale, REAL *dx) {
     if (n > 0 && n < SHORT) {
         K(short_back)(rows, n, x, norms, target, scale, dx);
         return;

@@ -1,7 +1,8 @@
-/* Connectionist temporal classification: the forward-backward recursion over the target with blanks between its labels, in logarithms
- * and double precision. A task is one sequence of the batch.
+/* Connectionist temporal classification: the forward-backward recursion over the target with blanks between its labels,
+ * in logarithms and double precision. A task is one sequence of the batch.
  *
- * Shapes: log_probs (T, N, C); targets (N, S) or all labels in one row; log_alpha (N, T, 2 S + 1), where -inf marks what cannot be. */
+ * Shapes: log_probs (T, N, C); targets (N, S) or all labels in one row; log_alpha (N, T, 2 S + 1), where -inf marks
+ * what cannot be. */
 #include "ops/bag.h"
 #include "ops/loss/loss.h"
 #include "ops/native.h"
@@ -13,7 +14,8 @@ typedef struct job {
     int64_t steps, batch, classes, width, blank; /* width: of a row of log_alpha */
     const char *log_probs;
     bool wide; /* double rather than float */
-    const int64_t *targets, *first, *input_lengths, *target_lengths; /* first[n]: where the labels of sequence n begin */
+    const int64_t *targets, *first, *input_lengths,
+        *target_lengths;  /* first[n]: where the labels of sequence n begin */
     double *alpha, *beta; /* beta: one pair of rows for each sequence */
     double *loss;
     const char *grad;
@@ -32,9 +34,13 @@ static double log_prob(const job *j, int64_t t, int64_t n, int64_t c) {
 }
 
 /* Label s of the target with blanks: blank, l0, blank, l1, ..., blank. */
-static int64_t label(const job *j, int64_t n, int64_t s) { return s % 2 == 0 ? j->blank : j->targets[j->first[n] + s / 2]; }
+static int64_t label(const job *j, int64_t n, int64_t s) {
+    return s % 2 == 0 ? j->blank : j->targets[j->first[n] + s / 2];
+}
 /* A label may follow its predecessor but one unless it is a blank or repeats that one. */
-static bool may_skip(const job *j, int64_t n, int64_t s) { return s % 2 == 1 && s >= 2 && label(j, n, s) != label(j, n, s - 2); }
+static bool may_skip(const job *j, int64_t n, int64_t s) {
+    return s % 2 == 1 && s >= 2 && label(j, n, s) != label(j, n, s - 2);
+}
 
 static void forward_task(int64_t n, void *context) {
     job *j = context;
@@ -71,8 +77,10 @@ static void write_step(const job *j, int64_t n, int64_t t, const double *beta, d
             if (label(j, n, s) == c) through = log_add(through, alpha[s] + beta[s]);
         double v = (exp(lp) - exp(through + j->loss[n] - lp)) * g;
         int64_t at = (t * j->batch + n) * j->classes + c;
-        if (j->wide) ((double *)j->out)[at] = v;
-        else ((float *)j->out)[at] = (float)v;
+        if (j->wide)
+            ((double *)j->out)[at] = v;
+        else
+            ((float *)j->out)[at] = (float)v;
     }
 }
 
@@ -85,7 +93,8 @@ static void backward_task(int64_t n, void *context) {
     for (int64_t t = steps - 1; t >= 0; t--) {
         for (int64_t s = 0; s < states; s++) {
             double b = -INFINITY;
-            if (t == steps - 1) b = s >= states - 2 ? 0 : -INFINITY;
+            if (t == steps - 1)
+                b = s >= states - 2 ? 0 : -INFINITY;
             else {
                 b = after[s];
                 if (s + 1 < states) b = log_add(b, after[s + 1]);
@@ -101,22 +110,33 @@ static void backward_task(int64_t n, void *context) {
 
 /* ---- Arguments ---- */
 static bool check_lengths(const char *name, tp_ints lengths, int64_t batch, int64_t most) {
-    if (lengths.n != batch) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %lld lengths, got %lld", name, (long long)batch, (long long)lengths.n);
+    if (lengths.n != batch)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %lld lengths, got %lld", name, (long long)batch,
+                          (long long)lengths.n);
     for (int64_t i = 0; i < batch; i++)
         if (lengths.v[i] < 0 || lengths.v[i] > most)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected lengths from 0 to %lld, got %lld", name, (long long)most, (long long)lengths.v[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected lengths from 0 to %lld, got %lld", name,
+                              (long long)most, (long long)lengths.v[i]);
     return true;
 }
 
 /* Checks everything and fills the job; `first` has room for one number per sequence. */
-static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths, int64_t blank, int64_t *first) {
-    if (log_probs->ndim != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'log_probs': expected shape (T, N, C), got %s", tpi_shape_text(tpi_shape(log_probs)));
-    *j = (job){.steps = log_probs->shape[0], .batch = log_probs->shape[1], .classes = log_probs->shape[2], .blank = blank};
-    if (blank < 0 || blank >= j->classes) return tpi_refuse(TP_ERR_RUNTIME, "argument 'blank': blank must be in label range [0, %lld), got %lld", (long long)j->classes, (long long)blank);
+static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths,
+                 int64_t blank, int64_t *first) {
+    if (log_probs->ndim != 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'log_probs': expected shape (T, N, C), got %s",
+                          tpi_shape_text(tpi_shape(log_probs)));
+    *j = (job){
+        .steps = log_probs->shape[0], .batch = log_probs->shape[1], .classes = log_probs->shape[2], .blank = blank};
+    if (blank < 0 || blank >= j->classes)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'blank': blank must be in label range [0, %lld), got %lld",
+                          (long long)j->classes, (long long)blank);
     bool rows = targets->ndim == 2;
-    if (!rows && targets->ndim != 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected 1 or 2 dimensions, got %d", targets->ndim);
+    if (!rows && targets->ndim != 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected 1 or 2 dimensions, got %d", targets->ndim);
     if (!check_lengths("input_lengths", input_lengths, j->batch, j->steps)) return false;
-    if (!check_lengths("target_lengths", target_lengths, j->batch, rows ? targets->shape[1] : targets->numel)) return false;
+    if (!check_lengths("target_lengths", target_lengths, j->batch, rows ? targets->shape[1] : targets->numel))
+        return false;
     int64_t total = 0, longest = 0;
     for (int64_t n = 0; n < j->batch; n++) {
         first[n] = rows ? n * targets->shape[1] : total;
@@ -124,7 +144,8 @@ static bool plan(job *j, tp_tensor *log_probs, tp_tensor *targets, tp_ints input
         longest = target_lengths.v[n] > longest ? target_lengths.v[n] : longest;
     }
     if (!rows && total != targets->numel)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected %lld labels in all, got %lld", (long long)total, (long long)targets->numel);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'targets': expected %lld labels in all, got %lld", (long long)total,
+                          (long long)targets->numel);
     j->width = 2 * longest + 1;
     j->first = first, j->input_lengths = input_lengths.v, j->target_lengths = target_lengths.v;
     return true;
@@ -134,19 +155,22 @@ static bool check_labels(const job *j, const int64_t *labels) {
     for (int64_t n = 0; n < j->batch; n++)
         for (int64_t i = 0; i < j->target_lengths[n]; i++)
             if (labels[j->first[n] + i] < 0 || labels[j->first[n] + i] >= j->classes)
-                return tpi_refuse(TP_ERR_INDEX, "argument 'targets': label %lld is out of range for %lld classes", (long long)labels[j->first[n] + i], (long long)j->classes);
+                return tpi_refuse(TP_ERR_INDEX, "argument 'targets': label %lld is out of range for %lld classes",
+                                  (long long)labels[j->first[n] + i], (long long)j->classes);
     return true;
 }
 
-bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths, int64_t blank, bool zero_infinity,
-                                 tp_tensor **out) {
+bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths,
+                                 tp_ints target_lengths, int64_t blank, bool zero_infinity, tp_tensor **out) {
     tp_dtype dtype = tpi_compute_dtype(log_probs, "log_probs");
     int64_t *first = dtype ? tpi_malloc(sizeof *first * (size_t)(input_lengths.n + 1)) : NULL;
     job j;
     bool fine = false;
     tp_tensor *x = NULL, *t = NULL, *loss = NULL, *alpha = NULL;
     if (!first || !plan(&j, log_probs, targets, input_lengths, target_lengths, blank, first)) goto done;
-    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) || !check_labels(&j, (const int64_t *)t->data)) goto done;
+    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
+        !check_labels(&j, (const int64_t *)t->data))
+        goto done;
     if (!(loss = tpi_empty((tp_ints){&j.batch, 1}, TP_FLOAT64, tpi_device(log_probs)))) goto done;
     if (!(alpha = tpi_empty(TP_INTS(j.batch, j.steps, j.width), TP_FLOAT64, tpi_device(log_probs)))) goto done;
     j.log_probs = x->data, j.wide = dtype == TP_FLOAT64, j.targets = (const int64_t *)t->data;
@@ -168,23 +192,30 @@ static void losses(job *j) {
     for (int64_t n = 0; n < j->batch; n++) {
         int64_t steps = j->input_lengths[n], states = 2 * j->target_lengths[n] + 1;
         const double *row = steps ? j->alpha + (n * j->steps + steps - 1) * j->width : NULL;
-        j->loss[n] = !row ? (states == 1 ? 0 : INFINITY) : -(states > 1 ? log_add(row[states - 1], row[states - 2]) : row[0]);
+        j->loss[n] =
+            !row ? (states == 1 ? 0 : INFINITY) : -(states > 1 ? log_add(row[states - 1], row[states - 2]) : row[0]);
     }
 }
 
-tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths,
-                                        tp_tensor *log_alpha, int64_t blank, bool zero_infinity) {
+tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_probs, tp_tensor *targets,
+                                        tp_ints input_lengths, tp_ints target_lengths, tp_tensor *log_alpha,
+                                        int64_t blank, bool zero_infinity) {
     tp_dtype dtype = tpi_compute_dtype(log_probs, "log_probs");
     int64_t *first = dtype ? tpi_malloc(sizeof *first * (size_t)(input_lengths.n + 1)) : NULL;
     job j;
     tp_tensor *x = NULL, *t = NULL, *g = NULL, *alpha = NULL, *out = NULL;
     double *scratch = NULL;
     if (!first || !plan(&j, log_probs, targets, input_lengths, target_lengths, blank, first)) goto done;
-    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) || !(g = tpi_real_data(grad_output, dtype))) goto done;
-    if (!(alpha = tpi_real_data(log_alpha, TP_FLOAT64)) || !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (2 * j.width + 1) + 1)))) goto done;
+    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
+        !(g = tpi_real_data(grad_output, dtype)))
+        goto done;
+    if (!(alpha = tpi_real_data(log_alpha, TP_FLOAT64)) ||
+        !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (2 * j.width + 1) + 1))))
+        goto done;
     out = tpi_empty(tpi_shape(log_probs), dtype, tpi_device(log_probs));
     if (!out || !tpi_fill_data(out, tp_int(0))) goto done;
-    j.log_probs = x->data, j.wide = dtype == TP_FLOAT64, j.targets = (const int64_t *)t->data, j.alpha = (double *)alpha->data;
+    j.log_probs = x->data, j.wide = dtype == TP_FLOAT64, j.targets = (const int64_t *)t->data,
+    j.alpha = (double *)alpha->data;
     j.loss = scratch, j.beta = scratch + j.batch, j.grad = g->data, j.out = out->data, j.zero_infinity = zero_infinity;
     losses(&j);
     tpi_parallel_for(j.batch, out->numel > 4096, backward_task, &j);
@@ -195,33 +226,40 @@ done:
 }
 
 /* ---- The loss itself ---- */
-tp_tensor *tpi_compose_ctc_loss_lists(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths, int64_t blank,
-                                      const char *reduction, bool zero_infinity) {
+tp_tensor *tpi_compose_ctc_loss_lists(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths,
+                                      tp_ints target_lengths, int64_t blank, const char *reduction,
+                                      bool zero_infinity) {
     tpi_reduction how = tpi_reduction_of(reduction);
     if (how == TPI_REDUCE_BAD) return NULL;
     tpi_bag bag = {0};
     bool single = log_probs->ndim == 2;
     tp_tensor *batch = single ? tpi_put(&bag, tpo_unsqueeze(log_probs, 1)) : log_probs, *out[2] = {NULL};
-    if (!batch || !tpo_ctc_loss_forward(batch, targets, input_lengths, target_lengths, blank, zero_infinity, out)) return tpi_empty_bag(&bag, NULL);
+    if (!batch || !tpo_ctc_loss_forward(batch, targets, input_lengths, target_lengths, blank, zero_infinity, out))
+        return tpi_empty_bag(&bag, NULL);
     tp_tensor *each = tpi_put(&bag, out[0]);
     tpi_put(&bag, out[1]);
-    if (how == TPI_REDUCE_NONE) return tpi_empty_bag(&bag, single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
+    if (how == TPI_REDUCE_NONE)
+        return tpi_empty_bag(&bag, single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
     if (how == TPI_REDUCE_SUM) return tpi_empty_bag(&bag, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
     tp_tensor *over = tpi_empty((tp_ints){&target_lengths.n, 1}, (tp_dtype)each->dtype, (tp_device){TP_CPU, 0});
     for (int64_t n = 0; over && n < target_lengths.n; n++)
-        tpi_store_scalar(over->data + (size_t)n * tpi_itemsize(over), (tp_dtype)over->dtype, tp_float(target_lengths.v[n] > 1 ? (double)target_lengths.v[n] : 1));
+        tpi_store_scalar(over->data + (size_t)n * tpi_itemsize(over), (tp_dtype)over->dtype,
+                         tp_float(target_lengths.v[n] > 1 ? (double)target_lengths.v[n] : 1));
     over = tpi_put(&bag, tpi_moved_data(over, tpi_device(each)));
     if (!over) return tpi_empty_bag(&bag, NULL);
     tp_tensor *scaled = tpi_put(&bag, tpo_div(tp_operand_tensor(each), tp_operand_tensor(over)));
     return tpi_empty_bag(&bag, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
 }
 
-tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_tensor *input_lengths, tp_tensor *target_lengths, int64_t blank,
-                                const char *reduction, bool zero_infinity) {
+tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_tensor *input_lengths,
+                                tp_tensor *target_lengths, int64_t blank, const char *reduction, bool zero_infinity) {
     tp_device host = {TP_CPU, 0};
-    tp_tensor *a = tpi_moved_data(tpi_index_data(input_lengths, "input_lengths"), host), *b = a ? tpi_moved_data(tpi_index_data(target_lengths, "target_lengths"), host) : NULL, *out = NULL;
-    if (b) out = tpi_compose_ctc_loss_lists(log_probs, targets, tp_ints_view((const int64_t *)a->data, a->numel), tp_ints_view((const int64_t *)b->data, b->numel),
-                                            blank, reduction, zero_infinity);
+    tp_tensor *a = tpi_moved_data(tpi_index_data(input_lengths, "input_lengths"), host),
+              *b = a ? tpi_moved_data(tpi_index_data(target_lengths, "target_lengths"), host) : NULL, *out = NULL;
+    if (b)
+        out = tpi_compose_ctc_loss_lists(log_probs, targets, tp_ints_view((const int64_t *)a->data, a->numel),
+                                         tp_ints_view((const int64_t *)b->data, b->numel), blank, reduction,
+                                         zero_infinity);
     tpi_release(a), tpi_release(b);
     return out;
 }

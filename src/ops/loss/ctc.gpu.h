@@ -1,5 +1,6 @@
-/* Connectionist temporal classification, a block per sequence (ops/loss/ctc.c has the recursion and the shapes). Before this text: A the type to compute in, X the
- * dtype of log_probs, INDEX the labels', TEAM the threads of a block (one: there are no barriers).
+/* Connectionist temporal classification, a block per sequence (ops/loss/ctc.c has the recursion and the shapes). Before
+ * this text: A the type to compute in, X the dtype of log_probs, INDEX the labels', TEAM the threads of a block (one:
+ * there are no barriers).
  *
  *   forward   log_alpha and the loss of each sequence. A label that is no class is a fault, and counts as the blank.
  *   backward  log_beta, as log_alpha goes from the end
@@ -39,9 +40,11 @@ INLINE int64_t label(const sequence *q, int64_t s) { /* blank, l0, blank, l1, ..
 }
 INLINE int may_skip(const sequence *q, int64_t s) { return s % 2 == 1 && s >= 2 && label(q, s) != label(q, s - 2); }
 
-INLINE sequence sequence_of(GLOBAL const int64_t *lengths, GLOBAL const T_INDEX *labels, int64_t n, int64_t batch, int64_t blank, int64_t classes) {
+INLINE sequence sequence_of(GLOBAL const int64_t *lengths, GLOBAL const T_INDEX *labels, int64_t n, int64_t batch,
+                            int64_t blank, int64_t classes) {
     sequence q;
-    q.labels = labels + lengths[2 * batch + n], q.steps = lengths[n], q.states = 2 * lengths[batch + n] + 1, q.blank = blank, q.classes = classes;
+    q.labels = labels + lengths[2 * batch + n], q.steps = lengths[n], q.states = 2 * lengths[batch + n] + 1,
+    q.blank = blank, q.classes = classes;
     return q;
 }
 
@@ -52,8 +55,9 @@ INLINE A loss_of(const sequence *q, GLOBAL const A *alpha, int64_t width) {
 }
 
 #ifdef KERNEL_forward
-KERNEL(entry)(FAULT, PTR(loss), PTR(alphas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps, const int64_t batch, const int64_t classes, const int64_t width,
-              const int64_t blank, const int zero_infinity) {
+KERNEL(entry)
+(FAULT, PTR(loss), PTR(alphas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps,
+ const int64_t batch, const int64_t classes, const int64_t width, const int64_t blank, const int zero_infinity) {
     const int64_t n = BLOCK;
     const sequence q = sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
     GLOBAL A *alpha = AT(A, alphas) + n * all_steps * width;
@@ -65,7 +69,8 @@ KERNEL(entry)(FAULT, PTR(loss), PTR(alphas), PTR(log_probs), PTR(targets), PTR(l
         for (int64_t s = THREAD; s < width; s += TEAM) {
             A a = NEVER;
             if (t < q.steps && s < q.states) {
-                if (t == 0) a = s < 2 ? 0 : NEVER;
+                if (t == 0)
+                    a = s < 2 ? 0 : NEVER;
                 else {
                     a = row[s - width];
                     if (s >= 1) a = log_add(a, row[s - width - 1]);
@@ -85,7 +90,9 @@ KERNEL(entry)(FAULT, PTR(loss), PTR(alphas), PTR(log_probs), PTR(targets), PTR(l
 #endif
 
 #ifdef KERNEL_backward
-KERNEL(entry)(PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps, const int64_t batch, const int64_t classes, const int64_t width, const int64_t blank) {
+KERNEL(entry)
+(PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps, const int64_t batch,
+ const int64_t classes, const int64_t width, const int64_t blank) {
     const int64_t n = BLOCK;
     const sequence q = sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
     GLOBAL A *beta = AT(A, betas) + n * all_steps * width;
@@ -94,7 +101,8 @@ KERNEL(entry)(PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int6
         GLOBAL const T_X *x = AT(const T_X, log_probs) + (t * batch + n) * classes;
         for (int64_t s = THREAD; s < q.states; s += TEAM) {
             A b;
-            if (t == q.steps - 1) b = s >= q.states - 2 ? 0 : NEVER;
+            if (t == q.steps - 1)
+                b = s >= q.states - 2 ? 0 : NEVER;
             else {
                 b = row[s + width];
                 if (s + 1 < q.states) b = log_add(b, row[s + width + 1]);
@@ -108,32 +116,39 @@ KERNEL(entry)(PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int6
 #endif
 
 #ifdef KERNEL_gradient
-KERNEL(entry)(PTR(out), PTR(grads), PTR(alphas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps, const int64_t batch, const int64_t classes, const int64_t width,
-              const int64_t blank, const int zero_infinity) {
+KERNEL(entry)
+(PTR(out), PTR(grads), PTR(alphas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps,
+ const int64_t batch, const int64_t classes, const int64_t width, const int64_t blank, const int zero_infinity) {
     EACH(i, all_steps * batch * classes) {
         const int64_t n = i / classes % batch, t = i / classes / batch;
-        const sequence q = sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
+        const sequence q =
+            sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
         A v = 0;
-        if (t < q.steps && !(zero_infinity && loss_of(&q, AT(const A, alphas) + n * all_steps * width, width) == INFINITY))
-            v = EXP(GET_X(AT(const T_X, log_probs)[i])) * GET_X(AT(const T_X, grads)[n]);
+        if (t < q.steps &&
+            !(zero_infinity && loss_of(&q, AT(const A, alphas) + n * all_steps * width, width) == INFINITY))
+            v = EXP(GET_X(AT(const T_X, log_probs)[i]))
+        *GET_X(AT(const T_X, grads)[n]);
         AT(T_X, out)[i] = SET_X(v);
     }
 }
 #endif
 
 #ifdef KERNEL_through
-KERNEL(entry)(PTR(out), PTR(grads), PTR(alphas), PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps, const int64_t batch, const int64_t classes,
-              const int64_t width, const int64_t blank, const int zero_infinity) {
+KERNEL(entry)
+(PTR(out), PTR(grads), PTR(alphas), PTR(betas), PTR(log_probs), PTR(targets), PTR(lengths), const int64_t all_steps,
+ const int64_t batch, const int64_t classes, const int64_t width, const int64_t blank, const int zero_infinity) {
     const int64_t each = width / 2 + 1; /* the blank, then a label each */
     EACH(i, all_steps * batch * each) {
         const int64_t k = i % each, n = i / each % batch, t = i / each / batch;
-        const sequence q = sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
+        const sequence q =
+            sequence_of(AT(const int64_t, lengths), AT(const T_INDEX, targets), n, batch, blank, classes);
         if (t >= q.steps || k > q.states / 2) continue;
         const int64_t first = k ? 2 * k - 1 : 0, c = label(&q, first);
         int taken = k && c == blank; /* a class is its first label's */
         for (int64_t s = 1; s < first && !taken; s += 2) taken = label(&q, s) == c;
         if (taken) continue;
-        GLOBAL const A *alpha = AT(const A, alphas) + n * all_steps * width, *beta = AT(const A, betas) + n * all_steps * width;
+        GLOBAL const A *alpha = AT(const A, alphas) + n * all_steps * width,
+                       *beta = AT(const A, betas) + n * all_steps * width;
         const A loss = loss_of(&q, alpha, width);
         if (zero_infinity && loss == INFINITY) continue;
         A through = NEVER;

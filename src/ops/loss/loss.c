@@ -17,9 +17,11 @@ bool tpi_native_within(tp_tensor *self, double low, double high, bool *out) {
     if (!t) return false;
     int64_t outside = 0;
     if (dtype == TP_FLOAT64)
-        for (int64_t i = 0; i < t->numel; i++) outside += !(((const double *)t->data)[i] >= low && ((const double *)t->data)[i] <= high);
+        for (int64_t i = 0; i < t->numel; i++)
+            outside += !(((const double *)t->data)[i] >= low && ((const double *)t->data)[i] <= high);
     else
-        for (int64_t i = 0; i < t->numel; i++) outside += !(((const float *)t->data)[i] >= (float)low && ((const float *)t->data)[i] <= (float)high);
+        for (int64_t i = 0; i < t->numel; i++)
+            outside += !(((const float *)t->data)[i] >= (float)low && ((const float *)t->data)[i] <= (float)high);
     *out = outside == 0;
     tpi_release(t);
     return true;
@@ -28,15 +30,18 @@ bool tpi_native_within(tp_tensor *self, double low, double high, bool *out) {
 /* One variance for each value, one for each but the last dim, or with a single dim of size 1 that broadcasts. */
 static tp_tensor *variance(tpi_bag *bag, tp_tensor *input, tp_tensor *var) {
     if (tpi_same_shape(input, var)) return var;
-    if (var->ndim == input->ndim - 1 && !memcmp(var->shape, input->shape, sizeof *var->shape * (size_t)var->ndim)) return tpi_put(bag, tpo_unsqueeze(var, -1));
+    if (var->ndim == input->ndim - 1 && !memcmp(var->shape, input->shape, sizeof *var->shape * (size_t)var->ndim))
+        return tpi_put(bag, tpo_unsqueeze(var, -1));
     int64_t apart = 0;
     if (var->ndim == input->ndim)
         for (int i = 0; i < var->ndim; i++) apart += var->shape[i] == input->shape[i] ? 0 : var->shape[i];
     if (apart == 1) return var;
-    return tpi_fail(TP_ERR_VALUE, "argument 'var': var is of incorrect size: %s for an input of %s", tpi_shape_text(tpi_shape(var)), tpi_shape_text(tpi_shape(input)));
+    return tpi_fail(TP_ERR_VALUE, "argument 'var': var is of incorrect size: %s for an input of %s",
+                    tpi_shape_text(tpi_shape(var)), tpi_shape_text(tpi_shape(input)));
 }
 
-tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp_operand var, bool full, double eps, const char *reduction) {
+tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp_operand var, bool full, double eps,
+                                         const char *reduction) {
     tpi_bag bag = {0};
     tp_tensor *v = var.tensor;
     if (!v) v = tpi_put(&bag, tpo_full_like(input, var.scalar, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
@@ -45,6 +50,7 @@ tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp
     if (!fine) return tpi_empty_bag(&bag, tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
     if (!(v = variance(&bag, input, v))) return tpi_empty_bag(&bag, NULL);
     tp_tensor *each = tpi_put(&bag, tpo_gaussian_nll(input, target, v, eps));
-    if (full) each = tpi_put(&bag, tpo_add(tp_operand_tensor(each), tp_operand_double(0.91893853320467274178), tp_int(1)));
+    if (full)
+        each = tpi_put(&bag, tpo_add(tp_operand_tensor(each), tp_operand_double(0.91893853320467274178), tp_int(1)));
     return tpi_empty_bag(&bag, each ? tpo_reduce_loss(each, reduction) : NULL);
 }

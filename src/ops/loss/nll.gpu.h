@@ -1,5 +1,6 @@
-/* The negative log likelihood of a class per position: scores are (outer, classes, inner), positions (outer, inner). Before this text: A the type to
- * compute in, X the scores' dtype, W the weights', INDEX the classes' (WEIGHT: there are weights). A class that is none is a fault, and gives NaN.
+/* The negative log likelihood of a class per position: scores are (outer, classes, inner), positions (outer, inner).
+ * Before this text: A the type to compute in, X the scores' dtype, W the weights', INDEX the classes' (WEIGHT: there
+ * are weights). A class that is none is a fault, and gives NaN.
  *
  *   forward   each position's loss and weight into parts; NONE: the losses into the result
  *   finish    the result and the total weight from the parts' sums; MEAN: the loss over the weights
@@ -14,14 +15,18 @@
 #define PLACE(p, k) (((int64_t)((p) / inner) * classes + (k)) * inner + (p) % inner)
 
 #ifdef KERNEL_forward
-KERNEL(entry)(FAULT, PTR(out), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t n, const index_t inner, const int64_t classes, const int64_t ignore) {
+KERNEL(entry)
+(FAULT, PTR(out), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t n, const index_t inner,
+ const int64_t classes, const int64_t ignore) {
     EACH(p, n) {
         const int64_t k = AT(const T_INDEX, target)[p];
         const int skip = k == ignore, none = !skip && (k < 0 || k >= classes);
         A w = 0, loss = 0;
         if (none) NOTE_FAULT(k, classes);
-        if (none) w = loss = NAN;
-        else if (!skip) w = WEIGHT_OF(k), loss = -w * GET_X(AT(const T_X, in)[PLACE(p, k)]);
+        if (none)
+            w = loss = NAN;
+        else if (!skip)
+            w = WEIGHT_OF(k), loss = -w * GET_X(AT(const T_X, in)[PLACE(p, k)]);
         AT(A, parts)[p] = loss, AT(A, parts)[n + p] = w;
 #if NONE
         AT(T_X, out)[p] = SET_X(loss);
@@ -31,7 +36,8 @@ KERNEL(entry)(FAULT, PTR(out), PTR(parts), PTR(in), PTR(target), PTR(weight), co
 #endif
 
 #ifdef KERNEL_finish
-KERNEL(entry)(PTR(out), PTR(total), PTR(sums)) {
+KERNEL(entry)
+(PTR(out), PTR(total), PTR(sums)) {
     const A loss = AT(const A, sums)[0], weights = AT(const A, sums)[1];
 #if !NONE
     AT(T_X, out)[0] = SET_X(MEAN ? loss / weights : loss);
@@ -41,7 +47,9 @@ KERNEL(entry)(PTR(out), PTR(total), PTR(sums)) {
 #endif
 
 #ifdef KERNEL_backward
-KERNEL(entry)(PTR(out), PTR(grad), PTR(target), PTR(weight), PTR(total), const int64_t n, const index_t inner, const int64_t classes, const int64_t ignore) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(target), PTR(weight), PTR(total), const int64_t n, const index_t inner, const int64_t classes,
+ const int64_t ignore) {
     EACH(p, n) {
         const int64_t k = AT(const T_INDEX, target)[p];
         if (k == ignore || k < 0 || k >= classes) continue;

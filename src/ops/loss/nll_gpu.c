@@ -1,9 +1,11 @@
-/* The negative log likelihood on GPUs: a thread per position, and the sums by the table's reduction, whose order is fixed. */
+/* The negative log likelihood on GPUs: a thread per position, and the sums by the table's reduction, whose order is
+ * fixed. */
 #include "ops/native_gpu.h"
 #include "ops/loss/loss.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site forward_site = {"nll.gpu.h", "forward"}, finish_site = {"nll.gpu.h", "finish"}, backward_site = {"nll.gpu.h", "backward"};
+static const tpi_gpu_site forward_site = {"nll.gpu.h", "forward"}, finish_site = {"nll.gpu.h", "finish"},
+                          backward_site = {"nll.gpu.h", "backward"};
 
 typedef struct call {
     tp_device device;
@@ -19,30 +21,48 @@ typedef struct call {
 static void drop(call *c) { tpi_release(c->target), tpi_release(c->weight); }
 
 /* What does not fit, or is wrong, is the CPU's. */
-static bool prepare(call *c, tp_device device, tp_dtype dtype, tp_ints shape, tp_tensor *target, tp_tensor *weight, const char *reduction) {
+static bool prepare(call *c, tp_device device, tp_dtype dtype, tp_ints shape, tp_tensor *target, tp_tensor *weight,
+                    const char *reduction) {
     *c = (call){.device = device, .how = tpi_reduction_of(reduction), .dtype = dtype, .wide = dtype == TP_FLOAT64};
     if (c->how == TPI_REDUCE_BAD || !tpi_class_shape_of(shape, target, weight, &c->s)) return tp_error_clear(), false;
-    if ((target->dtype != TP_UINT8 && !tpi_gpu_is_index(target)) || (weight && !tpi_gpu_floats(weight)) || !target->numel || !c->s.classes) return false;
+    if ((target->dtype != TP_UINT8 && !tpi_gpu_is_index(target)) || (weight && !tpi_gpu_floats(weight)) ||
+        !target->numel || !c->s.classes)
+        return false;
     c->n = target->numel, c->inner = (int)c->s.inner;
     c->target = tpi_contiguous_data(target), c->weight = weight ? tpi_contiguous_data(weight) : NULL;
     return c->target && (c->weight || !weight);
 }
 
 static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LARGE", tpi_gpu_is_large(c->n)), TPI_DEFINE("NONE", c->how == TPI_REDUCE_NONE), TPI_DEFINE("MEAN", c->how == TPI_REDUCE_MEAN),
-                                      TPI_DEFINE("WEIGHT", c->weight != NULL), TPI_DEFINE_DTYPE("X", c->dtype), TPI_DEFINE_DTYPE("INDEX", c->target->dtype),
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LARGE", tpi_gpu_is_large(c->n)),
+                                      TPI_DEFINE("NONE", c->how == TPI_REDUCE_NONE),
+                                      TPI_DEFINE("MEAN", c->how == TPI_REDUCE_MEAN),
+                                      TPI_DEFINE("WEIGHT", c->weight != NULL),
+                                      TPI_DEFINE_DTYPE("X", c->dtype),
+                                      TPI_DEFINE_DTYPE("INDEX", c->target->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weight ? c->weight->dtype : c->dtype)};
     return tpi_gpu_site_kernel(c->device, site, c->wide, 7, defines);
 }
 
-static tpi_gpu_arg inner_arg(const call *c) { return tpi_gpu_is_large(c->n) ? TPI_GPU_VAL(c->s.inner) : TPI_GPU_VAL(c->inner); }
+static tpi_gpu_arg inner_arg(const call *c) {
+    return tpi_gpu_is_large(c->n) ? TPI_GPU_VAL(c->s.inner) : TPI_GPU_VAL(c->inner);
+}
 
 static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int64_t ignore, tp_tensor *const *out) {
     tpi_gpu_function *kernel = kernel_of(c, &forward_site);
     const tpi_gpu_fault fault = tpi_gpu_fault_of(c->device);
-    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(parts->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(c->target->data), TPI_GPU_PTR(tpi_gpu_data(c->weight)), TPI_GPU_VAL(c->n),
-                                inner_arg(c), TPI_GPU_VAL(c->s.classes), TPI_GPU_VAL(ignore)};
-    if (!fault.word || !kernel || !tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 11, args)) return false;
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
+                                TPI_GPU_PTR(out[0]->data),
+                                TPI_GPU_PTR(parts->data),
+                                TPI_GPU_PTR(x->data),
+                                TPI_GPU_PTR(c->target->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->weight)),
+                                TPI_GPU_VAL(c->n),
+                                inner_arg(c),
+                                TPI_GPU_VAL(c->s.classes),
+                                TPI_GPU_VAL(ignore)};
+    if (!fault.word || !kernel || !tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 11, args))
+        return false;
     tp_tensor *sums = tpo_sum(parts, TP_INTS(1), false, TP_NO_DTYPE);
     kernel = sums ? kernel_of(c, &finish_site) : NULL;
     const tpi_gpu_arg ends[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(out[1]->data), TPI_GPU_PTR(tpi_gpu_data(sums))};
@@ -51,10 +71,13 @@ static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int
     return ok;
 }
 
-bool tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction, int64_t ignore_index, tp_tensor **out) {
+bool tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
+                              int64_t ignore_index, tp_tensor **out) {
     call c = {0};
-    bool ok = tpi_gpu_floats(self) && prepare(&c, tpi_device(self), (tp_dtype)self->dtype, tpi_shape(self), target, weight, reduction);
-    tp_tensor *x = ok ? tpi_contiguous_data(self) : NULL, *parts = x ? tpi_empty(TP_INTS(2, c.n), c.wide ? TP_FLOAT64 : TP_FLOAT32, c.device) : NULL;
+    bool ok = tpi_gpu_floats(self) &&
+              prepare(&c, tpi_device(self), (tp_dtype)self->dtype, tpi_shape(self), target, weight, reduction);
+    tp_tensor *x = ok ? tpi_contiguous_data(self) : NULL,
+              *parts = x ? tpi_empty(TP_INTS(2, c.n), c.wide ? TP_FLOAT64 : TP_FLOAT32, c.device) : NULL;
     out[0] = parts ? tpi_empty((tp_ints){c.s.shape, c.how == TPI_REDUCE_NONE ? c.s.ndim : 0}, c.dtype, c.device) : NULL;
     out[1] = out[0] ? tpi_empty((tp_ints){c.s.shape, 0}, c.dtype, c.device) : NULL;
     ok = out[1] && run_forward(&c, x, parts, ignore_index, out);
@@ -64,15 +87,26 @@ bool tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *wei
     return ok;
 }
 
-tp_tensor *tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dtype dtype, tp_tensor *target, tp_tensor *weight, const char *reduction, int64_t ignore_index,
+tp_tensor *tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dtype dtype, tp_tensor *target,
+                                     tp_tensor *weight, const char *reduction, int64_t ignore_index,
                                      tp_tensor *total_weight) {
     call c = {0};
-    if (!tpi_gpu_floats(grad_output) || (dtype && dtype != (tp_dtype)grad_output->dtype) || total_weight->dtype != grad_output->dtype) return NULL;
-    bool ok = prepare(&c, tpi_device(grad_output), (tp_dtype)grad_output->dtype, size, target, weight, reduction) && grad_output->numel == (c.how == TPI_REDUCE_NONE ? c.n : 1);
+    if (!tpi_gpu_floats(grad_output) || (dtype && dtype != (tp_dtype)grad_output->dtype) ||
+        total_weight->dtype != grad_output->dtype)
+        return NULL;
+    bool ok = prepare(&c, tpi_device(grad_output), (tp_dtype)grad_output->dtype, size, target, weight, reduction) &&
+              grad_output->numel == (c.how == TPI_REDUCE_NONE ? c.n : 1);
     tp_tensor *g = ok ? tpi_contiguous_data(grad_output) : NULL, *out = g ? tpi_empty(size, c.dtype, c.device) : NULL;
     tpi_gpu_function *kernel = out && tpi_fill_data(out, tp_int(0)) ? kernel_of(&c, &backward_site) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(tpi_gpu_data(g)), TPI_GPU_PTR(tpi_gpu_data(c.target)), TPI_GPU_PTR(tpi_gpu_data(c.weight)),
-                                TPI_GPU_PTR(total_weight->data), TPI_GPU_VAL(c.n), inner_arg(&c), TPI_GPU_VAL(c.s.classes), TPI_GPU_VAL(ignore_index)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(tpi_gpu_data(g)),
+                                TPI_GPU_PTR(tpi_gpu_data(c.target)),
+                                TPI_GPU_PTR(tpi_gpu_data(c.weight)),
+                                TPI_GPU_PTR(total_weight->data),
+                                TPI_GPU_VAL(c.n),
+                                inner_arg(&c),
+                                TPI_GPU_VAL(c.s.classes),
+                                TPI_GPU_VAL(ignore_index)};
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(c.n), 256, 0, 9, args);
     tpi_release(g);
     drop(&c);

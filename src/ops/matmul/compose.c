@@ -1,5 +1,6 @@
-/* Products composed of mm, bmm, mv and dot: the rank rules of matmul, and addbmm, addr, outer, inner, linear's gradients, bilinear,
- * tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate themselves. */
+/* Products composed of mm, bmm, mv and dot: the rank rules of matmul, and addbmm, addr, outer, inner, linear's
+ * gradients, bilinear, tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate
+ * themselves. */
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
@@ -10,7 +11,8 @@ static bool is_one(tp_scalar s) {
 
 static int64_t last_size(const tp_tensor *t, int from_end) { return t->shape[t->ndim - from_end]; }
 
-/* ---- matmul ---------------------------------------------------------------------------------------------------------- */
+/* ---- matmul
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* (..., m, k) times a matrix or a vector: the leading dims become rows of one product. */
 static tp_tensor *matmul_folded(tp_tensor *self, tp_tensor *other) {
@@ -41,13 +43,18 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
     int64_t batch[TP_MAX_DIMS];
     int ndim;
     if (last_size(self, 1) != last_size(other, 2))
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': shapes %s and %s cannot be multiplied (%lld against %lld)",
-                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)), (long long)last_size(self, 1), (long long)last_size(other, 2));
-    if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(other->shape, other->ndim - 2), batch, &ndim)) return NULL;
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments 'self' and 'other': shapes %s and %s cannot be multiplied (%lld against %lld)",
+                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)),
+                        (long long)last_size(self, 1), (long long)last_size(other, 2));
+    if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(other->shape, other->ndim - 2), batch,
+                       &ndim))
+        return NULL;
     int64_t batches = 1;
     for (int d = 0; d < ndim; d++) batches *= batch[d];
     tpi_bag bag = {0};
-    tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)), *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
+    tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)),
+              *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
     tp_tensor *product = tpi_put(&bag, tpo_bmm(a, b));
     batch[ndim] = last_size(self, 2), batch[ndim + 1] = last_size(other, 1);
     return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
@@ -56,7 +63,8 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
 tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     int a = self->ndim, b = other->ndim;
     if (!a || !b)
-        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected at least one dimension, got a zero-dimensional tensor", a ? "other" : "self");
+        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected at least one dimension, got a zero-dimensional tensor",
+                        a ? "other" : "self");
     if (a == 1 && b == 1) return tpo_dot(self, other);
     if (a == 2 && b == 1) return tpo_mv(self, other);
     if (a == 2 && b == 2) return tpo_mm(self, other);
@@ -67,18 +75,23 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     }
     if (b <= 2) {
         if (last_size(self, 1) == other->shape[0]) return matmul_folded(self, other);
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': shapes %s and %s cannot be multiplied (%lld against %lld)",
-                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)), (long long)last_size(self, 1), (long long)other->shape[0]);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments 'self' and 'other': shapes %s and %s cannot be multiplied (%lld against %lld)",
+                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)),
+                        (long long)last_size(self, 1), (long long)other->shape[0]);
     }
     return matmul_batched(self, other);
 }
 
-/* ---- Sums of products -------------------------------------------------------------------------------------------------- */
+/* ---- Sums of products
+ * -------------------------------------------------------------------------------------------------- */
 
 /* The sum over the batch is one product with the batch folded into the inner dim. */
 tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
-    if (batch1->ndim != 3 || batch2->ndim != 3 || batch1->shape[0] != batch2->shape[0] || batch1->shape[2] != batch2->shape[1])
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'batch1' and 'batch2': expected shapes (b, n, m) and (b, m, p), got %s and %s",
+    if (batch1->ndim != 3 || batch2->ndim != 3 || batch1->shape[0] != batch2->shape[0] ||
+        batch1->shape[2] != batch2->shape[1])
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments 'batch1' and 'batch2': expected shapes (b, n, m) and (b, m, p), got %s and %s",
                         tpi_shape_text(tpi_shape(batch1)), tpi_shape_text(tpi_shape(batch2)));
     int64_t inner = batch1->shape[0] * batch1->shape[2];
     tpi_bag bag = {0};
@@ -90,8 +103,8 @@ tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
 
 static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
     const tp_tensor *bad = a->ndim != 1 ? a : b;
-    return bad->ndim == 1 || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a 1D tensor, got %dD of shape %s", bad == a ? a_name : b_name, bad->ndim,
-                                        tpi_shape_text(tpi_shape(bad)));
+    return bad->ndim == 1 || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a 1D tensor, got %dD of shape %s",
+                                        bad == a ? a_name : b_name, bad->ndim, tpi_shape_text(tpi_shape(bad)));
 }
 
 tp_tensor *tpi_compose_outer(tp_tensor *self, tp_tensor *vec2) {
@@ -106,15 +119,20 @@ static tp_tensor *scaled(tpi_bag *bag, tp_tensor *t, tp_scalar factor) {
 }
 
 static bool check_factor(const tp_tensor *self, tp_scalar factor, const char *name) {
-    if (factor.kind == TP_SCALAR_BOOL && self->dtype != TP_BOOL) return tpi_refuse(TP_ERR_RUNTIME, "Boolean %s only supported for Boolean results.", name);
+    if (factor.kind == TP_SCALAR_BOOL && self->dtype != TP_BOOL)
+        return tpi_refuse(TP_ERR_RUNTIME, "Boolean %s only supported for Boolean results.", name);
     bool whole = factor.kind == TP_SCALAR_BOOL || factor.kind == TP_SCALAR_INT;
     return whole || tp_dtype_is_floating((tp_dtype)self->dtype) || tp_dtype_is_complex((tp_dtype)self->dtype) ||
-           tpi_refuse(TP_ERR_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", name);
+           tpi_refuse(TP_ERR_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.",
+                      name);
 }
 
 tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, tp_scalar beta, tp_scalar alpha) {
-    if (!check_vectors(vec1, "vec1", vec2, "vec2") || !check_factor(self, beta, "beta") || !check_factor(self, alpha, "alpha")) return NULL;
-    if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL) beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
+    if (!check_vectors(vec1, "vec1", vec2, "vec2") || !check_factor(self, beta, "beta") ||
+        !check_factor(self, alpha, "alpha"))
+        return NULL;
+    if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL)
+        beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
     tpi_bag bag = {0};
     tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
     if (!tp_scalar_to_bool(beta)) return tpi_empty_bag(&bag, tpi_retain(product));
@@ -130,14 +148,17 @@ tp_tensor *tpi_compose_scale_conj(tp_tensor *self, tp_scalar factor) {
 tp_tensor *tpi_compose_inner(tp_tensor *self, tp_tensor *other) {
     if (!self->ndim || !other->ndim) return tpo_mul(TP_OPERAND(self), TP_OPERAND(other));
     if (last_size(self, 1) != last_size(other, 1))
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': the last dims of %s and %s differ", tpi_shape_text(tpi_shape(self)),
-                        tpi_shape_text(tpi_shape(other)));
+        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': the last dims of %s and %s differ",
+                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     return tpo_tensordot(self, other, TP_INTS(-1), TP_INTS(-1));
 }
 
-/* ---- linear's gradients, bilinear --------------------------------------------------------------------------------------- */
+/* ---- linear's gradients, bilinear
+ * --------------------------------------------------------------------------------------- */
 
-static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) { return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t; }
+static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) {
+    return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t;
+}
 
 tp_tensor *tpi_compose_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
     tpi_bag bag = {0};
@@ -159,36 +180,45 @@ tp_tensor *tpi_compose_linear_weight_grad(tp_tensor *grad, tp_tensor *input, int
     return tpi_empty_bag(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
 }
 
-/* input1 (..., i), input2 (..., j), weight (o, i, j): first input1 with all of weight, then with input2, one row at a time. */
+/* input1 (..., i), input2 (..., j), weight (o, i, j): first input1 with all of weight, then with input2, one row at a
+ * time. */
 tp_tensor *tpi_compose_bilinear(tp_tensor *input1, tp_tensor *input2, tp_tensor *weight, tp_tensor *bias) {
     bool fits = weight->ndim == 3 && input1->ndim == input2->ndim && input1->ndim > 0;
     for (int d = 0; fits && d + 1 < input1->ndim; d++) fits = input1->shape[d] == input2->shape[d];
     if (!fits || last_size(input1, 1) != weight->shape[1] || last_size(input2, 1) != weight->shape[2])
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'input1', 'input2' and 'weight': expected shapes (..., i), (..., j) and (o, i, j), got %s, %s and %s",
-                        tpi_shape_text(tpi_shape(input1)), tpi_shape_text(tpi_shape(input2)), tpi_shape_text(tpi_shape(weight)));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "arguments 'input1', 'input2' and 'weight': expected shapes (..., i), (..., j) and (o, i, j), "
+                        "got %s, %s and %s",
+                        tpi_shape_text(tpi_shape(input1)), tpi_shape_text(tpi_shape(input2)),
+                        tpi_shape_text(tpi_shape(weight)));
     int64_t o = weight->shape[0], i = weight->shape[1], j = weight->shape[2], rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < input1->ndim; d++) rows *= shape[d] = input1->shape[d];
     shape[input1->ndim - 1] = o;
     tpi_bag bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpo_reshape(input1, TP_INTS(rows, i))), *y = tpi_put(&bag, tpo_reshape(input2, TP_INTS(rows, j, 1)));
+    tp_tensor *x = tpi_put(&bag, tpo_reshape(input1, TP_INTS(rows, i))),
+              *y = tpi_put(&bag, tpo_reshape(input2, TP_INTS(rows, j, 1)));
     tp_tensor *w = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
     tp_tensor *xw = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_mm(x, w)), TP_INTS(rows, o, j)));
     tp_tensor *out = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
     return tpi_empty_bag(&bag, bias ? tpo_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
 }
 
-/* ---- tensordot, kron, multi_dot ------------------------------------------------------------------------------------------ */
+/* ---- tensordot, kron, multi_dot
+ * ------------------------------------------------------------------------------------------ */
 
 /* t as a matrix: the kept dims against the contracted ones, in the order given; kept sizes are appended to shape. */
-static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_first, int64_t inner, int64_t *shape, int *ndim) {
+static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_first, int64_t inner, int64_t *shape,
+                                   int *ndim) {
     bool contracted[TP_MAX_DIMS] = {false};
     int64_t order[TP_MAX_DIMS], rows = 1;
     int n = 0;
-    for (int64_t i = 0; contracted_first && i < dims.n; i++) order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
+    for (int64_t i = 0; contracted_first && i < dims.n; i++)
+        order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
     for (int64_t i = 0; i < dims.n; i++) contracted[dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i]] = true;
     for (int d = 0; d < t->ndim; d++)
         if (!contracted[d]) order[n++] = d, shape[(*ndim)++] = t->shape[d], rows *= t->shape[d];
-    for (int64_t i = 0; !contracted_first && i < dims.n; i++) order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
+    for (int64_t i = 0; !contracted_first && i < dims.n; i++)
+        order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
     tpi_bag bag = {0};
     tp_tensor *ordered = tpi_put(&bag, tpo_permute(t, tp_ints_view(order, n)));
     return tpi_empty_bag(&bag, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
@@ -196,10 +226,13 @@ static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_f
 
 tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims_self, tp_ints dims_other) {
     if (dims_self.n != dims_other.n)
-        return tpi_fail(TP_ERR_RUNTIME, "arguments 'dims_self' and 'dims_other': expected lists of the same length, got %lld and %lld dims",
-                        (long long)dims_self.n, (long long)dims_other.n);
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "arguments 'dims_self' and 'dims_other': expected lists of the same length, got %lld and %lld dims",
+            (long long)dims_self.n, (long long)dims_other.n);
     bool mask[TP_MAX_DIMS];
-    if (dims_self.n && (!tpi_wrap_dims(dims_self, self->ndim, mask) || !tpi_wrap_dims(dims_other, other->ndim, mask))) return NULL;
+    if (dims_self.n && (!tpi_wrap_dims(dims_self, self->ndim, mask) || !tpi_wrap_dims(dims_other, other->ndim, mask)))
+        return NULL;
     int64_t inner = 1, shape[2 * TP_MAX_DIMS];
     int ndim = 0;
     tpi_bag bag = {0};
@@ -208,15 +241,21 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
         int64_t m = self->shape[a], n = other->shape[b], at = m == 1 ? b : a;
         inner *= m < n ? m : n;
         if (m == n) continue;
-        if (m == 1) other = tpi_put(&bag, tpo_sum(other, tp_ints_view(&at, 1), true, (tp_dtype)other->dtype)); /* a dim of one goes with any */
-        else if (n == 1) self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
+        if (m == 1)
+            other = tpi_put(&bag, tpo_sum(other, tp_ints_view(&at, 1), true,
+                                          (tp_dtype)other->dtype)); /* a dim of one goes with any */
+        else if (n == 1)
+            self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
         else
-            return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
-                            tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other))));
+            return tpi_empty_bag(
+                &bag, tpi_fail(TP_ERR_RUNTIME,
+                               "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
+                               tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other))));
     }
     if (!self || !other) return tpi_empty_bag(&bag, NULL);
     if (self->ndim + other->ndim - 2 * dims_self.n > TP_MAX_DIMS)
-        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
+        return tpi_empty_bag(&bag,
+                             tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
     tp_tensor *a = tpi_put(&bag, contraction_side(self, dims_self, false, inner, shape, &ndim));
     tp_tensor *b = tpi_put(&bag, contraction_side(other, dims_other, true, inner, shape, &ndim));
     tp_tensor *product = tpi_put(&bag, tpo_mm(a, b));
@@ -225,7 +264,8 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
 
 tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
     int n = self->ndim > other->ndim ? self->ndim : other->ndim;
-    if (2 * n > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "expected at most %d dimensions, got %d", TP_MAX_DIMS / 2, n);
+    if (2 * n > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_VALUE, "expected at most %d dimensions, got %d", TP_MAX_DIMS / 2, n);
     int64_t a[TP_MAX_DIMS], b[TP_MAX_DIMS], shape[TP_MAX_DIMS];
     for (int d = 0; d < n; d++) {
         int da = d - (n - self->ndim), db = d - (n - other->ndim);
@@ -234,7 +274,8 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
         shape[d] = a[2 * d] * b[2 * d + 1];
     }
     tpi_bag bag = {0};
-    tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))), *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
+    tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))),
+              *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
     tp_tensor *product = tpi_put(&bag, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
     return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
 }
@@ -254,7 +295,8 @@ static void plan_chain(chain *c, int n) {
             int j = i + length;
             cost[i][j] = -1;
             for (int k = i; k < j; k++) {
-                double total = cost[i][k] + cost[k + 1][j] + (double)c->of[i]->shape[0] * (double)c->of[k]->shape[1] * (double)c->of[j]->shape[1];
+                double total = cost[i][k] + cost[k + 1][j] +
+                               (double)c->of[i]->shape[0] * (double)c->of[k]->shape[1] * (double)c->of[j]->shape[1];
                 if (cost[i][j] >= 0 && total >= cost[i][j]) continue;
                 cost[i][j] = total, c->cut[i][j] = k;
             }
@@ -264,13 +306,16 @@ static void plan_chain(chain *c, int n) {
 static tp_tensor *multiply_chain(chain *c, int i, int j) {
     if (i == j) return tpi_retain(c->of[i]);
     tpi_bag bag = {0};
-    tp_tensor *left = tpi_put(&bag, multiply_chain(c, i, c->cut[i][j])), *right = tpi_put(&bag, multiply_chain(c, c->cut[i][j] + 1, j));
+    tp_tensor *left = tpi_put(&bag, multiply_chain(c, i, c->cut[i][j])),
+              *right = tpi_put(&bag, multiply_chain(c, c->cut[i][j] + 1, j));
     return tpi_empty_bag(&bag, tpo_mm(left, right));
 }
 
 tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
     int n = (int)tensors.n;
-    if (n < 1 || n > CHAIN - 2) return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", CHAIN - 2, (long long)tensors.n);
+    if (n < 1 || n > CHAIN - 2)
+        return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", CHAIN - 2,
+                        (long long)tensors.n);
     if (n == 1) return tpi_retain(tensors.v[0]);
     tpi_bag ends = {0};
     chain c = {0};
@@ -278,13 +323,16 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
         tp_tensor *t = tensors.v[i];
         bool end = i == 0 || i == n - 1;
         if (t->ndim != 2 && !(end && t->ndim == 1))
-            return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensor %d must have 2 dimensions%s, got shape %s", i,
-                                                 end ? " or 1" : "", tpi_shape_text(tpi_shape(t))));
+            return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME,
+                                                 "argument 'tensors': tensor %d must have 2 dimensions%s, got shape %s",
+                                                 i, end ? " or 1" : "", tpi_shape_text(tpi_shape(t))));
         c.of[i] = t->ndim == 2 ? t : tpi_put(&ends, tpo_unsqueeze(t, i == 0 ? 0 : 1));
         if (!c.of[i]) return tpi_empty_bag(&ends, NULL);
         if (i > 0 && c.of[i - 1]->shape[1] != c.of[i]->shape[0])
-            return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensors %d and %d, of shapes %s and %s, cannot be multiplied", i - 1, i,
-                                                 tpi_shape_text(tpi_shape(tensors.v[i - 1])), tpi_shape_text(tpi_shape(t))));
+            return tpi_empty_bag(
+                &ends, tpi_fail(TP_ERR_RUNTIME,
+                                "argument 'tensors': tensors %d and %d, of shapes %s and %s, cannot be multiplied",
+                                i - 1, i, tpi_shape_text(tpi_shape(tensors.v[i - 1])), tpi_shape_text(tpi_shape(t))));
     }
     plan_chain(&c, n);
     tp_tensor *product = multiply_chain(&c, 0, n - 1);
@@ -293,18 +341,24 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
     return tpi_empty_bag(&ends, product);
 }
 
-/* ---- cross, matrix_power ------------------------------------------------------------------------------------------------- */
+/* ---- cross, matrix_power
+ * ------------------------------------------------------------------------------------------------- */
 
 tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
     int ds = TPI_DIM(self, dim), d = ds < 0 ? -1 : TPI_DIM(other, dim);
     if (d < 0) return NULL;
     if (self->ndim != other->ndim || self->shape[d] != 3 || other->shape[d] != 3)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s", (long long)dim,
-                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
+            (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     tpi_bag bag = {0};
-    tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))), *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *o1 = tpi_put(&bag, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))), *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))), *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
+    tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
+              *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *o1 = tpi_put(&bag, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))),
+              *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
+              *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
     return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
 }
 
@@ -313,7 +367,8 @@ tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
         for (int d = 0; d < self->ndim && dim == TP_NONE; d++)
             if (self->shape[d] == 3) dim = d;
         if (dim == TP_NONE)
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a dim of size 3, got shape %s", tpi_shape_text(tpi_shape(self)));
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a dim of size 3, got shape %s",
+                            tpi_shape_text(tpi_shape(self)));
     }
     return tpo_linalg_cross(self, other, dim);
 }
@@ -327,12 +382,15 @@ static tp_tensor *identity_like(tp_tensor *self) {
 }
 
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
-    if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
+    if (self->ndim < 2)
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
     if (last_size(self, 1) != last_size(self, 2))
-        return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices", (long long)last_size(self, 2),
-                        (long long)last_size(self, 1));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices",
+                        (long long)last_size(self, 2), (long long)last_size(self, 1));
     if (n == 0) { /* a function of self all the same: its derivative is zero */
-        tp_tensor *one = identity_like(self), *always = one ? tpo_ones(tp_ints_view(self->shape, 0), TP_BOOL, tpi_device(self)) : NULL;
+        tp_tensor *one = identity_like(self),
+                  *always = one ? tpo_ones(tp_ints_view(self->shape, 0), TP_BOOL, tpi_device(self)) : NULL;
         tp_tensor *power = always ? tpo_where(always, TP_OPERAND(one), TP_OPERAND(self)) : NULL;
         tpi_release(always);
         return tpi_after(one, power);
@@ -355,8 +413,10 @@ tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
 
 tp_tensor *tpi_compose_tensordot_count(tp_tensor *self, tp_tensor *other, int64_t dims) {
     if (dims < 0 || dims > self->ndim || dims > other->ndim)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected 0 to the number of dims of both tensors, got %lld for shapes %s and %s", (long long)dims,
-                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'dims': expected 0 to the number of dims of both tensors, got %lld for shapes %s and %s",
+            (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     int64_t last[TP_MAX_DIMS], first[TP_MAX_DIMS];
     for (int64_t i = 0; i < dims; i++) last[i] = self->ndim - dims + i, first[i] = i;
     return tpo_tensordot(self, other, tp_ints_view(last, dims), tp_ints_view(first, dims));

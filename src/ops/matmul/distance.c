@@ -1,4 +1,5 @@
-/* cdist and pdist, distances between rows, with their derivative as an expression over operators; and the cosine of the angle between rows. */
+/* cdist and pdist, distances between rows, with their derivative as an expression over operators; and the cosine of the
+ * angle between rows. */
 #include "device/device.h"
 #include "ops/bag.h"
 #include "ops/matmul/distance.h"
@@ -7,7 +8,11 @@
 #include "tpi_ops.h"
 #include <math.h>
 
-enum { FEW = 32, SOME = 64, MANY = 128 }; /* columns up to which rows of x2 are taken side by side; up to which they are where there are many of them */
+enum {
+    FEW = 32,
+    SOME = 64,
+    MANY = 128
+}; /* columns up to which rows of x2 are taken side by side; up to which they are where there are many of them */
 
 typedef struct job {
     const tp_tensor *x1, *x2; /* contiguous (batches, r1, m) and (batches, r2, m); with few columns (batches, m, r2) */
@@ -17,19 +22,25 @@ typedef struct job {
     char *out;
 } job;
 
-static bool has_few(int64_t columns, int64_t rows, double p) { return columns <= (rows >= MANY ? SOME : FEW) && (p == 2 || p == 1 || p == 0 || isinf(p)); }
+static bool has_few(int64_t columns, int64_t rows, double p) {
+    return columns <= (rows >= MANY ? SOME : FEW) && (p == 2 || p == 1 || p == 0 || isinf(p));
+}
 
 /* From row `row` of x1 to n rows of x2, those of the batch from `first` on; the results begin at number `at`. */
 static void distances(const job *j, int64_t row, int64_t batch, int64_t first, int64_t n, int64_t at) {
     const int64_t from = row * j->m, to = batch * j->r2 * j->m + (j->few ? first : first * j->m);
     if (j->x1->dtype == TP_FLOAT32) {
         const float *x = (const float *)j->x1->data + from, *y = (const float *)j->x2->data + to;
-        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f32)(n, j->m, x, y, j->r2, (float *)j->out + at, j->p);
-        else TPI_ISA_PICK(tpi_distances_f32)(n, j->m, x, y, (float *)j->out + at, j->p);
+        if (j->few)
+            TPI_ISA_PICK(tpi_distances_narrow_f32)(n, j->m, x, y, j->r2, (float *)j->out + at, j->p);
+        else
+            TPI_ISA_PICK(tpi_distances_f32)(n, j->m, x, y, (float *)j->out + at, j->p);
     } else {
         const double *x = (const double *)j->x1->data + from, *y = (const double *)j->x2->data + to;
-        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f64)(n, j->m, x, y, j->r2, (double *)j->out + at, j->p);
-        else TPI_ISA_PICK(tpi_distances_f64)(n, j->m, x, y, (double *)j->out + at, j->p);
+        if (j->few)
+            TPI_ISA_PICK(tpi_distances_narrow_f64)(n, j->m, x, y, j->r2, (double *)j->out + at, j->p);
+        else
+            TPI_ISA_PICK(tpi_distances_f64)(n, j->m, x, y, (double *)j->out + at, j->p);
     }
 }
 
@@ -56,10 +67,12 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype 
 
 static bool check_cdist(const tp_tensor *x1, const tp_tensor *x2, double p) {
     if (x1->ndim < 2 || x2->ndim < 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "arguments 'x1' and 'x2': expected at least two dimensions, got shapes %s and %s", tpi_shape_text(tpi_shape(x1)),
-                          tpi_shape_text(tpi_shape(x2)));
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "arguments 'x1' and 'x2': expected at least two dimensions, got shapes %s and %s",
+                          tpi_shape_text(tpi_shape(x1)), tpi_shape_text(tpi_shape(x2)));
     if (x1->shape[x1->ndim - 1] != x2->shape[x2->ndim - 1])
-        return tpi_refuse(TP_ERR_RUNTIME, "arguments 'x1' and 'x2': expected the same number of columns, got %lld and %lld",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "arguments 'x1' and 'x2': expected the same number of columns, got %lld and %lld",
                           (long long)x1->shape[x1->ndim - 1], (long long)x2->shape[x2->ndim - 1]);
     if (!tpi_check_same_dtype(x2, "x2", x1, "x1")) return false;
     return p >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'p': expected a number that is not negative, got %g", p);
@@ -71,11 +84,19 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!compute || !check_cdist(x1, x2, p)) return NULL;
-    if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) return NULL;
+    if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim))
+        return NULL;
     bool few = x1->shape[x1->ndim - 2] > 1 && has_few(x1->shape[x1->ndim - 1], x2->shape[x2->ndim - 2], p);
-    tp_tensor *a = spread(x1, shape, ndim, compute, false), *b = a ? spread(x2, shape, ndim, compute, few) : NULL, *out = NULL;
+    tp_tensor *a = spread(x1, shape, ndim, compute, false), *b = a ? spread(x2, shape, ndim, compute, few) : NULL,
+              *out = NULL;
     if (b) {
-        job j = {.x1 = a, .x2 = b, .few = few, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
+        job j = {.x1 = a,
+                 .x2 = b,
+                 .few = few,
+                 .r1 = x1->shape[x1->ndim - 2],
+                 .r2 = x2->shape[x2->ndim - 2],
+                 .m = x1->shape[x1->ndim - 1],
+                 .p = p};
         int64_t rows = j.r1;
         for (int d = 0; d < ndim; d++) rows *= shape[d];
         shape[ndim] = j.r1, shape[ndim + 1] = j.r2;
@@ -97,7 +118,8 @@ static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
     return tpi_put(bag, tpo_masked_fill(tpi_put(bag, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
 }
 
-/* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j w[i,j] x2[j]. */
+/* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j
+ * w[i,j] x2[j]. */
 static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, tp_tensor *dist) {
     tpi_bag bag = {0};
     tp_tensor *w = divide_or_zero(&bag, grad, dist);
@@ -106,7 +128,8 @@ static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2,
     memcpy(shape, w->shape, sizeof *shape * (size_t)w->ndim);
     shape[w->ndim - 1] = 1;
     tp_tensor *total = tpi_put(&bag, tpo_sum_to(w, tp_ints_view(shape, w->ndim)));
-    tp_tensor *here = tpi_put(&bag, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))), *there = tpi_put(&bag, tpo_matmul(w, x2));
+    tp_tensor *here = tpi_put(&bag, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))),
+              *there = tpi_put(&bag, tpo_matmul(w, x2));
     return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
 }
 
@@ -122,7 +145,8 @@ static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
     tp_tensor *ratio = divide_or_zero(bag, size, far);
     /* below p = 1 the power of a zero difference is infinite; sign is zero there */
     tp_tensor *still = tpi_put(bag, tpo_eq(ratio, TP_OPERAND(0)));
-    tp_tensor *power = tpi_put(bag, tpo_pow(TP_OPERAND(tpi_put(bag, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
+    tp_tensor *power =
+        tpi_put(bag, tpo_pow(TP_OPERAND(tpi_put(bag, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
     return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(power)));
 }
 
@@ -152,13 +176,16 @@ static void distances_above(int64_t i, void *context) {
 }
 
 tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
-    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (self->ndim != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
     tp_dtype compute = tpi_compute_dtype(self, "self");
     if (!compute) return NULL;
     int64_t n = self->shape[0], m = self->shape[1];
     bool few = has_few(m, n, p);
     const int64_t no_batch[1] = {0};
-    tp_tensor *a = spread(self, no_batch, 0, compute, false), *turned = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
+    tp_tensor *a = spread(self, no_batch, 0, compute, false),
+              *turned = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
     tp_tensor *out = a && (turned || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
     if (out && out->numel) {
         job j = {.x1 = a, .x2 = few ? turned : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};
@@ -182,21 +209,28 @@ static tp_tensor *places_of_pairs(tpi_bag *bag, int64_t n, tp_device device) {
 static tp_tensor *mirrored(tpi_bag *bag, tp_tensor *pairs, tp_tensor *places, int64_t n) {
     tp_tensor *zeros = tpi_put(bag, tpo_zeros(TP_INTS(n * n), (tp_dtype)pairs->dtype, tpi_device(pairs)));
     tp_tensor *flat = zeros ? tpi_put(bag, tpo_index_add(zeros, 0, places, pairs, tp_int(1))) : NULL;
-    tp_tensor *above = flat ? tpi_put(bag, tpo_reshape(flat, TP_INTS(n, n))) : NULL, *below = above ? tpi_put(bag, tpo_t(above)) : NULL;
+    tp_tensor *above = flat ? tpi_put(bag, tpo_reshape(flat, TP_INTS(n, n))) : NULL,
+              *below = above ? tpi_put(bag, tpo_t(above)) : NULL;
     return below ? tpi_put(bag, tpo_add(TP_OPERAND(above), TP_OPERAND(below), tp_int(1))) : NULL;
 }
 
 tp_tensor *tpi_compose_pair_distances_backward(tp_tensor *grad, tp_tensor *self, double p, tp_tensor *dist) {
     tpi_bag bag = {0};
-    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (self->ndim != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
     int64_t n = self->shape[0];
-    tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)), *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
+    tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)),
+              *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
     return tpi_empty_bag(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
 }
 
 tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
-    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
-    if (!(p >= 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': pdist only supports non-negative p values, got %g", p);
+    if (self->ndim != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
+    if (!(p >= 0))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'p': pdist only supports non-negative p values, got %g", p);
     if (tpi_device(self).type == TP_CPU) return tpo_pair_distances(self, p);
     int64_t n = self->shape[0];
     tpi_bag bag = {0};

@@ -1,14 +1,17 @@
-/* Distances between all pairs of rows: out[b][i][j] of x1[b][i] and x2[b][j], m columns, by tiles of 16 by 16 pairs in shared memory. Before this text: A the
- * type to compute in, X the dtype; NORM 0 counts differences, 1 adds them up, 2 is Euclid's, 3 any power p, 4 takes the largest. */
-#define TILE 16
+/* Distances between all pairs of rows: out[b][i][j] of x1[b][i] and x2[b][j], m columns, by tiles of 16 by 16 pairs in
+ * shared memory. Before this text: A the type to compute in, X the dtype; NORM 0 counts differences, 1 adds them up, 2
+ * is Euclid's, 3 any power p, 4 takes the largest. */
+#define TILE      16
 #define IS_NAN(x) ((x) != (x))
 
-KERNEL(entry)(PTR(out), PTR(x1), PTR(x2), const int64_t r1, const int64_t r2, const int64_t m, const A p) {
+KERNEL(entry)
+(PTR(out), PTR(x1), PTR(x2), const int64_t r1, const int64_t r2, const int64_t m, const A p) {
     SHARED A one[TILE][TILE + 1];
     SHARED A two[TILE][TILE + 1];
     const int tx = THREAD % TILE, ty = THREAD / TILE;
     const int64_t i = (int64_t)BLOCK_Y * TILE + ty, j = (int64_t)BLOCK * TILE + tx, other = (int64_t)BLOCK * TILE + ty;
-    GLOBAL const T_X *a = AT(const T_X, x1) + (int64_t)BLOCK_Z * r1 * m, *b = AT(const T_X, x2) + (int64_t)BLOCK_Z * r2 * m;
+    GLOBAL const T_X *a = AT(const T_X, x1) + (int64_t)BLOCK_Z * r1 * m,
+                     *b = AT(const T_X, x2) + (int64_t)BLOCK_Z * r2 * m;
     A sum = 0;
     for (int64_t from = 0; from < m; from += TILE) {
         one[ty][tx] = i < r1 && from + tx < m ? GET_X(a[i * m + from + tx]) : 0;

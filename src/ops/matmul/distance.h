@@ -6,8 +6,11 @@
 
 /* out[j] = |x - y[j]| for j < n; x has m elements, y is (n, m). */
 TPI_ISA_DECLARE(void, tpi_distances_f32, (int64_t n, int64_t m, const float *x, const float *y, float *out, double p));
-TPI_ISA_DECLARE(void, tpi_distances_f64, (int64_t n, int64_t m, const double *x, const double *y, double *out, double p));
+TPI_ISA_DECLARE(void, tpi_distances_f64,
+                (int64_t n, int64_t m, const double *x, const double *y, double *out, double p));
 /* The same for few columns: y is (m, stride), of which the first n of each row count. */
-TPI_ISA_DECLARE(void, tpi_distances_narrow_f32, (int64_t n, int64_t m, const float *x, const float *y, int64_t stride, float *out, double p));
-TPI_ISA_DECLARE(void, tpi_distances_narrow_f64, (int64_t n, int64_t m, const double *x, const double *y, int64_t stride, double *out, double p));
+TPI_ISA_DECLARE(void, tpi_distances_narrow_f32,
+                (int64_t n, int64_t m, const float *x, const float *y, int64_t stride, float *out, double p));
+TPI_ISA_DECLARE(void, tpi_distances_narrow_f64,
+                (int64_t n, int64_t m, const double *x, const double *y, int64_t stride, double *out, double p));
 #endif

@@ -1,9 +1,10 @@
-/* einsum: sums of products in Einstein's notation, composed of permute, reshape, mul and bmm, so that it differentiates itself.
+/* einsum: sums of products in Einstein's notation, composed of permute, reshape, mul and bmm, so that it differentiates
+ * itself.
  *
- * Every label gets one axis of a common space: first the result's labels in order (the ellipsis stands for one axis per dim it
- * covers), then the labels that are summed away. Every operand is brought into that space, with size 1 along labels it does not
- * have. Operands are then multiplied from left to right; a label is summed as soon as no later operand has it, and where
- * both sides have it that is a matrix product. */
+ * Every label gets one axis of a common space: first the result's labels in order (the ellipsis stands for one axis per
+ * dim it covers), then the labels that are summed away. Every operand is brought into that space, with size 1 along
+ * labels it does not have. Operands are then multiplied from left to right; a label is summed as soon as no later
+ * operand has it, and where both sides have it that is a matrix product. */
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
@@ -13,15 +14,15 @@ enum { LABELS = 52, OPERANDS = 64 };
 typedef struct equation {
     const char *text;
     int operands;
-    int8_t sub[OPERANDS][TP_MAX_DIMS];  /* each operand's labels in order; -1 is a dim of the ellipsis */
-    int ellipsis[OPERANDS];             /* how many dims the operand's ellipsis covers; -1: it has none */
+    int8_t sub[OPERANDS][TP_MAX_DIMS]; /* each operand's labels in order; -1 is a dim of the ellipsis */
+    int ellipsis[OPERANDS];            /* how many dims the operand's ellipsis covers; -1: it has none */
     int ndim[OPERANDS];
-    int wide;                           /* the most dims an ellipsis covers */
-    int count[LABELS];                  /* how often a label occurs among the inputs */
-    int axis[LABELS];                   /* the label's axis in the common space; -1: not used */
-    int last[TP_MAX_DIMS];              /* the last operand that has the axis */
-    int axes, kept;                     /* of the common space; the result's */
-    int ellipsis_axis;                  /* where the ellipsis starts */
+    int wide;              /* the most dims an ellipsis covers */
+    int count[LABELS];     /* how often a label occurs among the inputs */
+    int axis[LABELS];      /* the label's axis in the common space; -1: not used */
+    int last[TP_MAX_DIMS]; /* the last operand that has the axis */
+    int axes, kept;        /* of the common space; the result's */
+    int ellipsis_axis;     /* where the ellipsis starts */
 } equation;
 
 static int label_of(char c) {
@@ -31,8 +32,10 @@ static int label_of(char c) {
 static char label_name(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
 
 static bool bad_character(const equation *e, const char *at) {
-    return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' has an invalid character at position %d; expected letters, ',', '...' and '->'", e->text,
-                      (int)(at - e->text));
+    return tpi_refuse(
+        TP_ERR_RUNTIME,
+        "argument 'equation': '%s' has an invalid character at position %d; expected letters, ',', '...' and '->'",
+        e->text, (int)(at - e->text));
 }
 
 /* One operand's subscripts, up to ',' or '->' or the end. */
@@ -47,13 +50,16 @@ static bool parse_operand(equation *e, const char **at, const tp_tensor *t) {
         }
         int label = label_of(**at);
         if (label < 0) return bad_character(e, *at);
-        if (n == TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has more than %d subscripts", i, TP_MAX_DIMS);
+        if (n == TP_MAX_DIMS)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has more than %d subscripts", i,
+                              TP_MAX_DIMS);
         labels[n++] = label;
         e->count[label]++;
     }
     int covered = t->ndim - n;
     if (covered < 0 || (dots < 0 && covered > 0))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has %d subscripts but %d dimensions", i, n, t->ndim);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has %d subscripts but %d dimensions", i, n,
+                          t->ndim);
     e->ellipsis[i] = dots < 0 ? -1 : covered;
     if (dots >= 0 && covered > e->wide) e->wide = covered;
     e->ndim[i] = 0;
@@ -81,9 +87,11 @@ static bool parse_result(equation *e, const char *at) {
         int label = label_of(*at);
         if (label < 0) return bad_character(e, at);
         if (!e->count[label])
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' does not appear in any input", *at);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'equation': the output subscript '%c' does not appear in any input", *at);
         if (e->axis[label] >= 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' appears more than once", *at);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' appears more than once",
+                              *at);
         new_axis(e, label);
     }
     e->kept = e->axes;
@@ -93,19 +101,22 @@ static bool parse_result(equation *e, const char *at) {
 
 static bool parse(equation *e, const char *text, tp_tensors tensors) {
     if (tensors.n < 1 || tensors.n > OPERANDS)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d operands, got %lld", OPERANDS, (long long)tensors.n);
+        return tpi_refuse(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d operands, got %lld", OPERANDS,
+                          (long long)tensors.n);
     e->text = text;
     for (int l = 0; l < LABELS; l++) e->axis[l] = -1;
     const char *at = text;
     for (;;) {
         if (e->operands == tensors.n)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names more operands than the %lld given", text, (long long)tensors.n);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names more operands than the %lld given", text,
+                              (long long)tensors.n);
         if (!parse_operand(e, &at, tensors.v[e->operands])) return false;
         if (*at != ',') break;
         at++;
     }
     if (e->operands < tensors.n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names fewer operands (%d) than the %lld given", text, e->operands, (long long)tensors.n);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names fewer operands (%d) than the %lld given",
+                          text, e->operands, (long long)tensors.n);
     if (*at == '-') {
         if (at[1] != '>') return bad_character(e, at);
         if (!parse_result(e, at + 2)) return false;
@@ -117,7 +128,8 @@ static bool parse(equation *e, const char *text, tp_tensors tensors) {
     }
     for (int l = 0; l < LABELS; l++)
         if (e->count[l] && e->axis[l] < 0) new_axis(e, l);
-    return e->axes <= TP_MAX_DIMS || tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': more than %d different subscripts", TP_MAX_DIMS);
+    return e->axes <= TP_MAX_DIMS ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': more than %d different subscripts", TP_MAX_DIMS);
 }
 
 /* Sizes along each axis must agree or be 1. */
@@ -132,7 +144,9 @@ static bool check_sizes(equation *e, tp_tensors tensors) {
             int64_t here = tensors.v[i]->shape[d];
             if (size[axis] != 1 && here != 1 && size[axis] != here) {
                 char name[2] = {label >= 0 ? label_name(label) : '.', 0};
-                return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': operand %d has size %lld for subscript '%s', which does not broadcast with size %lld",
+                return tpi_refuse(TP_ERR_RUNTIME,
+                                  "argument 'tensors': operand %d has size %lld for subscript '%s', which does not "
+                                  "broadcast with size %lld",
                                   i, (long long)here, name, (long long)size[axis]);
             }
             if (here != 1) size[axis] = here;
@@ -150,7 +164,8 @@ static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
         while (again < *ndim && sub[again] != sub[d]) again++;
         if (again == *ndim) continue;
         if (now->shape[d] != now->shape[again]) {
-            tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': a repeated subscript has the sizes %lld and %lld", (long long)now->shape[d], (long long)now->shape[again]);
+            tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': a repeated subscript has the sizes %lld and %lld",
+                     (long long)now->shape[d], (long long)now->shape[again]);
             return tpi_after(now, NULL);
         }
         int axis = sub[d];
@@ -166,7 +181,8 @@ static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
 /* The operand in the common space. */
 static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
     int sub[TP_MAX_DIMS], ndim = e->ndim[i], dots = 0;
-    for (int d = 0; d < ndim; d++) sub[d] = e->sub[i][d] >= 0 ? e->axis[e->sub[i][d]] : e->ellipsis_axis + e->wide - e->ellipsis[i] + dots++;
+    for (int d = 0; d < ndim; d++)
+        sub[d] = e->sub[i][d] >= 0 ? e->axis[e->sub[i][d]] : e->ellipsis_axis + e->wide - e->ellipsis[i] + dots++;
     tpi_bag bag = {0};
     tp_tensor *plain = tpi_put(&bag, take_diagonals(t, sub, &ndim));
     if (!plain) return NULL;
@@ -197,15 +213,18 @@ static int64_t append(int64_t *order, int *n, const int64_t *axes, int count, co
 static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
     int64_t left[TP_MAX_DIMS], right[TP_MAX_DIMS], back[TP_MAX_DIMS], shape[TP_MAX_DIMS];
     int n = 0, nr = 0;
-    int64_t batch = append(left, &n, g->both, g->nboth, a), m = append(left, &n, g->left, g->nleft, a), k = append(left, &n, g->summed, g->nsummed, a);
+    int64_t batch = append(left, &n, g->both, g->nboth, a), m = append(left, &n, g->left, g->nleft, a),
+            k = append(left, &n, g->summed, g->nsummed, a);
     append(left, &n, g->right, g->nright, a);
     append(right, &nr, g->both, g->nboth, b);
     append(right, &nr, g->summed, g->nsummed, b);
     int64_t p = append(right, &nr, g->right, g->nright, b);
     append(right, &nr, g->left, g->nleft, b);
     tpi_bag bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
-    tp_tensor *y = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
+    tp_tensor *x =
+        tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
+    tp_tensor *y =
+        tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
     tp_tensor *product = tpi_put(&bag, tpo_bmm(x, y));
     /* the product's dims: both, left, summed (now 1), right */
     for (int i = 0; i < n; i++) {
@@ -231,10 +250,14 @@ static tp_tensor *multiply_pair(tp_tensor *a, tp_tensor *b, const bool *done) {
     bool alone_a[TP_MAX_DIMS] = {false}, alone_b[TP_MAX_DIMS] = {false};
     for (int d = 0; d < a->ndim; d++) {
         bool in_a = a->shape[d] != 1, in_b = b->shape[d] != 1;
-        if (in_a && in_b && done[d]) g.summed[g.nsummed++] = d;
-        else if (in_a && !in_b && !done[d]) g.left[g.nleft++] = d;
-        else if (in_b && !in_a && !done[d]) g.right[g.nright++] = d;
-        else g.both[g.nboth++] = d;
+        if (in_a && in_b && done[d])
+            g.summed[g.nsummed++] = d;
+        else if (in_a && !in_b && !done[d])
+            g.left[g.nleft++] = d;
+        else if (in_b && !in_a && !done[d])
+            g.right[g.nright++] = d;
+        else
+            g.both[g.nboth++] = d;
         alone_a[d] = done[d] && in_a && !in_b, alone_b[d] = done[d] && in_b && !in_a;
     }
     tpi_bag bag = {0};

@@ -1,7 +1,8 @@
 /* Matrix products of tensors: mm, bmm, mv, dot, addmm, addmv, baddbmm and linear, on the CPU and on GPUs.
  *
- * Operands with a transposed or sliced layout go to the BLAS as they are; only layouts it cannot read are copied. 16-bit floats
- * are multiplied in float32 and rounded once, small integers in int32; integers wrap. On GPUs ops/matmul/matmul_gpu.c does the same. */
+ * Operands with a transposed or sliced layout go to the BLAS as they are; only layouts it cannot read are copied.
+ * 16-bit floats are multiplied in float32 and rounded once, small integers in int32; integers wrap. On GPUs
+ * ops/matmul/matmul_gpu.c does the same. */
 #include "linalg/blas.h"
 #include "ops/matmul/matmul_gpu.h"
 #include "ops/native.h"
@@ -38,7 +39,9 @@ static bool read_layout(side *s, reading how) {
     int n = t->ndim;
     switch (how) {
     case COLUMN: s->rows = t->shape[0], s->cols = 1, s->m = (tpi_operand_matrix){t->data, 0, t->strides[0], 1}; break;
-    case ROW: s->rows = 1, s->cols = t->shape[0], s->m = (tpi_operand_matrix){t->data, 0, s->cols, t->strides[0]}; break;
+    case ROW:
+        s->rows = 1, s->cols = t->shape[0], s->m = (tpi_operand_matrix){t->data, 0, s->cols, t->strides[0]};
+        break;
     case ROWS:
         if (!read_rows(s)) return false;
         break;
@@ -63,19 +66,23 @@ static bool take(side *s, tp_tensor *t, tp_dtype compute, reading how) {
     }
     tpi_release(s->held);
     s->held = copy;
-    return read_layout(s, how) || tpi_refuse(TP_ERR_RUNTIME, "a matrix of shape %s is too large for the BLAS", tpi_shape_text(tpi_shape(copy)));
+    return read_layout(s, how) || tpi_refuse(TP_ERR_RUNTIME, "a matrix of shape %s is too large for the BLAS",
+                                             tpi_shape_text(tpi_shape(copy)));
 }
 
 static tp_dtype compute_dtype(const tp_tensor *t) {
-    if (t->dtype == TP_BOOL) return tpi_fail(TP_ERR_MISSING, "argument 'self': not implemented for bool, expected a number's dtype"), TP_NO_DTYPE;
+    if (t->dtype == TP_BOOL)
+        return tpi_fail(TP_ERR_MISSING, "argument 'self': not implemented for bool, expected a number's dtype"),
+               TP_NO_DTYPE;
     return tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[t->dtype]);
 }
 
 static bool check_broadcasts_to(const tp_tensor *t, const char *name, tp_ints shape) {
     bool fits = t->ndim <= shape.n;
-    for (int d = 1; fits && d <= t->ndim; d++) fits = t->shape[t->ndim - d] == 1 || t->shape[t->ndim - d] == shape.v[shape.n - d];
-    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': shape %s does not broadcast to the product's shape %s", name, tpi_shape_text(tpi_shape(t)),
-                              tpi_shape_text(shape));
+    for (int d = 1; fits && d <= t->ndim; d++)
+        fits = t->shape[t->ndim - d] == 1 || t->shape[t->ndim - d] == shape.v[shape.n - d];
+    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': shape %s does not broadcast to the product's shape %s",
+                              name, tpi_shape_text(tpi_shape(t)), tpi_shape_text(shape));
 }
 
 /* What is computed beside the product itself. */
@@ -88,7 +95,8 @@ static const extra PLAIN = {.alpha = {TP_SCALAR_INT, {1}}, .beta = {TP_SCALAR_IN
 
 static bool is_zero(tp_scalar s) { return s.kind == TP_SCALAR_NONE || !tp_scalar_to_bool(s); }
 
-/* Fills the result with what the product is added to; a vector over the columns is left to the tiles (*row is then owned). */
+/* Fills the result with what the product is added to; a vector over the columns is left to the tiles (*row is then
+ * owned). */
 static bool lay_start(tp_tensor *out, const extra *x, tpi_product *p, tp_tensor **row) {
     if (!x->start || is_zero(x->beta)) return true;
     if (!check_broadcasts_to(x->start, x->name, tpi_shape(out))) return false;
@@ -106,13 +114,24 @@ static bool lay_start(tp_tensor *out, const extra *x, tpi_product *p, tp_tensor 
 }
 
 /* The product of two sides as a new tensor of the shape, in the dtype. */
-static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a, const side *b, extra x) {
+static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a,
+                           const side *b, extra x) {
     tp_dtype compute = tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[dtype]);
     tp_tensor *out = tpi_empty(shape, compute, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
     int64_t m = a->rows, n = b->cols;
-    tpi_product p = {.dtype = compute, .batches = batches, .m = m, .n = n, .k = a->cols, .a = a->m, .b = b->m, .c = out->data,
-                     .c_batch = m * n, .c_row = n > 1 ? n : 1, .alpha = x.alpha, .beta = tp_int(0)};
+    tpi_product p = {.dtype = compute,
+                     .batches = batches,
+                     .m = m,
+                     .n = n,
+                     .k = a->cols,
+                     .a = a->m,
+                     .b = b->m,
+                     .c = out->data,
+                     .c_batch = m * n,
+                     .c_row = n > 1 ? n : 1,
+                     .alpha = x.alpha,
+                     .beta = tp_int(0)};
     bool ok = lay_start(out, &x, &p, &row);
     if (ok) tpi_multiply(&p);
     tpi_release(row);
@@ -120,19 +139,31 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
     return compute == dtype ? out : tpi_after(out, tpi_as_dtype_data(out, dtype));
 }
 
-/* The same on a GPU: both sides are of the result's dtype, and what the product is added to is bias or laid down first. */
-static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a, const side *b, extra x) {
+/* The same on a GPU: both sides are of the result's dtype, and what the product is added to is bias or laid down first.
+ */
+static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a,
+                                 const side *b, extra x) {
     tp_tensor *out = tpi_empty(shape, dtype, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
     int64_t m = a->rows, n = b->cols;
-    tpi_product p = {.dtype = dtype, .batches = batches, .m = m, .n = n, .k = a->cols, .a = a->m, .b = b->m,
-                     .c_batch = m * n, .c_row = n > 1 ? n : 1, .alpha = x.alpha, .beta = tp_int(0)};
+    tpi_product p = {.dtype = dtype,
+                     .batches = batches,
+                     .m = m,
+                     .n = n,
+                     .k = a->cols,
+                     .a = a->m,
+                     .b = b->m,
+                     .c_batch = m * n,
+                     .c_row = n > 1 ? n : 1,
+                     .alpha = x.alpha,
+                     .beta = tp_int(0)};
     bool ok = lay_start(out, &x, &p, &row) && tpi_gpu_multiply(out, &p, row);
     tpi_release(row);
     return ok ? out : tpi_after(out, NULL);
 }
 
-/* Are all sums of k products of such numbers whole numbers that float32 holds? Then its kernels serve, which are twice as fast as those of int32. */
+/* Are all sums of k products of such numbers whole numbers that float32 holds? Then its kernels serve, which are twice
+ * as fast as those of int32. */
 static bool exact_in_float(tp_dtype dtype, int64_t k, const extra *x) {
     int64_t largest = dtype == TP_INT8 ? 128 : dtype == TP_UINT8 ? 255 : 0;
     return largest && !x->start && largest * largest * k <= 1 << 24;
@@ -144,7 +175,8 @@ static tp_tensor *as_integers(tp_tensor *product, tp_dtype dtype) {
     return wide ? tpi_after(wide, tpi_as_dtype_data(wide, dtype)) : NULL;
 }
 
-static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, reading how_a, tp_tensor *b, reading how_b, extra x) {
+static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, reading how_a, tp_tensor *b, reading how_b,
+                             extra x) {
     side left = {0}, right = {0};
     tp_dtype compute = compute_dtype(a), dtype = (tp_dtype)a->dtype;
     bool here = tpi_device(a).type == TP_CPU;
@@ -160,24 +192,33 @@ static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, readi
 }
 
 static bool check_ndim(const tp_tensor *t, const char *name, int ndim) {
-    return t->ndim == ndim || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a %dD tensor, got %dD of shape %s", name, ndim, t->ndim,
-                                         tpi_shape_text(tpi_shape(t)));
+    return t->ndim == ndim || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a %dD tensor, got %dD of shape %s",
+                                         name, ndim, t->ndim, tpi_shape_text(tpi_shape(t)));
 }
 
-static bool check_inner(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name, int64_t inner, int64_t other) {
+static bool check_inner(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name, int64_t inner,
+                        int64_t other) {
     if (inner != other && a->ndim >= 2 && b->ndim == 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "arguments '%s' and '%s': mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", a_name, b_name,
-                          (long long)(inner ? a->numel / inner : 0), (long long)inner, (long long)other, (long long)(other ? b->numel / other : 0));
-    return inner == other || tpi_refuse(TP_ERR_RUNTIME, "arguments '%s' and '%s': shapes %s and %s cannot be multiplied (%lld against %lld)", a_name, b_name,
-                                        tpi_shape_text(tpi_shape(a)), tpi_shape_text(tpi_shape(b)), (long long)inner, (long long)other);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "arguments '%s' and '%s': mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", a_name,
+            b_name, (long long)(inner ? a->numel / inner : 0), (long long)inner, (long long)other,
+            (long long)(other ? b->numel / other : 0));
+    return inner == other ||
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "arguments '%s' and '%s': shapes %s and %s cannot be multiplied (%lld against %lld)", a_name,
+                      b_name, tpi_shape_text(tpi_shape(a)), tpi_shape_text(tpi_shape(b)), (long long)inner,
+                      (long long)other);
 }
 
-static bool check_pair(const tp_tensor *a, const char *a_name, int a_ndim, const tp_tensor *b, const char *b_name, int b_ndim) {
+static bool check_pair(const tp_tensor *a, const char *a_name, int a_ndim, const tp_tensor *b, const char *b_name,
+                       int b_ndim) {
     return check_ndim(a, a_name, a_ndim) && check_ndim(b, b_name, b_ndim) && tpi_check_same_dtype(b, b_name, a, a_name);
 }
 
 static tp_tensor *mm_with(tp_tensor *a, const char *a_name, tp_tensor *b, const char *b_name, extra x) {
-    if (!check_pair(a, a_name, 2, b, b_name, 2) || !check_inner(a, a_name, b, b_name, a->shape[1], b->shape[0])) return NULL;
+    if (!check_pair(a, a_name, 2, b, b_name, 2) || !check_inner(a, a_name, b, b_name, a->shape[1], b->shape[0]))
+        return NULL;
     return product_of(TP_INTS(a->shape[0], b->shape[1]), 1, a, MATRIX, b, MATRIX, x);
 }
 
@@ -189,10 +230,11 @@ tp_tensor *tpi_native_addmm(tp_tensor *self, tp_tensor *mat1, tp_tensor *mat2, t
 }
 
 static tp_tensor *bmm_with(tp_tensor *a, const char *a_name, tp_tensor *b, const char *b_name, extra x) {
-    if (!check_pair(a, a_name, 3, b, b_name, 3) || !check_inner(a, a_name, b, b_name, a->shape[2], b->shape[1])) return NULL;
+    if (!check_pair(a, a_name, 3, b, b_name, 3) || !check_inner(a, a_name, b, b_name, a->shape[2], b->shape[1]))
+        return NULL;
     if (a->shape[0] != b->shape[0])
-        return tpi_fail(TP_ERR_RUNTIME, "arguments '%s' and '%s': expected as many matrices in both, got %lld and %lld", a_name, b_name,
-                        (long long)a->shape[0], (long long)b->shape[0]);
+        return tpi_fail(TP_ERR_RUNTIME, "arguments '%s' and '%s': expected as many matrices in both, got %lld and %lld",
+                        a_name, b_name, (long long)a->shape[0], (long long)b->shape[0]);
     return product_of(TP_INTS(a->shape[0], a->shape[1], b->shape[2]), a->shape[0], a, MATRIX, b, MATRIX, x);
 }
 
@@ -204,7 +246,8 @@ tp_tensor *tpi_native_baddbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
 }
 
 static tp_tensor *mv_with(tp_tensor *a, const char *a_name, tp_tensor *vec, extra x) {
-    if (!check_pair(a, a_name, 2, vec, "vec", 1) || !check_inner(a, a_name, vec, "vec", a->shape[1], vec->shape[0])) return NULL;
+    if (!check_pair(a, a_name, 2, vec, "vec", 1) || !check_inner(a, a_name, vec, "vec", a->shape[1], vec->shape[0]))
+        return NULL;
     return product_of(TP_INTS(a->shape[0]), 1, a, MATRIX, vec, COLUMN, x);
 }
 
@@ -216,7 +259,9 @@ tp_tensor *tpi_native_addmv(tp_tensor *self, tp_tensor *mat, tp_tensor *vec, tp_
 }
 
 tp_tensor *tpi_native_dot(tp_tensor *self, tp_tensor *tensor) {
-    if (!check_pair(self, "self", 1, tensor, "tensor", 1) || !check_inner(self, "self", tensor, "tensor", self->shape[0], tensor->shape[0])) return NULL;
+    if (!check_pair(self, "self", 1, tensor, "tensor", 1) ||
+        !check_inner(self, "self", tensor, "tensor", self->shape[0], tensor->shape[0]))
+        return NULL;
     return product_of(tp_ints_view(self->shape, 0), 1, self, ROW, tensor, COLUMN, PLAIN);
 }
 
@@ -224,9 +269,13 @@ tp_tensor *tpi_native_dot(tp_tensor *self, tp_tensor *tensor) {
 tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
     if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least one dimension, got none");
     if (weight->ndim != 1 && weight->ndim != 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected 1 or 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(weight)));
-    if (!tpi_check_same_dtype(weight, "weight", input, "input") || (bias && !tpi_check_same_dtype(bias, "bias", input, "input"))) return NULL;
-    if (!check_inner(input, "input", weight, "weight", input->shape[input->ndim - 1], weight->shape[weight->ndim - 1])) return NULL;
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected 1 or 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(weight)));
+    if (!tpi_check_same_dtype(weight, "weight", input, "input") ||
+        (bias && !tpi_check_same_dtype(bias, "bias", input, "input")))
+        return NULL;
+    if (!check_inner(input, "input", weight, "weight", input->shape[input->ndim - 1], weight->shape[weight->ndim - 1]))
+        return NULL;
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, input->shape, sizeof *shape * (size_t)input->ndim);
     if (weight->ndim == 2) shape[input->ndim - 1] = weight->shape[0];

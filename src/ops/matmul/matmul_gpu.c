@@ -1,5 +1,6 @@
-/* Matrix products on GPUs; see matmul.h. The library sees matrices in column order: a row-major C (m, n) is its C (n, m), the product of B and A. Kernels
- * take any strides and dtypes, compute in the dtype's compute type and round once; integers wrap. */
+/* Matrix products on GPUs; see matmul.h. The library sees matrices in column order: a row-major C (m, n) is its C (n,
+ * m), the product of B and A. Kernels take any strides and dtypes, compute in the dtype's compute type and round once;
+ * integers wrap. */
 #include "ops/matmul/matmul_gpu.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/map.h"
@@ -17,10 +18,12 @@ bool tpi_gpu_recurrent(bool on) {
 enum { WORTH_TF32 = 1 << 20 }; /* multiply-adds, of a recurrent layer's */
 
 static bool in_tf32(const tpi_product *p) {
-    return recurrent ? p->m * p->n * p->k >= WORTH_TF32 && tp_gpu_is_on(TP_GPU_CONV_TF32) : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
+    return recurrent ? p->m * p->n * p->k >= WORTH_TF32 && tp_gpu_is_on(TP_GPU_CONV_TF32)
+                     : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
 }
 
-/* ---- By the library -------------------------------------------------------------------------------------------------------- */
+/* ---- By the library
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* A row-major matrix as the library's: stored as it is seen ('n', rows are its columns) or the other way round. */
 static void library_side(const tpi_operand_matrix *m, int64_t rows, int64_t cols, char *trans, int64_t *ld) {
@@ -32,20 +35,38 @@ static void library_side(const tpi_operand_matrix *m, int64_t rows, int64_t cols
     if (*ld < least) *ld = least; /* of a single row or column it means nothing */
 }
 
-static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const tpi_product *p, const tp_tensor *bias) {
-    if (!driver->gemm || tp_dtype_is_integral(p->dtype) || p->alpha.kind == TP_SCALAR_COMPLEX || p->beta.kind == TP_SCALAR_COMPLEX) return TPI_GPU_NOT_SERVED;
+static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const tpi_product *p,
+                                 const tp_tensor *bias) {
+    if (!driver->gemm || tp_dtype_is_integral(p->dtype) || p->alpha.kind == TP_SCALAR_COMPLEX ||
+        p->beta.kind == TP_SCALAR_COMPLEX)
+        return TPI_GPU_NOT_SERVED;
     tp_device device = tpi_device(out);
-    tpi_gpu_gemm g = {.dtype = p->dtype, .result = p->dtype, .m = p->n, .n = p->m, .k = p->k, .batch = p->batches, .a = p->b.data, .b = p->a.data, .c = out->data,
-                      .ldc = p->c_row, .stride_a = p->b.batch, .stride_b = p->a.batch, .stride_c = p->c_batch, .alpha = tp_scalar_to_double(p->alpha),
-                      .beta = tp_scalar_to_double(p->beta), .bias = bias ? bias->data : NULL};
+    tpi_gpu_gemm g = {.dtype = p->dtype,
+                      .result = p->dtype,
+                      .m = p->n,
+                      .n = p->m,
+                      .k = p->k,
+                      .batch = p->batches,
+                      .a = p->b.data,
+                      .b = p->a.data,
+                      .c = out->data,
+                      .ldc = p->c_row,
+                      .stride_a = p->b.batch,
+                      .stride_b = p->a.batch,
+                      .stride_c = p->c_batch,
+                      .alpha = tp_scalar_to_double(p->alpha),
+                      .beta = tp_scalar_to_double(p->beta),
+                      .bias = bias ? bias->data : NULL};
     library_side(&p->b, p->k, p->n, &g.trans_a, &g.lda);
     library_side(&p->a, p->m, p->k, &g.trans_b, &g.ldb);
     g.tf32 = in_tf32(p);
-    g.reduced = p->dtype == TP_FLOAT16 ? tp_gpu_is_on(TP_GPU_REDUCED_F16) : p->dtype == TP_BFLOAT16 && tp_gpu_is_on(TP_GPU_REDUCED_BF16);
+    g.reduced = p->dtype == TP_FLOAT16 ? tp_gpu_is_on(TP_GPU_REDUCED_F16)
+                                       : p->dtype == TP_BFLOAT16 && tp_gpu_is_on(TP_GPU_REDUCED_BF16);
     return driver->gemm(device.index, tpi_gpu_stream_of(device), &g);
 }
 
-/* ---- By kernels ------------------------------------------------------------------------------------------------------------ */
+/* ---- By kernels
+ * ------------------------------------------------------------------------------------------------------------ */
 typedef struct product_t { /* the kernel's: ops/matmul/matmul.gpu.h */
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;
@@ -59,21 +80,25 @@ bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
     const char *name = tp_dtype_name(f->dtype), *type = tpi_gpu_ctype_text(c);
     const char *sums = c == TPI_I32 ? "uint32_t" : c == TPI_I64 ? "uint64_t" : type;
     return tpi_text_put(t, "typedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
-           tpi_text_put(t, "#define GET(s) get_%s(s)\n#define SET(v) set_%s((c_t)(v))\n#define NUMBER(p) ((p).%s)\n", name, name, tpi_gpu_ctype_suffix(c)) &&
-           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n", tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias) &&
+           tpi_text_put(t, "#define GET(s) get_%s(s)\n#define SET(v) set_%s((c_t)(v))\n#define NUMBER(p) ((p).%s)\n",
+                        name, name, tpi_gpu_ctype_suffix(c)) &&
+           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n", tp_dtype_is_complex(f->dtype),
+                        f->has_c, f->has_bias) &&
            tpi_text_put(t, "#define TILED %d\n#define SHARING %d\n#define SIDE %d\n", f->tiled, f->sharing, f->side) &&
            tpi_text_put(t, "#define A_DOWN %d\n#define B_DOWN %d\n", f->a_down, f->b_down) &&
            tpi_text_put(t, "#include \"matmul.gpu.h\"\n");
 }
 
 static uint64_t word_of(const tpi_gpu_matmul_form *f) {
-    return (uint64_t)f->dtype | (uint64_t)f->tiled << 8 | (uint64_t)f->a_down << 9 | (uint64_t)f->b_down << 10 | (uint64_t)f->has_c << 11 | (uint64_t)f->has_bias << 12 |
-           (uint64_t)f->sharing << 13 | (uint64_t)f->side << 16;
+    return (uint64_t)f->dtype | (uint64_t)f->tiled << 8 | (uint64_t)f->a_down << 9 | (uint64_t)f->b_down << 10 |
+           (uint64_t)f->has_c << 11 | (uint64_t)f->has_bias << 12 | (uint64_t)f->sharing << 13 |
+           (uint64_t)f->side << 16;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Neighbouring threads along k read neighbouring elements of both sides, or there are too few results to have one thread for each. */
+/* Neighbouring threads along k read neighbouring elements of both sides, or there are too few results to have one
+ * thread for each. */
 static bool along_k(const tpi_product *p) {
     return p->m * p->n <= 16 || (p->n == 1 && p->a.col == 1) || (p->m == 1 && p->b.row == 1);
 }
@@ -86,18 +111,41 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     if (!caps) return false;
     tpi_ctype c = tpi_gpu_ctype(p->dtype);
     bool sharing = tpi_gpu_sharing(caps);
-    tpi_gpu_matmul_form f = {.dtype = p->dtype, .tiled = sharing && !along_k(p), .sharing = sharing, .a_down = p->a.col != 1 && p->a.row == 1,
-                             .b_down = p->b.col != 1 && p->b.row == 1, .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL,
-                             .side = !sharing ? 1 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
-    product_t args = {p->m, p->n, p->k, p->batches, p->a.batch, p->a.row, p->a.col, p->b.batch, p->b.row, p->b.col, p->c_batch, p->c_row, 0,
-                      tpi_param_of(p->alpha, c), tpi_param_of(p->beta, c)};
-    while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k) args.group++;
+    tpi_gpu_matmul_form f = {.dtype = p->dtype,
+                             .tiled = sharing && !along_k(p),
+                             .sharing = sharing,
+                             .a_down = p->a.col != 1 && p->a.row == 1,
+                             .b_down = p->b.col != 1 && p->b.row == 1,
+                             .has_c = tp_scalar_to_bool(p->beta),
+                             .has_bias = bias != NULL,
+                             .side = !sharing                         ? 1
+                                     : tpi_gpu_block_size(caps) < 256 ? 4
+                                                                      : 16};
+    product_t args = {p->m,
+                      p->n,
+                      p->k,
+                      p->batches,
+                      p->a.batch,
+                      p->a.row,
+                      p->a.col,
+                      p->b.batch,
+                      p->b.row,
+                      p->b.col,
+                      p->c_batch,
+                      p->c_row,
+                      0,
+                      tpi_param_of(p->alpha, c),
+                      tpi_param_of(p->beta, c)};
+    while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k)
+        args.group++;
     int64_t tile = PER_THREAD * f.side, batches = p->batches < MOST_BATCHES ? p->batches : MOST_BATCHES;
     unsigned tiles[3] = {(unsigned)ceil_div(p->m, tile), (unsigned)ceil_div(p->n, tile), (unsigned)batches};
     int64_t units = p->batches * (sharing ? p->m * p->n : ceil_div(p->m, HEIGHT) * ceil_div(p->n, WIDTH));
-    unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1}, block[3] = {(unsigned)(f.side * f.side), 1, 1};
+    unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1},
+             block[3] = {(unsigned)(f.side * f.side), 1, 1};
     tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), tpi_gpu_matmul_source, &f);
-    tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data), TPI_GPU_PTR(bias ? bias->data : NULL), TPI_GPU_VAL(args)};
+    tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data),
+                          TPI_GPU_PTR(bias ? bias->data : NULL), TPI_GPU_VAL(args)};
     return kernel && tpi_gpu_launch3(device, kernel, f.tiled ? tiles : groups, block, 0, 5, list);
 }
 

@@ -4,11 +4,12 @@
 #include "device/gpu/driver.h"
 #include "linalg/blas.h"
 
-/* out (contiguous, of p's dtype, which is any number's) = alpha a b + beta out, plus `bias` (n elements, one per column) unless it is NULL. p->c is not read. */
+/* out (contiguous, of p's dtype, which is any number's) = alpha a b + beta out, plus `bias` (n elements, one per
+ * column) unless it is NULL. p->c is not read. */
 bool tpi_gpu_multiply(tp_tensor *out, const tpi_product *p, const tp_tensor *bias);
 
-/* The thread's products are those of a recurrent layer: whether large ones are made in TF32 is said by TP_GPU_CONV_TF32, as of all that is cuDNN's in PyTorch. Returns what was
- * said before, for the end. */
+/* The thread's products are those of a recurrent layer: whether large ones are made in TF32 is said by
+ * TP_GPU_CONV_TF32, as of all that is cuDNN's in PyTorch. Returns what was said before, for the end. */
 bool tpi_gpu_recurrent(bool on);
 
 /* What a kernel of ops/matmul/matmul.gpu.h is written for. */

@@ -1,6 +1,6 @@
 /* Batch norm: each channel by its mean and deviation over the batch (training) or by the running ones (evaluation).
- * A contiguous (N, C, ...) input is worked on channel by channel, plane after plane; a two-dimensional or channels_last one as rows of
- * channels, whose sums are taken per run of rows and then over the runs in order. */
+ * A contiguous (N, C, ...) input is worked on channel by channel, plane after plane; a two-dimensional or channels_last
+ * one as rows of channels, whose sums are taken per run of rows and then over the runs in order. */
 #include <math.h>
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
@@ -10,12 +10,12 @@
 
 typedef struct job {
     tp_dtype dtype;
-    bool columns;               /* rows of channels, rather than planes */
+    bool columns;                          /* rows of channels, rather than planes */
     int64_t images, channels, plane, rows; /* rows = images * plane */
     const char *x, *g;
     char *y;
     char *mean, *rstd, *a, *b, *c; /* per channel, in the dtype: statistics and the coefficients of the last pass */
-    double *sums;               /* per channel, or per run and channel */
+    double *sums;                  /* per channel, or per run and channel */
     tpi_column_sum what;
 } job;
 
@@ -43,13 +43,18 @@ static void plane_sums(int64_t channel, void *context) {
 
 static void run_sums(int64_t run, void *context) {
     job *j = context;
-    int64_t first = run * RUN_ROWS, rows = j->rows - first < RUN_ROWS ? j->rows - first : RUN_ROWS, at = first * j->channels;
+    int64_t first = run * RUN_ROWS, rows = j->rows - first < RUN_ROWS ? j->rows - first : RUN_ROWS,
+            at = first * j->channels;
     double *out = j->sums + run * j->channels;
     memset(out, 0, (size_t)j->channels * sizeof *out);
     if (j->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_column_sums_f32)(j->what, rows, j->channels, (const float *)j->x + at, (const float *)j->mean, j->g ? (const float *)j->g + at : NULL, out);
+        TPI_ISA_PICK(tpi_column_sums_f32)
+        (j->what, rows, j->channels, (const float *)j->x + at, (const float *)j->mean,
+         j->g ? (const float *)j->g + at : NULL, out);
     else
-        TPI_ISA_PICK(tpi_column_sums_f64)(j->what, rows, j->channels, (const double *)j->x + at, (const double *)j->mean, j->g ? (const double *)j->g + at : NULL, out);
+        TPI_ISA_PICK(tpi_column_sums_f64)
+        (j->what, rows, j->channels, (const double *)j->x + at, (const double *)j->mean,
+         j->g ? (const double *)j->g + at : NULL, out);
 }
 
 static void take_sums(job *j, tpi_column_sum what) {
@@ -77,7 +82,8 @@ static void plane_write(int64_t channel, void *context) {
             const float *x = (const float *)j->x + at;
             float *y = (float *)j->y + at;
             if (j->g)
-                TPI_ISA_PICK(tpi_blend_f32)(j->plane, (const float *)j->g + at, (float)a, x, (float)mean, (float)b, (float)c, y);
+                TPI_ISA_PICK(tpi_blend_f32)
+                (j->plane, (const float *)j->g + at, (float)a, x, (float)mean, (float)b, (float)c, y);
             else
                 TPI_ISA_PICK(tpi_scale_f32)(j->plane, x, (float)mean, (float)a, (float)c, y);
         } else {
@@ -93,8 +99,10 @@ static void plane_write(int64_t channel, void *context) {
 
 static void run_write(int64_t run, void *context) {
     job *j = context;
-    int64_t first = run * RUN_ROWS, rows = j->rows - first < RUN_ROWS ? j->rows - first : RUN_ROWS, at = first * j->channels, item = tpi_dtype_bytes[j->dtype];
-    const void *x = j->x + at * item, *g = j->g ? j->g + at * item : NULL, *mean = j->mean, *a = j->a, *b = j->b, *c = j->c;
+    int64_t first = run * RUN_ROWS, rows = j->rows - first < RUN_ROWS ? j->rows - first : RUN_ROWS,
+            at = first * j->channels, item = tpi_dtype_bytes[j->dtype];
+    const void *x = j->x + at * item, *g = j->g ? j->g + at * item : NULL, *mean = j->mean, *a = j->a, *b = j->b,
+               *c = j->c;
     void *y = j->y + at * item;
     if (j->dtype == TP_FLOAT32) {
         if (g)
@@ -120,21 +128,26 @@ static void write_all(job *j) {
 /* ---- Getting in and out ---- */
 
 static bool is_channels_last(const tp_tensor *t) {
-    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
+    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) ||
+           (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
 }
 
-/* Data of t in the dtype, in the layout the job wants: that of the input when it is channels_last, else contiguous. Owned. */
+/* Data of t in the dtype, in the layout the job wants: that of the input when it is channels_last, else contiguous.
+ * Owned. */
 static tp_tensor *data_like(tp_tensor *t, const job *j, const tp_tensor *input) {
     if (!j->columns || input->ndim == 2) return tpi_real_data(t, j->dtype);
     if (t->dtype == j->dtype && is_channels_last(t)) return tpi_retain(t);
-    tp_tensor *copy = tpi_empty_layout(tpi_shape(t), j->dtype, tpi_device(t), t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
+    tp_tensor *copy =
+        tpi_empty_layout(tpi_shape(t), j->dtype, tpi_device(t), t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
     if (copy && tpi_copy_data(copy, t)) return copy;
     tpi_release(copy);
     return NULL;
 }
 
 static bool split(job *j, const tp_tensor *input) {
-    if (input->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
+    if (input->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s",
+                          tpi_shape_text(tpi_shape(input)));
     j->images = input->shape[0], j->channels = input->shape[1], j->plane = 1;
     for (int i = 2; i < input->ndim; i++) j->plane *= input->shape[i];
     j->rows = j->images * j->plane;
@@ -145,11 +158,14 @@ static bool split(job *j, const tp_tensor *input) {
 
 static bool check_vector(const tp_tensor *t, const char *name, int64_t channels) {
     if (!t || (t->ndim == 1 && t->numel == channels)) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': %s should contain %lld elements not %lld", name, name, (long long)channels, (long long)t->numel);
+    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': %s should contain %lld elements not %lld", name, name,
+                      (long long)channels, (long long)t->numel);
 }
 
 static double element(const tp_tensor *t, int64_t i, double none) {
-    return t ? tp_scalar_to_double(tpi_load_scalar(t->data + i * t->strides[0] * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype)) : none;
+    return t ? tp_scalar_to_double(
+                   tpi_load_scalar(t->data + i * t->strides[0] * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype))
+             : none;
 }
 
 static void move_running(tp_tensor *t, int64_t i, double momentum, double value) {
@@ -157,8 +173,10 @@ static void move_running(tp_tensor *t, int64_t i, double momentum, double value)
     tpi_store_scalar(t->data + i * t->strides[0] * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype, tp_float(moved));
 }
 
-/* Mean, rstd and the last pass's coefficients of every channel; training takes them from the batch and moves the running ones. */
-static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var, bool training, double momentum, double eps) {
+/* Mean, rstd and the last pass's coefficients of every channel; training takes them from the batch and moves the
+ * running ones. */
+static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var,
+                   bool training, double momentum, double eps) {
     double n = (double)j->rows;
     if (training) {
         take_sums(j, TPI_COLUMN_SUM);
@@ -178,26 +196,33 @@ static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *runnin
     if (training && running_var) tpi_touch(running_var);
 }
 
-static size_t sums_bytes(const job *j) { return (size_t)(j->channels * (j->columns ? tpi_ceil_div(j->rows, RUN_ROWS) + 1 : 1)) * sizeof(double); }
+static size_t sums_bytes(const job *j) {
+    return (size_t)(j->channels * (j->columns ? tpi_ceil_div(j->rows, RUN_ROWS) + 1 : 1)) * sizeof(double);
+}
 
-bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var, bool training,
-                                   double momentum, double eps, tp_tensor **out) {
+bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
+                                   tp_tensor *running_var, bool training, double momentum, double eps,
+                                   tp_tensor **out) {
     job j = {0};
-    if (!split(&j, input) || !check_vector(running_mean, "running_mean", j.channels) || !check_vector(running_var, "running_var", j.channels) ||
-        !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels))
+    if (!split(&j, input) || !check_vector(running_mean, "running_mean", j.channels) ||
+        !check_vector(running_var, "running_var", j.channels) || !check_vector(weight, "weight", j.channels) ||
+        !check_vector(bias, "bias", j.channels))
         return false;
     if (!training && (!running_mean || !running_var))
-        return tpi_refuse(TP_ERR_RUNTIME, "running_%s must be defined in evaluation mode", running_mean ? "var" : "mean");
+        return tpi_refuse(TP_ERR_RUNTIME, "running_%s must be defined in evaluation mode",
+                          running_mean ? "var" : "mean");
     tp_device device = tpi_device(input);
     tp_tensor *x = data_like(input, &j, input), *y = x ? tpi_empty_like(x, j.dtype) : NULL;
-    tp_tensor *mean = y ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL, *rstd = mean ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;
+    tp_tensor *mean = y ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL,
+              *rstd = mean ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;
     tp_tensor *work = rstd ? tpi_empty(TP_INTS(3, j.channels), j.dtype, device) : NULL;
     size_t bytes = sums_bytes(&j);
     j.sums = work ? tpi_alloc(bytes) : NULL;
     bool ok = j.sums;
     if (ok) {
         int64_t row = j.channels * tpi_dtype_bytes[j.dtype];
-        j.x = x->data, j.y = y->data, j.mean = mean->data, j.rstd = rstd->data, j.a = work->data, j.b = work->data + row, j.c = work->data + 2 * row;
+        j.x = x->data, j.y = y->data, j.mean = mean->data, j.rstd = rstd->data, j.a = work->data,
+        j.b = work->data + row, j.c = work->data + 2 * row;
         settle(&j, weight, bias, running_mean, running_var, training, momentum, eps);
         if (x->numel > 0) write_all(&j);
         tpi_free(j.sums, bytes);
@@ -210,15 +235,19 @@ bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tenso
 
 /* Training: with h = (x - mean) rstd over the n values of a channel, dx = w rstd (g - sum(g) / n - h sum(g h) / n).
  * Evaluation: dx = w rstd g. The weight's gradient is sum(g h), the bias's sum(g). */
-bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
+bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,
+                                    tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
     job j = {0};
-    if (!split(&j, input) || !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels) || !check_vector(mean, "mean", j.channels) ||
-        !check_vector(rstd, "rstd", j.channels) || !tpi_check_shape(grad, "grad_out", tpi_shape(input)))
+    if (!split(&j, input) || !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels) ||
+        !check_vector(mean, "mean", j.channels) || !check_vector(rstd, "rstd", j.channels) ||
+        !tpi_check_shape(grad, "grad_out", tpi_shape(input)))
         return false;
     tp_device device = tpi_device(input);
-    tp_tensor *x = data_like(input, &j, input), *g = x ? data_like(grad, &j, input) : NULL, *dx = g ? tpi_empty_like(x, j.dtype) : NULL;
+    tp_tensor *x = data_like(input, &j, input), *g = x ? data_like(grad, &j, input) : NULL,
+              *dx = g ? tpi_empty_like(x, j.dtype) : NULL;
     tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
-    tp_tensor *dw = dx && m && k ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL, *db = dw ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;
+    tp_tensor *dw = dx && m && k ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL,
+              *db = dw ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;
     tp_tensor *work = db ? tpi_empty(TP_INTS(3, j.channels), j.dtype, device) : NULL;
     size_t bytes = sums_bytes(&j);
     j.sums = work ? tpi_alloc(bytes) : NULL;
@@ -247,6 +276,7 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         ok = out[0] && out[1] && out[2];
         if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
     }
-    tpi_release(x), tpi_release(g), tpi_release(dx), tpi_release(m), tpi_release(k), tpi_release(dw), tpi_release(db), tpi_release(work);
+    tpi_release(x), tpi_release(g), tpi_release(dx), tpi_release(m), tpi_release(k), tpi_release(dw), tpi_release(db),
+        tpi_release(work);
     return ok;
 }

@@ -1,21 +1,27 @@
-/* Batch norm over (images, channels, plane), plane contiguous, or over rows of channels (COLUMNS: the plane is one element and channels lie side by side).
- * Before this text: A the type to compute in, X and Y the dtypes of what is read and written, W the affine vectors', R the running ones', VEC how many
- * neighbours a thread moves at once, LANES how many threads stand side by side on a row of channels.
+/* Batch norm over (images, channels, plane), plane contiguous, or over rows of channels (COLUMNS: the plane is one
+ * element and channels lie side by side). Before this text: A the type to compute in, X and Y the dtypes of what is
+ * read and written, W the affine vectors', R the running ones', VEC how many neighbours a thread moves at once, LANES
+ * how many threads stand side by side on a row of channels.
  *
- *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x - mean) rstd (BACK 1)
- *   settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight and bias
- *   apply    y = (x - mean) rstd w + b, or dx
+ *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x - mean)
+ * rstd (BACK 1) settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight
+ * and bias apply    y = (x - mean) rstd w + b, or dx
  *
- * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from zero costs no digits. */
+ * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from
+ * zero costs no digits. */
 #if defined(__OPENCL_VERSION__)
 #define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
 #else
 #define ALIGNED(type) __align__(VEC * sizeof(type))
 #endif
-typedef struct ALIGNED(T_X) piece_x { T_X v[VEC]; } piece_x;
-typedef struct ALIGNED(T_Y) piece_y { T_Y v[VEC]; } piece_y;
+typedef struct ALIGNED(T_X) piece_x {
+    T_X v[VEC];
+} piece_x;
+typedef struct ALIGNED(T_Y) piece_y {
+    T_Y v[VEC];
+} piece_y;
 #define SLICES (256 / LANES)
-#define GROUP 256
+#define GROUP  256
 #define GROUPS 1
 #include "group.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
@@ -23,9 +29,11 @@ GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 /* Parts lie as [2][parts][channels]. */
 #ifdef KERNEL_sums
 #if COLUMNS
-/* A block has LANES lanes of VEC channels and SLICES rows at a time; BLOCK is a stretch of channels, BLOCK_Y a part of the rows. Four rows are on their way
- * at once. */
-KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t rows, const int64_t rows_per_part, const int channels) {
+/* A block has LANES lanes of VEC channels and SLICES rows at a time; BLOCK is a stretch of channels, BLOCK_Y a part of
+ * the rows. Four rows are on their way at once. */
+KERNEL(entry)
+(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t rows, const int64_t rows_per_part,
+ const int channels) {
     SHARED A room[2][SLICES][LANES * VEC];
     const int lane = THREAD % LANES, slice = THREAD / LANES, c = ((int)BLOCK * LANES + lane) * VEC;
     A one[VEC], two[VEC];
@@ -41,7 +49,8 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_
             shift[j] = GET_X(x[j]), scale[j] = 1;
 #endif
         }
-        const int64_t first = (int64_t)BLOCK_Y * rows_per_part, last = first + rows_per_part < rows ? first + rows_per_part : rows;
+        const int64_t first = (int64_t)BLOCK_Y * rows_per_part,
+                      last = first + rows_per_part < rows ? first + rows_per_part : rows;
         for (int64_t r = first + slice; r < last; r += 4 * SLICES) {
             piece_x p[4];
 #if BACK
@@ -83,7 +92,9 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_
 }
 #else
 /* A block has a channel (BLOCK) of a part of the images (BLOCK_Y). */
-KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t images, const int64_t images_per_part, const int channels, const int64_t plane) {
+KERNEL(entry)
+(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t images, const int64_t images_per_part,
+ const int channels, const int64_t plane) {
     SHARED A room[GROUP_ROOM];
     const int c = (int)BLOCK;
     GLOBAL const T_X *x = AT(const T_X, in);
@@ -93,7 +104,8 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_
 #else
     const A shift = GET_X(x[(int64_t)c * plane]);
 #endif
-    const int64_t first = (int64_t)BLOCK_Y * images_per_part, last = first + images_per_part < images ? first + images_per_part : images;
+    const int64_t first = (int64_t)BLOCK_Y * images_per_part,
+                  last = first + images_per_part < images ? first + images_per_part : images;
     A one = 0, two = 0;
     const int64_t pieces = plane / VEC, all = (last - first) * pieces;
     for (int64_t i = THREAD; i < all; i += 256) {
@@ -125,38 +137,48 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_
 
 #ifdef KERNEL_settle
 #if BACK
-KERNEL(entry)(PTR(parts), PTR(dweight), PTR(dbias), PTR(sums), const int nparts, const int channels) {
+KERNEL(entry)
+(PTR(parts), PTR(dweight), PTR(dbias), PTR(sums), const int nparts, const int channels) {
     const int c = (int)BLOCK * THREADS + THREAD;
     if (c >= channels) return;
     A one = 0, two = 0;
-    for (int i = 0; i < nparts; i++) one += AT(const A, parts)[(int64_t)i * channels + c], two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    for (int i = 0; i < nparts; i++)
+        one += AT(const A, parts)[(int64_t)i * channels + c],
+            two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
     AT(A, sums)[c] = one, AT(A, sums)[channels + c] = two;
     AT(T_W, dweight)[c] = SET_W(two);
     AT(T_W, dbias)[c] = SET_W(one);
 }
 #else
-KERNEL(entry)(PTR(parts), PTR(in), PTR(mean), PTR(rstd), PTR(running_mean), PTR(running_var), const int nparts, const int channels, const int64_t plane, const int64_t n,
-               const A momentum, const A eps) {
+KERNEL(entry)
+(PTR(parts), PTR(in), PTR(mean), PTR(rstd), PTR(running_mean), PTR(running_var), const int nparts, const int channels,
+ const int64_t plane, const int64_t n, const A momentum, const A eps) {
     const int c = (int)BLOCK * THREADS + THREAD;
     if (c >= channels) return;
 #if TRAINING
     A one = 0, two = 0;
-    for (int i = 0; i < nparts; i++) one += AT(const A, parts)[(int64_t)i * channels + c], two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    for (int i = 0; i < nparts; i++)
+        one += AT(const A, parts)[(int64_t)i * channels + c],
+            two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
     const A shift = GET_X(AT(const T_X, in)[(int64_t)c * plane]), d = one / n, square = two - one * d, m = shift + d;
     AT(A, mean)[c] = m, AT(A, rstd)[c] = RSQRT((square > 0 ? square : 0) / n + eps);
 #if RUNNING
     AT(T_R, running_mean)[c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_mean)[c]) + momentum * m);
-    AT(T_R, running_var)[c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_var)[c]) + momentum * (square / (n - 1)));
+    AT(T_R, running_var)
+    [c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_var)[c]) + momentum * (square / (n - 1)));
 #endif
 #else
-    AT(A, mean)[c] = GET_R(AT(const T_R, running_mean)[c]), AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
+    AT(A, mean)
+    [c] = GET_R(AT(const T_R, running_mean)[c]),
+   AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
 #endif
 }
 #endif
 #endif
 
-/* y = x a + b, or back: dx = g a + x t + b, with a channel's coefficients worked out once: forward a = rstd w, b = bias - mean a; back a = rstd w and, in
- * training, t = -a rstd^2 (sum of g h) / n, b = -a (sum of g) / n - t mean, h being the normalised input. */
+/* y = x a + b, or back: dx = g a + x t + b, with a channel's coefficients worked out once: forward a = rstd w, b = bias
+ * - mean a; back a = rstd w and, in training, t = -a rstd^2 (sum of g h) / n, b = -a (sum of g) / n - t mean, h being
+ * the normalised input. */
 #ifdef KERNEL_apply
 typedef struct line_t {
     A a, t, b;
@@ -186,7 +208,9 @@ INLINE line_t line_of(const A m, const A k, const A w, const A bias, const A sum
 #define BIAS_OF(c) 0
 #endif
 #if BACK && TRAINING
-#define LINE_OF(c) line_of(AT(const A, mean)[c], AT(const A, rstd)[c], WEIGHT_OF(c), 0, AT(const A, sums)[c], AT(const A, sums)[channels + (c)], over)
+#define LINE_OF(c)                                                                             \
+    line_of(AT(const A, mean)[c], AT(const A, rstd)[c], WEIGHT_OF(c), 0, AT(const A, sums)[c], \
+            AT(const A, sums)[channels + (c)], over)
 #else
 #define LINE_OF(c) line_of(AT(const A, mean)[c], AT(const A, rstd)[c], WEIGHT_OF(c), BIAS_OF(c), 0, 0, over)
 #endif
@@ -204,9 +228,11 @@ INLINE piece_y written(const piece_x p, const piece_x q, const line_t *l) {
     return r;
 }
 
-/* COLUMNS: as in `sums`, LANES lanes of VEC channels and SLICES rows at a time; BLOCK_Y goes through the rows in steps of all. Else a block has a plane's stretch: BLOCK
- * is image and channel, BLOCK_Y a stretch of its elements. */
-KERNEL(entry)(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows, const int channels, const int plane, const A over) {
+/* COLUMNS: as in `sums`, LANES lanes of VEC channels and SLICES rows at a time; BLOCK_Y goes through the rows in steps
+ * of all. Else a block has a plane's stretch: BLOCK is image and channel, BLOCK_Y a stretch of its elements. */
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows,
+ const int channels, const int plane, const A over) {
 #if COLUMNS
     const int c = ((int)BLOCK * LANES + THREAD % LANES) * VEC;
     if (c >= channels) return;

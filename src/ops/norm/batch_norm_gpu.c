@@ -1,11 +1,13 @@
-/* Batch norm on GPUs: sums per channel by parts, a channel's statistics from the parts, then one pass over the elements. */
+/* Batch norm on GPUs: sums per channel by parts, a channel's statistics from the parts, then one pass over the
+ * elements. */
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"}, apply_site = {"batch_norm.gpu.h", "apply"};
+static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"},
+                          apply_site = {"batch_norm.gpu.h", "apply"};
 
 typedef struct call {
     tp_device device;
-    int64_t images, plane, n;  /* n: elements of a channel */
+    int64_t images, plane, n; /* n: elements of a channel */
     int channels, vector, lanes, units;
     bool columns, wide, back, training;
     tp_dtype dtype, weight_dtype, running_dtype;
@@ -14,11 +16,14 @@ typedef struct call {
     tp_tensor *x, *g, *y, *mean, *rstd, *sums; /* x, g: as they lie in memory for the kernels; owned, as is `sums` */
 } call;
 
-static bool is_vector(const tp_tensor *t, int64_t channels) { return !t || (t->ndim == 1 && t->numel == channels && tp_is_contiguous(t) && tpi_gpu_floats(t)); }
+static bool is_vector(const tp_tensor *t, int64_t channels) {
+    return !t || (t->ndim == 1 && t->numel == channels && tp_is_contiguous(t) && tpi_gpu_floats(t));
+}
 
 /* t lying in memory as the input's layout asks; owned. */
 static tp_tensor *laid_out(const call *c, tp_tensor *t, const tp_tensor *input) {
-    if (!c->columns || input->ndim < 4) return tpi_contiguous_data(t); /* rows of channels, also where a plane is one element */
+    if (!c->columns || input->ndim < 4)
+        return tpi_contiguous_data(t); /* rows of channels, also where a plane is one element */
     return tpi_gpu_laid_out(t, t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
 }
 
@@ -29,11 +34,16 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bia
     c->images = input->shape[0], c->channels = (int)input->shape[1], c->plane = 1;
     for (int i = 2; i < input->ndim; i++) c->plane *= input->shape[i];
     c->n = c->images * c->plane;
-    if (c->plane > INT32_MAX || !is_vector(weight, c->channels) || !is_vector(bias, c->channels) || (weight && bias && weight->dtype != bias->dtype)) return false;
+    if (c->plane > INT32_MAX || !is_vector(weight, c->channels) || !is_vector(bias, c->channels) ||
+        (weight && bias && weight->dtype != bias->dtype))
+        return false;
     c->columns = input->ndim == 2 || c->plane == 1 || (!tp_is_contiguous(input) && tpi_gpu_is_channels_last(input));
     c->dtype = (tp_dtype)input->dtype, c->wide = c->dtype == TP_FLOAT64;
     c->weight = weight, c->bias = bias;
-    c->weight_dtype = weight ? (tp_dtype)weight->dtype : bias ? (tp_dtype)bias->dtype : c->wide ? TP_FLOAT64 : TP_FLOAT32;
+    c->weight_dtype = weight    ? (tp_dtype)weight->dtype
+                      : bias    ? (tp_dtype)bias->dtype
+                      : c->wide ? TP_FLOAT64
+                                : TP_FLOAT32;
     c->running_dtype = c->wide ? TP_FLOAT64 : TP_FLOAT32;
     return (c->x = laid_out(c, input, input)) != NULL;
 }
@@ -49,15 +59,26 @@ static void choose_vector(call *c) {
 }
 
 static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns), TPI_DEFINE("BACK", c->back), TPI_DEFINE("TRAINING", c->training), TPI_DEFINE("RUNNING", running),
-                                      TPI_DEFINE("WEIGHT", c->weight != NULL), TPI_DEFINE("BIAS", c->bias != NULL), TPI_DEFINE("VEC", c->vector), TPI_DEFINE("LANES", c->lanes), TPI_DEFINE_DTYPE("X", c->dtype),
-                                      TPI_DEFINE_DTYPE("Y", c->dtype), TPI_DEFINE_DTYPE("W", c->weight_dtype), TPI_DEFINE_DTYPE("R", c->running_dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns),
+                                      TPI_DEFINE("BACK", c->back),
+                                      TPI_DEFINE("TRAINING", c->training),
+                                      TPI_DEFINE("RUNNING", running),
+                                      TPI_DEFINE("WEIGHT", c->weight != NULL),
+                                      TPI_DEFINE("BIAS", c->bias != NULL),
+                                      TPI_DEFINE("VEC", c->vector),
+                                      TPI_DEFINE("LANES", c->lanes),
+                                      TPI_DEFINE_DTYPE("X", c->dtype),
+                                      TPI_DEFINE_DTYPE("Y", c->dtype),
+                                      TPI_DEFINE_DTYPE("W", c->weight_dtype),
+                                      TPI_DEFINE_DTYPE("R", c->running_dtype)};
     return tpi_gpu_site_kernel(c->device, site, c->wide, 12, defines);
 }
 
-/* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device alone. */
+/* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device
+ * alone. */
 static tp_tensor *take_sums(call *c) {
-    int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels, over = c->columns ? c->n : c->images;
+    int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels,
+            over = c->columns ? c->n : c->images;
     int64_t parts = tpi_ceil_div((int64_t)c->units * 8, across), least = c->columns ? 4 * 256 / c->lanes : 1;
     if (parts > tpi_ceil_div(over, least)) parts = tpi_ceil_div(over, least);
     int64_t each = tpi_ceil_div(over, parts);
@@ -65,8 +86,15 @@ static tp_tensor *take_sums(call *c) {
     c->parts = (int)parts;
     tp_tensor *sums = tpi_empty(TP_INTS(2, parts, c->channels), c->wide ? TP_FLOAT64 : TP_FLOAT32, c->device);
     tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(sums)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(tpi_gpu_data(c->g)), TPI_GPU_PTR(tpi_gpu_data(c->mean)), TPI_GPU_PTR(tpi_gpu_data(c->rstd)),
-                                TPI_GPU_VAL(over), TPI_GPU_VAL(each), TPI_GPU_VAL(c->channels), TPI_GPU_VAL(c->plane)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(sums)),
+                                TPI_GPU_PTR(c->x->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->g)),
+                                TPI_GPU_PTR(tpi_gpu_data(c->mean)),
+                                TPI_GPU_PTR(tpi_gpu_data(c->rstd)),
+                                TPI_GPU_VAL(over),
+                                TPI_GPU_VAL(each),
+                                TPI_GPU_VAL(c->channels),
+                                TPI_GPU_VAL(c->plane)};
     const unsigned grid[3] = {(unsigned)across, (unsigned)parts, 1}, block[3] = {256, 1, 1};
     if (kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, c->columns ? 8 : 9, args)) return sums;
     return tpi_after(sums, NULL);
@@ -74,34 +102,57 @@ static tp_tensor *take_sums(call *c) {
 
 static bool apply(call *c) {
     tpi_gpu_function *kernel = kernel_of(c, &apply_site, false);
-    int64_t rows = c->n, across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
-    int64_t along = c->columns ? tpi_ceil_div(rows, 256 / c->lanes) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector), most = tpi_ceil_div((int64_t)c->units * (c->columns ? 32 : 64), across);
-    const unsigned grid[3] = {(unsigned)across, (unsigned)(along < most ? along : most), 1}, block[3] = {!c->columns && c->plane / c->vector < 128 ? 64 : 256, 1, 1};
+    int64_t rows = c->n,
+            across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
+    int64_t along = c->columns ? tpi_ceil_div(rows, 256 / c->lanes) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector),
+            most = tpi_ceil_div((int64_t)c->units * (c->columns ? 32 : 64), across);
+    const unsigned grid[3] = {(unsigned)across, (unsigned)(along < most ? along : most), 1},
+                   block[3] = {!c->columns && c->plane / c->vector < 128 ? 64 : 256, 1, 1};
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
     float narrow = (float)over;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(tpi_gpu_data(c->g)), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data),
-                                TPI_GPU_PTR(tpi_gpu_data(c->weight)), TPI_GPU_PTR(tpi_gpu_data(c->bias)), TPI_GPU_PTR(tpi_gpu_data(c->sums)), TPI_GPU_VAL(rows), TPI_GPU_VAL(c->channels),
-                                TPI_GPU_VAL(plane), c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data),
+                                TPI_GPU_PTR(c->x->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->g)),
+                                TPI_GPU_PTR(c->mean->data),
+                                TPI_GPU_PTR(c->rstd->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->weight)),
+                                TPI_GPU_PTR(tpi_gpu_data(c->bias)),
+                                TPI_GPU_PTR(tpi_gpu_data(c->sums)),
+                                TPI_GPU_VAL(rows),
+                                TPI_GPU_VAL(c->channels),
+                                TPI_GPU_VAL(plane),
+                                c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
     return kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, 12, args);
 }
 
-static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_tensor *running_var, double momentum, double eps) {
+static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_tensor *running_var, double momentum,
+                   double eps) {
     c->running_dtype = running_mean ? (tp_dtype)running_mean->dtype : c->running_dtype;
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL);
     float narrow_momentum = (float)momentum, narrow_eps = (float)eps;
     int64_t stride = c->columns ? 1 : c->plane;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data), TPI_GPU_PTR(tpi_gpu_data(running_mean)),
-                                TPI_GPU_PTR(tpi_gpu_data(running_var)), TPI_GPU_VAL(c->parts), TPI_GPU_VAL(c->channels), TPI_GPU_VAL(stride), TPI_GPU_VAL(c->n),
-                                c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum), c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)),
+                                TPI_GPU_PTR(c->x->data),
+                                TPI_GPU_PTR(c->mean->data),
+                                TPI_GPU_PTR(c->rstd->data),
+                                TPI_GPU_PTR(tpi_gpu_data(running_mean)),
+                                TPI_GPU_PTR(tpi_gpu_data(running_var)),
+                                TPI_GPU_VAL(c->parts),
+                                TPI_GPU_VAL(c->channels),
+                                TPI_GPU_VAL(stride),
+                                TPI_GPU_VAL(c->n),
+                                c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum),
+                                c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 12, args);
 }
 
-bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var, bool training, double momentum,
-                                double eps, tp_tensor **out) {
+bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
+                                tp_tensor *running_var, bool training, double momentum, double eps, tp_tensor **out) {
     call c = {.training = training};
     bool both = (running_mean != NULL) == (running_var != NULL) && (training || running_mean);
-    if (!both || (running_mean && running_mean->dtype != running_var->dtype) || !prepare(&c, input, weight, bias)) return false;
+    if (!both || (running_mean && running_mean->dtype != running_var->dtype) || !prepare(&c, input, weight, bias))
+        return false;
     if (!is_vector(running_mean, c.channels) || !is_vector(running_var, c.channels)) return tpi_release(c.x), false;
     tp_dtype kept = c.wide ? TP_FLOAT64 : TP_FLOAT32;
     c.y = tpi_empty_like(c.x, c.dtype);
@@ -122,18 +173,23 @@ bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *
 
 static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_tensor *dbias) {
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, false);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(parts->data), TPI_GPU_PTR(dweight->data), TPI_GPU_PTR(dbias->data), TPI_GPU_PTR(c->sums->data), TPI_GPU_VAL(c->parts), TPI_GPU_VAL(c->channels)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(parts->data),   TPI_GPU_PTR(dweight->data), TPI_GPU_PTR(dbias->data),
+                                TPI_GPU_PTR(c->sums->data), TPI_GPU_VAL(c->parts),      TPI_GPU_VAL(c->channels)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 6, args);
 }
 
-bool tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
+bool tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean,
+                                 tp_tensor *rstd, bool training, tp_tensor **out) {
     call c = {.training = training, .back = true};
     tp_dtype kept = input->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
-    if (grad->dtype != input->dtype || !tpi_same_shape(grad, input) || mean->dtype != kept || rstd->dtype != kept || !prepare(&c, input, weight, bias)) return false;
+    if (grad->dtype != input->dtype || !tpi_same_shape(grad, input) || mean->dtype != kept || rstd->dtype != kept ||
+        !prepare(&c, input, weight, bias))
+        return false;
     c.mean = mean, c.rstd = rstd;
     c.g = laid_out(&c, grad, input);
     c.y = tpi_empty_like(c.x, c.dtype), c.sums = tpi_empty(TP_INTS(2, c.channels), kept, c.device);
-    tp_tensor *dweight = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device), *dbias = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device), *parts = NULL;
+    tp_tensor *dweight = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device),
+              *dbias = tpi_empty(TP_INTS(c.channels), c.weight_dtype, c.device), *parts = NULL;
     bool ok = c.g && c.y && c.sums && dweight && dbias;
     if (ok) {
         choose_vector(&c);

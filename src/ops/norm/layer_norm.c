@@ -1,5 +1,5 @@
-/* Layer and rms norm: each row (the normalised dims together) by its own mean and deviation. Rows are dealt out in runs of fixed length;
- * the weight's and bias's gradients are summed per run and then over the runs in order. */
+/* Layer and rms norm: each row (the normalised dims together) by its own mean and deviation. Rows are dealt out in runs
+ * of fixed length; the weight's and bias's gradients are summed per run and then over the runs in order. */
 #include "device/cpu/stream.h"
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
@@ -12,30 +12,37 @@ typedef struct job {
     tp_dtype dtype;
     int64_t rows, rows_per_run;
     const char *x, *grad;
-    char *y;             /* forward: the result; backward: dx */
+    char *y; /* forward: the result; backward: dx */
     char *mean, *rstd;
     char *dweight, *dbias; /* RUNS rows of n each, or NULL */
 } job;
 
 static void forward_run(int64_t run, void *context) {
     job *j = context;
-    int64_t first = run * j->rows_per_run, rows = j->rows - first < j->rows_per_run ? j->rows - first : j->rows_per_run, at = first * j->s.n;
+    int64_t first = run * j->rows_per_run, rows = j->rows - first < j->rows_per_run ? j->rows - first : j->rows_per_run,
+            at = first * j->s.n;
     if (j->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_norm_rows_f32)(&j->s, rows, (const float *)j->x + at, (float *)j->y + at, j->mean ? (float *)j->mean + first : NULL, (float *)j->rstd + first);
+        TPI_ISA_PICK(tpi_norm_rows_f32)
+        (&j->s, rows, (const float *)j->x + at, (float *)j->y + at, j->mean ? (float *)j->mean + first : NULL,
+         (float *)j->rstd + first);
     else
-        TPI_ISA_PICK(tpi_norm_rows_f64)(&j->s, rows, (const double *)j->x + at, (double *)j->y + at, j->mean ? (double *)j->mean + first : NULL, (double *)j->rstd + first);
+        TPI_ISA_PICK(tpi_norm_rows_f64)
+        (&j->s, rows, (const double *)j->x + at, (double *)j->y + at, j->mean ? (double *)j->mean + first : NULL,
+         (double *)j->rstd + first);
     if (j->s.past) TPI_ISA_PICK(tpi_stream_end)();
 }
 
 static void backward_run(int64_t run, void *context) {
     job *j = context;
-    int64_t first = run * j->rows_per_run, rows = j->rows - first < j->rows_per_run ? j->rows - first : j->rows_per_run, at = first * j->s.n;
+    int64_t first = run * j->rows_per_run, rows = j->rows - first < j->rows_per_run ? j->rows - first : j->rows_per_run,
+            at = first * j->s.n;
     if (rows <= 0) return;
     int64_t item = tpi_dtype_bytes[j->dtype], width = j->s.n * item;
     char *dw = j->dweight ? j->dweight + run * width : NULL, *db = j->dbias ? j->dbias + run * width : NULL;
     if (dw) memset(dw, 0, (size_t)width);
     if (db) memset(db, 0, (size_t)width);
-    const void *x = j->x + at * item, *g = j->grad + at * item, *mean = j->mean ? j->mean + first * item : NULL, *rstd = j->rstd + first * item;
+    const void *x = j->x + at * item, *g = j->grad + at * item, *mean = j->mean ? j->mean + first * item : NULL,
+               *rstd = j->rstd + first * item;
     void *dx = j->y + at * item;
     if (j->dtype == TP_FLOAT32)
         TPI_ISA_PICK(tpi_norm_rows_back_f32)(&j->s, rows, g, x, mean, rstd, dx, (float *)dw, (float *)db);
@@ -52,10 +59,13 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
         if (fits) j->s.n *= normalized.v[i];
     }
     if (normalized.n < 1)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Expected normalized_shape to be at least "
+                                          "1-dimensional, i.e., containing at least one element, "
                                           "but got normalized_shape = []");
     if (!fits)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] ending in it, but got input of size%s",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] "
+                          "ending in it, but got input of size%s",
                           tpi_shape_text(normalized), tpi_shape_text(tpi_shape(input)));
     for (int64_t i = 0; i < input->ndim - normalized.n; i++) j->rows *= input->shape[i];
     const tp_tensor *affine[2] = {weight, bias};
@@ -63,8 +73,11 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
         bool same = !affine[k] || affine[k]->ndim == normalized.n;
         for (int64_t i = 0; affine[k] && same && i < normalized.n; i++) same = affine[k]->shape[i] == normalized.v[i];
         if (!same)
-            return tpi_refuse(TP_ERR_RUNTIME, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
-                              k ? "bias" : "weight", k ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[k])), tpi_shape_text(normalized));
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+                k ? "bias" : "weight", k ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[k])),
+                tpi_shape_text(normalized));
     }
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;
@@ -83,14 +96,17 @@ static void plan_runs(job *j) {
 }
 
 /* out: the result, mean (unless mean is false) and rstd. Statistics of 16-bit inputs are float32 when the weight is. */
-static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool centered, tp_tensor **out) {
+static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool centered,
+                    tp_tensor **out) {
     job j = {.s = {.centered = centered, .eps = eps}};
     if (!split(&j, input, normalized, weight, bias)) return false;
     int64_t room[TP_MAX_DIMS];
     tp_ints stats = stats_shape(input, normalized.n, room);
-    tp_tensor *x = tpi_real_data(input, j.dtype), *w = tpi_real_data(weight, j.dtype), *b = tpi_real_data(bias, j.dtype);
+    tp_tensor *x = tpi_real_data(input, j.dtype), *w = tpi_real_data(weight, j.dtype),
+              *b = tpi_real_data(bias, j.dtype);
     tp_tensor *y = x ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
-    tp_tensor *mean = y && centered ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL, *rstd = y ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL;
+    tp_tensor *mean = y && centered ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL,
+              *rstd = y ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL;
     bool ok = rstd && (mean || !centered) && (w || !weight) && (b || !bias);
     if (ok && j.rows > 0) {
         j.s.weight = w ? w->data : NULL, j.s.bias = b ? b->data : NULL;
@@ -123,14 +139,17 @@ static tp_tensor *add_runs(const job *j, const char *parts, int64_t runs, const 
     return tpi_real_finish(sum, (tp_dtype)as->dtype);
 }
 
-/* out: the gradients of the input, the weight and the bias; where there is no weight or bias, an empty tensor stands in. */
-static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
+/* out: the gradients of the input, the weight and the bias; where there is no weight or bias, an empty tensor stands
+ * in. */
+static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd,
+                     tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
     job j = {.s = {.centered = mean}};
     if (!split(&j, input, normalized, weight, bias)) return false;
     plan_runs(&j);
     int64_t runs = tpi_ceil_div(j.rows, j.rows_per_run);
     size_t parts = (size_t)(runs * j.s.n) * tpi_dtype_bytes[j.dtype];
-    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grad, j.dtype), *w = tpi_real_data(weight, j.dtype);
+    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grad, j.dtype),
+              *w = tpi_real_data(weight, j.dtype);
     tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
     tp_tensor *dx = x && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
     bool ok = dx && k && (m || !mean) && (w || !weight);
@@ -155,21 +174,24 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     return ok;
 }
 
-bool tpi_native_native_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias, double eps, tp_tensor **out) {
+bool tpi_native_native_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias,
+                                  double eps, tp_tensor **out) {
     return forward(input, normalized_shape, weight, bias, eps, true, out);
 }
 
-bool tpi_native_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight,
-                                    tp_tensor *bias, tp_tensor **out) {
+bool tpi_native_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean,
+                                    tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
     return backward(grad, input, normalized_shape, mean, rstd, weight, bias, out);
 }
 
-bool tpi_native_rms_norm_forward(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps, tp_tensor **out) {
+bool tpi_native_rms_norm_forward(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps,
+                                 tp_tensor **out) {
     /* Not given: the smallest step of the type it computes in. */
     if (eps != eps) eps = input->dtype == TP_FLOAT64 ? 0x1p-52 : 0x1p-23;
     return forward(input, normalized_shape, weight, NULL, eps, false, out);
 }
 
-bool tpi_native_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd, tp_tensor *weight, tp_tensor **out) {
+bool tpi_native_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd,
+                                  tp_tensor *weight, tp_tensor **out) {
     return backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out);
 }

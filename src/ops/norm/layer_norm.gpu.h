@@ -1,6 +1,7 @@
-/* Layer norm and rms norm over rows of n contiguous elements, and back. Before this text: RMS (0 or 1), WEIGHT, BIAS (whether there are such), A the type
- * to compute in; X, W, Y the dtypes of input, weight and result, S of the statistics, backward also G of the gradient. Rows stay in registers; a
- * row that is too long for them is read again (LONG, forward and the input's gradient). */
+/* Layer norm and rms norm over rows of n contiguous elements, and back. Before this text: RMS (0 or 1), WEIGHT, BIAS
+ * (whether there are such), A the type to compute in; X, W, Y the dtypes of input, weight and result, S of the
+ * statistics, backward also G of the gradient. Rows stay in registers; a row that is too long for them is read again
+ * (LONG, forward and the input's gradient). */
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 ROW_PIECE(X)
@@ -8,7 +9,8 @@ ROW_PIECE(Y)
 ROW_PIECE(W)
 
 #ifdef KERNEL_forward
-KERNEL(entry)(PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), const int64_t rows, const int n, const A eps) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), const int64_t rows, const int n, const A eps) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL T_Y *y = AT(T_Y, out);
@@ -80,11 +82,13 @@ KERNEL(entry)(PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), c
 }
 #endif
 
-/* A group goes through rows in steps of all groups. What it adds up for weight and bias (SUMS) stays in its registers and goes, at the end, to a line of
- * its own in `parts`, [2][groups in all][n] of A; the columns are then summed in order. */
+/* A group goes through rows in steps of all groups. What it adds up for weight and bias (SUMS) stays in its registers
+ * and goes, at the end, to a line of its own in `parts`, [2][groups in all][n] of A; the columns are then summed in
+ * order. */
 #ifdef KERNEL_backward
 ROW_PIECE(G)
-KERNEL(entry)(PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), PTR(parts), const int64_t rows, const int n) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), PTR(parts), const int64_t rows, const int n) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL const T_G *g = AT(const T_G, grad);
@@ -157,15 +161,16 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), P
 }
 #endif
 
-/* The lines of `parts` summed: 32 columns and 8 stretches of lines to a block, then the stretches in order. PARTS: 1 the weight's, 2 the bias's,
- * 3 both, by BLOCK_Y. */
+/* The lines of `parts` summed: 32 columns and 8 stretches of lines to a block, then the stretches in order. PARTS: 1
+ * the weight's, 2 the bias's, 3 both, by BLOCK_Y. */
 #ifdef KERNEL_columns
 #if PARTS == 3
 #define PART (BLOCK_Y)
 #else
 #define PART (PARTS - 1)
 #endif
-KERNEL(entry)(PTR(weight), PTR(bias), PTR(parts), const int64_t lines, const int n) {
+KERNEL(entry)
+(PTR(weight), PTR(bias), PTR(parts), const int64_t lines, const int n) {
     SHARED A room[8][32];
     const int lane = THREAD % 32, slice = THREAD / 32, column = (int)BLOCK * 32 + lane;
     GLOBAL const A *part = AT(const A, parts) + (PART ? lines * n : 0) + column;
@@ -176,7 +181,9 @@ KERNEL(entry)(PTR(weight), PTR(bias), PTR(parts), const int64_t lines, const int
     BARRIER();
     if (slice || column >= n) return;
     for (int i = 1; i < 8; i++) sum += room[i][lane];
-    if (PART) AT(T_W, bias)[column] = SET_W(sum);
-    else AT(T_W, weight)[column] = SET_W(sum);
+    if (PART)
+        AT(T_W, bias)[column] = SET_W(sum);
+    else
+        AT(T_W, weight)[column] = SET_W(sum);
 }
 #endif

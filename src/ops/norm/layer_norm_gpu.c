@@ -1,8 +1,10 @@
-/* Layer norm and rms norm on GPUs. The gradients of weight and bias come out of the same pass as the input's: every group of threads adds up the rows it
- * goes through, and the groups' sums are added in order. */
+/* Layer norm and rms norm on GPUs. The gradients of weight and bias come out of the same pass as the input's: every
+ * group of threads adds up the rows it goes through, and the groups' sums are added in order. */
 #include "ops/native_gpu.h"
 
-static const tpi_gpu_site forward_site = {"layer_norm.gpu.h", "forward"}, backward_site = {"layer_norm.gpu.h", "backward"}, columns_site = {"layer_norm.gpu.h", "columns"};
+static const tpi_gpu_site forward_site = {"layer_norm.gpu.h", "forward"},
+                          backward_site = {"layer_norm.gpu.h", "backward"},
+                          columns_site = {"layer_norm.gpu.h", "columns"};
 
 /* Does the call fit these kernels, and is it right? What is not is the CPU's to serve or to refuse. */
 static bool serves(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, int64_t *n) {
@@ -15,7 +17,9 @@ static bool serves(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_t
     tp_tensor *affine[2] = {weight, bias};
     for (int k = 0; k < 2; k++) {
         if (!affine[k]) continue;
-        if (!tpi_gpu_floats(affine[k]) || affine[k]->ndim != normalized.n || !tp_is_contiguous(affine[k]) || (weight && affine[k]->dtype != weight->dtype)) return false;
+        if (!tpi_gpu_floats(affine[k]) || affine[k]->ndim != normalized.n || !tp_is_contiguous(affine[k]) ||
+            (weight && affine[k]->dtype != weight->dtype))
+            return false;
         for (int64_t i = 0; i < normalized.n; i++)
             if (affine[k]->shape[i] != normalized.v[i]) return false;
     }
@@ -43,29 +47,49 @@ static int largest(tp_tensor *const *t, int n) {
     return (int)size;
 }
 
-static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms, tp_tensor **out) {
+static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms,
+                    tp_tensor **out) {
     int64_t n, room[TP_MAX_DIMS];
     if (!serves(input, normalized, weight, bias, &n)) return false;
     tp_device device = tpi_device(input);
     tp_dtype compute = is_wide(input) ? TP_FLOAT64 : TP_FLOAT32;
     tp_dtype kept = rms ? compute : weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
     tp_ints stats = stats_shape(input, normalized.n, room);
-    tp_tensor *x = tpi_contiguous_data(input), *y = x ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
-    tp_tensor *mean = y && !rms ? tpi_empty(stats, kept, device) : NULL, *rstd = y ? tpi_empty(stats, kept, device) : NULL;
+    tp_tensor *x = tpi_contiguous_data(input),
+              *y = x ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
+    tp_tensor *mean = y && !rms ? tpi_empty(stats, kept, device) : NULL,
+              *rstd = y ? tpi_empty(stats, kept, device) : NULL;
     bool ok = rstd && (rms || mean);
     if (ok) {
         tp_tensor *const moved[] = {x, y, weight, bias};
         tpi_gpu_rows r = tpi_gpu_rows_for(device, n, largest(moved, 4), joint(moved, 4), 1);
-        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", rms), TPI_DEFINE("WEIGHT", weight != NULL), TPI_DEFINE("BIAS", bias != NULL), TPI_DEFINE("LONG", r.is_long),
-                                          TPI_DEFINE("GROUP", r.group), TPI_DEFINE("GROUPS", r.groups), TPI_DEFINE("PER", r.per), TPI_DEFINE("VEC", r.vector),
-                                          TPI_DEFINE_DTYPE("X", x->dtype), TPI_DEFINE_DTYPE("Y", y->dtype), TPI_DEFINE_DTYPE("W", weight ? weight->dtype : bias ? bias->dtype : x->dtype),
+        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", rms),
+                                          TPI_DEFINE("WEIGHT", weight != NULL),
+                                          TPI_DEFINE("BIAS", bias != NULL),
+                                          TPI_DEFINE("LONG", r.is_long),
+                                          TPI_DEFINE("GROUP", r.group),
+                                          TPI_DEFINE("GROUPS", r.groups),
+                                          TPI_DEFINE("PER", r.per),
+                                          TPI_DEFINE("VEC", r.vector),
+                                          TPI_DEFINE_DTYPE("X", x->dtype),
+                                          TPI_DEFINE_DTYPE("Y", y->dtype),
+                                          TPI_DEFINE_DTYPE("W", weight ? weight->dtype
+                                                                : bias ? bias->dtype
+                                                                       : x->dtype),
                                           TPI_DEFINE_DTYPE("S", kept)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &forward_site, is_wide(input), 12, defines);
         int64_t rows = x->numel / n;
         int width = (int)n;
         float narrow = (float)eps;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(y->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(tpi_gpu_data(weight)), TPI_GPU_PTR(tpi_gpu_data(bias)), TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                    TPI_GPU_PTR(rstd->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(width), is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(y->data),
+                                    TPI_GPU_PTR(x->data),
+                                    TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                    TPI_GPU_PTR(tpi_gpu_data(bias)),
+                                    TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                    TPI_GPU_PTR(rstd->data),
+                                    TPI_GPU_VAL(rows),
+                                    TPI_GPU_VAL(width),
+                                    is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
         ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, 9, args);
     }
     tpi_release(x);
@@ -78,46 +102,77 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
 }
 
 /* The sums of the weight's and the bias's parts. */
-static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *parts, int64_t lines, int64_t n, bool wide) {
+static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *parts, int64_t lines, int64_t n,
+                      bool wide) {
     tp_tensor *some = dweight ? dweight : dbias;
     tp_device device = tpi_device(some);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("PARTS", (dweight != NULL) + 2 * (dbias != NULL)), TPI_DEFINE("GROUP", 1), TPI_DEFINE("GROUPS", 1), TPI_DEFINE("PER", 1), TPI_DEFINE("VEC", 1), TPI_DEFINE_DTYPE("X", some->dtype),
-                                      TPI_DEFINE_DTYPE("Y", some->dtype), TPI_DEFINE_DTYPE("W", some->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("PARTS", (dweight != NULL) + 2 * (dbias != NULL)),
+                                      TPI_DEFINE("GROUP", 1),
+                                      TPI_DEFINE("GROUPS", 1),
+                                      TPI_DEFINE("PER", 1),
+                                      TPI_DEFINE("VEC", 1),
+                                      TPI_DEFINE_DTYPE("X", some->dtype),
+                                      TPI_DEFINE_DTYPE("Y", some->dtype),
+                                      TPI_DEFINE_DTYPE("W", some->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &columns_site, wide, 8, defines);
     int width = (int)n;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(dweight)), TPI_GPU_PTR(tpi_gpu_data(dbias)), TPI_GPU_PTR(parts->data), TPI_GPU_VAL(lines), TPI_GPU_VAL(width)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(dweight)), TPI_GPU_PTR(tpi_gpu_data(dbias)),
+                                TPI_GPU_PTR(parts->data), TPI_GPU_VAL(lines), TPI_GPU_VAL(width)};
     const unsigned grid[3] = {(unsigned)tpi_ceil_div(n, 32), dweight && dbias ? 2 : 1, 1}, block[3] = {256, 1, 1};
     return kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 5, args);
 }
 
-static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
+static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_tensor *mean, tp_tensor *rstd,
+                     tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
     int64_t n;
-    if (!serves(input, normalized, weight, bias, &n) || !tpi_gpu_floats(grad) || !tpi_same_shape(grad, input)) return false;
+    if (!serves(input, normalized, weight, bias, &n) || !tpi_gpu_floats(grad) || !tpi_same_shape(grad, input))
+        return false;
     tp_device device = tpi_device(input);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     tp_tensor *const moved[] = {input, grad, weight};
     int size = largest(moved, 3);
     bool sums = weight || bias, wide = is_wide(input);
-    tp_tensor *x = tpi_contiguous_data(input), *g = x ? tpi_contiguous_data(grad) : NULL, *dx = g ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
+    tp_tensor *x = tpi_contiguous_data(input), *g = x ? tpi_contiguous_data(grad) : NULL,
+              *dx = g ? tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, device) : NULL;
     tp_tensor *const here[] = {x, g, dx, weight};
     tpi_gpu_rows r = tpi_gpu_rows_for(device, n, size, dx ? joint(here, 4) : 0, 3);
     if (!caps || !dx || (r.is_long && sums)) return tpi_release(x), tpi_release(g), tpi_release(dx), false;
-    int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows, r.groups), most = (int64_t)caps->units * (1024 / (r.group * r.groups) < 1 ? 1 : 1024 / (r.group * r.groups));
+    int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows, r.groups),
+            most = (int64_t)caps->units * (1024 / (r.group * r.groups) < 1 ? 1 : 1024 / (r.group * r.groups));
     if (blocks > most) blocks = most;
     int64_t lines = blocks * r.groups;
     tp_tensor *parts = sums ? tpi_empty(TP_INTS(2, lines, n), wide ? TP_FLOAT64 : TP_FLOAT32, device) : NULL;
-    tp_tensor *dweight = weight ? tpi_empty(tpi_shape(weight), (tp_dtype)weight->dtype, device) : tpi_empty(TP_INTS(0), wide ? TP_FLOAT64 : TP_FLOAT32, device);
-    tp_tensor *dbias = !mean ? NULL : bias ? tpi_empty(tpi_shape(bias), (tp_dtype)bias->dtype, device) : tpi_empty(TP_INTS(0), wide ? TP_FLOAT64 : TP_FLOAT32, device);
+    tp_tensor *dweight = weight ? tpi_empty(tpi_shape(weight), (tp_dtype)weight->dtype, device)
+                                : tpi_empty(TP_INTS(0), wide ? TP_FLOAT64 : TP_FLOAT32, device);
+    tp_tensor *dbias = !mean  ? NULL
+                       : bias ? tpi_empty(tpi_shape(bias), (tp_dtype)bias->dtype, device)
+                              : tpi_empty(TP_INTS(0), wide ? TP_FLOAT64 : TP_FLOAT32, device);
     bool ok = (parts || !sums) && dweight && (dbias || !mean);
     if (ok) {
-        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", mean == NULL), TPI_DEFINE("WEIGHT", weight != NULL), TPI_DEFINE("SUMS", sums), TPI_DEFINE("LONG", r.is_long),
-                                          TPI_DEFINE("GROUP", r.group), TPI_DEFINE("GROUPS", r.groups), TPI_DEFINE("PER", r.per), TPI_DEFINE("VEC", r.vector),
-                                          TPI_DEFINE_DTYPE("X", x->dtype), TPI_DEFINE_DTYPE("Y", dx->dtype), TPI_DEFINE_DTYPE("W", weight ? weight->dtype : x->dtype),
-                                          TPI_DEFINE_DTYPE("S", rstd->dtype), TPI_DEFINE_DTYPE("G", g->dtype)};
+        const tpi_gpu_define defines[] = {TPI_DEFINE("RMS", mean == NULL),
+                                          TPI_DEFINE("WEIGHT", weight != NULL),
+                                          TPI_DEFINE("SUMS", sums),
+                                          TPI_DEFINE("LONG", r.is_long),
+                                          TPI_DEFINE("GROUP", r.group),
+                                          TPI_DEFINE("GROUPS", r.groups),
+                                          TPI_DEFINE("PER", r.per),
+                                          TPI_DEFINE("VEC", r.vector),
+                                          TPI_DEFINE_DTYPE("X", x->dtype),
+                                          TPI_DEFINE_DTYPE("Y", dx->dtype),
+                                          TPI_DEFINE_DTYPE("W", weight ? weight->dtype : x->dtype),
+                                          TPI_DEFINE_DTYPE("S", rstd->dtype),
+                                          TPI_DEFINE_DTYPE("G", g->dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &backward_site, wide, 13, defines);
         int width = (int)n;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(dx->data), TPI_GPU_PTR(g->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(tpi_gpu_data(weight)), TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                    TPI_GPU_PTR(rstd->data), TPI_GPU_PTR(tpi_gpu_data(parts)), TPI_GPU_VAL(rows), TPI_GPU_VAL(width)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(dx->data),
+                                    TPI_GPU_PTR(g->data),
+                                    TPI_GPU_PTR(x->data),
+                                    TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                    TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                    TPI_GPU_PTR(rstd->data),
+                                    TPI_GPU_PTR(tpi_gpu_data(parts)),
+                                    TPI_GPU_VAL(rows),
+                                    TPI_GPU_VAL(width)};
         ok = kernel && tpi_gpu_launch(device, kernel, blocks, r.group * r.groups, 0, 9, args);
         ok = ok && (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
     }
@@ -128,12 +183,13 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     return true;
 }
 
-bool tpi_gpu_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias, double eps, tp_tensor **out) {
+bool tpi_gpu_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias, double eps,
+                        tp_tensor **out) {
     return forward(input, normalized_shape, weight, bias, eps, false, out);
 }
 
-bool tpi_gpu_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias,
-                                 tp_tensor **out) {
+bool tpi_gpu_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean,
+                                 tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
     return backward(grad, input, normalized_shape, mean, rstd, weight, bias, out);
 }
 
@@ -142,6 +198,7 @@ bool tpi_gpu_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *wei
     return forward(input, normalized_shape, weight, NULL, eps, true, out);
 }
 
-bool tpi_gpu_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd, tp_tensor *weight, tp_tensor **out) {
+bool tpi_gpu_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd,
+                               tp_tensor *weight, tp_tensor **out) {
     return backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out);
 }

@@ -11,7 +11,7 @@ double TPI_ISA(K(tpi_sum))(int64_t n, const REAL *x) {
 
 /* With what lies at `ahead`, if anything, on its way. */
 static inline REAL K(block_squares)(int64_t n, const REAL *x, REAL mean, const REAL *ahead) {
-#define EACH(i) (LOAD(x + (i)) - mean) * (LOAD(x + (i)) - mean)
+#define EACH(i)  (LOAD(x + (i)) - mean) * (LOAD(x + (i)) - mean)
 #define ALONE(i) (x[i] - mean) * (x[i] - mean)
 #define FETCH \
     if (ahead) K(fetch)(ahead + i), K(fetch)(ahead + i + 2 * LANES)
@@ -22,7 +22,7 @@ static inline REAL K(block_squares)(int64_t n, const REAL *x, REAL mean, const R
 }
 
 static inline REAL K(block_dot)(int64_t n, const REAL *x, REAL mean, const REAL *y) {
-#define EACH(i) (LOAD(x + (i)) - mean) * LOAD(y + (i))
+#define EACH(i)  (LOAD(x + (i)) - mean) * LOAD(y + (i))
 #define ALONE(i) (x[i] - mean) * y[i]
     ROW_TOTAL(n, EACH, ALONE, (void)0);
 #undef EACH
@@ -31,7 +31,8 @@ static inline REAL K(block_dot)(int64_t n, const REAL *x, REAL mean, const REAL 
 
 static inline double K(squares)(int64_t n, const REAL *x, REAL mean, const REAL *ahead) {
     double total = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) total += (double)K(block_squares)(n - i < BLOCK ? n - i : BLOCK, x + i, mean, ahead ? ahead + i : NULL);
+    for (int64_t i = 0; i < n; i += BLOCK)
+        total += (double)K(block_squares)(n - i < BLOCK ? n - i : BLOCK, x + i, mean, ahead ? ahead + i : NULL);
     return total;
 }
 
@@ -39,7 +40,8 @@ double TPI_ISA(K(tpi_squares))(int64_t n, const REAL *x, REAL mean) { return K(s
 
 double TPI_ISA(K(tpi_dot))(int64_t n, const REAL *x, REAL mean, const REAL *y) {
     double total = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) total += (double)K(block_dot)(n - i < BLOCK ? n - i : BLOCK, x + i, mean, y + i);
+    for (int64_t i = 0; i < n; i += BLOCK)
+        total += (double)K(block_dot)(n - i < BLOCK ? n - i : BLOCK, x + i, mean, y + i);
     return total;
 }
 
@@ -52,7 +54,8 @@ void TPI_ISA(K(tpi_blend))(int64_t n, const REAL *g, REAL a, const REAL *x, REAL
 }
 
 /* y = (x - mean) k w + b. */
-static inline void K(norm_row)(int64_t n, const REAL *x, REAL mean, REAL k, const REAL *w, const REAL *b, REAL *y, bool past) {
+static inline void K(norm_row)(int64_t n, const REAL *x, REAL mean, REAL k, const REAL *w, const REAL *b, REAL *y,
+                               bool past) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         K(lanes) v = (LOAD(x + i) - mean) * k;
@@ -72,18 +75,23 @@ void TPI_ISA(K(tpi_norm_rows))(const tpi_norm *s, int64_t rows, const REAL *x, R
     int64_t n = s->n;
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         REAL m = s->centered ? (REAL)(TPI_ISA(K(tpi_sum))(n, x) / (double)n) : 0;
-        REAL k = (REAL)(1.0 / sqrt(K(squares)(n, x, m, x + n) / (double)n + s->eps)); /* the next row comes while memory has nothing to write */
-        if (w && b) K(norm_row)(n, x, m, k, w, b, y, s->past);
-        else if (w) K(norm_row)(n, x, m, k, w, NULL, y, s->past);
-        else K(norm_row)(n, x, m, k, NULL, b, y, s->past);
+        REAL k = (REAL)(1.0 / sqrt(K(squares)(n, x, m, x + n) / (double)n +
+                                   s->eps)); /* the next row comes while memory has nothing to write */
+        if (w && b)
+            K(norm_row)(n, x, m, k, w, b, y, s->past);
+        else if (w)
+            K(norm_row)(n, x, m, k, w, NULL, y, s->past);
+        else
+            K(norm_row)(n, x, m, k, NULL, b, y, s->past);
         if (mean) mean[r] = m;
         rstd[r] = k;
     }
 }
 
-/* With h = (x - mean) rstd and v = grad w:  dx = rstd (v - sum(v) / n - h sum(v h) / n);  an rms norm has no middle term. */
-void TPI_ISA(K(tpi_norm_rows_back))(const tpi_norm *s, int64_t rows, const REAL *grad, const REAL *x, const REAL *mean, const REAL *rstd, REAL *dx,
-                                    REAL *dweight, REAL *dbias) {
+/* With h = (x - mean) rstd and v = grad w:  dx = rstd (v - sum(v) / n - h sum(v h) / n);  an rms norm has no middle
+ * term. */
+void TPI_ISA(K(tpi_norm_rows_back))(const tpi_norm *s, int64_t rows, const REAL *grad, const REAL *x, const REAL *mean,
+                                    const REAL *rstd, REAL *dx, REAL *dweight, REAL *dbias) {
     const REAL *w = s->weight;
     int64_t n = s->n;
     for (int64_t r = 0; r < rows; r++, grad += n, x += n, dx += n) {
@@ -103,7 +111,8 @@ void TPI_ISA(K(tpi_norm_rows_back))(const tpi_norm *s, int64_t rows, const REAL 
     }
 }
 
-void TPI_ISA(K(tpi_column_sums))(tpi_column_sum what, int64_t rows, int64_t columns, const REAL *a, const REAL *mean, const REAL *b, double *out) {
+void TPI_ISA(K(tpi_column_sums))(tpi_column_sum what, int64_t rows, int64_t columns, const REAL *a, const REAL *mean,
+                                 const REAL *b, double *out) {
     for (int64_t c0 = 0; c0 < columns; c0 += COLUMNS) {
         int64_t cols = columns - c0 < COLUMNS ? columns - c0 : COLUMNS;
         for (int64_t r0 = 0; r0 < rows; r0 += 256) { /* short runs in the element type, their sums in double */
@@ -123,13 +132,14 @@ void TPI_ISA(K(tpi_column_sums))(tpi_column_sum what, int64_t rows, int64_t colu
     }
 }
 
-void TPI_ISA(K(tpi_scale_columns))(int64_t rows, int64_t columns, const REAL *x, const REAL *mean, const REAL *scale, const REAL *shift, REAL *y) {
+void TPI_ISA(K(tpi_scale_columns))(int64_t rows, int64_t columns, const REAL *x, const REAL *mean, const REAL *scale,
+                                   const REAL *shift, REAL *y) {
     for (int64_t r = 0; r < rows; r++, x += columns, y += columns)
         for (int64_t c = 0; c < columns; c++) y[c] = (x[c] - mean[c]) * scale[c] + shift[c];
 }
 
-void TPI_ISA(K(tpi_blend_columns))(int64_t rows, int64_t columns, const REAL *g, const REAL *a, const REAL *x, const REAL *mean, const REAL *b, const REAL *c,
-                                   REAL *y) {
+void TPI_ISA(K(tpi_blend_columns))(int64_t rows, int64_t columns, const REAL *g, const REAL *a, const REAL *x,
+                                   const REAL *mean, const REAL *b, const REAL *c, REAL *y) {
     for (int64_t r = 0; r < rows; r++, g += columns, x += columns, y += columns)
         for (int64_t i = 0; i < columns; i++) y[i] = a[i] * g[i] + b[i] * (x[i] - mean[i]) + c[i];
 }

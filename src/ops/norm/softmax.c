@@ -1,4 +1,5 @@
-/* softmax and log_softmax along a dim, and their gradients from the result. A task takes whole rows or a band of columns. */
+/* softmax and log_softmax along a dim, and their gradients from the result. A task takes whole rows or a band of
+ * columns. */
 #include "device/cpu/stream.h"
 #include "ops/native.h"
 #include "ops/real.h"
@@ -13,12 +14,13 @@ typedef struct job {
     char *out;
     int64_t outer, n, inner; /* the shape with the dim in the middle */
     int64_t rows_per_task, bands;
-    bool past;               /* rows go past the caches */
+    bool past; /* rows go past the caches */
 } job;
 
 static void rows_task(int64_t task, void *context) {
     job *j = context;
-    int64_t first = task * j->rows_per_task, rows = j->outer - first < j->rows_per_task ? j->outer - first : j->rows_per_task, at = first * j->n;
+    int64_t first = task * j->rows_per_task,
+            rows = j->outer - first < j->rows_per_task ? j->outer - first : j->rows_per_task, at = first * j->n;
     if (j->dtype == TP_FLOAT32) {
         const float *a = (const float *)j->a + at, *b = (const float *)j->b;
         if (b)
@@ -42,13 +44,15 @@ static void columns_task(int64_t task, void *context) {
     if (j->dtype == TP_FLOAT32) {
         const float *a = (const float *)j->a + at, *b = (const float *)j->b;
         if (b)
-            TPI_ISA_PICK(tpi_softmax_columns_back_f32)(j->log, columns, j->n, j->inner, a, b + at, (float *)j->out + at);
+            TPI_ISA_PICK(tpi_softmax_columns_back_f32)
+            (j->log, columns, j->n, j->inner, a, b + at, (float *)j->out + at);
         else
             TPI_ISA_PICK(tpi_softmax_columns_f32)(j->log, columns, j->n, j->inner, a, (float *)j->out + at);
     } else {
         const double *a = (const double *)j->a + at, *b = (const double *)j->b;
         if (b)
-            TPI_ISA_PICK(tpi_softmax_columns_back_f64)(j->log, columns, j->n, j->inner, a, b + at, (double *)j->out + at);
+            TPI_ISA_PICK(tpi_softmax_columns_back_f64)
+            (j->log, columns, j->n, j->inner, a, b + at, (double *)j->out + at);
         else
             TPI_ISA_PICK(tpi_softmax_columns_f64)(j->log, columns, j->n, j->inner, a, (double *)j->out + at);
     }
@@ -59,8 +63,8 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
     int d = TPI_DIM(a, dim);
     if (d < 0) return NULL;
     if (!tp_dtype_is_floating((tp_dtype)a->dtype))
-        return tpi_fail(TP_ERR_MISSING, "\"%ssoftmax_%skernel_impl\" not implemented for '%s'", log ? "log_" : "", d + 1 >= a->ndim ? "lastdim_" : "",
-                        tp_dtype_word((tp_dtype)a->dtype));
+        return tpi_fail(TP_ERR_MISSING, "\"%ssoftmax_%skernel_impl\" not implemented for '%s'", log ? "log_" : "",
+                        d + 1 >= a->ndim ? "lastdim_" : "", tp_dtype_word((tp_dtype)a->dtype));
     job j = {.log = log, .dtype = tpi_compute_dtype(a, b ? "grad_output" : "self"), .outer = 1, .n = 1, .inner = 1};
     if (!j.dtype || (b && !tpi_check_shape(b, "output", tpi_shape(a)))) return NULL;
     for (int i = 0; i < a->ndim; i++) *(i < d ? &j.outer : i == d ? &j.n : &j.inner) *= a->shape[i];
@@ -82,8 +86,12 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
     return tpi_real_finish(out, result);
 }
 
-tp_tensor *tpi_native_softmax(tp_tensor *self, int64_t dim) { return run(false, self, NULL, dim, (tp_dtype)self->dtype); }
-tp_tensor *tpi_native_log_softmax(tp_tensor *self, int64_t dim) { return run(true, self, NULL, dim, (tp_dtype)self->dtype); }
+tp_tensor *tpi_native_softmax(tp_tensor *self, int64_t dim) {
+    return run(false, self, NULL, dim, (tp_dtype)self->dtype);
+}
+tp_tensor *tpi_native_log_softmax(tp_tensor *self, int64_t dim) {
+    return run(true, self, NULL, dim, (tp_dtype)self->dtype);
+}
 tp_tensor *tpi_native_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype) {
     return run(false, grad, output, dim, input_dtype);
 }

@@ -1,5 +1,6 @@
-/* softmax and log_softmax over rows of n contiguous elements, and back. Before this text: LOG (0 or 1), A the type to compute in, X what is read, Y what
- * is written; backward also G, the gradient. Rows of at most GROUP * PER elements stay in registers; longer ones are read again (LONG). */
+/* softmax and log_softmax over rows of n contiguous elements, and back. Before this text: LOG (0 or 1), A the type to
+ * compute in, X what is read, Y what is written; backward also G, the gradient. Rows of at most GROUP * PER elements
+ * stay in registers; longer ones are read again (LONG). */
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 GROUP_REDUCTION(group_most, A, JOIN_MOST)
@@ -7,7 +8,8 @@ ROW_PIECE(X)
 ROW_PIECE(Y)
 
 #ifdef KERNEL_forward
-KERNEL(entry)(PTR(out), PTR(in), const int64_t rows, const int n) {
+KERNEL(entry)
+(PTR(out), PTR(in), const int64_t rows, const int n) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL T_Y *y = AT(T_Y, out);
@@ -73,7 +75,8 @@ KERNEL(entry)(PTR(out), PTR(in), const int64_t rows, const int n) {
 
 #ifdef KERNEL_backward
 ROW_PIECE(G)
-KERNEL(entry)(PTR(out), PTR(grad), PTR(result), const int64_t rows, const int n) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(result), const int64_t rows, const int n) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_G *g = AT(const T_G, grad);
     GLOBAL const T_X *y = AT(const T_X, result);

@@ -1,4 +1,5 @@
-/* softmax and log_softmax on GPUs: rows in registers where they fit. A dim that is not the last is brought there by a copy. */
+/* softmax and log_softmax on GPUs: rows in registers where they fit. A dim that is not the last is brought there by a
+ * copy. */
 #include "ops/native_gpu.h"
 
 static const tpi_gpu_site forward = {"softmax.gpu.h", "forward"}, backward = {"softmax.gpu.h", "backward"};
@@ -11,8 +12,14 @@ static bool rows(bool log, tp_tensor *out, tp_tensor *grad, tp_tensor *x, int64_
     int64_t count = x->numel / n;
     int width = (int)n;
     tpi_gpu_rows r = tpi_gpu_rows_for(tpi_device(x), n, (int)size, align, grad ? 2 : 1);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LOG", log), TPI_DEFINE("LONG", r.is_long), TPI_DEFINE("GROUP", r.group), TPI_DEFINE("GROUPS", r.groups),
-                                      TPI_DEFINE("PER", r.per), TPI_DEFINE("VEC", r.vector), TPI_DEFINE_DTYPE("X", x->dtype), TPI_DEFINE_DTYPE("Y", out->dtype),
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LOG", log),
+                                      TPI_DEFINE("LONG", r.is_long),
+                                      TPI_DEFINE("GROUP", r.group),
+                                      TPI_DEFINE("GROUPS", r.groups),
+                                      TPI_DEFINE("PER", r.per),
+                                      TPI_DEFINE("VEC", r.vector),
+                                      TPI_DEFINE_DTYPE("X", x->dtype),
+                                      TPI_DEFINE_DTYPE("Y", out->dtype),
                                       TPI_DEFINE_DTYPE("G", grad ? grad->dtype : x->dtype)};
     bool wide = x->dtype == TP_FLOAT64 || out->dtype == TP_FLOAT64;
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), grad ? &backward : &forward, wide, 9, defines);
@@ -40,8 +47,11 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
     tp_tensor *out = tpi_empty(tpi_shape(x), result, tpi_device(x));
     if (!out || !x->numel) return out;
     bool straight = x->ndim == 0 || d == x->ndim - 1;
-    tp_tensor *tx = straight ? tpi_contiguous_data(x) : turned(x, d), *tg = grad ? straight ? tpi_contiguous_data(grad) : turned(grad, d) : NULL;
-    tp_tensor *to = !tx || (grad && !tg) ? NULL : straight ? tpi_retain(out) : tpi_empty(tpi_shape(tx), result, tpi_device(x));
+    tp_tensor *tx = straight ? tpi_contiguous_data(x) : turned(x, d),
+              *tg = grad ? straight ? tpi_contiguous_data(grad) : turned(grad, d) : NULL;
+    tp_tensor *to = !tx || (grad && !tg) ? NULL
+                    : straight           ? tpi_retain(out)
+                                         : tpi_empty(tpi_shape(tx), result, tpi_device(x));
     bool ok = to && rows(log, to, tg, tx, n);
     if (ok && !straight) {
         tp_tensor *place = tpi_dim_last(out, d);
@@ -53,7 +63,9 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
 }
 
 tp_tensor *tpi_gpu_softmax(tp_tensor *self, int64_t dim) { return run(false, NULL, self, dim, (tp_dtype)self->dtype); }
-tp_tensor *tpi_gpu_log_softmax(tp_tensor *self, int64_t dim) { return run(true, NULL, self, dim, (tp_dtype)self->dtype); }
+tp_tensor *tpi_gpu_log_softmax(tp_tensor *self, int64_t dim) {
+    return run(true, NULL, self, dim, (tp_dtype)self->dtype);
+}
 tp_tensor *tpi_gpu_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype) {
     return run(false, grad, output, dim, input_dtype ? input_dtype : (tp_dtype)output->dtype);
 }

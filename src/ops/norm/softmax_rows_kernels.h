@@ -2,8 +2,8 @@
 
 #include "ops/lanes.h"
 
-#define AT_ONCE 16 /* exponentials side by side */
-#define PIECE 2048 /* elements whose exponentials stay in the first cache */
+#define AT_ONCE 16   /* exponentials side by side */
+#define PIECE   2048 /* elements whose exponentials stay in the first cache */
 
 /* y = exp(x - m), and lane by lane onto s; `least` is the least so far. */
 static inline void K(exp_step)(const REAL *x, REAL m, REAL *y, REAL *s, REAL *least) {
@@ -65,23 +65,27 @@ void TPI_ISA(K(tpi_softmax_rows))(bool log_form, bool past, int64_t rows, int64_
     _Alignas(64) REAL room[PIECE];
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         REAL *e = n <= PIECE ? room : y, m = K(row_max)(n, x), s = K(exp_sum)(n, x, m, e, !log_form);
-        if (log_form) K(less)(n, x, m, LOG(s), y, past && e == room);
-        else K(times)(n, e, 1 / s, y, past && e == room);
+        if (log_form)
+            K(less)(n, x, m, LOG(s), y, past && e == room);
+        else
+            K(times)(n, e, 1 / s, y, past && e == room);
     }
 }
 
 /* softmax: dx = y (g - sum(g y)); log_softmax: dx = g - exp(y) sum(g). */
-void TPI_ISA(K(tpi_softmax_rows_back))(bool log_form, int64_t rows, int64_t n, const REAL *grad, const REAL *y, REAL *dx) {
+void TPI_ISA(K(tpi_softmax_rows_back))(bool log_form, int64_t rows, int64_t n, const REAL *grad, const REAL *y,
+                                       REAL *dx) {
     for (int64_t r = 0; r < rows; r++, grad += n, y += n, dx += n) {
         REAL s = log_form ? K(row_sum)(n, grad) : K(row_dot)(n, grad, y);
         if (log_form)
-            for (int64_t i = 0; i < n; i++) dx[i] = grad[i] - EXP(y[i]) * s;
-        else
-            for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (grad[i] - s);
+            for (int64_t i = 0; i < n; i++) dx[i] = grad[i] - EXP(y[i])
+        *s;
+        else for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (grad[i] - s);
     }
 }
 
-void TPI_ISA(K(tpi_softmax_columns))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *x, REAL *y) {
+void TPI_ISA(K(tpi_softmax_columns))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *x,
+                                     REAL *y) {
     REAL m[TPI_SOFTMAX_COLUMNS], s[TPI_SOFTMAX_COLUMNS], least[TPI_SOFTMAX_COLUMNS];
     for (int64_t c = 0; c < columns; c++) m[c] = -INFINITY, s[c] = 0, least[c] = 1;
     for (int64_t i = 0; i < n; i++)
@@ -102,15 +106,18 @@ void TPI_ISA(K(tpi_softmax_columns))(bool log_form, int64_t columns, int64_t n, 
             y[i * stride + c] = log_form ? x[i * stride + c] - m[c] - s[c] : y[i * stride + c] / s[c];
 }
 
-void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *grad, const REAL *y, REAL *dx) {
+void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_t n, int64_t stride, const REAL *grad,
+                                          const REAL *y, REAL *dx) {
     REAL s[TPI_SOFTMAX_COLUMNS];
     for (int64_t c = 0; c < columns; c++) s[c] = 0;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) s[c] += log_form ? grad[i * stride + c] : grad[i * stride + c] * y[i * stride + c];
+        for (int64_t c = 0; c < columns; c++)
+            s[c] += log_form ? grad[i * stride + c] : grad[i * stride + c] * y[i * stride + c];
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < columns; c++) {
             REAL g = grad[i * stride + c], v = y[i * stride + c];
-            dx[i * stride + c] = log_form ? g - EXP(v) * s[c] : v * (g - s[c]);
+            dx[i * stride + c] = log_form ? g - EXP(v)
+            *s[c] : v *(g - s[c]);
         }
 }
 #undef AT_ONCE

@@ -26,8 +26,10 @@ static tp_tensor *easy_power(tp_tensor *self, tp_scalar exponent, bool *taken) {
 }
 
 tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
-    if (self.tensor && self.tensor->dtype == TP_BOOL && !other.tensor && other.scalar.kind == TP_SCALAR_BOOL) /* True ** True and so on */
-        return other.scalar.as.i ? tpo_clone(self.tensor, TP_PRESERVE) : tpo_ones_like(self.tensor, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
+    if (self.tensor && self.tensor->dtype == TP_BOOL && !other.tensor &&
+        other.scalar.kind == TP_SCALAR_BOOL) /* True ** True and so on */
+        return other.scalar.as.i ? tpo_clone(self.tensor, TP_PRESERVE)
+                                 : tpo_ones_like(self.tensor, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
     if (self.tensor && !other.tensor) {
         bool taken, whole = tp_dtype_is_integral((tp_dtype)self.tensor->dtype) || self.tensor->dtype == TP_BOOL;
         if (whole && other.scalar.kind == TP_SCALAR_INT && other.scalar.as.i < 0)
@@ -38,13 +40,17 @@ tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
     return tpo_power(self, other);
 }
 
-static bool is_complex(tp_operand a) { return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX; }
+static bool is_complex(tp_operand a) {
+    return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX;
+}
 
 tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
     tp_dtype dtype = is_complex(self) || is_complex(exponent) ? TP_COMPLEX128 : TP_FLOAT64;
     tpi_bag bag = {0};
-    if (self.tensor && !(self.tensor = tpi_put(&bag, tpo_to_dtype(self.tensor, dtype)))) return tpi_empty_bag(&bag, NULL);
-    if (exponent.tensor && !(exponent.tensor = tpi_put(&bag, tpo_to_dtype(exponent.tensor, dtype)))) return tpi_empty_bag(&bag, NULL);
+    if (self.tensor && !(self.tensor = tpi_put(&bag, tpo_to_dtype(self.tensor, dtype))))
+        return tpi_empty_bag(&bag, NULL);
+    if (exponent.tensor && !(exponent.tensor = tpi_put(&bag, tpo_to_dtype(exponent.tensor, dtype))))
+        return tpi_empty_bag(&bag, NULL);
     return tpi_empty_bag(&bag, tpi_compose_pow(self, exponent));
 }
 
@@ -52,7 +58,8 @@ static double largest(tp_dtype dtype) {
     switch (dtype) {
     case TP_FLOAT16: return 65504;
     case TP_BFLOAT16: return 3.38953138925153547590e38;
-    case TP_FLOAT32: case TP_COMPLEX64: return FLT_MAX;
+    case TP_FLOAT32:
+    case TP_COMPLEX64: return FLT_MAX;
     default: return DBL_MAX;
     }
 }
@@ -76,7 +83,8 @@ tp_tensor *tpi_compose_nan_to_num(tp_tensor *self, double nan_value, double posi
     if (isnan(neginf)) neginf = -largest(dtype);
     if (tp_dtype_is_floating(dtype)) return tpo_replace_nonfinite(self, nan_value, posinf, neginf);
     tpi_bag bag = {0};
-    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(self)), *done = parts ? tpi_put(&bag, tpo_replace_nonfinite(parts, nan_value, posinf, neginf)) : NULL;
+    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(self)),
+              *done = parts ? tpi_put(&bag, tpo_replace_nonfinite(parts, nan_value, posinf, neginf)) : NULL;
     return tpi_empty_bag(&bag, done ? tpo_view_as_complex(done) : NULL);
 }
 
@@ -113,7 +121,9 @@ bool tpi_native_equal(tp_tensor *self, tp_tensor *other, bool *out) {
 
 bool tpi_native_frexp(tp_tensor *self, tp_tensor **out) {
     tp_dtype dtype = (tp_dtype)self->dtype;
-    if (!tp_dtype_is_floating(dtype)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': frexp only supports floating-point dtypes, got %s", tp_dtype_name(dtype));
+    if (!tp_dtype_is_floating(dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': frexp only supports floating-point dtypes, got %s",
+                          tp_dtype_name(dtype));
     tp_tensor *x = tpi_as_dtype_data(self, TP_FLOAT64), *plain = x ? tpi_contiguous_data(x) : NULL;
     tp_tensor *mantissa = plain ? tpi_empty(tpi_shape(self), TP_FLOAT64, tpi_device(self)) : NULL;
     tp_tensor *exponent = mantissa ? tpi_empty(tpi_shape(self), TP_INT32, tpi_device(self)) : NULL;

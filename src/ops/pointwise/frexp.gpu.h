@@ -1,5 +1,6 @@
 /* Mantissas, in [1/2, 1), and exponents of X's elements; n of them. */
-KERNEL(entry)(PTR(mantissa), PTR(exponent), PTR(in), const int64_t n) {
+KERNEL(entry)
+(PTR(mantissa), PTR(exponent), PTR(in), const int64_t n) {
     for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS) {
         const A x = GET_X(AT(const T_X, in)[e]);
         int power = 0;

@@ -1,5 +1,6 @@
-/* Fractional max pooling, a thread per result: planes of depth, height and width (those that are not pooled over are 1). Before this text: LARGE, X the dtype of all elements, A
- * the type to compare in, DIMS (2 or 3) how many dims have a sample of where their windows start. ops/pool/index.c has the formula. */
+/* Fractional max pooling, a thread per result: planes of depth, height and width (those that are not pooled over are
+ * 1). Before this text: LARGE, X the dtype of all elements, A the type to compare in, DIMS (2 or 3) how many dims have
+ * a sample of where their windows start. ops/pool/index.c has the formula. */
 #include "each.h"
 
 typedef struct sizes {
@@ -12,14 +13,16 @@ INLINE int64_t window_start(double sample, int64_t i, int64_t in, int64_t out, i
     return (int64_t)((i + sample) * alpha) - (int64_t)(sample * alpha);
 }
 
-KERNEL(entry)(PTR(y), PTR(index), PTR(x), PTR(samples), const int64_t n, const sizes z) {
+KERNEL(entry)
+(PTR(y), PTR(index), PTR(x), PTR(samples), const int64_t n, const sizes z) {
     EACH(e, n) {
         const int64_t each = z.out[0] * z.out[1] * z.out[2], plane = e / each, o = e - plane * each;
         const int64_t at[3] = {o / z.out[2] / z.out[1], o / z.out[2] % z.out[1], o % z.out[2]};
         int64_t start[3] = {0, 0, 0};
         for (int i = 0; i < DIMS; i++) { /* sample 0 belongs to the last dim of two, but to the first of three */
             const int d = DIMS == 2 ? 2 - i : i;
-            start[d] = window_start(GET_X(AT(const T_X, samples)[plane * DIMS + i]), at[d], z.in[d], z.out[d], z.pool[d]);
+            start[d] =
+                window_start(GET_X(AT(const T_X, samples)[plane * DIMS + i]), at[d], z.in[d], z.out[d], z.pool[d]);
         }
         GLOBAL const T_X *from = AT(const T_X, x) + plane * z.in[0] * z.in[1] * z.in[2];
         A best = -(A)INFINITY;

@@ -1,5 +1,5 @@
-/* Pooling by recorded places: what sends a max pool's gradient back, its own derivative, unpooling and fractional max pooling.
- * An index counts elements of its plane, the last `dims` dims together. */
+/* Pooling by recorded places: what sends a max pool's gradient back, its own derivative, unpooling and fractional max
+ * pooling. An index counts elements of its plane, the last `dims` dims together. */
 #include "ops/pool/pool.h"
 #include <math.h>
 #include "ops/native.h"
@@ -60,11 +60,14 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
     tp_ints large = act == GATHER ? tpi_shape(from) : shape;
     if (!compute || tpi_numel_of(shape) < 0) return NULL;
     if (dims < 1 || dims > large.n || indices->ndim != large.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected %lld dims like the other side, and dims within them, got %s and dims %lld", (long long)large.n,
-                        tpi_shape_text(tpi_shape(indices)), (long long)dims);
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'indices': expected %lld dims like the other side, and dims within them, got %s and dims %lld",
+            (long long)large.n, tpi_shape_text(tpi_shape(indices)), (long long)dims);
     for (int64_t i = 0; i < large.n - dims; i++)
         if (indices->shape[i] != large.v[i])
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected as many planes as in %s, got %s", tpi_shape_text(large), tpi_shape_text(tpi_shape(indices)));
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected as many planes as in %s, got %s",
+                            tpi_shape_text(large), tpi_shape_text(tpi_shape(indices)));
     if (act != GATHER && !tpi_check_shape(from, "input", tpi_shape(indices))) return NULL;
     job j = {.act = act, .dtype = compute};
     tp_tensor *values = tpi_real_data(from, compute), *index = tpi_index_data(indices, "indices");
@@ -76,7 +79,9 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
         j.from = values->data, j.to = to->data, j.index = (const int64_t *)index->data;
         for (int64_t i = 0; i < index->numel; i++)
             if (j.index[i] < 0 || j.index[i] >= j.large) {
-                tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Found an invalid max index: %lld (output volumes are of size %lld)", (long long)j.index[i], (long long)j.large);
+                tpi_fail(TP_ERR_RUNTIME,
+                         "argument 'indices': Found an invalid max index: %lld (output volumes are of size %lld)",
+                         (long long)j.index[i], (long long)j.large);
                 tpi_release(to), to = NULL;
                 break;
             }
@@ -87,7 +92,8 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
     return tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
 }
 
-tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims, tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
+tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
+                                        tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
     (void)kernel_size, (void)stride, (void)padding, (void)dilation; /* for devices that look at every place's windows */
     if (!tpi_check_pooled_grad(grad, dims)) return NULL;
     return move(SCATTER_ADD, grad, indices, input_shape, dims);
@@ -102,13 +108,18 @@ tp_tensor *tpi_native_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64
 tp_tensor *tpi_native_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims) {
     int64_t shape[TP_MAX_DIMS];
     if (dims < 1 || dims > self->ndim || output_size.n != dims)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld sizes for input %s, got %s", (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(output_size));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld sizes for input %s, got %s",
+                        (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(output_size));
     if (indices->dtype != TP_INT64)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': elements in indices should be type int64 but got: %s", tp_dtype_word((tp_dtype)indices->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': elements in indices should be type int64 but got: %s",
+                        tp_dtype_word((tp_dtype)indices->dtype));
     if (!tpi_same_shape(self, indices))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'indices': Expected shape of indices to be same as that of the input tensor (%s) but "
+                        "got indices tensor with shape: %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(indices)));
-    for (int i = 0; i < self->ndim; i++) shape[i] = i < self->ndim - dims ? self->shape[i] : output_size.v[i - (self->ndim - dims)];
+    for (int i = 0; i < self->ndim; i++)
+        shape[i] = i < self->ndim - dims ? self->shape[i] : output_size.v[i - (self->ndim - dims)];
     return move(SCATTER_SET, self, indices, tp_ints_view(shape, self->ndim), dims);
 }
 
@@ -141,7 +152,8 @@ static void fraction_task(int64_t p, void *context) {
         int64_t at[3] = {o / f->out[2] / f->out[1], o / f->out[2] % f->out[1], o % f->out[2]}, start[3] = {0};
         for (int i = 0; i < f->dims; i++) { /* sample 0 belongs to the last dim of two, but to the first of three */
             int d = f->dims == 2 ? 2 - i : i;
-            start[d] = window_start(element(f->samples, f->dtype, p * f->dims + i), at[d], f->in[d], f->out[d], f->pool[d]);
+            start[d] =
+                window_start(element(f->samples, f->dtype, p * f->dims + i), at[d], f->in[d], f->out[d], f->pool[d]);
         }
         double best = -INFINITY;
         int64_t place = (start[0] * f->in[1] + start[1]) * f->in[2] + start[2];
@@ -162,39 +174,59 @@ static void fraction_task(int64_t p, void *context) {
 
 /* samples: (at least as many images, channels, dims) */
 static bool check_samples(const tp_tensor *samples, int64_t images, int64_t channels, int64_t dims) {
-    if (samples->ndim != 3) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples to have 3 dimensions, got %d.", samples->ndim);
-    if (samples->shape[0] < images) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(0) no less then input batch size.");
-    if (samples->shape[1] != channels) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(1) equals to input channel size.");
+    if (samples->ndim != 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples to have 3 dimensions, got %d.", samples->ndim);
+    if (samples->shape[0] < images)
+        return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(0) no less then input batch size.");
+    if (samples->shape[1] != channels)
+        return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(1) equals to input channel size.");
     return samples->shape[2] == dims ||
-           tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(2) equals to %lld; got %lld.", (long long)dims, (long long)samples->shape[2]);
+           tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(2) equals to %lld; got %lld.", (long long)dims,
+                      (long long)samples->shape[2]);
 }
 
-bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples, int64_t dims, tp_tensor **out) {
-    if (dims != 2 && dims != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected 2 or 3, got %lld", (long long)dims);
-    fraction f = {.in = {1, 1, 1}, .out = {1, 1, 1}, .pool = {1, 1, 1}, .dims = (int)dims, .dtype = tpi_compute_dtype(self, "input")};
+bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples,
+                                    int64_t dims, tp_tensor **out) {
+    if (dims != 2 && dims != 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected 2 or 3, got %lld", (long long)dims);
+    fraction f = {.in = {1, 1, 1},
+                  .out = {1, 1, 1},
+                  .pool = {1, 1, 1},
+                  .dims = (int)dims,
+                  .dtype = tpi_compute_dtype(self, "input")};
     int at = 3 - (int)dims;
     if (kernel.n != 1 && kernel.n != dims)
-        return tpi_refuse(TP_ERR_RUNTIME, "fractional_max_pool%lldd: kernel_size must either be a single int or tuple of %s ints", (long long)dims, dims == 2 ? "two" : "three");
-    if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) || !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "fractional_max_pool%lldd: kernel_size must either be a single int or tuple of %s ints",
+                          (long long)dims, dims == 2 ? "two" : "three");
+    if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) ||
+        !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
         return false;
     static const char *const axes[] = {"time", "height", "width"};
     int64_t shape[5], lead = self->ndim - dims;
     if (lead != 1 && lead != 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f.dims + 1, f.dims + 2, tpi_shape_text(tpi_shape(self)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f.dims + 1,
+                          f.dims + 2, tpi_shape_text(tpi_shape(self)));
     for (int i = 0; i < self->ndim; i++) {
         if (i >= lead - 1 && self->shape[i] == 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected input to have non-zero size for non-batch dimensions, but got%s with dimension %d being empty.",
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'input': Expected input to have non-zero size for non-batch dimensions, but "
+                              "got%s with dimension %d being empty.",
                               tpi_shape_text(tpi_shape(self)), i);
         shape[i] = i < lead ? self->shape[i] : f.out[at + i - lead];
         if (i < lead) continue;
         int64_t in = self->shape[i], k = f.pool[at + i - lead];
         f.in[at + i - lead] = in;
         if (k < 1 || shape[i] < 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld", (long long)k,
-                              (long long)shape[i]);
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld",
+                (long long)k, (long long)shape[i]);
         if (shape[i] + k - 1 > in)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool %s %lld too large relative to input %s %lld, for an output of %lld", axes[at + i - lead],
-                              (long long)k, axes[at + i - lead], (long long)in, (long long)shape[i]);
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'kernel_size': pool %s %lld too large relative to input %s %lld, for an output of %lld",
+                axes[at + i - lead], (long long)k, axes[at + i - lead], (long long)in, (long long)shape[i]);
     }
     int64_t planes = tpi_size_product(shape, lead);
     if (!check_samples(samples, lead == 2 ? shape[0] : 1, shape[lead - 1], dims)) return false;

@@ -1,4 +1,5 @@
-/* Pooling by recorded places on GPUs, as gather and scatter over flat planes: unpooling, its derivative, and the gradient of pools without windows. */
+/* Pooling by recorded places on GPUs, as gather and scatter over flat planes: unpooling, its derivative, and the
+ * gradient of pools without windows. */
 #include "ops/native_gpu.h"
 #include "ops/pool/index_gpu.h"
 #include "ops/real.h"
@@ -28,11 +29,14 @@ static tp_tensor *flattened(tp_tensor *t, int64_t dims) {
     return flat_shape(tpi_shape(t), dims, flat) ? shaped(tpi_contiguous_data(t), tp_ints_view(flat, 2)) : NULL;
 }
 
-static bool fits(const tp_tensor *values, const tp_tensor *indices) { return tpi_gpu_floats(values) && indices->dtype == TP_INT64 && values->numel && indices->numel; }
+static bool fits(const tp_tensor *values, const tp_tensor *indices) {
+    return tpi_gpu_floats(values) && indices->dtype == TP_INT64 && values->numel && indices->numel;
+}
 
 tp_tensor *tpi_gpu_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64_t dims) {
     if (!fits(self, indices)) return NULL;
-    tp_tensor *x = flattened(self, dims), *k = x ? flattened(indices, dims) : NULL, *out = k && k->shape[0] == x->shape[0] ? tpo_gather(x, 1, k, false) : NULL;
+    tp_tensor *x = flattened(self, dims), *k = x ? flattened(indices, dims) : NULL,
+              *out = k && k->shape[0] == x->shape[0] ? tpo_gather(x, 1, k, false) : NULL;
     tpi_release(x), tpi_release(k);
     return tpi_real_finish_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self);
 }
@@ -42,8 +46,11 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
     int64_t flat[2];
     if (!fits(values, indices) || !tpi_same_shape(values, indices) || !flat_shape(shape, dims, flat)) return NULL;
     tp_tensor *v = flattened(values, dims), *k = v ? flattened(indices, dims) : NULL;
-    tp_tensor *out = k && k->shape[0] == flat[0] ? tpi_empty(tp_ints_view(flat, 2), (tp_dtype)values->dtype, tpi_device(values)) : NULL;
-    bool ok = out && tpi_fill_data(out, tp_int(0)) && (sum ? tpo_scatter_add_(out, 1, k, v) : tpo_scatter_(out, 1, k, v));
+    tp_tensor *out = k && k->shape[0] == flat[0]
+                         ? tpi_empty(tp_ints_view(flat, 2), (tp_dtype)values->dtype, tpi_device(values))
+                         : NULL;
+    bool ok =
+        out && tpi_fill_data(out, tp_int(0)) && (sum ? tpo_scatter_add_(out, 1, k, v) : tpo_scatter_(out, 1, k, v));
     tpi_release(v), tpi_release(k);
     return ok ? tpi_real_finish_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
 }
@@ -51,8 +58,11 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
 tp_tensor *tpi_gpu_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims) {
     int64_t shape[TP_MAX_DIMS];
     if (output_size.n != dims || self->ndim < dims) return NULL;
-    for (int i = 0; i < self->ndim; i++) shape[i] = i < self->ndim - dims ? self->shape[i] : output_size.v[i - (self->ndim - dims)];
+    for (int i = 0; i < self->ndim; i++)
+        shape[i] = i < self->ndim - dims ? self->shape[i] : output_size.v[i - (self->ndim - dims)];
     return spread(self, indices, tp_ints_view(shape, self->ndim), dims, false);
 }
 
-tp_tensor *tpi_gpu_pool_back_by_places(tp_tensor *grad, tp_tensor *indices, tp_ints shape, int64_t dims) { return spread(grad, indices, shape, dims, true); }
+tp_tensor *tpi_gpu_pool_back_by_places(tp_tensor *grad, tp_tensor *indices, tp_ints shape, int64_t dims) {
+    return spread(grad, indices, shape, dims, true);
+}

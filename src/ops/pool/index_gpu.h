@@ -1,4 +1,5 @@
-/* The gradient of a max pool whose windows are not known, from the places alone: their sums in planes of zeros. NULL without an error declines. */
+/* The gradient of a max pool whose windows are not known, from the places alone: their sums in planes of zeros. NULL
+ * without an error declines. */
 #ifndef TPI_GPU_POOL_INDEX_H
 #define TPI_GPU_POOL_INDEX_H
 #include "tensor/tensor.h"

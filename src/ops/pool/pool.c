@@ -18,19 +18,24 @@ static const char *without_blanks(char *text) {
 
 static bool refuse_empty(tp_ints shape, int n, int dim, const char *name) {
     if (n < 3 && strncmp(name, "adaptive", 8))
-        return tpi_refuse(TP_ERR_RUNTIME, "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name, n + 1, n + 2,
-                          tpi_shape_text(shape));
-    return tpi_refuse(TP_ERR_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name,
+            n + 1, n + 2, tpi_shape_text(shape));
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s "
+                      "with dimension %d being empty",
                       name, tpi_shape_text(shape), dim);
 }
 
 /* An int[n] of a pool: PyTorch's sentence names the pool and what it takes. */
-static bool read_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out, const char *name) {
+static bool read_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out,
+                       const char *name) {
     static const char *const counts[] = {"", "one int", "two ints", "three ints"};
     bool open = fallback && (!given.v || given.n == 0);
     if (!open && given.n != 1 && given.n != n)
-        return tpi_refuse(TP_ERR_RUNTIME, "%s: %s must either be %sa single int, or a tuple of %s", name, argument, strcmp(argument, "stride") ? "" : "omitted, ",
-                          counts[n]);
+        return tpi_refuse(TP_ERR_RUNTIME, "%s: %s must either be %sa single int, or a tuple of %s", name, argument,
+                          strcmp(argument, "stride") ? "" : "omitted, ", counts[n]);
     return tpi_expand_steps(argument, given, n, fallback, out);
 }
 
@@ -38,9 +43,19 @@ static bool read_steps(const char *argument, tp_ints given, int n, const int64_t
 static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
     if (n < 1 || n > 3) return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'dims': expected 1 to 3, got %d", name, n);
     if (shape.n != n + 1 && shape.n != n + 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "%s(): non-empty %dD or %dD (batch mode) tensor expected for input: Expected %dD or %dD tensor, but got: %s", name, n + 1,
-                          n + 2, n + 1, n + 2, tpi_shape_text(shape));
-    *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "%s(): non-empty %dD or %dD (batch mode) tensor expected for input: Expected %dD or %dD "
+                          "tensor, but got: %s",
+                          name, n + 1, n + 2, n + 1, n + 2, tpi_shape_text(shape));
+    *c = (tpi_conv){.batch = 1,
+                    .groups = 1,
+                    .cx = 1,
+                    .cy = 1,
+                    .x = {1, 1, 1},
+                    .y = {1, 1, 1},
+                    .k = {1, 1, 1},
+                    .stride = {1, 1, 1},
+                    .dilation = {1, 1, 1}};
     if (tpi_numel_of(shape) < 0) return false;
     for (int64_t i = 0; i < shape.n - n; i++) c->batch *= shape.v[i];
     for (int i = 0; i < n; i++) c->x[3 - n + i] = shape.v[shape.n - n + i];
@@ -54,30 +69,48 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
     if (!planes_of(c, shape, n, name)) return false;
     int64_t zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n;
-    if (!read_steps("kernel_size", w->kernel, n, NULL, c->k + at, name) || !read_steps("stride", w->stride, n, c->k + at, c->stride + at, name) ||
-        !read_steps("padding", w->padding, n, zeros, c->pad + at, name) || !read_steps("dilation", w->dilation, n, ones, c->dilation + at, name))
+    if (!read_steps("kernel_size", w->kernel, n, NULL, c->k + at, name) ||
+        !read_steps("stride", w->stride, n, c->k + at, c->stride + at, name) ||
+        !read_steps("padding", w->padding, n, zeros, c->pad + at, name) ||
+        !read_steps("dilation", w->dilation, n, ones, c->dilation + at, name))
         return false;
     char room[2][TPI_BY_X];
     for (int i = at; i < 3; i++) {
         if (c->stride[i] == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should not be zero");
-        if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
-        if (c->stride[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should be greater than zero, but got %lld", (long long)c->stride[i]);
-        if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld", (long long)c->dilation[i]);
+        if (c->k[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'kernel_size': kernel size should be greater than zero, but got %lld",
+                              (long long)c->k[i]);
+        if (c->stride[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should be greater than zero, but got %lld",
+                              (long long)c->stride[i]);
+        if (c->dilation[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld",
+                              (long long)c->dilation[i]);
         int64_t reach = c->dilation[i] * (c->k[i] - 1) + 1;
-        if (c->pad[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad must be non-negative, but got pad: %lld", (long long)c->pad[i]);
+        if (c->pad[i] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad must be non-negative, but got pad: %lld",
+                              (long long)c->pad[i]);
         if (c->pad[i] > reach / 2)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld",
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'padding': pad should be at most half of effective kernel size, but got "
+                              "pad=%lld, kernel_size=%lld and dilation=%lld",
                               (long long)c->pad[i], (long long)c->k[i], (long long)c->dilation[i]);
-        c->y[i] = floor_div(tpi_size_plus(c->x[i], 2 * c->pad[i]) - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
-        if (w->ceil_mode && tpi_size_times(c->y[i] - 1, c->stride[i]) >= tpi_size_plus(c->x[i], c->pad[i])) c->y[i]--; /* the last window must start inside */
+        c->y[i] = floor_div(tpi_size_plus(c->x[i], 2 * c->pad[i]) - reach + (w->ceil_mode ? c->stride[i] - 1 : 0),
+                            c->stride[i]) +
+                  1;
+        if (w->ceil_mode && tpi_size_times(c->y[i] - 1, c->stride[i]) >= tpi_size_plus(c->x[i], c->pad[i]))
+            c->y[i]--; /* the last window must start inside */
     }
     for (int i = at; i < 3; i++)
         if (c->y[i] < 1) {
             long long planes = (long long)shape.v[shape.n - n - 1];
             tpi_sizes_by_x(c->x + at, n, NULL, room[0]);
             tpi_sizes_by_x(c->y + at, n, NULL, room[1]);
-            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: (%lldx%s). Calculated output size: (%lldx%s). Output size is too small", planes,
-                              without_blanks(room[0]), planes, without_blanks(room[1]));
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "Given input size: (%lldx%s). Calculated output size: (%lldx%s). Output size is too small", planes,
+                without_blanks(room[0]), planes, without_blanks(room[1]));
         }
     return true;
 }
@@ -98,19 +131,19 @@ typedef struct job {
     int64_t planes_per_task;
 } job;
 
-#define RUN_PLANE(suffix, T)                                                                              \
-    do {                                                                                                  \
-        const T *from = (const T *)j->from + p * j->from_plane;                                           \
-        T *to = (T *)j->to + p * j->to_plane;                                                             \
-        int64_t *index = j->index ? j->index + p * j->to_plane : NULL;                                    \
-        switch (j->act) {                                                                                 \
-        case MAX: TPI_ISA_PICK(tpi_max_plane_##suffix)(&j->c, from, to, index); break;                    \
-        case AVERAGE: TPI_ISA_PICK(tpi_avg_plane_##suffix)(&j->c, j->how, from, to); break;               \
-        case AVERAGE_BACK: TPI_ISA_PICK(tpi_avg_plane_back_##suffix)(&j->c, j->how, from, to); break;     \
-        case ADAPTIVE_AVERAGE: TPI_ISA_PICK(tpi_adaptive_avg_plane_##suffix)(&j->c, from, to); break;     \
+#define RUN_PLANE(suffix, T)                                                                                    \
+    do {                                                                                                        \
+        const T *from = (const T *)j->from + p * j->from_plane;                                                 \
+        T *to = (T *)j->to + p * j->to_plane;                                                                   \
+        int64_t *index = j->index ? j->index + p * j->to_plane : NULL;                                          \
+        switch (j->act) {                                                                                       \
+        case MAX: TPI_ISA_PICK(tpi_max_plane_##suffix)(&j->c, from, to, index); break;                          \
+        case AVERAGE: TPI_ISA_PICK(tpi_avg_plane_##suffix)(&j->c, j->how, from, to); break;                     \
+        case AVERAGE_BACK: TPI_ISA_PICK(tpi_avg_plane_back_##suffix)(&j->c, j->how, from, to); break;           \
+        case ADAPTIVE_AVERAGE: TPI_ISA_PICK(tpi_adaptive_avg_plane_##suffix)(&j->c, from, to); break;           \
         case ADAPTIVE_AVERAGE_BACK: TPI_ISA_PICK(tpi_adaptive_avg_plane_back_##suffix)(&j->c, from, to); break; \
-        case ADAPTIVE_MAX: TPI_ISA_PICK(tpi_adaptive_max_plane_##suffix)(&j->c, from, to, index); break;  \
-        }                                                                                                 \
+        case ADAPTIVE_MAX: TPI_ISA_PICK(tpi_adaptive_max_plane_##suffix)(&j->c, from, to, index); break;        \
+        }                                                                                                       \
     } while (0)
 
 static void task(int64_t number, void *context) {
@@ -135,13 +168,18 @@ static void task(int64_t number, void *context) {
 static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
     bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
-    if (adaptive) return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype)), TP_NO_DTYPE;
+    if (adaptive)
+        return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'",
+                        tp_dtype_word((tp_dtype)t->dtype)),
+               TP_NO_DTYPE;
     return TP_INT64;
 }
 
-/* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with them. */
+/* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with
+ * them. */
 static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **places) {
-    bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK, indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
+    bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK,
+         indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
     j->dtype = pool_dtype(from, j->act);
     if (!j->dtype) return false;
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
@@ -177,16 +215,20 @@ static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *ro
 static bool max_pool(int n, const char *name, tp_tensor *self, tpi_windows w, tp_tensor **out) {
     job j = {.act = MAX};
     int64_t room[5];
-    return tpi_pool_geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
+    return tpi_pool_geometry(&j.c, tpi_shape(self), n, &w, name) &&
+           run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
 }
 
-bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding,
+                                        tp_ints dilation, bool ceil_mode, tp_tensor **out) {
     return max_pool(1, "max_pool1d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
-bool tpi_native_max_pool2d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_native_max_pool2d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding,
+                                        tp_ints dilation, bool ceil_mode, tp_tensor **out) {
     return max_pool(2, "max_pool2d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
-bool tpi_native_max_pool3d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_native_max_pool3d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding,
+                                        tp_ints dilation, bool ceil_mode, tp_tensor **out) {
     return max_pool(3, "max_pool3d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 
@@ -198,23 +240,28 @@ static bool read_average(tpi_average *how, bool count_include_pad, int64_t divis
     return true;
 }
 
-tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
-                               int64_t divisor) {
+tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding,
+                               bool ceil_mode, bool count_include_pad, int64_t divisor) {
     job j = {.act = AVERAGE};
     tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
     int64_t room[5];
     tp_tensor *out = NULL;
-    if (!tpi_pool_geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    if (!tpi_pool_geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") ||
+        !read_average(&j.how, count_include_pad, divisor))
+        return NULL;
     return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
 /* The gradient of an average pool's input; `dims` spatial dims. */
-tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode,
-                                        bool count_include_pad, int64_t divisor) {
+tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel,
+                                        tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
+                                        int64_t divisor) {
     job j = {.act = AVERAGE_BACK};
     tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
     tp_tensor *out = NULL;
-    if (!tpi_pool_geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    if (!tpi_pool_geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") ||
+        !read_average(&j.how, count_include_pad, divisor))
+        return NULL;
     return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 
@@ -222,10 +269,15 @@ tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, in
 
 bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name) {
     if (output_size.n == shape.n) output_size = tp_ints_view(output_size.v + shape.n - n, n);
-    if (!planes_of(c, shape, n, name) || !tpi_expand_ints("output_size", output_size, n, NULL, c->y + 3 - n)) return false;
+    if (!planes_of(c, shape, n, name) || !tpi_expand_ints("output_size", output_size, n, NULL, c->y + 3 - n))
+        return false;
     for (int i = 3 - n; i < 3; i++) {
         if (c->y[i] == TP_NONE) c->y[i] = c->x[i];
-        if (c->y[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_size': elements of output_size must be greater than or equal to 0 but received %lld", (long long)c->y[i]);
+        if (c->y[i] < 0)
+            return tpi_refuse(
+                TP_ERR_RUNTIME,
+                "argument 'output_size': elements of output_size must be greater than or equal to 0 but received %lld",
+                (long long)c->y[i]);
     }
     return true;
 }
@@ -241,7 +293,9 @@ tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, in
 bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims) {
     for (int i = 0; i < grad->ndim; i++)
         if (grad->ndim - i <= dims && grad->shape[i] == 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty",
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
+                              "has sizes %s with dimension %d being empty",
                               tpi_shape_text(tpi_shape(grad)), i);
     return true;
 }
@@ -250,7 +304,8 @@ tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_
     job j = {.act = ADAPTIVE_AVERAGE_BACK};
     tp_tensor *out = NULL;
     if (!tpi_check_pooled_grad(grad, dims)) return NULL;
-    if (!tpi_adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
+    if (!tpi_adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward"))
+        return NULL;
     return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 

@@ -1,8 +1,9 @@
-/* Pooling over planes of up to three dims. Before this text: A the compute type, X the dtype; LAST: channels are the fastest dim of memory, and GROUP
- * threads have a position then.
+/* Pooling over planes of up to three dims. Before this text: A the compute type, X the dtype; LAST: channels are the
+ * fastest dim of memory, and GROUP threads have a position then.
  *
  *   maximum, average, adaptive_average, adaptive_maximum                       a thread per element of the result
- *   maximum_back, average_back, adaptive_back                                  a thread per element of the input, which looks at the windows it is in
+ *   maximum_back, average_back, adaptive_back                                  a thread per element of the input, which
+ * looks at the windows it is in
  *
  * Places are numbers within a plane. */
 typedef struct geometry_t {
@@ -11,30 +12,35 @@ typedef struct geometry_t {
     int64_t divisor; /* 0: the window's elements */
 } geometry_t;
 
-/* EACH_ELEMENT(planes of size[3]) { ... }: `at` is the element's place in memory, `rest` its number within the plane, `image` and `channel` the plane's. With
- * channels last, GROUP threads have a position and go through its channels; otherwise BLOCK is the plane and BLOCK_Y a stretch of it. Numbers of positions
- * and of elements in a plane have 32 bits. */
+/* EACH_ELEMENT(planes of size[3]) { ... }: `at` is the element's place in memory, `rest` its number within the plane,
+ * `image` and `channel` the plane's. With channels last, GROUP threads have a position and go through its channels;
+ * otherwise BLOCK is the plane and BLOCK_Y a stretch of it. Numbers of positions and of elements in a plane have 32
+ * bits. */
 #if LAST
-#define EACH_ELEMENT(size)                                                                                                                          \
-    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2], positions = (uint32_t)(n / g.channels);                                      \
-    for (uint32_t row = BLOCK * (256 / GROUP) + THREAD / GROUP; row < positions; row += BLOCKS * (256 / GROUP))                                     \
-        for (uint32_t image = row / plane_size, rest = row % plane_size, turn = 0; turn < 1; turn++)                                                \
-            for (int64_t channel = THREAD % GROUP, at = (int64_t)row * g.channels + channel; channel < g.channels; channel += GROUP, at += GROUP)
+#define EACH_ELEMENT(size)                                                                                         \
+    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2], positions = (uint32_t)(n / g.channels);     \
+    for (uint32_t row = BLOCK * (256 / GROUP) + THREAD / GROUP; row < positions; row += BLOCKS * (256 / GROUP))    \
+        for (uint32_t image = row / plane_size, rest = row % plane_size, turn = 0; turn < 1; turn++)               \
+            for (int64_t channel = THREAD % GROUP, at = (int64_t)row * g.channels + channel; channel < g.channels; \
+                 channel += GROUP, at += GROUP)
 #define PLACE(other, place) (((int64_t)image * (other) + (place)) * g.channels + channel)
 #else
-#define EACH_ELEMENT(size)                                                                                                                          \
-    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2];                                                                              \
-    const int64_t channel = BLOCK;                                                                                                                  \
-    for (uint32_t rest = BLOCK_Y * THREADS + THREAD; rest < plane_size; rest += BLOCKS_Y * THREADS)                                                 \
+#define EACH_ELEMENT(size)                                                                          \
+    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2];                              \
+    const int64_t channel = BLOCK;                                                                  \
+    for (uint32_t rest = BLOCK_Y * THREADS + THREAD; rest < plane_size; rest += BLOCKS_Y * THREADS) \
         for (int64_t at = channel * plane_size + rest, turn = 0; turn < 1; turn++)
 #define PLACE(other, place) (channel * (other) + (place))
 #endif
-#define SPLIT(size) const int w = (int)(rest % (uint32_t)size[2]), h = (int)(rest / (uint32_t)size[2] % (uint32_t)size[1]), d = (int)(rest / ((uint32_t)size[1] * size[2]));
+#define SPLIT(size)                                                                                         \
+    const int w = (int)(rest % (uint32_t)size[2]), h = (int)(rest / (uint32_t)size[2] % (uint32_t)size[1]), \
+              d = (int)(rest / ((uint32_t)size[1] * size[2]));
 #define X_SIZE ((int64_t)g.x[0] * g.x[1] * g.x[2])
 #define Y_SIZE ((int64_t)g.y[0] * g.y[1] * g.y[2])
 
 #ifdef KERNEL_maximum
-KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.y) {
         SPLIT(g.y)
         const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
@@ -62,17 +68,26 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 #endif
 
 /* The windows that x is in, without dilation: from the smallest y with y stride - pad + k > x on. */
-INLINE int first_window(const int x, const int pad, const int k, const int stride) { return x + pad < k ? 0 : (x + pad - k) / stride + 1; }
-INLINE int past_window(const int x, const int pad, const int stride, const int y) { return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y; }
+INLINE int first_window(const int x, const int pad, const int k, const int stride) {
+    return x + pad < k ? 0 : (x + pad - k) / stride + 1;
+}
+INLINE int past_window(const int x, const int pad, const int stride, const int y) {
+    return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y;
+}
 
 #ifdef KERNEL_maximum_back
-/* With a dilation the windows between first and past need not have x among their elements: the place that each kept tells. */
-KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
-    const int kd = g.dilation[0] * (g.k[0] - 1) + 1, kh = g.dilation[1] * (g.k[1] - 1) + 1, kw = g.dilation[2] * (g.k[2] - 1) + 1;
+/* With a dilation the windows between first and past need not have x among their elements: the place that each kept
+ * tells. */
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+    const int kd = g.dilation[0] * (g.k[0] - 1) + 1, kh = g.dilation[1] * (g.k[1] - 1) + 1,
+              kw = g.dilation[2] * (g.k[2] - 1) + 1;
     EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         const int64_t own = rest;
-        const int d1 = past_window(d, g.pad[0], g.stride[0], g.y[0]), h1 = past_window(h, g.pad[1], g.stride[1], g.y[1]), w1 = past_window(w, g.pad[2], g.stride[2], g.y[2]);
+        const int d1 = past_window(d, g.pad[0], g.stride[0], g.y[0]),
+                  h1 = past_window(h, g.pad[1], g.stride[1], g.y[1]),
+                  w1 = past_window(w, g.pad[2], g.stride[2], g.y[2]);
         A sum = 0;
         for (int yd = first_window(d, g.pad[0], kd, g.stride[0]); yd < d1; yd++)
             for (int yh = first_window(h, g.pad[1], kh, g.stride[1]); yh < h1; yh++)
@@ -87,7 +102,8 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_
 
 /* A window's ends in one dim, and what it counts towards the divisor. */
 INLINE int pad_count(const geometry_t *g, const int i, const int y) {
-    const int first = y * g->stride[i] - g->pad[i], last = first + g->k[i] < g->x[i] + g->pad[i] ? first + g->k[i] : g->x[i] + g->pad[i];
+    const int first = y * g->stride[i] - g->pad[i],
+              last = first + g->k[i] < g->x[i] + g->pad[i] ? first + g->k[i] : g->x[i] + g->pad[i];
     const int from = first > 0 ? first : 0, to = last < g->x[i] ? last : g->x[i];
     return g->count_pad ? last - first : to - from;
 }
@@ -97,28 +113,35 @@ INLINE A window_size(const geometry_t *g, const int d, const int h, const int w)
 }
 
 #ifdef KERNEL_average
-KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.y) {
         SPLIT(g.y)
         const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
         A sum = 0;
         for (int xd = d0 > 0 ? d0 : 0; xd < d0 + g.k[0] && xd < g.x[0]; xd++)
             for (int xh = h0 > 0 ? h0 : 0; xh < h0 + g.k[1] && xh < g.x[1]; xh++)
-                for (int xw = w0 > 0 ? w0 : 0; xw < w0 + g.k[2] && xw < g.x[2]; xw++) sum += GET_X(AT(const T_X, in)[PLACE(X_SIZE, ((int64_t)xd * g.x[1] + xh) * g.x[2] + xw)]);
+                for (int xw = w0 > 0 ? w0 : 0; xw < w0 + g.k[2] && xw < g.x[2]; xw++)
+                    sum += GET_X(AT(const T_X, in)[PLACE(X_SIZE, ((int64_t)xd * g.x[1] + xh) * g.x[2] + xw)]);
         AT(T_X, out)[at] = SET_X(sum / window_size(&g, d, h, w));
     }
 }
 #endif
 
 #ifdef KERNEL_average_back
-KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         A sum = 0;
-        for (int yd = first_window(d, g.pad[0], g.k[0], g.stride[0]); yd < past_window(d, g.pad[0], g.stride[0], g.y[0]); yd++)
-            for (int yh = first_window(h, g.pad[1], g.k[1], g.stride[1]); yh < past_window(h, g.pad[1], g.stride[1], g.y[1]); yh++)
-                for (int yw = first_window(w, g.pad[2], g.k[2], g.stride[2]); yw < past_window(w, g.pad[2], g.stride[2], g.y[2]); yw++)
-                    sum += GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) / window_size(&g, yd, yh, yw);
+        for (int yd = first_window(d, g.pad[0], g.k[0], g.stride[0]);
+             yd < past_window(d, g.pad[0], g.stride[0], g.y[0]); yd++)
+            for (int yh = first_window(h, g.pad[1], g.k[1], g.stride[1]);
+                 yh < past_window(h, g.pad[1], g.stride[1], g.y[1]); yh++)
+                for (int yw = first_window(w, g.pad[2], g.k[2], g.stride[2]);
+                     yw < past_window(w, g.pad[2], g.stride[2], g.y[2]); yw++)
+                    sum += GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) /
+                           window_size(&g, yd, yh, yw);
         AT(T_X, out)[at] = SET_X(sum);
     }
 }
@@ -126,13 +149,15 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_
 
 /* Adaptive windows: from floor(i x / y) to ceil((i + 1) x / y), in 32 bits: the host has seen to it that x y fits. */
 #define FROM(i, x, y) ((int)((uint32_t)((i) * (x)) / (uint32_t)(y)))
-#define TO(i, x, y) ((int)((uint32_t)(((i) + 1) * (x) + (y) - 1) / (uint32_t)(y)))
+#define TO(i, x, y)   ((int)((uint32_t)(((i) + 1) * (x) + (y)-1) / (uint32_t)(y)))
 
 #if defined(KERNEL_adaptive_average) || defined(KERNEL_adaptive_maximum)
-KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.y) {
         SPLIT(g.y)
-        const int d0 = FROM(d, g.x[0], g.y[0]), d1 = TO(d, g.x[0], g.y[0]), h0 = FROM(h, g.x[1], g.y[1]), h1 = TO(h, g.x[1], g.y[1]), w0 = FROM(w, g.x[2], g.y[2]), w1 = TO(w, g.x[2], g.y[2]);
+        const int d0 = FROM(d, g.x[0], g.y[0]), d1 = TO(d, g.x[0], g.y[0]), h0 = FROM(h, g.x[1], g.y[1]),
+                  h1 = TO(h, g.x[1], g.y[1]), w0 = FROM(w, g.x[2], g.y[2]), w1 = TO(w, g.x[2], g.y[2]);
         A v = 0;
         int64_t found = -1;
         for (int xd = d0; xd < d1; xd++)
@@ -157,16 +182,19 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 #endif
 
 #ifdef KERNEL_adaptive_back
-KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         A sum = 0;
         for (int yd = FROM(d, g.y[0], g.x[0]); yd < TO(d, g.y[0], g.x[0]); yd++)
             for (int yh = FROM(h, g.y[1], g.x[1]); yh < TO(h, g.y[1], g.x[1]); yh++)
                 for (int yw = FROM(w, g.y[2], g.x[2]); yw < TO(w, g.y[2], g.x[2]); yw++) {
-                    const int64_t size = (int64_t)(TO(yd, g.x[0], g.y[0]) - FROM(yd, g.x[0], g.y[0])) * (TO(yh, g.x[1], g.y[1]) - FROM(yh, g.x[1], g.y[1])) *
+                    const int64_t size = (int64_t)(TO(yd, g.x[0], g.y[0]) - FROM(yd, g.x[0], g.y[0])) *
+                                         (TO(yh, g.x[1], g.y[1]) - FROM(yh, g.x[1], g.y[1])) *
                                          (TO(yw, g.x[2], g.y[2]) - FROM(yw, g.x[2], g.y[2]));
-                    sum += GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) / (A)size;
+                    sum +=
+                        GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) / (A)size;
                 }
         AT(T_X, out)[at] = SET_X(sum);
     }

@@ -24,8 +24,9 @@ static inline int64_t first_inside(const tpi_conv *c, int64_t row, int64_t w) {
 static inline int64_t first_column(const tpi_conv *c, int64_t w) { return first_place(c, 2, w); }
 
 static inline bool in_quarters(const tpi_conv *c) {
-    return c->x[0] == 1 && c->k[0] == 1 && c->k[1] == 2 && c->k[2] == 2 && c->stride[1] == 2 && c->stride[2] == 2 && !c->pad[0] && !c->pad[1] && !c->pad[2] &&
-           c->dilation[1] == 1 && c->dilation[2] == 1 && 2 * c->y[1] <= c->x[1] && 2 * c->y[2] <= c->x[2];
+    return c->x[0] == 1 && c->k[0] == 1 && c->k[1] == 2 && c->k[2] == 2 && c->stride[1] == 2 && c->stride[2] == 2 &&
+           !c->pad[0] && !c->pad[1] && !c->pad[2] && c->dilation[1] == 1 && c->dilation[2] == 1 &&
+           2 * c->y[1] <= c->x[1] && 2 * c->y[2] <= c->x[2];
 }
 
 /* What the sum over the window of output (row, w) is divided by. Windows reach into the padding, never beyond it. */
@@ -40,7 +41,8 @@ static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, i
 }
 
 /* The part of a tap's outputs, [*lo, *hi), that is among the n windows of the row from `from` on. */
-static inline bool tap_of_piece(const tpi_conv *c, int64_t r, int64_t kd, int64_t kh, int64_t kw, int64_t from, int64_t n, int64_t *xrow, int64_t *lo, int64_t *hi) {
+static inline bool tap_of_piece(const tpi_conv *c, int64_t r, int64_t kd, int64_t kh, int64_t kw, int64_t from,
+                                int64_t n, int64_t *xrow, int64_t *lo, int64_t *hi) {
     int64_t yrow;
     if (!tpi_conv_tap_row(c, r, kd, kh, kw, xrow, &yrow, lo, hi)) return false;
     *lo = max64(*lo, from), *hi = min64(*hi, from + n);
@@ -54,17 +56,18 @@ static inline taps taps_inside(const tpi_conv *c, int64_t r, int64_t from, int64
     const int64_t first[3] = {r / c->y[1], r % c->y[1], from}, last[3] = {first[0], first[1], from + n - 1};
     taps t;
     for (int i = 0; i < 3; i++) {
-        const int64_t before = c->pad[i] - last[i] * c->stride[i], behind = c->x[i] + c->pad[i] - first[i] * c->stride[i];
+        const int64_t before = c->pad[i] - last[i] * c->stride[i],
+                      behind = c->x[i] + c->pad[i] - first[i] * c->stride[i];
         t.from[i] = before <= 0 ? 0 : (before + c->dilation[i] - 1) / c->dilation[i];
         t.to[i] = behind <= 0 ? 0 : min64(c->k[i], (behind + c->dilation[i] - 1) / c->dilation[i]);
     }
     return t;
 }
-#define FOR_EACH_TAP(c, r, from_, n, xrow, lo, hi)                      \
-    const taps inside = taps_inside(c, r, from_, n);                    \
-    for (int64_t kd = inside.from[0]; kd < inside.to[0]; kd++)          \
-        for (int64_t kh = inside.from[1]; kh < inside.to[1]; kh++)      \
-            for (int64_t kw = inside.from[2]; kw < inside.to[2]; kw++)  \
+#define FOR_EACH_TAP(c, r, from_, n, xrow, lo, hi)                     \
+    const taps inside = taps_inside(c, r, from_, n);                   \
+    for (int64_t kd = inside.from[0]; kd < inside.to[0]; kd++)         \
+        for (int64_t kh = inside.from[1]; kh < inside.to[1]; kh++)     \
+            for (int64_t kw = inside.from[2]; kw < inside.to[2]; kw++) \
                 if (tap_of_piece(c, r, kd, kh, kw, from_, n, &(xrow), &(lo), &(hi)))
 
 static inline bool adaptive_window(const tpi_conv *c, int64_t o, int64_t *lo, int64_t *hi) {
@@ -79,25 +82,25 @@ static inline bool adaptive_window(const tpi_conv *c, int64_t o, int64_t *lo, in
 
 enum { PIECE = 64 };
 
-#define REAL float
-#define PLACE uint32_t /* a window spans fewer elements than that */
-#define LOWEST (-INFINITY)
+#define REAL      float
+#define PLACE     uint32_t /* a window spans fewer elements than that */
+#define LOWEST    (-INFINITY)
 #define IS_NAN(v) ((v) != (v))
-#define K(name) name##_f32
+#define K(name)   name##_f32
 #include "ops/pool/pool_kernels.h"
 #undef REAL
 #undef PLACE
 #undef K
-#define REAL double
-#define PLACE int64_t
+#define REAL    double
+#define PLACE   int64_t
 #define K(name) name##_f64
 #include "ops/pool/pool_kernels.h"
 #undef REAL
 #undef K
 #undef LOWEST
 #undef IS_NAN
-#define REAL int64_t
-#define LOWEST INT64_MIN
+#define REAL      int64_t
+#define LOWEST    INT64_MIN
 #define IS_NAN(v) false
-#define K(name) name##_i64
+#define K(name)   name##_i64
 #include "ops/pool/pool_kernels.h"

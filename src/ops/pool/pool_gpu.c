@@ -1,4 +1,5 @@
-/* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the windows it is in, so sums have one order. */
+/* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the
+ * windows it is in, so sums have one order. */
 #include "ops/native_gpu.h"
 #include "ops/pool/index_gpu.h"
 #include "ops/pool/pool.h"
@@ -9,18 +10,26 @@ typedef struct geometry { /* as ops/pool/pool.gpu.h has it */
     int64_t divisor;
 } geometry;
 
-static const tpi_gpu_site maximum = {"pool.gpu.h", "maximum"}, maximum_back = {"pool.gpu.h", "maximum_back"}, average = {"pool.gpu.h", "average"}, average_back = {"pool.gpu.h", "average_back"},
-                          adaptive_average = {"pool.gpu.h", "adaptive_average"}, adaptive_maximum = {"pool.gpu.h", "adaptive_maximum"}, adaptive_back = {"pool.gpu.h", "adaptive_back"};
+static const tpi_gpu_site maximum = {"pool.gpu.h", "maximum"}, maximum_back = {"pool.gpu.h", "maximum_back"},
+                          average = {"pool.gpu.h", "average"}, average_back = {"pool.gpu.h", "average_back"},
+                          adaptive_average = {"pool.gpu.h", "adaptive_average"},
+                          adaptive_maximum = {"pool.gpu.h", "adaptive_maximum"},
+                          adaptive_back = {"pool.gpu.h", "adaptive_back"};
 
 static bool is_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
-static tp_layout layout_of(bool last, int64_t ndim) { return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST; }
+static tp_layout layout_of(bool last, int64_t ndim) {
+    return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
+}
 
-/* first and second: what the kernel takes besides `out`, in its order. to_x: it writes elements of the input, rather than of the result. */
-static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last, bool to_x, tp_tensor *out, void *first, void *second) {
+/* first and second: what the kernel takes besides `out`, in its order. to_x: it writes elements of the input, rather
+ * than of the result. */
+static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last,
+                   bool to_x, tp_tensor *out, void *first, void *second) {
     geometry g = {.channels = channels, .count_pad = how && how->count_pad, .divisor = how ? how->divisor : 0};
     for (int i = 0; i < 3; i++) {
         if (c->x[i] > INT32_MAX || c->y[i] > INT32_MAX) return false;
-        g.x[i] = (int)c->x[i], g.y[i] = (int)c->y[i], g.k[i] = (int)c->k[i], g.stride[i] = (int)c->stride[i], g.pad[i] = (int)c->pad[i], g.dilation[i] = (int)c->dilation[i];
+        g.x[i] = (int)c->x[i], g.y[i] = (int)c->y[i], g.k[i] = (int)c->k[i], g.stride[i] = (int)c->stride[i],
+        g.pad[i] = (int)c->pad[i], g.dilation[i] = (int)c->dilation[i];
     }
     if (!out->numel) return true;
     int group = 1;
@@ -28,13 +37,17 @@ static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_averag
     int64_t n = out->numel, plane = 1, planes;
     for (int i = 0; i < 3; i++) plane *= to_x ? c->x[i] : c->y[i];
     planes = n / plane;
-    int64_t positions = n / channels, blocks = last ? tpi_ceil_div(positions, 256 / group) : planes, along = last ? 1 : tpi_ceil_div(plane, 256);
+    int64_t positions = n / channels, blocks = last ? tpi_ceil_div(positions, 256 / group) : planes,
+            along = last ? 1 : tpi_ceil_div(plane, 256);
     if (plane > INT32_MAX || (last && positions > INT32_MAX) || planes > INT32_MAX) return false;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("X", out->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE("GROUP", group),
+                                      TPI_DEFINE_DTYPE("X", out->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(out), site, out->dtype == TP_FLOAT64, 3, defines);
-    const unsigned grid[3] = {(unsigned)(blocks < 1 << 22 || !last ? blocks : 1 << 22), (unsigned)(along < 64 ? along : 64), 1};
+    const unsigned grid[3] = {(unsigned)(blocks < 1 << 22 || !last ? blocks : 1 << 22),
+                              (unsigned)(along < 64 ? along : 64), 1};
     const unsigned block[3] = {last || plane > 128 ? 256 : plane > 32 ? 128 : 32, 1, 1};
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(first), TPI_GPU_PTR(second), TPI_GPU_VAL(g), TPI_GPU_VAL(n)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(first), TPI_GPU_PTR(second), TPI_GPU_VAL(g),
+                                TPI_GPU_VAL(n)};
     return kernel && tpi_gpu_launch3(tpi_device(out), kernel, grid, block, 0, 5, args);
 }
 
@@ -44,15 +57,19 @@ static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *ro
 }
 
 /* From the input's planes to smaller ones; places NULL: none are wanted. */
-static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *self, int n, tp_tensor **places) {
+static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *self, int n,
+                        tp_tensor **places) {
     if (!tpi_gpu_floats(self) || !self->numel) return NULL;
     int64_t room[5];
     bool last = is_last(self);
     tp_layout layout = layout_of(last, self->ndim);
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, room);
-    tp_tensor *x = tpi_gpu_laid_out(self, layout), *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
+    tp_tensor *x = tpi_gpu_laid_out(self, layout),
+              *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
     tp_tensor *at = out && places ? tpi_empty_layout(shape, TP_INT64, tpi_device(self), layout) : NULL;
-    bool ok = out && (at || !places) && launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
+    bool ok =
+        out && (at || !places) &&
+        launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
     tpi_release(x);
     if (!ok) return tpi_release(at), tpi_after(out, NULL);
     if (places) *places = at;
@@ -60,18 +77,26 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
 }
 
 /* From the result's planes back to the input's. */
-static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *grad, tp_tensor *places, tp_ints shape, int n) {
-    if (!tpi_gpu_floats(grad) || !grad->numel || (places && (places->dtype != TP_INT64 || !tpi_same_shape(places, grad)))) return NULL;
+static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, tp_tensor *grad,
+                       tp_tensor *places, tp_ints shape, int n) {
+    if (!tpi_gpu_floats(grad) || !grad->numel ||
+        (places && (places->dtype != TP_INT64 || !tpi_same_shape(places, grad))))
+        return NULL;
     bool last = is_last(grad) || (places && is_last(places));
     tp_layout layout = layout_of(last, grad->ndim);
-    tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = places ? tpi_gpu_laid_out(places, layout) : NULL, *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout) : NULL;
-    bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data, at ? at->data : NULL);
+    tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = places ? tpi_gpu_laid_out(places, layout) : NULL,
+              *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)
+                                          : NULL;
+    bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data,
+                            at ? at->data : NULL);
     tpi_release(g), tpi_release(at);
     return ok ? out : tpi_after(out, NULL);
 }
 
 /* What is wrong with a call is the CPU's to say. */
-static bool geometry_of(tpi_conv *c, tp_ints shape, int n, tpi_windows w) { return tpi_pool_geometry(c, shape, n, &w, "pool") || (tp_error_clear(), false); }
+static bool geometry_of(tpi_conv *c, tp_ints shape, int n, tpi_windows w) {
+    return tpi_pool_geometry(c, shape, n, &w, "pool") || (tp_error_clear(), false);
+}
 static bool adaptive_of(tpi_conv *c, tp_ints shape, int n, tp_ints size) {
     if (!tpi_adaptive_geometry(c, shape, n, size, "pool")) return tp_error_clear(), false;
     for (int i = 0; i < 3; i++)
@@ -83,47 +108,65 @@ static bool max_pool(int n, tp_tensor *self, tpi_windows w, tp_tensor **out) {
     tpi_conv c;
     return geometry_of(&c, tpi_shape(self), n, w) && (out[0] = forth(&maximum, &c, NULL, self, n, &out[1]));
 }
-bool tpi_gpu_max_pool1d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_gpu_max_pool1d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                        bool ceil_mode, tp_tensor **out) {
     return max_pool(1, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
-bool tpi_gpu_max_pool2d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_gpu_max_pool2d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                        bool ceil_mode, tp_tensor **out) {
     return max_pool(2, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
-bool tpi_gpu_max_pool3d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+bool tpi_gpu_max_pool3d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                        bool ceil_mode, tp_tensor **out) {
     return max_pool(3, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 
-tp_tensor *tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims, tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
+tp_tensor *tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
+                                     tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
     tpi_conv c;
-    if (!kernel_size.n) return tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims); /* adaptive and fractional pools */
-    if (input_shape.n < dims + 1 || !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false})) return NULL;
-    for (int i = 0; i < dims; i++) c.y[3 - dims + i] = grad->shape[grad->ndim - dims + i]; /* ceil_mode may have made it larger */
+    if (!kernel_size.n)
+        return tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims); /* adaptive and fractional pools */
+    if (input_shape.n < dims + 1 ||
+        !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false}))
+        return NULL;
+    for (int i = 0; i < dims; i++)
+        c.y[3 - dims + i] = grad->shape[grad->ndim - dims + i]; /* ceil_mode may have made it larger */
     return back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims);
 }
 
-tp_tensor *tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad, int64_t divisor) {
+tp_tensor *tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding,
+                            bool ceil_mode, bool count_include_pad, int64_t divisor) {
     tpi_conv c;
     tpi_average how = {count_include_pad, divisor == TP_NONE ? 0 : divisor};
-    if (divisor == 0 || !geometry_of(&c, tpi_shape(self), (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode})) return NULL;
+    if (divisor == 0 ||
+        !geometry_of(&c, tpi_shape(self), (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode}))
+        return NULL;
     return forth(&average, &c, &how, self, (int)dims, NULL);
 }
-tp_tensor *tpi_gpu_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
-                                     int64_t divisor) {
+tp_tensor *tpi_gpu_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride,
+                                     tp_ints padding, bool ceil_mode, bool count_include_pad, int64_t divisor) {
     tpi_conv c;
     tpi_average how = {count_include_pad, divisor == TP_NONE ? 0 : divisor};
-    if (divisor == 0 || !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode})) return NULL;
+    if (divisor == 0 ||
+        !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode}))
+        return NULL;
     return back(&average_back, &c, &how, grad, NULL, input_shape, (int)dims);
 }
 
 tp_tensor *tpi_gpu_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims) {
     tpi_conv c;
-    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size) ? forth(&adaptive_average, &c, NULL, self, (int)dims, NULL) : NULL;
+    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size)
+               ? forth(&adaptive_average, &c, NULL, self, (int)dims, NULL)
+               : NULL;
 }
 tp_tensor *tpi_gpu_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
     tpi_conv c;
-    return adaptive_of(&c, input_shape, (int)dims, tpi_shape(grad)) ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims) : NULL;
+    return adaptive_of(&c, input_shape, (int)dims, tpi_shape(grad))
+               ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims)
+               : NULL;
 }
 bool tpi_gpu_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
     tpi_conv c;
-    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size) && (out[0] = forth(&adaptive_maximum, &c, NULL, self, (int)dims, &out[1]));
+    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size) &&
+           (out[0] = forth(&adaptive_maximum, &c, NULL, self, (int)dims, &out[1]));
 }

@@ -1,7 +1,10 @@
-/* The bodies of pool.isa.c, included once per element type with REAL, PLACE (an integer for places in a plane), LOWEST, IS_NAN(v) and K(name) defined. */
+/* The bodies of pool.isa.c, included once per element type with REAL, PLACE (an integer for places in a plane), LOWEST,
+ * IS_NAN(v) and K(name) defined. */
 
-/* One tap over n windows `step` apart: x is the first window's element, `at` its place. A constant step lets the loop vectorise. */
-static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t step, const REAL *x, PLACE at, REAL *restrict best, PLACE *restrict place) {
+/* One tap over n windows `step` apart: x is the first window's element, `at` its place. A constant step lets the loop
+ * vectorise. */
+static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t step, const REAL *x, PLACE at,
+                                                             REAL *restrict best, PLACE *restrict place) {
 #pragma omp simd
     for (int64_t w = 0; w < n; w++) {
         REAL v = x[w * step];
@@ -11,26 +14,31 @@ static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t 
     }
 }
 
-/* Windows [from, from + n) of output row r, n at most PIECE. Places count from the row's first, as integers of the elements' size. */
-static void K(max_piece)(const tpi_conv *c, int64_t r, int64_t from, int64_t n, const REAL *x, REAL *y, int64_t *index) {
+/* Windows [from, from + n) of output row r, n at most PIECE. Places count from the row's first, as integers of the
+ * elements' size. */
+static void K(max_piece)(const tpi_conv *c, int64_t r, int64_t from, int64_t n, const REAL *x, REAL *y,
+                         int64_t *index) {
     int64_t s = c->stride[2], lo, hi, xrow, row = first_inside(c, r, 0) - first_column(c, 0);
     REAL best[PIECE];
     PLACE place[PIECE];
     for (int64_t w = 0; w < n; w++) best[w] = LOWEST, place[w] = (PLACE)first_column(c, from + w);
     FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
         int64_t at = xrow + lo * s, place_at = at - row;
-        if (s == 1) K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-        else if (s == 2) K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-        else K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+        if (s == 1)
+            K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+        else if (s == 2)
+            K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+        else
+            K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
     }
     for (int64_t w = 0; w < n; w++) y[w] = best[w], index[w] = row + (int64_t)place[w];
 }
 
-#define LARGER(v, at)                      \
-    do {                                   \
+#define LARGER(v, at)                        \
+    do {                                     \
         bool take = (v) > best || IS_NAN(v); \
-        best = take ? (v) : best;          \
-        place = take ? (at) : place;       \
+        best = take ? (v) : best;            \
+        place = take ? (at) : place;         \
     } while (0)
 /* Windows of two by two that do not overlap: what most networks have. Columns are counted by small integers. */
 static void K(max_quarters)(const tpi_conv *c, const REAL *x, REAL *restrict y, int64_t *restrict index) {
@@ -58,7 +66,8 @@ void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_
         return;
     }
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
-        for (int64_t w = 0; w < c->y[2]; w += PIECE) K(max_piece)(c, r, w, min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
+        for (int64_t w = 0; w < c->y[2]; w += PIECE)
+            K(max_piece)(c, r, w, min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
 }
 
 void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
@@ -77,7 +86,8 @@ void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x
 }
 
 /* What each of n windows gives to its elements, one tap after the other; a constant step lets the loop vectorise. */
-static inline __attribute__((always_inline)) void K(give_tap)(int64_t n, int64_t step, const REAL *restrict share, REAL *restrict x) {
+static inline __attribute__((always_inline)) void K(give_tap)(int64_t n, int64_t step, const REAL *restrict share,
+                                                              REAL *restrict x) {
 #pragma omp simd
     for (int64_t w = 0; w < n; w++) x[w * step] += share[w];
 }
@@ -90,19 +100,22 @@ void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const RE
             const int64_t n = min64(PIECE, c->y[2] - from);
             for (int64_t w = 0; w < n; w++) share[w] = y[r * c->y[2] + from + w] / (REAL)divisor(c, how, r, from + w);
             FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
-                if (s == 1) K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
-                else if (s == 2) K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
-                else K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
+                if (s == 1)
+                    K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
+                else if (s == 2)
+                    K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
+                else
+                    K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
             }
         }
 }
 
 /* Runs BODY over the plane's outputs `o` with their adaptive window in lo[3], hi[3]. */
-#define FOR_EACH_WINDOW(c, o, lo, hi)                                                                                  \
+#define FOR_EACH_WINDOW(c, o, lo, hi) \
     for (int64_t o = 0, lo[3], hi[3]; o < tpi_conv_ysize(c) && adaptive_window(c, o, lo, hi); o++)
-#define FOR_EACH_INSIDE(c, at, lo, hi)                                                                                 \
-    for (int64_t d = lo[0]; d < hi[0]; d++)                                                                            \
-        for (int64_t h = lo[1]; h < hi[1]; h++)                                                                        \
+#define FOR_EACH_INSIDE(c, at, lo, hi)          \
+    for (int64_t d = lo[0]; d < hi[0]; d++)     \
+        for (int64_t h = lo[1]; h < hi[1]; h++) \
             for (int64_t at = (d * c->x[1] + h) * c->x[2] + lo[2], end = at + hi[2] - lo[2]; at < end; at++)
 
 void TPI_ISA(K(tpi_adaptive_avg_plane))(const tpi_conv *c, const REAL *x, REAL *y) {

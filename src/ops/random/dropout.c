@@ -1,8 +1,8 @@
-/* The random tensors behind dropout and rrelu. The layers themselves are expressions over these in tables/operators/random.op, so they
- * differentiate themselves; nothing here is differentiated.
+/* The random tensors behind dropout and rrelu. The layers themselves are expressions over these in
+ * tables/operators/random.op, so they differentiate themselves; nothing here is differentiated.
  *
- * `keep` is how many leading dims the noise has of its own; it is one in the others and broadcasts: -1 for all (plain dropout), 2 for
- * (N, C, ...) where whole channels are dropped together. */
+ * `keep` is how many leading dims the noise has of its own; it is one in the others and broadcasts: -1 for all (plain
+ * dropout), 2 for (N, C, ...) where whole channels are dropped together. */
 #include <math.h>
 #include "base/error.h"
 #include "ops/native.h"
@@ -10,11 +10,16 @@
 #include "tpi_ops.h"
 
 static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
-    if (!(p >= 0 && p <= 1)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': dropout probability has to be between 0 and 1, but got %g", p);
+    if (!(p >= 0 && p <= 1))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'p': dropout probability has to be between 0 and 1, but got %g", p);
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype); /* complex numbers go as a whole */
-    if (!tp_dtype_is_floating(dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a floating tensor, got %s", tp_dtype_name(dtype));
+    if (!tp_dtype_is_floating(dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a floating tensor, got %s", tp_dtype_name(dtype));
     if (keep < 0) return tpi_empty_like(self, dtype);
-    if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Feature dropout requires at least 2 dimensions in the input, got %d", self->ndim);
+    if (self->ndim < 2)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Feature dropout requires at least 2 dimensions in the input, got %d",
+                        self->ndim);
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = i < keep ? self->shape[i] : 1;
     return tpi_empty(tp_ints_view(shape, self->ndim), dtype, tpi_device(self));
@@ -54,19 +59,23 @@ tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep) {
     return tpi_after(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
 }
 
-/* Alpha dropout sends what goes to -alpha and then restores mean 0 and variance 1: input * scale(mask) + shift(mask). */
+/* Alpha dropout sends what goes to -alpha and then restores mean 0 and variance 1: input * scale(mask) + shift(mask).
+ */
 static const double alpha = 1.7580993408473766;
 static double alpha_gain(double p) { return 1 / sqrt((alpha * alpha * p + 1) * (1 - p)); }
 
 /* mask ? kept : gone, on any device. */
 static tp_tensor *chosen(tp_tensor *mask, double kept, double gone) {
-    tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype), *away = out && tpi_fill_data(out, tp_float(kept)) ? tpo_eq(mask, tp_operand_int(0)) : NULL;
+    tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype),
+              *away = out && tpi_fill_data(out, tp_float(kept)) ? tpo_eq(mask, tp_operand_int(0)) : NULL;
     bool ok = away && tpo_masked_fill_(out, away, tp_float(gone));
     tpi_release(away);
     return ok ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_native_alpha_dropout_scale(tp_tensor *mask, double p) { return chosen(mask, p == 1 ? 0 : alpha_gain(p), 0); }
+tp_tensor *tpi_native_alpha_dropout_scale(tp_tensor *mask, double p) {
+    return chosen(mask, p == 1 ? 0 : alpha_gain(p), 0);
+}
 
 tp_tensor *tpi_native_alpha_dropout_shift(tp_tensor *mask, double p) {
     double a = p == 1 ? 0 : alpha * alpha_gain(p);
@@ -77,8 +86,10 @@ tp_tensor *tpi_native_alpha_dropout_shift(tp_tensor *mask, double p) {
 tp_tensor *tpi_native_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar upper, tp_generator *g) {
     tp_dtype d = (tp_dtype)self->dtype;
     double from = tp_scalar_to_double(lower), to = tp_scalar_to_double(upper);
-    if (!tp_dtype_is_floating(d)) return tpi_fail(TP_ERR_MISSING, "argument 'self': expected a floating tensor, got %s", tp_dtype_name(d));
-    if (!(from <= to)) return tpi_fail(TP_ERR_RUNTIME, "argument 'lower': expected lower <= upper, got %g > %g", from, to);
+    if (!tp_dtype_is_floating(d))
+        return tpi_fail(TP_ERR_MISSING, "argument 'self': expected a floating tensor, got %s", tp_dtype_name(d));
+    if (!(from <= to))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'lower': expected lower <= upper, got %g > %g", from, to);
     tp_tensor *x = tpi_contiguous_data(self);
     tp_tensor *noise = x ? tpi_empty(tpi_shape(self), d, tpi_device(self)) : NULL;
     if (!noise) return tpi_after(x, NULL);

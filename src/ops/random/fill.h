@@ -1,4 +1,5 @@
-/* Filling tensors with random numbers in PyTorch's order: what the natives of ops/random/make.c, ops/random/sample.c and dropout.c share. */
+/* Filling tensors with random numbers in PyTorch's order: what the natives of ops/random/make.c, ops/random/sample.c
+ * and dropout.c share. */
 #ifndef TPI_RANDOM_FILL_H
 #define TPI_RANDOM_FILL_H
 #include "base/random.h"
@@ -16,7 +17,8 @@ bool tpi_native_random(tp_tensor *t, tp_generator *g);
 bool tpi_native_random_to(tp_tensor *t, int64_t to, tp_generator *g);
 bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g); /* to: TP_NONE for all above */
 
-/* Between what the dtype tells from 0 and from 1 lie samples of gammas and Dirichlets: its smallest normal number, and the largest below 1. */
+/* Between what the dtype tells from 0 and from 1 lie samples of gammas and Dirichlets: its smallest normal number, and
+ * the largest below 1. */
 double tpi_least_normal(tp_dtype dtype);
 double tpi_below_one(tp_dtype dtype);
 #endif

@@ -1,13 +1,13 @@
-/* Gamma and Dirichlet samples in PyTorch's order of draws. How a sample moves with its concentration is gamma_grad and beta_grad of the element
- * language (device/element/element_special.h). */
+/* Gamma and Dirichlet samples in PyTorch's order of draws. How a sample moves with its concentration is gamma_grad and
+ * beta_grad of the element language (device/element/element_special.h). */
 #include <float.h>
 #include <math.h>
 #include "ops/native.h"
 #include "ops/random/fill.h"
 #include "ops/real.h"
 
-/* Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); concentrations below one draw a uniform more. The constants
- * in float are part of the stream. */
+/* Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); concentrations below one draw a uniform
+ * more. The constants in float are part of the stream. */
 static double draw_gamma(tp_generator *g, double a) {
     double scale = 1;
     if (a < 1) {
@@ -31,16 +31,21 @@ double tpi_least_normal(tp_dtype dtype) {
     return dtype == TP_FLOAT64 ? DBL_MIN : dtype == TP_FLOAT16 ? 0x1p-14 : (double)FLT_MIN;
 }
 double tpi_below_one(tp_dtype dtype) {
-    return dtype == TP_FLOAT64 ? 1 - 0x1p-53 : dtype == TP_FLOAT16 ? 1 - 0x1p-11 : dtype == TP_BFLOAT16 ? 1 - 0x1p-8 : 1 - 0x1p-24;
+    return dtype == TP_FLOAT64    ? 1 - 0x1p-53
+           : dtype == TP_FLOAT16  ? 1 - 0x1p-11
+           : dtype == TP_BFLOAT16 ? 1 - 0x1p-8
+                                  : 1 - 0x1p-24;
 }
 
 /* A sample for each concentration, in row-major order, in float64. */
 static tp_tensor *gammas(tp_tensor *concentration, double least, tp_generator *g) {
     if (!tpi_compute_dtype(concentration, "self")) return NULL;
-    tp_tensor *a = tpi_real_data(concentration, TP_FLOAT64), *out = a ? tpi_empty(tpi_shape(a), TP_FLOAT64, tpi_device(a)) : NULL;
+    tp_tensor *a = tpi_real_data(concentration, TP_FLOAT64),
+              *out = a ? tpi_empty(tpi_shape(a), TP_FLOAT64, tpi_device(a)) : NULL;
     if (out) {
         g = tpi_generator_lock(g);
-        for (int64_t i = 0; i < a->numel; i++) ((double *)out->data)[i] = fmax(least, draw_gamma(g, ((double *)a->data)[i]));
+        for (int64_t i = 0; i < a->numel; i++)
+            ((double *)out->data)[i] = fmax(least, draw_gamma(g, ((double *)a->data)[i]));
         tpi_generator_unlock(g);
     }
     return tpi_after(a, out);
@@ -54,7 +59,8 @@ tp_tensor *tpi_native_sample_dirichlet(tp_tensor *self, tp_generator *g) {
     if (!self->ndim) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least one dimension");
     tp_tensor *out = gammas(self, DBL_MIN, g);
     if (!out) return NULL;
-    double least = tpi_least_normal((tp_dtype)self->dtype), most = tpi_below_one((tp_dtype)self->dtype), *x = (double *)out->data;
+    double least = tpi_least_normal((tp_dtype)self->dtype), most = tpi_below_one((tp_dtype)self->dtype),
+           *x = (double *)out->data;
     int64_t n = out->shape[out->ndim - 1];
     for (int64_t row = 0; row < out->numel; row += n) {
         double sum = 0;

@@ -1,4 +1,5 @@
-/* New random tensors: rand, randn, randint, randperm, their _like forms, and normal with means and deviations from tensors. */
+/* New random tensors: rand, randn, randint, randperm, their _like forms, and normal with means and deviations from
+ * tensors. */
 #include "base/error.h"
 #include "ops/native.h"
 #include "ops/random/fill.h"
@@ -39,13 +40,15 @@ tp_tensor *tpi_native_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtyp
     return t ? when(tpi_native_normal(t, 0, 1, g), t) : NULL;
 }
 
-tp_tensor *tpi_native_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_native_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype,
+                                         tp_device device) {
     tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
     return t ? when(tpi_native_normal(t, mean, std, g), t) : NULL;
 }
 
 /* ---- Integers ---- */
-tp_tensor *tpi_native_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_native_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype,
+                                  tp_device device) {
     tp_tensor *t = tpi_empty(size, dtype ? dtype : TP_INT64, tpi_device_or_default(device));
     return t ? when(tpi_native_random_from(t, low, high, g), t) : NULL;
 }
@@ -54,13 +57,14 @@ tp_tensor *tpi_native_randint(int64_t high, tp_ints size, tp_generator *g, tp_dt
     return tpi_native_randint_low(0, high, size, g, dtype, device);
 }
 
-tp_tensor *tpi_native_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,
-                                       tp_layout layout) {
+tp_tensor *tpi_native_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype,
+                                       tp_device device, tp_layout layout) {
     tp_tensor *t = room_like(self, dtype, device, layout);
     return t ? when(tpi_native_random_from(t, low, high, g), t) : NULL;
 }
 
-tp_tensor *tpi_native_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+tp_tensor *tpi_native_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,
+                                   tp_layout layout) {
     return tpi_native_randint_like_low(self, 0, high, g, dtype, device, layout);
 }
 
@@ -94,8 +98,10 @@ tp_tensor *tpi_native_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_de
     if (!dtype) dtype = TP_INT64;
     if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected n >= 0, got %lld", (long long)n);
     if (dtype == TP_BOOL || tp_dtype_is_complex(dtype))
-        return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected an integer or floating type, got %s", tp_dtype_name(dtype));
-    if (n - 1 > largest_whole(dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': %lld is too large for %s", (long long)n, tp_dtype_name(dtype));
+        return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected an integer or floating type, got %s",
+                        tp_dtype_name(dtype));
+    if (n - 1 > largest_whole(dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'n': %lld is too large for %s", (long long)n, tp_dtype_name(dtype));
     tp_tensor *t = tpi_empty(TP_INTS(n), TP_INT64, tpi_device_or_default(device));
     if (!t) return NULL;
     shuffle((int64_t *)t->data, n, g);
@@ -108,7 +114,10 @@ static void scale_and_shift(tp_tensor *t, const tp_tensor *std, const tp_tensor 
     int64_t item = (int64_t)tpi_itemsize(t);
     for (int64_t i = 0; i < t->numel; i++) {
         char *e = t->data + i * item;
-        if (std) tpi_store_scalar(e, d, tp_float(tp_scalar_to_double(tpi_load_scalar(e, d)) * tp_scalar_to_double(tpi_load_scalar(std->data + i * item, d))));
+        if (std)
+            tpi_store_scalar(e, d,
+                             tp_float(tp_scalar_to_double(tpi_load_scalar(e, d)) *
+                                      tp_scalar_to_double(tpi_load_scalar(std->data + i * item, d))));
         double shift = mean ? tp_scalar_to_double(tpi_load_scalar(mean->data + i * item, d)) : plain_mean;
         tpi_store_scalar(e, d, tp_float(tp_scalar_to_double(tpi_load_scalar(e, d)) + shift));
     }
@@ -123,7 +132,8 @@ static tp_tensor *spread(tp_tensor *t, tp_ints shape, tp_dtype dtype) {
 
 static bool deviations_fit(const tp_tensor *std) { /* contiguous, real */
     for (int64_t i = 0; i < std->numel; i++) {
-        if (!(tp_scalar_to_double(tpi_load_scalar(std->data + i * (int64_t)tpi_itemsize(std), (tp_dtype)std->dtype)) >= 0))
+        if (!(tp_scalar_to_double(tpi_load_scalar(std->data + i * (int64_t)tpi_itemsize(std), (tp_dtype)std->dtype)) >=
+              0))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'std': normal expects all elements of std >= 0.0");
     }
     return true;
@@ -136,8 +146,8 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
     tp_tensor *first = mean ? mean : std, *other = std ? std : mean;
     tp_dtype dtype = (tp_dtype)first->dtype;
     if (!tp_dtype_is_floating(dtype) || !tp_dtype_is_floating((tp_dtype)other->dtype))
-        return tpi_fail(TP_ERR_MISSING, "arguments 'mean' and 'std': expected floating tensors, got %s and %s", tp_dtype_name(dtype),
-                        tp_dtype_name((tp_dtype)other->dtype));
+        return tpi_fail(TP_ERR_MISSING, "arguments 'mean' and 'std': expected floating tensors, got %s and %s",
+                        tp_dtype_name(dtype), tp_dtype_name((tp_dtype)other->dtype));
     if (!tpi_broadcast(tpi_shape(first), tpi_shape(other), shape, &ndim)) return NULL;
     tp_ints size = tp_ints_view(shape, ndim);
     tp_tensor *means = mean ? spread(mean, size, dtype) : NULL, *stds = std ? spread(std, size, dtype) : NULL;
@@ -149,6 +159,12 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
     return when(ok, t);
 }
 
-tp_tensor *tpi_native_normal_Tensor_Tensor(tp_tensor *mean, tp_tensor *std, tp_generator *g) { return normal_of(mean, std, 0, 1, g); }
-tp_tensor *tpi_native_normal_Tensor_float(tp_tensor *mean, double std, tp_generator *g) { return normal_of(mean, NULL, 0, std, g); }
-tp_tensor *tpi_native_normal_float_Tensor(double mean, tp_tensor *std, tp_generator *g) { return normal_of(NULL, std, mean, 1, g); }
+tp_tensor *tpi_native_normal_Tensor_Tensor(tp_tensor *mean, tp_tensor *std, tp_generator *g) {
+    return normal_of(mean, std, 0, 1, g);
+}
+tp_tensor *tpi_native_normal_Tensor_float(tp_tensor *mean, double std, tp_generator *g) {
+    return normal_of(mean, NULL, 0, std, g);
+}
+tp_tensor *tpi_native_normal_float_Tensor(double mean, tp_tensor *std, tp_generator *g) {
+    return normal_of(NULL, std, mean, 1, g);
+}

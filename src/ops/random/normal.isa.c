@@ -1,6 +1,6 @@
-/* Box-Muller over blocks of sixteen floats, as PyTorch pairs them: the first eight with the last eight. The logarithm, sine and
- * cosine are series written out for exactly the ranges that come, so that the loop over a block vectorises; each is good to
- * about one unit in the last place. */
+/* Box-Muller over blocks of sixteen floats, as PyTorch pairs them: the first eight with the last eight. The logarithm,
+ * sine and cosine are series written out for exactly the ranges that come, so that the loop over a block vectorises;
+ * each is good to about one unit in the last place. */
 #include "ops/random/normal.h"
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static inline float log_unit(float x) {
 /* sin and cos for t in [0, 2 pi]: t = q pi/2 + r with |r| <= pi/4, and the series of the two. */
 static inline void sin_cos_turn(float t, float *sine, float *cosine) {
     int32_t q = (int32_t)(t * 0.636619772f + 0.5f);
-    float r = (t - (float)q * 1.5703125f) - (float)q * 4.83826795e-4f, z = r * r; /* pi/2 in two parts, the first of few bits */
+    float r = (t - (float)q * 1.5703125f) - (float)q * 4.83826795e-4f,
+          z = r * r; /* pi/2 in two parts, the first of few bits */
     float s = r + r * (z * (-1.0f / 6 + z * (1.0f / 120 + z * (-1.0f / 5040 + z * (1.0f / 362880)))));
     float c = 1 + z * (-0.5f + z * (1.0f / 24 + z * (-1.0f / 720 + z * (1.0f / 40320 + z * (-1.0f / 3628800)))));
     float a = q & 1 ? c : s, b = q & 1 ? s : c;

@@ -1,8 +1,10 @@
-/* In-place fills from one distribution: uniform_, normal_, exponential_, cauchy_, log_normal_, geometric_, bernoulli_, random_.
+/* In-place fills from one distribution: uniform_, normal_, exponential_, cauchy_, log_normal_, geometric_, bernoulli_,
+ * random_.
  *
- * Streams are serial: element after element in memory order, one lock for the whole call. Numbers are drawn in blocks of doubles (or
- * of integers) and then rounded to the tensor's dtype. Two cases that training leans on have loops of their own: uniform floats,
- * and normals of 16 values or more in contiguous memory, where PyTorch's stream itself is another. */
+ * Streams are serial: element after element in memory order, one lock for the whole call. Numbers are drawn in blocks
+ * of doubles (or of integers) and then rounded to the tensor's dtype. Two cases that training leans on have loops of
+ * their own: uniform floats, and normals of 16 values or more in contiguous memory, where PyTorch's stream itself is
+ * another. */
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
@@ -25,10 +27,11 @@ typedef struct distribution {
     double a, b;    /* the distribution's parameters */
     uint64_t range; /* integers: [base, base + range), or all 64 bits if 0 */
     int64_t base;
-    bool wide;      /* integers: from two words each */
+    bool wide; /* integers: from two words each */
 } distribution;
 
-/* ---- Walking the tensor ---------------------------------------------------------------------------------------------------- */
+/* ---- Walking the tensor
+ * ---------------------------------------------------------------------------------------------------- */
 static void store_run(char *data, int64_t stride, tp_dtype dtype, const distribution *of, int64_t n, const drawn *v) {
     if (!of->whole && dtype == TP_FLOAT32) {
         for (int64_t i = 0; i < n; i++) *(float *)(data + i * stride) = (float)v->real[i];
@@ -37,7 +40,8 @@ static void store_run(char *data, int64_t stride, tp_dtype dtype, const distribu
     } else if (of->whole && dtype == TP_INT64) {
         for (int64_t i = 0; i < n; i++) *(int64_t *)(data + i * stride) = v->whole[i];
     } else {
-        for (int64_t i = 0; i < n; i++) tpi_store_scalar(data + i * stride, dtype, of->whole ? tp_int(v->whole[i]) : tp_float(v->real[i]));
+        for (int64_t i = 0; i < n; i++)
+            tpi_store_scalar(data + i * stride, dtype, of->whole ? tp_int(v->whole[i]) : tp_float(v->real[i]));
     }
 }
 
@@ -76,10 +80,12 @@ static bool fill_contiguous(tp_tensor *t, tp_generator *g, const distribution *o
 static bool check_floating(const tp_tensor *t, bool complex_too) {
     tp_dtype d = (tp_dtype)t->dtype;
     if (tp_dtype_is_floating(d) || (complex_too && tp_dtype_is_complex(d))) return true;
-    return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a floating tensor%s, got %s", complex_too ? " or a complex one" : "", tp_dtype_name(d));
+    return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a floating tensor%s, got %s",
+                      complex_too ? " or a complex one" : "", tp_dtype_name(d));
 }
 
-/* ---- Uniform ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Uniform
+ * ------------------------------------------------------------------------------------------------------------------ */
 static float round_as(tp_dtype dtype, float v) {
     if (dtype == TP_FLOAT16) return tpi_half_to_float(tpi_float_to_half(v));
     return dtype == TP_BFLOAT16 ? tpi_bf16_to_float(tpi_float_to_bf16(v)) : v;
@@ -98,7 +104,9 @@ static void uniform_doubles(tp_generator *g, int64_t n, double *out) {
 }
 
 /* u * range + from, rounded once, as PyTorch's builds fuse it. Doubles hold the product of two floats exactly. */
-static inline float stretch(float u, float range, float from) { return from == 0 ? u * range : (float)((double)u * (double)range + (double)from); }
+static inline float stretch(float u, float range, float from) {
+    return from == 0 ? u * range : (float)((double)u * (double)range + (double)from);
+}
 
 /* The upper end is not part of the range: where rounding reaches it, the lower end stands in. */
 static float uniform_of(tp_generator *g, tp_dtype dtype, const distribution *of) {
@@ -143,7 +151,8 @@ static void uniform_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *
         return;
     }
     if (dtype != TP_FLOAT64) { /* the parts of a complex number made of 16-bit floats */
-        for (int64_t i = 0; i < n; i++) tpi_store_scalar(data + 2 * i, dtype, tp_float((double)uniform_of(g, dtype, of)));
+        for (int64_t i = 0; i < n; i++)
+            tpi_store_scalar(data + 2 * i, dtype, tp_float((double)uniform_of(g, dtype, of)));
         return;
     }
     uniform_doubles(g, n, (double *)data);
@@ -152,14 +161,18 @@ static void uniform_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *
 
 bool tpi_native_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
     if (!check_floating(t, true)) return false;
-    if (!(from <= to)) return tpi_refuse(TP_ERR_RUNTIME, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
+    if (!(from <= to))
+        return tpi_refuse(TP_ERR_RUNTIME, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
+                          from, to);
     tp_dtype dtype = (tp_dtype)t->dtype;
-    distribution of = {.dtype = dtype, .a = from, .b = to, .draw = dtype == TP_FLOAT64 ? draw_uniform_double : draw_uniform_float};
+    distribution of = {
+        .dtype = dtype, .a = from, .b = to, .draw = dtype == TP_FLOAT64 ? draw_uniform_double : draw_uniform_float};
     bool in_one_go = tp_dtype_is_complex(dtype) || (dtype == TP_FLOAT32 && tp_is_contiguous(t));
     return in_one_go ? fill_contiguous(t, g, &of, uniform_memory) : fill_from(t, g, &of);
 }
 
-/* ---- Normal --------------------------------------------------------------------------------------------------------------------
+/* ---- Normal
+ * --------------------------------------------------------------------------------------------------------------------
  * Box-Muller over blocks of sixteen uniforms: the first eight with the last eight. */
 static void normal_block_double(double *v, double mean, double std) {
     for (int j = 0; j < NORMAL_BLOCK / 2; j++) {
@@ -194,14 +207,16 @@ static void normal_halves(uint16_t *v, tp_dtype dtype, int64_t n, tp_generator *
         uint16_t *to = left < NORMAL_BLOCK ? v + n - NORMAL_BLOCK : v + n - left;
         uniform_floats(g, block, NORMAL_BLOCK, 0, 1);
         TPI_ISA_PICK(tpi_normal_blocks)(NORMAL_BLOCK, block, (float)of->a, (float)of->b);
-        for (int i = 0; i < NORMAL_BLOCK; i++) to[i] = dtype == TP_FLOAT16 ? tpi_float_to_half(block[i]) : tpi_float_to_bf16(block[i]);
+        for (int i = 0; i < NORMAL_BLOCK; i++)
+            to[i] = dtype == TP_FLOAT16 ? tpi_float_to_half(block[i]) : tpi_float_to_bf16(block[i]);
     }
 }
 
 static void normal_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *g, const distribution *of) {
     if (n < NORMAL_BLOCK) { /* a complex tensor of few elements */
         for (int64_t i = 0; i < n; i++)
-            tpi_store_scalar(data + i * (int64_t)tpi_dtype_bytes[dtype], dtype, tp_float(tpi_normal_double(g) * of->b + of->a));
+            tpi_store_scalar(data + i * (int64_t)tpi_dtype_bytes[dtype], dtype,
+                             tp_float(tpi_normal_double(g) * of->b + of->a));
     } else if (dtype == TP_FLOAT32) {
         normal_floats((float *)data, n, g, of);
     } else if (dtype == TP_FLOAT64) {
@@ -224,10 +239,12 @@ bool tpi_native_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
         of.b = std * M_SQRT1_2;
         return fill_contiguous(t, g, &of, normal_memory);
     }
-    return t->numel >= NORMAL_BLOCK && tp_is_contiguous(t) ? fill_contiguous(t, g, &of, normal_memory) : fill_from(t, g, &of);
+    return t->numel >= NORMAL_BLOCK && tp_is_contiguous(t) ? fill_contiguous(t, g, &of, normal_memory)
+                                                           : fill_from(t, g, &of);
 }
 
-/* ---- Transformed uniforms and normals --------------------------------------------------------------------------------------------- */
+/* ---- Transformed uniforms and normals
+ * --------------------------------------------------------------------------------------------- */
 static void draw_exponential(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
     uniform_doubles(g, n, out->real);
     for (int64_t i = 0; i < n; i++) out->real[i] = -log1p(-out->real[i]) / of->a;
@@ -235,7 +252,8 @@ static void draw_exponential(tp_generator *g, const distribution *of, int64_t n,
 
 bool tpi_native_exponential(tp_tensor *t, double lambd, tp_generator *g) {
     if (!check_floating(t, false)) return false;
-    if (!(lambd > 0)) return tpi_refuse(TP_ERR_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
+    if (!(lambd > 0))
+        return tpi_refuse(TP_ERR_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
     distribution of = {.dtype = (tp_dtype)t->dtype, .a = lambd, .draw = draw_exponential};
     return fill_from(t, g, &of);
 }
@@ -271,7 +289,8 @@ static void draw_geometric(tp_generator *g, const distribution *of, int64_t n, d
 bool tpi_native_geometric(tp_tensor *t, double p, tp_generator *g) {
     tp_dtype dtype = (tp_dtype)t->dtype;
     if (!(tpi_dtype_category[dtype] & (TPI_CAT_INT | TPI_CAT_FLOAT)))
-        return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected integers or a floating tensor, got %s", tp_dtype_name(dtype));
+        return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected integers or a floating tensor, got %s",
+                          tp_dtype_name(dtype));
     if (!(p > 0 && p < 1)) return tpi_refuse(TP_ERR_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
     distribution of = {.dtype = dtype, .a = p, .draw = draw_geometric};
     return fill_from(t, g, &of);
@@ -283,14 +302,16 @@ static void draw_bernoulli(tp_generator *g, const distribution *of, int64_t n, d
 }
 
 bool tpi_native_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
-    if (tp_dtype_is_complex((tp_dtype)t->dtype)) return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex");
+    if (tp_dtype_is_complex((tp_dtype)t->dtype))
+        return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex");
     if (!(p >= 0 && p <= 1)) return tpi_refuse(TP_ERR_RUNTIME, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
     distribution of = {.dtype = (tp_dtype)t->dtype, .a = p, .draw = draw_bernoulli};
     return fill_from(t, g, &of);
 }
 
-/* ---- Integers: random_ ---------------------------------------------------------------------------------------------------------------
- * What a dtype holds exactly: all its values, or all integers up to 2 to its digits. */
+/* ---- Integers: random_
+ * --------------------------------------------------------------------------------------------------------------- What
+ * a dtype holds exactly: all its values, or all integers up to 2 to its digits. */
 static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
     int digits;
     switch (dtype) {
@@ -307,7 +328,9 @@ static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
     case TP_BFLOAT16: digits = 8; break;
     case TP_FLOAT32: digits = 24; break;
     case TP_FLOAT64: digits = 53; break;
-    default: return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex, got %s", tp_dtype_name(dtype));
+    default:
+        return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex, got %s",
+                          tp_dtype_name(dtype));
     }
     *high = (int64_t)1 << digits, *low = -*high;
     return true;
@@ -324,14 +347,16 @@ static void draw_whole(tp_generator *g, const distribution *of, int64_t n, drawn
 }
 
 static bool fill_whole(tp_tensor *t, int64_t base, uint64_t range, bool wide, tp_generator *g) {
-    distribution of = {.dtype = (tp_dtype)t->dtype, .whole = true, .base = base, .range = range, .wide = wide, .draw = draw_whole};
+    distribution of = {
+        .dtype = (tp_dtype)t->dtype, .whole = true, .base = base, .range = range, .wide = wide, .draw = draw_whole};
     return fill_from(t, g, &of);
 }
 
 /* All that the dtype holds from zero up; the largest included. */
 bool tpi_native_random(tp_tensor *t, tp_generator *g) {
     int64_t low, high;
-    return whole_limits((tp_dtype)t->dtype, &low, &high) && fill_whole(t, 0, (uint64_t)high + 1, tpi_itemsize(t) == 8, g);
+    return whole_limits((tp_dtype)t->dtype, &low, &high) &&
+           fill_whole(t, 0, (uint64_t)high + 1, tpi_itemsize(t) == 8, g);
 }
 
 /* A word's remainder is even enough for ranges that are small against 2 to the 32; a wider range takes two words. */
@@ -339,15 +364,16 @@ static bool fill_range(tp_tensor *t, int64_t base, uint64_t range, tp_generator 
     return fill_whole(t, base, range, range >= (uint64_t)1 << 28, g);
 }
 
-/* A floating tensor takes integers that it cannot hold, rounded. So that none rounds out of [from, to), ends that would are moved
- * in by one step of the dtype. */
+/* A floating tensor takes integers that it cannot hold, rounded. So that none rounds out of [from, to), ends that would
+ * are moved in by one step of the dtype. */
 static int64_t round_whole(int64_t v, tp_dtype dtype) {
     double e;
     tpi_store_scalar(&e, dtype, tp_int(v));
     return tp_scalar_to_int(tpi_load_scalar(&e, dtype));
 }
 
-static int64_t step_at(int64_t v, int64_t exact) { /* between neighbours of v in a dtype that holds all integers up to `exact` */
+static int64_t step_at(int64_t v,
+                       int64_t exact) { /* between neighbours of v in a dtype that holds all integers up to `exact` */
     uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
     int exponent = 63 - __builtin_clzll(size | 1), digits = 63 - __builtin_clzll((uint64_t)exact);
     return exponent < digits ? 1 : (int64_t)1 << (exponent - digits + 1);
@@ -365,16 +391,20 @@ bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator
     if (!whole_limits(dtype, &low, &high)) return false;
     bool floating = tp_dtype_is_floating(dtype);
     if (!floating && (from < low || from > high))
-        return tpi_refuse(TP_ERR_RUNTIME, "from is out of bounds for %s, got %lld", tp_dtype_name(dtype), (long long)from);
+        return tpi_refuse(TP_ERR_RUNTIME, "from is out of bounds for %s, got %lld", tp_dtype_name(dtype),
+                          (long long)from);
     if (to == TP_NONE) return fill_range(t, from, (uint64_t)high - (uint64_t)from + 1, g);
     if (from >= to)
-        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from, (long long)to);
+        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
+                          (long long)from, (long long)to);
     if (!floating && (to - 1 < low || to - 1 > high))
-        return tpi_refuse(TP_ERR_RUNTIME, "to - 1 is out of bounds for %s, got %lld", tp_dtype_name(dtype), (long long)to - 1);
+        return tpi_refuse(TP_ERR_RUNTIME, "to - 1 is out of bounds for %s, got %lld", tp_dtype_name(dtype),
+                          (long long)to - 1);
     if (floating) move_ends_in(dtype, high, &from, &to);
     if (from >= to)
-        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to' in %s, but got from=%lld >= to=%lld", tp_dtype_name(dtype),
-                          (long long)from, (long long)to);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "random_ expects 'from' to be less than 'to' in %s, but got from=%lld >= to=%lld",
+                          tp_dtype_name(dtype), (long long)from, (long long)to);
     return fill_range(t, from, (uint64_t)to - (uint64_t)from, g);
 }
 

@@ -1,8 +1,18 @@
-/* Random numbers on GPUs: fills from one distribution, new tensors, and what dropout multiplies with, from the device's Philox stream. */
+/* Random numbers on GPUs: fills from one distribution, new tensors, and what dropout multiplies with, from the device's
+ * Philox stream. */
 #include "ops/random/random_gpu.h"
 #include <taper/device.h>
 
-enum { UNIFORM = 1, NORMAL, EXPONENTIAL, CAUCHY, LOG_NORMAL, GEOMETRIC, BERNOULLI, INTEGERS }; /* as ops/random/random.gpu.h has them */
+enum {
+    UNIFORM = 1,
+    NORMAL,
+    EXPONENTIAL,
+    CAUCHY,
+    LOG_NORMAL,
+    GEOMETRIC,
+    BERNOULLI,
+    INTEGERS
+}; /* as ops/random/random.gpu.h has them */
 
 static const tpi_gpu_site fill_site = {"random.gpu.h", "fill"};
 
@@ -20,9 +30,13 @@ typedef struct distribution {
 } distribution;
 
 bool tpi_gpu_draw_words(tp_generator *g, tp_device device, uint64_t words, tpi_gpu_draw *out) {
-    if (g && tp_generator_device(g).type == TP_CPU && device.type != TP_META) /* declining would draw from it on the host */
-        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found 'cpu'", tp_device_type_name((tp_device_type)device.type));
-    out->moved = g ? NULL : tpi_gpu_graph_numbers(device); /* of the default generator alone, as with PyTorch's unless one is registered */
+    if (g && tp_generator_device(g).type == TP_CPU &&
+        device.type != TP_META) /* declining would draw from it on the host */
+        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found 'cpu'",
+                          tp_device_type_name((tp_device_type)device.type));
+    out->moved = g ? NULL
+                   : tpi_gpu_graph_numbers(
+                         device); /* of the default generator alone, as with PyTorch's unless one is registered */
     return tpi_philox_take(g, device, words, &out->stream);
 }
 
@@ -37,14 +51,24 @@ static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
     if (!tpi_gpu_draw_words(g, device, (uint64_t)tpi_ceil_div(n, 4) * 4 * (uint64_t)words, &draw)) return false;
     if (!n) return true;
     void *moved = draw.moved;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("KIND", d->kind), TPI_DEFINE("WORDS", words), TPI_DEFINE_DTYPE("Y", dtype), TPI_DEFINE("CAST_TO", cast_of(dtype, d->kind == INTEGERS)), TPI_DEFINE("MOVED", moved != NULL)};
+    const tpi_gpu_define defines[] = {
+        TPI_DEFINE("KIND", d->kind), TPI_DEFINE("WORDS", words), TPI_DEFINE_DTYPE("Y", dtype),
+        TPI_DEFINE("CAST_TO", cast_of(dtype, d->kind == INTEGERS)), TPI_DEFINE("MOVED", moved != NULL)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &fill_site, wide, 5, defines);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     if (!kernel || !caps) return false;
     float a = (float)d->a, b = (float)d->b;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(t->data), TPI_GPU_VAL(n), TPI_GPU_VAL(draw.stream.seed), TPI_GPU_VAL(draw.stream.offset),
-                                d->kind == INTEGERS ? TPI_GPU_VAL(d->base) : wide ? TPI_GPU_VAL(d->a) : TPI_GPU_VAL(a),
-                                d->kind == INTEGERS ? TPI_GPU_VAL(d->range) : wide ? TPI_GPU_VAL(d->b) : TPI_GPU_VAL(b), TPI_GPU_PTR(moved)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(t->data),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(draw.stream.seed),
+                                TPI_GPU_VAL(draw.stream.offset),
+                                d->kind == INTEGERS ? TPI_GPU_VAL(d->base)
+                                : wide              ? TPI_GPU_VAL(d->a)
+                                                    : TPI_GPU_VAL(a),
+                                d->kind == INTEGERS ? TPI_GPU_VAL(d->range)
+                                : wide              ? TPI_GPU_VAL(d->b)
+                                                    : TPI_GPU_VAL(b),
+                                TPI_GPU_PTR(moved)};
     int64_t blocks = tpi_ceil_div(tpi_ceil_div(n, 4), 256), most = (int64_t)caps->units * 16;
     return tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, moved ? 7 : 6, args);
 }
@@ -61,16 +85,20 @@ static bool fill(tp_tensor *t, distribution d, tp_generator *g) {
 
 static bool is_floating(const tp_tensor *t) { return tp_dtype_is_floating((tp_dtype)t->dtype); }
 
-/* ---- In place. Arguments that are wrong are the CPU's to refuse. ------------------------------------------------------------------ */
+/* ---- In place. Arguments that are wrong are the CPU's to refuse.
+ * ------------------------------------------------------------------ */
 bool tpi_gpu_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
-    return (is_floating(t) || tp_dtype_is_complex((tp_dtype)t->dtype)) && from <= to && fill(t, (distribution){.kind = UNIFORM, .a = from, .b = to}, g);
+    return (is_floating(t) || tp_dtype_is_complex((tp_dtype)t->dtype)) && from <= to &&
+           fill(t, (distribution){.kind = UNIFORM, .a = from, .b = to}, g);
 }
 bool tpi_gpu_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
     bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);
     if (!(is_floating(t) || complex) || !(std >= 0)) return false;
     return fill(t, (distribution){.kind = NORMAL, .a = mean, .b = complex ? std * 0.70710678118654752440 : std}, g);
 }
-bool tpi_gpu_exponential(tp_tensor *t, double lambd, tp_generator *g) { return is_floating(t) && lambd > 0 && fill(t, (distribution){.kind = EXPONENTIAL, .a = lambd}, g); }
+bool tpi_gpu_exponential(tp_tensor *t, double lambd, tp_generator *g) {
+    return is_floating(t) && lambd > 0 && fill(t, (distribution){.kind = EXPONENTIAL, .a = lambd}, g);
+}
 bool tpi_gpu_cauchy(tp_tensor *t, double median, double sigma, tp_generator *g) {
     return is_floating(t) && sigma > 0 && fill(t, (distribution){.kind = CAUCHY, .a = median, .b = sigma}, g);
 }
@@ -78,10 +106,12 @@ bool tpi_gpu_log_normal(tp_tensor *t, double mean, double std, tp_generator *g) 
     return is_floating(t) && std > 0 && fill(t, (distribution){.kind = LOG_NORMAL, .a = mean, .b = std}, g);
 }
 bool tpi_gpu_geometric(tp_tensor *t, double p, tp_generator *g) {
-    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p > 0 && p < 1 && fill(t, (distribution){.kind = GEOMETRIC, .a = p}, g);
+    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p > 0 && p < 1 &&
+           fill(t, (distribution){.kind = GEOMETRIC, .a = p}, g);
 }
 bool tpi_gpu_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
-    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p >= 0 && p <= 1 && fill(t, (distribution){.kind = BERNOULLI, .a = p, .b = 1}, g);
+    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p >= 0 && p <= 1 &&
+           fill(t, (distribution){.kind = BERNOULLI, .a = p, .b = 1}, g);
 }
 
 /* random_ without bounds: all that the dtype holds exactly. */
@@ -105,13 +135,16 @@ bool tpi_gpu_random(tp_tensor *t, tp_generator *g) {
 }
 bool tpi_gpu_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g) {
     if (tp_dtype_is_complex((tp_dtype)t->dtype) || to == TP_NONE || from >= to) return false;
-    if (is_floating(t) ? from < -highest((tp_dtype)t->dtype) || to > highest((tp_dtype)t->dtype) + 1 : to - 1 > highest((tp_dtype)t->dtype)) return false;
+    if (is_floating(t) ? from < -highest((tp_dtype)t->dtype) || to > highest((tp_dtype)t->dtype) + 1
+                       : to - 1 > highest((tp_dtype)t->dtype))
+        return false;
     if (!is_floating(t) && from < -highest((tp_dtype)t->dtype) - 1) return false;
     return fill(t, (distribution){.kind = INTEGERS, .base = from, .range = (uint64_t)to - (uint64_t)from}, g);
 }
 bool tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_gpu_random_from(t, 0, to, g); }
 
-/* ---- New tensors ------------------------------------------------------------------------------------------------------------------ */
+/* ---- New tensors
+ * ------------------------------------------------------------------------------------------------------------------ */
 static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_after(t, NULL); }
 
 static tp_tensor *room(tp_ints size, tp_dtype dtype, tp_device device) {
@@ -123,7 +156,8 @@ static tp_tensor *room(tp_ints size, tp_dtype dtype, tp_device device) {
 static tp_tensor *room_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout layout) {
     if (device.type && (device.type != tpi_device(self).type || device.index != tpi_device(self).index)) return NULL;
     if (!dtype) dtype = (tp_dtype)self->dtype;
-    return layout == TP_PRESERVE ? tpi_empty_like(self, dtype) : tpi_empty_layout(tpi_shape(self), dtype, tpi_device(self), layout);
+    return layout == TP_PRESERVE ? tpi_empty_like(self, dtype)
+                                 : tpi_empty_layout(tpi_shape(self), dtype, tpi_device(self), layout);
 }
 
 tp_tensor *tpi_gpu_rand(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
@@ -134,11 +168,13 @@ tp_tensor *tpi_gpu_randn(tp_ints size, tp_generator *g, tp_dtype dtype, tp_devic
     tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
     return t ? when(tpi_gpu_normal(t, 0, 1, g), t) : NULL;
 }
-tp_tensor *tpi_gpu_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_gpu_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype,
+                                      tp_device device) {
     tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
     return t ? when(tpi_gpu_normal(t, mean, std, g), t) : NULL;
 }
-tp_tensor *tpi_gpu_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_gpu_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype,
+                               tp_device device) {
     tp_tensor *t = low < high ? room(size, dtype ? dtype : TP_INT64, device) : NULL;
     return t ? when(tpi_gpu_random_from(t, low, high, g), t) : NULL;
 }
@@ -154,25 +190,31 @@ tp_tensor *tpi_gpu_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, 
     return t ? when(tpi_gpu_normal(t, 0, 1, g), t) : NULL;
 }
 
-tp_tensor *tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+tp_tensor *tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype,
+                                    tp_device device, tp_layout layout) {
     tp_tensor *t = low < high ? room_like(self, dtype, device, layout) : NULL;
     return t ? when(tpi_gpu_random_from(t, low, high, g), t) : NULL;
 }
-tp_tensor *tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+tp_tensor *tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,
+                                tp_layout layout) {
     return tpi_gpu_randint_like_low(self, 0, high, g, dtype, device, layout);
 }
 
-/* ---- Dropout: see src/ops/random/dropout.c ------------------------------------------------------------------------------------------------ */
+/* ---- Dropout: see src/ops/random/dropout.c
+ * ------------------------------------------------------------------------------------------------ */
 static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept) {
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype);
     if (!(p >= 0 && p <= 1) || !tp_dtype_is_floating(dtype) || (keep >= 0 && self->ndim < 2)) return NULL;
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = keep < 0 || i < keep ? self->shape[i] : 1;
-    tp_tensor *out = keep < 0 ? tpi_empty_like(self, dtype) : tpi_empty(tp_ints_view(shape, self->ndim), dtype, tpi_device(self));
+    tp_tensor *out =
+        keep < 0 ? tpi_empty_like(self, dtype) : tpi_empty(tp_ints_view(shape, self->ndim), dtype, tpi_device(self));
     if (!out) return NULL;
     if (p == 1) return when(tpi_fill_data(out, tp_float(0)), out);
     return when(fill(out, (distribution){.kind = BERNOULLI, .a = 1 - p, .b = kept}, NULL), out);
 }
 
 tp_tensor *tpi_gpu_dropout_mask(tp_tensor *self, double p, int64_t keep) { return noise(self, p, keep, 1); }
-tp_tensor *tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep) { return noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0); }
+tp_tensor *tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep) {
+    return noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0);
+}

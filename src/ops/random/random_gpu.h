@@ -9,6 +9,7 @@ typedef struct tpi_gpu_draw {
     void *moved; /* where a graph under capture reads the seed and how far the stream has moved; NULL: not captured */
 } tpi_gpu_draw;
 
-/* `words` of the generator's stream (NULL: the device's default one). False: an error, or the generator is not the device's. */
+/* `words` of the generator's stream (NULL: the device's default one). False: an error, or the generator is not the
+ * device's. */
 bool tpi_gpu_draw_words(tp_generator *g, tp_device device, uint64_t words, tpi_gpu_draw *out);
 #endif

@@ -5,15 +5,20 @@
 #include "ops/native.h"
 #include "ops/random/fill.h"
 
-static inline double element(const char *at, tp_dtype dtype) { return dtype == TP_FLOAT32 ? *(const float *)(const void *)at : tp_scalar_to_double(tpi_load_scalar(at, dtype)); }
+static inline double element(const char *at, tp_dtype dtype) {
+    return dtype == TP_FLOAT32 ? *(const float *)(const void *)at : tp_scalar_to_double(tpi_load_scalar(at, dtype));
+}
 static inline void put(char *at, tp_dtype dtype, double v) {
-    if (dtype == TP_FLOAT32) *(float *)(void *)at = (float)v;
-    else tpi_store_scalar(at, dtype, tp_float(v));
+    if (dtype == TP_FLOAT32)
+        *(float *)(void *)at = (float)v;
+    else
+        tpi_store_scalar(at, dtype, tp_float(v));
 }
 
 static bool check_real(const tp_tensor *t, const char *name) {
     if (tp_dtype_is_floating((tp_dtype)t->dtype)) return true;
-    return tpi_refuse(TP_ERR_MISSING, "argument '%s': expected a floating tensor, got %s", name, tp_dtype_name((tp_dtype)t->dtype));
+    return tpi_refuse(TP_ERR_MISSING, "argument '%s': expected a floating tensor, got %s", name,
+                      tp_dtype_name((tp_dtype)t->dtype));
 }
 
 /* Walks out and in together, in memory order: out[i] = sample(in[i]). */
@@ -27,7 +32,8 @@ static bool sample_each(tp_tensor *out, tp_tensor *in, tp_generator *g, sample_f
     g = tpi_generator_lock(g);
     for (int64_t at = 0, n; at < plan.numel; at += n) {
         n = tpi_plan_seek(&plan, at, data);
-        for (int64_t i = 0; i < n; i++) put(data[0] + i * to_step, to, sample(g, element(data[1] + i * from_step, from), from));
+        for (int64_t i = 0; i < n; i++)
+            put(data[0] + i * to_step, to, sample(g, element(data[1] + i * from_step, from), from));
     }
     tpi_generator_unlock(g);
     return true;
@@ -54,21 +60,24 @@ static double sample_bernoulli(tp_generator *g, double p, tp_dtype dtype) {
 }
 
 bool tpi_native_bernoulli_Tensor(tp_tensor *self, tp_tensor *p, tp_generator *g) {
-    if (tp_dtype_is_complex((tp_dtype)self->dtype)) return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex");
+    if (tp_dtype_is_complex((tp_dtype)self->dtype))
+        return tpi_refuse(TP_ERR_MISSING, "argument 'self': expected a tensor that is not complex");
     if (!check_real(p, "p") || !all_within(p, 0, 1, "argument 'p': expected probabilities in [0, 1]")) return false;
     return sample_each(self, p, g, sample_bernoulli);
 }
 
 tp_tensor *tpi_native_bernoulli(tp_tensor *self, tp_generator *g) {
-    if (!check_real(self, "self") || !all_within(self, 0, 1, "argument 'self': expected probabilities in [0, 1]")) return NULL;
+    if (!check_real(self, "self") || !all_within(self, 0, 1, "argument 'self': expected probabilities in [0, 1]"))
+        return NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     if (out && sample_each(out, self, g, sample_bernoulli)) return out;
     return tpi_after(out, NULL);
 }
 
-/* ---- Poisson ---------------------------------------------------------------------------------------------------------------
- * Small rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed rejection (PTRS,
- * "The transformed rejection method for generating Poisson random variables", 1993). */
+/* ---- Poisson
+ * --------------------------------------------------------------------------------------------------------------- Small
+ * rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed rejection
+ * (PTRS, "The transformed rejection method for generating Poisson random variables", 1993). */
 static double poisson_large(tp_generator *g, double rate) {
     double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
     double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), accept = 0.9277 - 3.6224 / (b - 2);
@@ -91,13 +100,16 @@ static double sample_poisson(tp_generator *g, double rate, tp_dtype dtype) {
 }
 
 tp_tensor *tpi_native_poisson(tp_tensor *self, tp_generator *g) {
-    if (!check_real(self, "self") || !all_within(self, 0, INFINITY, "argument 'self': invalid Poisson rate, expected rate to be non-negative")) return NULL;
+    if (!check_real(self, "self") ||
+        !all_within(self, 0, INFINITY, "argument 'self': invalid Poisson rate, expected rate to be non-negative"))
+        return NULL;
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     if (out && sample_each(out, self, g, sample_poisson)) return out;
     return tpi_after(out, NULL);
 }
 
-/* ---- Multinomial --------------------------------------------------------------------------------------------------------------- */
+/* ---- Multinomial
+ * --------------------------------------------------------------------------------------------------------------- */
 typedef struct contender {
     double score;
     int64_t index;
@@ -117,21 +129,25 @@ static void draw_with_replacement(tp_generator *g, tp_dtype dtype, int64_t n, do
         if (dtype != TP_FLOAT64) sum = (double)(float)sum;
         sums[i] = sum;
     }
-    for (int64_t i = 0; i < n; i++) sums[i] = dtype == TP_FLOAT64 ? sums[i] / sum : (double)((float)sums[i] / (float)sum);
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = dtype == TP_FLOAT64 ? sums[i] / sum : (double)((float)sums[i] / (float)sum);
     sums[n - 1] = 1;
     for (int64_t s = 0; s < k; s++) {
         double u = tpi_uniform_double(g);
         int64_t left = 0, right = n;
         while (left < right) {
             int64_t middle = left + (right - left) / 2;
-            if (sums[middle] < u) left = middle + 1;
-            else right = middle;
+            if (sums[middle] < u)
+                left = middle + 1;
+            else
+                right = middle;
         }
         out[s] = left;
     }
 }
 
-/* Without: the k largest of p / q, q exponential, which is the race of n clocks. Scores are rounded to the input's dtype. */
+/* Without: the k largest of p / q, q exponential, which is the race of n clocks. Scores are rounded to the input's
+ * dtype. */
 static double rounded(double v, tp_dtype dtype) {
     if (dtype == TP_FLOAT32) return (double)(float)v;
     char e[8];
@@ -163,14 +179,20 @@ static void best_first(contender *race, int64_t n, int64_t k) {
 }
 
 static bool check_multinomial(const tp_tensor *p, int64_t k, bool replacement) {
-    if (p->ndim < 1 || p->ndim > 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': prob_dist must be 1 or 2 dim, got %d", p->ndim);
+    if (p->ndim < 1 || p->ndim > 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': prob_dist must be 1 or 2 dim, got %d", p->ndim);
     if (!check_real(p, "self")) return false;
-    if (k <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'num_samples': cannot sample n_sample <= 0 samples, got %lld", (long long)k);
+    if (k <= 0)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'num_samples': cannot sample n_sample <= 0 samples, got %lld",
+                          (long long)k);
     int64_t n = p->shape[p->ndim - 1];
     if (!replacement && k > n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'num_samples': cannot sample n_sample > prob_dist.size(-1) samples without replacement, got %lld > %lld",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'num_samples': cannot sample n_sample > prob_dist.size(-1) samples without "
+                          "replacement, got %lld > %lld",
                           (long long)k, (long long)n);
-    if (n == 0 && p->numel == 0 && (p->ndim == 1 || p->shape[0])) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': there is no category to sample");
+    if (n == 0 && p->numel == 0 && (p->ndim == 1 || p->shape[0]))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': there is no category to sample");
     return true;
 }
 
@@ -180,15 +202,19 @@ static bool check_rows(const tp_tensor *p, int64_t rows, int64_t n) { /* float64
         double sum = 0;
         for (int64_t i = 0; i < n; i++) {
             if (!(v[r * n + i] >= 0 && v[r * n + i] < INFINITY))
-                return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': probability tensor contains either `inf`, `nan` or element < 0");
+                return tpi_refuse(TP_ERR_RUNTIME,
+                                  "argument 'self': probability tensor contains either `inf`, `nan` or element < 0");
             sum += v[r * n + i];
         }
-        if (!(sum > 0)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': invalid multinomial distribution (sum of probabilities <= 0)");
+        if (!(sum > 0))
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'self': invalid multinomial distribution (sum of probabilities <= 0)");
     }
     return true;
 }
 
-static bool fill_multinomial(int64_t *out, tp_tensor *p, tp_dtype dtype, int64_t rows, int64_t n, int64_t k, bool replacement, tp_generator *g) {
+static bool fill_multinomial(int64_t *out, tp_tensor *p, tp_dtype dtype, int64_t rows, int64_t n, int64_t k,
+                             bool replacement, tp_generator *g) {
     double *v = (double *)p->data;
     if (replacement && k > 1) { /* the sums overwrite the probabilities */
         g = tpi_generator_lock(g);
@@ -215,7 +241,9 @@ tp_tensor *tpi_native_multinomial(tp_tensor *self, int64_t num_samples, bool rep
     if (!check_multinomial(self, num_samples, replacement)) return NULL;
     int64_t rows = self->ndim == 2 ? self->shape[0] : 1, n = self->shape[self->ndim - 1];
     tp_tensor *p = tpi_empty(tpi_shape(self), TP_FLOAT64, tpi_device(self)); /* a copy: sampling writes in it */
-    tp_tensor *out = p ? tpi_empty(self->ndim == 2 ? TP_INTS(rows, num_samples) : TP_INTS(num_samples), TP_INT64, tpi_device(self)) : NULL;
+    tp_tensor *out =
+        p ? tpi_empty(self->ndim == 2 ? TP_INTS(rows, num_samples) : TP_INTS(num_samples), TP_INT64, tpi_device(self))
+          : NULL;
     bool ok = out && tpi_copy_data(p, self) && check_rows(p, rows, n) &&
               fill_multinomial((int64_t *)out->data, p, (tp_dtype)self->dtype, rows, n, num_samples, replacement, g);
     tpi_release(p);

@@ -1,20 +1,21 @@
-/* Samples whose distribution is itself a tensor, one per element; an element draws from a stream of its own (philox_at), as long as it needs. Before this
- * text: A, WIDE; X the dtype of parameters, Y that of samples; KIND, one of the list below; MOVED as in random.h. The methods are those of the CPU. */
+/* Samples whose distribution is itself a tensor, one per element; an element draws from a stream of its own
+ * (philox_at), as long as it needs. Before this text: A, WIDE; X the dtype of parameters, Y that of samples; KIND, one
+ * of the list below; MOVED as in random.h. The methods are those of the CPU. */
 #include "philox.h"
-#define POISSON 1
+#define POISSON  1
 #define BINOMIAL 2
-#define GAMMA 3
+#define GAMMA    3
 #if defined(__OPENCL_VERSION__) || WIDE
-#define COS cos
-#define FLOOR floor
-#define CEIL ceil
-#define LOG1P log1p
+#define COS    cos
+#define FLOOR  floor
+#define CEIL   ceil
+#define LOG1P  log1p
 #define LGAMMA lgamma
 #else
-#define COS cosf
-#define FLOOR floorf
-#define CEIL ceilf
-#define LOG1P log1pf
+#define COS    cosf
+#define FLOOR  floorf
+#define CEIL   ceilf
+#define LOG1P  log1pf
 #define LGAMMA lgammaf
 #endif
 
@@ -40,7 +41,8 @@ INLINE A uniform(drawn *d) {
 }
 
 #if KIND == POISSON
-/* Small rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed rejection (PTRS). */
+/* Small rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed
+ * rejection (PTRS). */
 INLINE A sample(drawn *d, const A rate, const A unused) {
     (void)unused;
     if (!(rate >= 10)) {
@@ -53,7 +55,8 @@ INLINE A sample(drawn *d, const A rate, const A unused) {
     const A b = (A)0.931 + (A)2.53 * SQRT(rate), a = (A)-0.059 + (A)0.02483 * b;
     const A inverse_alpha = (A)1.1239 + (A)1.1328 / (b - (A)3.4), accept = (A)0.9277 - (A)3.6224 / (b - 2);
     for (;;) {
-        const A u = uniform(d) - (A)0.5, v = uniform(d), us = (A)0.5 - FABS(u), k = FLOOR((2 * a / us + b) * u + rate + (A)0.43);
+        const A u = uniform(d) - (A)0.5, v = uniform(d), us = (A)0.5 - FABS(u),
+                k = FLOOR((2 * a / us + b) * u + rate + (A)0.43);
         if (us >= (A)0.07 && v <= accept) return k;
         if (k < 0 || (us < (A)0.013 && v > us)) continue;
         if (LN(v) + LN(inverse_alpha) - LN(a / (us * us) + b) <= -rate + k * LN(rate) - LGAMMA(k + 1)) return k;
@@ -68,7 +71,8 @@ INLINE A stirling_rest(const A k) {
     if (k < 10) return LGAMMA(n) - (k + (A)0.5) * LN(n) + n - (A)0.91893853320467274178;
     return ((A)(1.0 / 12) - ((A)(1.0 / 360) - (A)(1.0 / 1260) / nn) / nn) / n;
 }
-/* Few expected successes go from success to success by geometric steps, many use Hoermann's transformed rejection (BTRS). */
+/* Few expected successes go from success to success by geometric steps, many use Hoermann's transformed rejection
+ * (BTRS). */
 INLINE A sample_half(drawn *d, const A count, const A p) {
     if (count * p < 10) {
         A passed = 0, successes = 0;
@@ -78,14 +82,19 @@ INLINE A sample_half(drawn *d, const A count, const A p) {
             if (!(passed <= count)) return successes;
         }
     }
-    const A spread = SQRT(count * p * (1 - p)), b = (A)1.15 + (A)2.53 * spread, a = (A)-0.0873 + (A)0.0248 * b + (A)0.01 * p;
-    const A centre = count * p + (A)0.5, inside = (A)0.92 - (A)4.2 / b, odds = p / (1 - p), alpha = ((A)2.83 + (A)5.1 / b) * spread, mode = FLOOR((count + 1) * p);
+    const A spread = SQRT(count * p * (1 - p)), b = (A)1.15 + (A)2.53 * spread,
+            a = (A)-0.0873 + (A)0.0248 * b + (A)0.01 * p;
+    const A centre = count * p + (A)0.5, inside = (A)0.92 - (A)4.2 / b, odds = p / (1 - p),
+            alpha = ((A)2.83 + (A)5.1 / b) * spread, mode = FLOOR((count + 1) * p);
     for (;;) {
-        const A u = uniform(d) - (A)0.5, v = uniform(d), us = (A)0.5 - FABS(u), k = FLOOR((2 * a / us + b) * u + centre);
+        const A u = uniform(d) - (A)0.5, v = uniform(d), us = (A)0.5 - FABS(u),
+                k = FLOOR((2 * a / us + b) * u + centre);
         if (k < 0 || k > count) continue;
         if (us >= (A)0.07 && v <= inside) return k;
-        const A bound = (mode + (A)0.5) * LN((mode + 1) / (odds * (count - mode + 1))) + (count + 1) * LN((count - mode + 1) / (count - k + 1)) +
-                        (k + (A)0.5) * LN(odds * (count - k + 1) / (k + 1)) + stirling_rest(mode) + stirling_rest(count - mode) - stirling_rest(k) - stirling_rest(count - k);
+        const A bound = (mode + (A)0.5) * LN((mode + 1) / (odds * (count - mode + 1))) +
+                        (count + 1) * LN((count - mode + 1) / (count - k + 1)) +
+                        (k + (A)0.5) * LN(odds * (count - k + 1) / (k + 1)) + stirling_rest(mode) +
+                        stirling_rest(count - mode) - stirling_rest(k) - stirling_rest(count - k);
         if (LN(v * alpha / (a / (us * us) + b)) <= bound) return k;
     }
 }
@@ -122,7 +131,8 @@ INLINE A sample(drawn *d, const A concentration, const A least) {
 #endif
 
 /* out[i] = a sample of (in[i], more[i]); GAMMA has no second parameter, but `least`. */
-KERNEL(entry)(PTR(out), PTR(in), PTR(more), const int64_t n, const A least, DRAWS DRAWS_MOVED) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(more), const int64_t n, const A least, DRAWS DRAWS_MOVED) {
     DRAWS_FROM(seed, first)
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS) {
         drawn d;

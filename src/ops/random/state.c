@@ -1,4 +1,5 @@
-/* A generator's state as a tensor, in the 5056 bytes of PyTorch's get_rng_state, so that either library reads the other's. */
+/* A generator's state as a tensor, in the 5056 bytes of PyTorch's get_rng_state, so that either library reads the
+ * other's. */
 #include <string.h>
 #include "base/random.h"
 #include "tensor/tensor.h"
@@ -61,16 +62,21 @@ static bool sane(const saved_state *s) {
 
 bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
     TPI_STOP_ON_ERROR(false);
-    if (!state) return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL", sizeof(saved_state));
+    if (!state)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL",
+                          sizeof(saved_state));
     if (state->dtype != TP_UINT8)
-        return tpi_refuse(TP_ERR_TYPE, "argument 'state': expected a uint8 tensor, got %s", tp_dtype_name((tp_dtype)state->dtype));
+        return tpi_refuse(TP_ERR_TYPE, "argument 'state': expected a uint8 tensor, got %s",
+                          tp_dtype_name((tp_dtype)state->dtype));
     size_t expected = is_device(generator) ? sizeof(device_state) : sizeof(saved_state);
     if (state->numel != (int64_t)expected)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected %zu bytes, got %lld", expected, (long long)state->numel);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected %zu bytes, got %lld", expected,
+                          (long long)state->numel);
     if (is_device(generator)) return device_set_state(generator, state);
     saved_state s;
     if (!tp_copy_out(state, &s, sizeof s)) return false;
-    if (!sane(&s)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected the state of a generator, got other bytes");
+    if (!sane(&s))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected the state of a generator, got other bytes");
     tp_generator *g = tpi_generator_lock(generator);
     g->seed = s.seed, g->left = s.left, g->next = (uint32_t)s.next;
     for (int i = 0; i < TPI_MT_WORDS; i++) g->word[i] = (uint32_t)s.word[i];

@@ -1,8 +1,9 @@
 /* Recurrent layers and cells (tanh, relu, LSTM, GRU) as calls of other operators, which differentiate themselves.
  *
- * A layer sees its steps one behind the other in rows: step t has sizes[t] of them, as in a packed sequence; a plain batch has the same number in
- * each. The input's share of the gates is one product for all steps; what depends on the step before is one small product each. An LSTM over a plain
- * batch is one operator after that (lstm_layer.c, gpu/lstm.c). */
+ * A layer sees its steps one behind the other in rows: step t has sizes[t] of them, as in a packed sequence; a plain
+ * batch has the same number in each. The input's share of the gates is one product for all steps; what depends on the
+ * step before is one small product each. An LSTM over a plain batch is one operator after that (lstm_layer.c,
+ * gpu/lstm.c). */
 #include "ops/bag.h"
 #include "ops/elsewhere.h"
 #include "ops/native.h"
@@ -17,7 +18,7 @@ typedef struct weights {
 } weights;
 
 typedef struct state { /* owned references */
-    tp_tensor *h, *c; /* (rows, H); c only in an LSTM */
+    tp_tensor *h, *c;  /* (rows, H); c only in an LSTM */
 } state;
 
 static void drop_state(state *s) {
@@ -25,8 +26,12 @@ static void drop_state(state *s) {
     *s = (state){NULL, NULL};
 }
 
-static tp_tensor *add(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return a && b ? tpi_put(bag, tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1))) : NULL; }
-static tp_tensor *mul(tpi_bag *bag, tp_tensor *a, tp_tensor *b) { return a && b ? tpi_put(bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL; }
+static tp_tensor *add(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return a && b ? tpi_put(bag, tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1))) : NULL;
+}
+static tp_tensor *mul(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+    return a && b ? tpi_put(bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
+}
 static tp_tensor *sigmoid(tpi_bag *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_sigmoid(a)) : NULL; }
 static tp_tensor *tanh_of(tpi_bag *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_tanh(a)) : NULL; }
 /* The k-th of n equal parts of the last dim. */
@@ -53,9 +58,11 @@ static bool step_lstm(tpi_bag *bag, tp_tensor *gates, const state *before, const
 
 static bool step_gru(tpi_bag *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
     tp_tensor *own = tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh));
-    tp_tensor *r = sigmoid(bag, add(bag, part(bag, gates, 0, 3), part(bag, own, 0, 3))), *z = sigmoid(bag, add(bag, part(bag, gates, 1, 3), part(bag, own, 1, 3)));
+    tp_tensor *r = sigmoid(bag, add(bag, part(bag, gates, 0, 3), part(bag, own, 0, 3))),
+              *z = sigmoid(bag, add(bag, part(bag, gates, 1, 3), part(bag, own, 1, 3)));
     tp_tensor *n = tanh_of(bag, add(bag, part(bag, gates, 2, 3), mul(bag, r, part(bag, own, 2, 3))));
-    tp_tensor *apart = n ? tpi_put(bag, tpo_sub(tp_operand_tensor(before->h), tp_operand_tensor(n), tp_int(1))) : NULL, *h = add(bag, n, mul(bag, z, apart));
+    tp_tensor *apart = n ? tpi_put(bag, tpo_sub(tp_operand_tensor(before->h), tp_operand_tensor(n), tp_int(1))) : NULL,
+              *h = add(bag, n, mul(bag, z, apart));
     if (h) out->h = tpi_retain(h);
     return h;
 }
@@ -64,8 +71,10 @@ static bool step(cell kind, tp_tensor *gates, const state *before, const weights
     tpi_bag bag = {0};
     *out = (state){NULL, NULL};
     bool fine;
-    if (kind == CELL_LSTM) fine = step_lstm(&bag, gates, before, w, out);
-    else if (kind == CELL_GRU) fine = step_gru(&bag, gates, before, w, out);
+    if (kind == CELL_LSTM)
+        fine = step_lstm(&bag, gates, before, w, out);
+    else if (kind == CELL_GRU)
+        fine = step_gru(&bag, gates, before, w, out);
     else {
         tp_tensor *all = add(&bag, gates, tpi_put(&bag, product(w, before->h, w->w_hh, w->b_hh)));
         fine = all && (out->h = kind == CELL_TANH ? tpo_tanh(all) : tpo_relu(all));
@@ -75,7 +84,9 @@ static bool step(cell kind, tp_tensor *gates, const state *before, const weights
 }
 
 /* ---- One layer in one direction ---- */
-static tp_tensor *rows_of(tp_tensor *t, int64_t from, int64_t n) { return t->shape[0] == n && !from ? tpi_retain(t) : tpo_narrow(t, 0, from, n); }
+static tp_tensor *rows_of(tp_tensor *t, int64_t from, int64_t n) {
+    return t->shape[0] == n && !from ? tpi_retain(t) : tpo_narrow(t, 0, from, n);
+}
 
 /* The state's first n rows; what is cut off below is finished and goes to `done` (NULL: is let go). */
 static bool shrink(state *s, int64_t n, tp_tensors *done, tp_tensors *done_c) {
@@ -123,16 +134,19 @@ typedef struct sequence {
     const int64_t *sizes; /* rows of each step */
 } sequence;
 
-/* Does one operator take all the steps? A single row of many columns is better split over its columns, product by product. */
+/* Does one operator take all the steps? A single row of many columns is better split over its columns, product by
+ * product. */
 static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state *start, const weights *w) {
     if (kind != CELL_LSTM || w->w_hr || (input->dtype != TP_FLOAT32 && input->dtype != TP_FLOAT64)) return false;
     int64_t rows = q.sizes[0], width = start->h->shape[1];
     return rows == q.sizes[q.steps - 1] && start->h->shape[0] == rows && (rows >= 8 || width <= 256);
 }
 
-static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
+static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse,
+                                state *last) {
     tpi_bag bag = {0};
-    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL, *gates = bias || !w->b_ih ? tpi_put(&bag, product(w, input, w->w_ih, bias)) : NULL;
+    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL,
+              *gates = bias || !w->b_ih ? tpi_put(&bag, product(w, input, w->w_ih, bias)) : NULL;
     tp_tensor *out[5] = {NULL};
     bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
     tpi_empty_bag(&bag, NULL);
@@ -143,7 +157,8 @@ static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start
 }
 
 /* Runs over all steps; gives the outputs in rows and the last state (owned). */
-static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
+static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse,
+                      state *last) {
     if (in_one_go(kind, input, q, start, w)) return run_in_one_go(input, q, start, w, reverse, last);
     tp_tensor *gates = product(w, input, w->w_ih, w->b_ih), *out = NULL;
     size_t bytes = sizeof(tp_tensor *) * (size_t)(q.steps + 1);
@@ -198,21 +213,31 @@ typedef struct network {
 static bool check_network(const network *n, int64_t *each) {
     int64_t runs = tpi_size_times(n->layers, n->bidirectional ? 2 : 1), plain = n->biases ? 4 : 2;
     *each = runs > 0 ? n->params.n / runs : 0;
-    if (n->layers < 1 || n->params.n != tpi_size_times(*each, runs) || (*each != plain && !(n->kind == CELL_LSTM && *each == plain + 1)))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'params': expected %lld weights for each of %lld layers and directions, got %lld", (long long)plain, (long long)runs, (long long)n->params.n);
+    if (n->layers < 1 || n->params.n != tpi_size_times(*each, runs) ||
+        (*each != plain && !(n->kind == CELL_LSTM && *each == plain + 1)))
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'params': expected %lld weights for each of %lld layers and directions, got %lld",
+                          (long long)plain, (long long)runs, (long long)n->params.n);
     if (n->h0->ndim != 3 || n->h0->shape[0] != runs || (n->c0 && (n->c0->ndim != 3 || n->c0->shape[0] != runs)))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'hx': expected shape (%lld, batch, hidden), got %s", (long long)runs, tpi_shape_text(tpi_shape(n->h0)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'hx': expected shape (%lld, batch, hidden), got %s",
+                          (long long)runs, tpi_shape_text(tpi_shape(n->h0)));
     return true;
 }
 
 static weights weights_at(const network *n, int64_t index, int64_t each) {
     tp_tensor **p = n->params.v + index * each;
     int64_t plain = n->biases ? 4 : 2;
-    return (weights){.w_ih = p[0], .w_hh = p[1], .b_ih = n->biases ? p[2] : NULL, .b_hh = n->biases ? p[3] : NULL, .w_hr = each > plain ? p[plain] : NULL, .layer = true};
+    return (weights){.w_ih = p[0],
+                     .w_hh = p[1],
+                     .b_ih = n->biases ? p[2] : NULL,
+                     .b_hh = n->biases ? p[3] : NULL,
+                     .w_hr = each > plain ? p[plain] : NULL,
+                     .layer = true};
 }
 
 /* One layer's directions side by side; takes x over. The last states go to finals[index] and finals_c[index]. */
-static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t layer, int64_t each, tp_tensor **finals, tp_tensor **finals_c) {
+static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t layer, int64_t each, tp_tensor **finals,
+                            tp_tensor **finals_c) {
     tp_tensor *sides[2] = {NULL, NULL};
     int64_t directions = n->bidirectional ? 2 : 1;
     bool fine = true;
@@ -228,7 +253,8 @@ static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t 
     tpi_release(x);
     tp_tensor *out = !fine ? NULL : directions == 1 ? tpi_retain(sides[0]) : tpo_cat((tp_tensors){sides, 2}, -1);
     tpi_release(sides[0]), tpi_release(sides[1]);
-    if (out && n->train && n->dropout > 0 && layer + 1 < n->layers) out = tpi_after(out, tpo_dropout(out, n->dropout, true));
+    if (out && n->train && n->dropout > 0 && layer + 1 < n->layers)
+        out = tpi_after(out, tpo_dropout(out, n->dropout, true));
     return out;
 }
 
@@ -251,12 +277,16 @@ static bool run_network(const network *n, tp_tensor *rows, sequence q, tp_tensor
 }
 
 static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor **out) {
-    if (input->ndim != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected 3 dimensions, got shape %s", tpi_shape_text(tpi_shape(input)));
+    if (input->ndim != 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected 3 dimensions, got shape %s",
+                          tpi_shape_text(tpi_shape(input)));
     tpi_bag bag = {0};
     tp_tensor *x = batch_first ? tpi_put(&bag, tpo_transpose(input, 0, 1)) : input;
     if (!x) return false;
     int64_t steps = x->shape[0], batch = x->shape[1];
-    if (steps < 1) return tpi_empty_bag(&bag, NULL), tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
+    if (steps < 1)
+        return tpi_empty_bag(&bag, NULL),
+               tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
     tp_tensor *rows = tpi_put(&bag, tpo_reshape(x, TP_INTS(steps * batch, x->shape[2])));
     int64_t *sizes = rows ? tpi_malloc(sizeof *sizes * (size_t)steps) : NULL;
     for (int64_t t = 0; sizes && t < steps; t++) sizes[t] = batch;
@@ -272,39 +302,54 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
 
 static bool run_packed(network n, tp_tensor *data, tp_tensor *batch_sizes, tp_tensor **out) {
     if (batch_sizes->ndim != 1 || !batch_sizes->numel || !tpi_check_dtype(batch_sizes, "batch_sizes", TP_INT64))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'batch_sizes': expected a vector of int64, got %s", tpi_shape_text(tpi_shape(batch_sizes)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'batch_sizes': expected a vector of int64, got %s",
+                          tpi_shape_text(tpi_shape(batch_sizes)));
     tp_tensor *sizes = tpi_on_host(batch_sizes);
     if (!sizes) return false;
     sequence q = {sizes->numel, (const int64_t *)(const void *)sizes->data};
     int64_t total = 0;
     bool fine = true;
-    for (int64_t t = 0; t < q.steps; t++) total = tpi_size_plus(total, q.sizes[t]), fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
+    for (int64_t t = 0; t < q.steps; t++)
+        total = tpi_size_plus(total, q.sizes[t]), fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
     fine = (fine && data->ndim == 2 && total == data->shape[0]) ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument 'batch_sizes': expected sizes that never grow and add up to the rows of data, got data of shape %s", tpi_shape_text(tpi_shape(data)));
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'batch_sizes': expected sizes that never grow and add up to the rows of data, got data "
+                      "of shape %s",
+                      tpi_shape_text(tpi_shape(data)));
     fine = fine && run_network(&n, data, q, out);
     tpi_release(sizes);
     return fine;
 }
 
 static bool lstm_states(tp_tensors hx) {
-    return hx.n == 2 || tpi_refuse(TP_ERR_RUNTIME, "argument 'hx': lstm expects two hidden states, got %lld", (long long)hx.n);
+    return hx.n == 2 ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'hx': lstm expects two hidden states, got %lld", (long long)hx.n);
 }
 
-bool tpi_compose_lstm(tp_tensor *input, tp_tensors hx, tp_tensors params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first, tp_tensor **out) {
-    return lstm_states(hx) && run_batch((network){CELL_LSTM, hx.v[0], hx.v[1], params, biases, train, bidirectional, layers, dropout}, input, batch_first, out);
+bool tpi_compose_lstm(tp_tensor *input, tp_tensors hx, tp_tensors params, bool biases, int64_t layers, double dropout,
+                      bool train, bool bidirectional, bool batch_first, tp_tensor **out) {
+    return lstm_states(hx) &&
+           run_batch((network){CELL_LSTM, hx.v[0], hx.v[1], params, biases, train, bidirectional, layers, dropout},
+                     input, batch_first, out);
 }
-bool tpi_compose_lstm_data(tp_tensor *data, tp_tensor *batch_sizes, tp_tensors hx, tp_tensors params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional, tp_tensor **out) {
-    return lstm_states(hx) && run_packed((network){CELL_LSTM, hx.v[0], hx.v[1], params, biases, train, bidirectional, layers, dropout}, data, batch_sizes, out);
+bool tpi_compose_lstm_data(tp_tensor *data, tp_tensor *batch_sizes, tp_tensors hx, tp_tensors params, bool biases,
+                           int64_t layers, double dropout, bool train, bool bidirectional, tp_tensor **out) {
+    return lstm_states(hx) &&
+           run_packed((network){CELL_LSTM, hx.v[0], hx.v[1], params, biases, train, bidirectional, layers, dropout},
+                      data, batch_sizes, out);
 }
 
-#define LAYERS(name, kind)                                                                                                                                            \
-    bool tpi_compose_##name(tp_tensor *input, tp_tensor *hx, tp_tensors params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional,          \
-                            bool batch_first, tp_tensor **out) {                                                                                                      \
-        return run_batch((network){kind, hx, NULL, params, biases, train, bidirectional, layers, dropout}, input, batch_first, out);                                  \
-    }                                                                                                                                                                 \
-    bool tpi_compose_##name##_data(tp_tensor *data, tp_tensor *batch_sizes, tp_tensor *hx, tp_tensors params, bool biases, int64_t layers, double dropout, bool train, \
-                                   bool bidirectional, tp_tensor **out) {                                                                                             \
-        return run_packed((network){kind, hx, NULL, params, biases, train, bidirectional, layers, dropout}, data, batch_sizes, out);                                  \
+#define LAYERS(name, kind)                                                                                        \
+    bool tpi_compose_##name(tp_tensor *input, tp_tensor *hx, tp_tensors params, bool biases, int64_t layers,      \
+                            double dropout, bool train, bool bidirectional, bool batch_first, tp_tensor **out) {  \
+        return run_batch((network){kind, hx, NULL, params, biases, train, bidirectional, layers, dropout}, input, \
+                         batch_first, out);                                                                       \
+    }                                                                                                             \
+    bool tpi_compose_##name##_data(tp_tensor *data, tp_tensor *batch_sizes, tp_tensor *hx, tp_tensors params,     \
+                                   bool biases, int64_t layers, double dropout, bool train, bool bidirectional,   \
+                                   tp_tensor **out) {                                                             \
+        return run_packed((network){kind, hx, NULL, params, biases, train, bidirectional, layers, dropout}, data, \
+                          batch_sizes, out);                                                                      \
     }
 LAYERS(gru, CELL_GRU)
 LAYERS(rnn_tanh, CELL_TANH)
@@ -312,36 +357,47 @@ LAYERS(rnn_relu, CELL_RELU)
 
 /* ---- Cells ---- */
 static bool check_cell(const tp_tensor *input, const tp_tensor *h, const tp_tensor *c, const weights *w) {
-    int64_t size = input->ndim ? input->shape[input->ndim - 1] : 0, wanted = w->w_ih->shape[w->w_ih->ndim - 1], hidden = w->w_hh->shape[w->w_hh->ndim - 1];
+    int64_t size = input->ndim ? input->shape[input->ndim - 1] : 0, wanted = w->w_ih->shape[w->w_ih->ndim - 1],
+            hidden = w->w_hh->shape[w->w_hh->ndim - 1];
     if (size != wanted)
-        return tpi_refuse(TP_ERR_RUNTIME, "input has inconsistent input_size: got %lld expected %lld", (long long)size, (long long)wanted);
+        return tpi_refuse(TP_ERR_RUNTIME, "input has inconsistent input_size: got %lld expected %lld", (long long)size,
+                          (long long)wanted);
     for (int i = 0; i < 1 + (c != NULL); i++) {
         const tp_tensor *t = i ? c : h;
         if (t->ndim == 2 && input->ndim == 2 && t->shape[0] != input->shape[0])
-            return tpi_refuse(TP_ERR_RUNTIME, "Input batch size %lld doesn't match hidden%d batch size %lld", (long long)input->shape[0], i, (long long)t->shape[0]);
+            return tpi_refuse(TP_ERR_RUNTIME, "Input batch size %lld doesn't match hidden%d batch size %lld",
+                              (long long)input->shape[0], i, (long long)t->shape[0]);
         if (t->ndim && t->shape[t->ndim - 1] != hidden)
-            return tpi_refuse(TP_ERR_RUNTIME, "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i, (long long)t->shape[t->ndim - 1], (long long)hidden);
+            return tpi_refuse(TP_ERR_RUNTIME, "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i,
+                              (long long)t->shape[t->ndim - 1], (long long)hidden);
     }
     return true;
 }
 
 static bool one_step(cell kind, tp_tensor *input, tp_tensor *h, tp_tensor *c, weights w, state *out) {
-    if (w.w_ih->ndim != 2 || w.w_hh->ndim != 2 || !check_cell(input, h, c, &w)) return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "expected weights of 2 dimensions") : false;
+    if (w.w_ih->ndim != 2 || w.w_hh->ndim != 2 || !check_cell(input, h, c, &w))
+        return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "expected weights of 2 dimensions") : false;
     tp_tensor *gates = product(&w, input, w.w_ih, w.b_ih);
     bool fine = gates && step(kind, gates, &(state){h, c}, &w, out);
     tpi_release(gates);
     return fine;
 }
-bool tpi_compose_lstm_cell(tp_tensor *input, tp_tensors hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih, tp_tensor *b_hh, tp_tensor **out) {
+bool tpi_compose_lstm_cell(tp_tensor *input, tp_tensors hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih,
+                           tp_tensor *b_hh, tp_tensor **out) {
     state s;
-    if (!lstm_states(hx) || !one_step(CELL_LSTM, input, hx.v[0], hx.v[1], (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s)) return false;
+    if (!lstm_states(hx) || !one_step(CELL_LSTM, input, hx.v[0], hx.v[1],
+                                      (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s))
+        return false;
     out[0] = s.h, out[1] = s.c;
     return true;
 }
-#define CELL(name, kind)                                                                                                                           \
-    tp_tensor *tpi_compose_##name##_cell(tp_tensor *input, tp_tensor *hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih, tp_tensor *b_hh) {   \
-        state s;                                                                                                                                   \
-        return one_step(kind, input, hx, NULL, (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s) ? s.h : NULL;                \
+#define CELL(name, kind)                                                                                              \
+    tp_tensor *tpi_compose_##name##_cell(tp_tensor *input, tp_tensor *hx, tp_tensor *w_ih, tp_tensor *w_hh,           \
+                                         tp_tensor *b_ih, tp_tensor *b_hh) {                                          \
+        state s;                                                                                                      \
+        return one_step(kind, input, hx, NULL, (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s) \
+                   ? s.h                                                                                              \
+                   : NULL;                                                                                            \
     }
 CELL(gru, CELL_GRU)
 CELL(rnn_tanh, CELL_TANH)

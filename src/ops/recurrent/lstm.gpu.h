@@ -1,7 +1,8 @@
 /* One step of an LSTM over rows of gates in the order i, f, g, o. Before this text: A, the dtype of everything.
  *
- *   step   gates (rows, 4 width) become their activations in place; before (the cells), cells and out have rows of width
- *   back   from the gradients of the output and of h and c after the step (dc becomes that of `before`): the gradient of the gates */
+ *   step   gates (rows, 4 width) become their activations in place; before (the cells), cells and out have rows of
+ * width back   from the gradients of the output and of h and c after the step (dc becomes that of `before`): the
+ * gradient of the gates */
 #if defined(__OPENCL_VERSION__)
 #define TANH tanh
 #else
@@ -10,7 +11,8 @@
 INLINE A squash(const A x) { return 1 / (1 + EXP(-x)); }
 
 #ifdef KERNEL_step
-KERNEL(entry)(PTR(gates), PTR(before), PTR(cells), PTR(out), const int64_t n, const int width) {
+KERNEL(entry)
+(PTR(gates), PTR(before), PTR(cells), PTR(out), const int64_t n, const int width) {
     for (int64_t at = (int64_t)BLOCK * THREADS + THREAD; at < n; at += (int64_t)BLOCKS * THREADS) {
         GLOBAL A *row = AT(A, gates) + at / width * 4 * width + at % width;
         const A i = squash(row[0]), f = squash(row[width]), g = TANH(row[2 * width]), o = squash(row[3 * width]);
@@ -23,7 +25,8 @@ KERNEL(entry)(PTR(gates), PTR(before), PTR(cells), PTR(out), const int64_t n, co
 #endif
 
 #ifdef KERNEL_back
-KERNEL(entry)(PTR(gates), PTR(before), PTR(cells), PTR(grad), PTR(dh), PTR(dc), PTR(dgates), const int64_t n, const int width) {
+KERNEL(entry)
+(PTR(gates), PTR(before), PTR(cells), PTR(grad), PTR(dh), PTR(dc), PTR(dgates), const int64_t n, const int width) {
     for (int64_t at = (int64_t)BLOCK * THREADS + THREAD; at < n; at += (int64_t)BLOCKS * THREADS) {
         const int64_t place = at / width * 4 * width + at % width;
         GLOBAL const A *row = AT(const A, gates) + place;

@@ -1,5 +1,6 @@
-/* The gradient of an LSTM layer. Where nothing is recorded it is one operator (lstm_layer.c). Where it is (create_graph), the layer runs again step by
- * step, and the gradient is a formula of its inputs, so that it can be differentiated. */
+/* The gradient of an LSTM layer. Where nothing is recorded it is one operator (lstm_layer.c). Where it is
+ * (create_graph), the layer runs again step by step, and the gradient is a formula of its inputs, so that it can be
+ * differentiated. */
 #include "ops/bag.h"
 #include "ops/recurrent/lstm_rows.h"
 #include "ops/native.h"
@@ -23,7 +24,9 @@ typedef struct carried {
     tp_tensor *dh, *dc, *dw; /* NULL: nothing yet */
 } carried;
 
-static tp_tensor *add(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
+static tp_tensor *add(tp_tensor *a, tp_tensor *b) {
+    return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
+}
 static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
 /* 1 - a a, and a (1 - a): derivatives of tanh and of the sigmoid, of their values. */
 static tp_tensor *one_less(tpi_bag *bag, tp_tensor *a) {
@@ -50,10 +53,12 @@ static bool step_again(layer *l, int64_t s) {
     tpi_bag bag = {0};
     moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0, *share = tpi_put(&bag, rows_at(l, l->gates, s));
-    tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)), *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
+    tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)),
+              *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
     tp_tensor *i = part(&bag, all, 0), *f = part(&bag, all, 1), *g = part(&bag, all, 2), *o = part(&bag, all, 3);
     if (i && f && g && o) m->i = tpo_sigmoid(i), m->f = tpo_sigmoid(f), m->g = tpo_tanh(g), m->o = tpo_sigmoid(o);
-    tp_tensor *kept = m->f ? tpi_put(&bag, mul(m->f, c)) : NULL, *new = m->i && m->g ? tpi_put(&bag, mul(m->i, m->g)) : NULL;
+    tp_tensor *kept = m->f ? tpi_put(&bag, mul(m->f, c)) : NULL,
+              *new = m->i && m->g ? tpi_put(&bag, mul(m->i, m->g)) : NULL;
     m->c = kept && new ? add(kept, new) : NULL;
     m->t = m->c ? tpo_tanh(m->c) : NULL;
     m->h = m->t && m->o ? mul(m->o, m->t) : NULL;
@@ -66,7 +71,7 @@ static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
     tpi_bag bag = {0};
     const moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0;
-#define PUT(x) tpi_put(&bag, (x))
+#define PUT(x)    tpi_put(&bag, (x))
 #define MUL(a, b) PUT(product(a, b))
     tp_tensor *above = l->grad ? PUT(rows_at(l, l->grad, s)) : NULL, *dh = PUT(joined(above, k->dh));
     tp_tensor *dt = MUL(MUL(dh, m->o), one_less(&bag, m->t)), *dc = dt ? PUT(joined(dt, k->dc)) : NULL;
@@ -85,7 +90,8 @@ static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
 }
 
 static void drop_moment(moment *m) {
-    tpi_release(m->i), tpi_release(m->f), tpi_release(m->g), tpi_release(m->o), tpi_release(m->c), tpi_release(m->t), tpi_release(m->h);
+    tpi_release(m->i), tpi_release(m->f), tpi_release(m->g), tpi_release(m->o), tpi_release(m->c), tpi_release(m->t),
+        tpi_release(m->h);
 }
 
 static bool by_formula(layer *l, carried *k, tp_tensor **out) {
@@ -110,11 +116,14 @@ static bool by_formula(layer *l, carried *k, tp_tensor **out) {
     return true;
 }
 
-bool tpi_compose_lstm_layer_backward(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh,
-                                     tp_tensor *output, tp_tensor *acts, tp_tensor *cells, int64_t steps, bool reverse, tp_tensor **out) {
+bool tpi_compose_lstm_layer_backward(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *gates,
+                                     tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh, tp_tensor *output, tp_tensor *acts,
+                                     tp_tensor *cells, int64_t steps, bool reverse, tp_tensor **out) {
     if (!tpi_lstm_layer_fits(gates, h0, c0, w_hh, steps)) return false;
-    if (tpi_grad_off) return tpo_lstm_layer_back(grad_output, grad_h, grad_c, h0, c0, w_hh, output, acts, cells, steps, reverse, out);
-    tp_tensor *none = !grad_output && !grad_h ? tpo_zeros_like(h0, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE) : NULL; /* c alone has a gradient */
+    if (tpi_grad_off)
+        return tpo_lstm_layer_back(grad_output, grad_h, grad_c, h0, c0, w_hh, output, acts, cells, steps, reverse, out);
+    tp_tensor *none = !grad_output && !grad_h ? tpo_zeros_like(h0, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE)
+                                              : NULL; /* c alone has a gradient */
     if (!grad_output && !grad_h && !none) return false;
     layer l = {gates, h0, c0, w_hh, grad_output, steps, reverse, NULL};
     carried k = {none ? none : grad_h ? tpi_retain(grad_h) : NULL, grad_c ? tpi_retain(grad_c) : NULL, NULL};

@@ -3,7 +3,8 @@
 #include <string.h>
 #include "ops/formula.h"
 
-/* What the derivative of a reduction starts with: grad, given back the dims it lost and spread over the shape that was reduced. */
+/* What the derivative of a reduction starts with: grad, given back the dims it lost and spread over the shape that was
+ * reduced. */
 tp_tensor *tpi_compose_unreduce(tp_tensor *grad, tp_ints size, tp_ints dim, bool keepdim) {
     bool reduced[TP_MAX_DIMS];
     int64_t shape[TP_MAX_DIMS];
@@ -11,7 +12,9 @@ tp_tensor *tpi_compose_unreduce(tp_tensor *grad, tp_ints size, tp_ints dim, bool
     if (tpi_numel_of(size) < 0 || !tpi_wrap_dims(dim, ndim, reduced)) return NULL;
     if (keepdim || ndim == 0) return tpo_expand(grad, size, false);
     for (int i = 0; i < ndim; i++) kept += !reduced[i];
-    if (grad->ndim != kept) return tpi_fail(TP_ERR_RUNTIME, "argument 'grad': expected %d dimensions, got shape %s", kept, tpi_shape_text(tpi_shape(grad)));
+    if (grad->ndim != kept)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'grad': expected %d dimensions, got shape %s", kept,
+                        tpi_shape_text(tpi_shape(grad)));
     for (int i = 0, k = 0; i < ndim; i++) shape[i] = reduced[i] ? 1 : grad->shape[k++];
     tp_tensor *whole = tpo_reshape(grad, tp_ints_view(shape, ndim));
     tp_tensor *r = whole ? tpo_expand(whole, size, false) : NULL;
@@ -20,18 +23,22 @@ tp_tensor *tpi_compose_unreduce(tp_tensor *grad, tp_ints size, tp_ints dim, bool
 }
 
 /* Where along dim the selected values stood: grad scattered back into zeros. */
-tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp_tensor *indices, tp_ints size, bool keepdim) {
+tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp_tensor *indices, tp_ints size,
+                                                bool keepdim) {
     int d = tpi_wrap_dim(dim, (int)size.n);
     if (d < 0) return NULL;
     if (size.n == 0) return tpi_retain(grad);
-    tp_tensor *r = NULL, *g = keepdim ? tpi_retain(grad) : tpo_unsqueeze(grad, d), *k = keepdim ? tpi_retain(indices) : tpo_unsqueeze(indices, d);
+    tp_tensor *r = NULL, *g = keepdim ? tpi_retain(grad) : tpo_unsqueeze(grad, d),
+              *k = keepdim ? tpi_retain(indices) : tpo_unsqueeze(indices, d);
     tp_tensor *zeros = g && k ? tpo_zeros(size, (tp_dtype)grad->dtype, tpi_device(grad)) : NULL;
     if (zeros) r = tpo_scatter(zeros, d, k, g);
     tp_release(g), tp_release(k), tp_release(zeros);
     return r;
 }
 
-static tp_tensor *with(tp_tensor *(*fn)(tp_operand, tp_operand), tp_tensor *a, tp_operand b) { return a ? fn(tp_operand_tensor(a), b) : NULL; }
+static tp_tensor *with(tp_tensor *(*fn)(tp_operand, tp_operand), tp_tensor *a, tp_operand b) {
+    return a ? fn(tp_operand_tensor(a), b) : NULL;
+}
 
 /* The product of what stands before, times the product of what stands after: no division, so zeros are no trouble. */
 tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
@@ -63,16 +70,19 @@ tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64
 tp_tensor *tpi_compose_recurrence_before(tp_tensor *self, int64_t dim, bool reverse) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
-    if (self->ndim == 0 || self->shape[d] == 0) return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
+    if (self->ndim == 0 || self->shape[d] == 0)
+        return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
     tpi_bag bag = {0};
     int64_t n = self->shape[d];
-    tp_tensor *zero = tpi_put(&bag, tpo_zeros_like(tpi_put(&bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *zero = tpi_put(
+        &bag, tpo_zeros_like(tpi_put(&bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     tp_tensor *rest = tpi_put(&bag, tpo_narrow(self, d, reverse, n - 1));
     return tpi_empty_bag(&bag, tpi_retain(reverse ? joined(&bag, rest, zero, d) : joined(&bag, zero, rest, d)));
 }
 
-/* d out[j] / d x[k] for j >= k is the product of x[0..j] without x[k]. So the gradient at k is the product of what stands before it, times
- * grad[k] + x[k+1] * (grad[k+1] + x[k+2] * (...)): a running product and a recurrence from the end. */
+/* d out[j] / d x[k] for j >= k is the product of x[0..j] without x[k]. So the gradient at k is the product of what
+ * stands before it, times grad[k] + x[k+1] * (grad[k+1] + x[k+2] * (...)): a running product and a recurrence from the
+ * end. */
 tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
@@ -81,22 +91,26 @@ tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_
     tp_tensor *x = tpi_put(&bag, tpo_conj(self));
     tp_tensor *after = tpi_put(&bag, tpo_recurrence_next(x, d, false));
     tp_tensor *tail = tpi_put(&bag, tpo_linear_recurrence(after, grad, d, true));
-    tp_tensor *one = tpi_put(&bag, tpo_ones_like(tpi_put(&bag, tpo_narrow(x, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *one = tpi_put(
+        &bag, tpo_ones_like(tpi_put(&bag, tpo_narrow(x, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     tp_tensor *lead = joined(&bag, one, tpi_put(&bag, tpo_narrow(x, d, 0, self->shape[d] - 1)), d);
     tp_tensor *before = tpi_put(&bag, tpo_cumprod(lead, d, TP_NO_DTYPE));
     return tpi_empty_bag(&bag, tpi_retain(times(&bag, before, tail)));
 }
 
-/* d result[j] / d x[k] for j >= k is exp(x[k] - result[j]). With s[k] = grad[k] + exp(result[k] - result[k+1]) * s[k+1], the gradient is
- * s[k] * exp(x[k] - result[k]): no exponent is above zero. Where nothing but -inf came so far, both factors are zero. */
+/* d result[j] / d x[k] for j >= k is exp(x[k] - result[j]). With s[k] = grad[k] + exp(result[k] - result[k+1]) *
+ * s[k+1], the gradient is s[k] * exp(x[k] - result[k]): no exponent is above zero. Where nothing but -inf came so far,
+ * both factors are zero. */
 tp_tensor *tpi_compose_logcumsumexp_backward(tp_tensor *grad, tp_tensor *self, tp_tensor *result, int64_t dim) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
     tpi_bag bag = {0};
     int64_t n = self->shape[d];
-    tp_tensor *none = tpi_put(&bag, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&bag, tpo_real(result)) : result));
-    tp_tensor *follower = joined(&bag, tpi_put(&bag, tpo_narrow(result, d, 1, n - 1)), tpi_put(&bag, tpo_narrow(result, d, n - 1, 1)), d);
+    tp_tensor *none =
+        tpi_put(&bag, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&bag, tpo_real(result)) : result));
+    tp_tensor *follower =
+        joined(&bag, tpi_put(&bag, tpo_narrow(result, d, 1, n - 1)), tpi_put(&bag, tpo_narrow(result, d, n - 1, 1)), d);
     tp_tensor *shrink = tpi_put(&bag, tpo_masked_fill(minus(&bag, result, follower), none, tp_float(-INFINITY)));
     tp_tensor *share = tpi_put(&bag, tpo_masked_fill(minus(&bag, self, result), none, tp_float(-INFINITY)));
     tp_tensor *decay = tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_exp(shrink))));
@@ -127,17 +141,24 @@ tp_tensor *tpi_compose_var_backward(tp_tensor *grad, tp_tensor *self, tp_ints di
 /* ---- Norms ---- */
 tp_tensor *tpi_compose_norm_str(tp_tensor *self, const char *p, tp_ints dim, bool keepdim, tp_dtype dtype) {
     if (!strcmp(p, "fro")) return tpo_linalg_vector_norm(self, tp_int(2), dim, keepdim, dtype);
-    if (strcmp(p, "nuc")) return tpi_fail(TP_ERR_VALUE, "argument 'p': expected \"fro\" or \"nuc\", or a number, got \"%s\"", p);
+    if (strcmp(p, "nuc"))
+        return tpi_fail(TP_ERR_VALUE, "argument 'p': expected \"fro\" or \"nuc\", or a number, got \"%s\"", p);
     if (!dim.v && self->ndim != 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected two dims for the nuclear norm of a tensor of shape %s, got none", tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'dim': expected two dims for the nuclear norm of a tensor of shape %s, got none",
+                        tpi_shape_text(tpi_shape(self)));
     return tpo_linalg_matrix_norm_str_ord(self, "nuc", dim.v ? dim : TP_INTS(0, 1), keepdim, dtype);
 }
 
 tp_tensor *tpi_compose_renorm(tp_tensor *self, tp_scalar p, int64_t dim, tp_scalar maxnorm) {
-    if (!(tp_scalar_to_double(p) > 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': expected a positive number, got %g", tp_scalar_to_double(p));
+    if (!(tp_scalar_to_double(p) > 0))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'p': expected a positive number, got %g", tp_scalar_to_double(p));
     double most = tp_scalar_to_double(maxnorm);
-    if (!(most >= 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'maxnorm': expected zero or a positive number, got %g", most);
-    if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (!(most >= 0))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'maxnorm': expected zero or a positive number, got %g", most);
+    if (self->ndim < 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s",
+                        tpi_shape_text(tpi_shape(self)));
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     int64_t others[TP_MAX_DIMS], n = 0;

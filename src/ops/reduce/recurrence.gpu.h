@@ -1,9 +1,11 @@
-/* y[k] = input[k] + decay[k] * y[k - 1] along a dim, a thread per row: rows are (outer, inner), n steps of `inner` elements each. Before this text: what matrix.h asks for,
- * LARGE, and REVERSE: it goes from the last element to the first. */
+/* y[k] = input[k] + decay[k] * y[k - 1] along a dim, a thread per row: rows are (outer, inner), n steps of `inner`
+ * elements each. Before this text: what matrix.h asks for, LARGE, and REVERSE: it goes from the last element to the
+ * first. */
 #include "each.h"
 #include "matrix.gpu.h"
 
-KERNEL(entry)(PTR(out), PTR(decay), PTR(input), const int64_t rows, const int64_t n, const int64_t inner) {
+KERNEL(entry)
+(PTR(out), PTR(decay), PTR(input), const int64_t rows, const int64_t n, const int64_t inner) {
     EACH(r, rows) {
         const int64_t first = (int64_t)(r / inner) * n * inner + r % inner;
         num y = NOTHING;

@@ -1,22 +1,33 @@
-/* First-order linear recurrences on GPUs (ops/reduce/recurrence.c), a thread per row: rows that are few and long are done sooner by way of the host. */
+/* First-order linear recurrences on GPUs (ops/reduce/recurrence.c), a thread per row: rows that are few and long are
+ * done sooner by way of the host. */
 #include "ops/native_gpu.h"
 
 enum { FEW = 64, LONG = 4096 };
 
 static const tpi_gpu_site site = {"recurrence.gpu.h", "recurrence"};
 
-static tp_tensor *run(const tp_tensor *decay, const tp_tensor *input, int64_t rows, int64_t n, int64_t inner, bool reverse) {
-    bool complex = tp_dtype_is_complex((tp_dtype)input->dtype), wide = input->dtype == TP_FLOAT64 || input->dtype == TP_COMPLEX128;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", complex), TPI_DEFINE("TEAM", 1), TPI_DEFINE("LANES", 1), TPI_DEFINE("REVERSE", reverse), TPI_DEFINE("LARGE", tpi_gpu_is_large(rows))};
+static tp_tensor *run(const tp_tensor *decay, const tp_tensor *input, int64_t rows, int64_t n, int64_t inner,
+                      bool reverse) {
+    bool complex = tp_dtype_is_complex((tp_dtype)input->dtype),
+         wide = input->dtype == TP_FLOAT64 || input->dtype == TP_COMPLEX128;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", complex), TPI_DEFINE("TEAM", 1), TPI_DEFINE("LANES", 1),
+                                      TPI_DEFINE("REVERSE", reverse), TPI_DEFINE("LARGE", tpi_gpu_is_large(rows))};
     tp_tensor *out = tpi_empty(tpi_shape(input), (tp_dtype)input->dtype, tpi_device(input));
     tpi_gpu_function *kernel = out ? tpi_gpu_site_kernel(tpi_device(input), &site, wide, 5, defines) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(decay->data), TPI_GPU_PTR(input->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(n), TPI_GPU_VAL(inner)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(decay->data),
+                                TPI_GPU_PTR(input->data),
+                                TPI_GPU_VAL(rows),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(inner)};
     return tpi_gpu_launch_each(tpi_device(input), kernel, rows, 6, args) ? out : tpi_after(out, NULL);
 }
 
 tp_tensor *tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t dim, bool reverse) {
     tp_dtype dtype = (tp_dtype)input->dtype, compute = dtype == TP_FLOAT16 || dtype == TP_BFLOAT16 ? TP_FLOAT32 : dtype;
-    if (decay->dtype != input->dtype || !tpi_same_shape(decay, input) || !input->numel || dim < -input->ndim || dim >= (input->ndim ? input->ndim : 1)) return NULL;
+    if (decay->dtype != input->dtype || !tpi_same_shape(decay, input) || !input->numel || dim < -input->ndim ||
+        dim >= (input->ndim ? input->ndim : 1))
+        return NULL;
     if (!(tp_dtype_is_floating(dtype) || tp_dtype_is_complex(dtype)) || !tpi_gpu_has_dtype(input)) return NULL;
     int d = (int)(dim < 0 ? dim + input->ndim : dim);
     int64_t n = input->ndim ? input->shape[d] : 1, inner = 1;
@@ -24,7 +35,8 @@ tp_tensor *tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t
     int64_t rows = input->numel / n;
     if (rows < FEW && n > LONG) return NULL;
     tp_tensor *a = tpi_as_dtype_data(decay, compute), *x = a ? tpi_as_dtype_data(input, compute) : NULL;
-    tp_tensor *ac = x ? tpi_contiguous_data(a) : NULL, *xc = ac ? tpi_contiguous_data(x) : NULL, *out = xc ? run(ac, xc, rows, n, inner, reverse) : NULL;
+    tp_tensor *ac = x ? tpi_contiguous_data(a) : NULL, *xc = ac ? tpi_contiguous_data(x) : NULL,
+              *out = xc ? run(ac, xc, rows, n, inner, reverse) : NULL;
     tpi_release(a), tpi_release(x), tpi_release(ac), tpi_release(xc);
     return out ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : NULL;
 }

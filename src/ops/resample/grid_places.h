@@ -1,4 +1,5 @@
-/* The kernels of a bilinear grid_sample in two dims: places of the grid as neighbours with weights, and an image's values there. */
+/* The kernels of a bilinear grid_sample in two dims: places of the grid as neighbours with weights, and an image's
+ * values there. */
 #ifndef TPI_GRID_PLACES_H
 #define TPI_GRID_PLACES_H
 #include <stdbool.h>
@@ -8,14 +9,16 @@
 
 enum { TPI_GRID_BLOCK = 128 }; /* places at a time */
 
-typedef struct tpi_grid_places { /* of four neighbours each */
+typedef struct tpi_grid_places {   /* of four neighbours each */
     int32_t at[4][TPI_GRID_BLOCK]; /* where in a plane; somewhere in it if the neighbour is outside, */
     int32_t in[4][TPI_GRID_BLOCK]; /* where this is 0, else all ones */
     float weight[4][TPI_GRID_BLOCK];
 } tpi_grid_places;
 
 /* n pairs (x, y) of the grid in a plane of that height and width; border: what is outside is moved to the edge. */
-TPI_ISA_DECLARE(void, tpi_grid_find, (int64_t n, const float *grid, int64_t height, int64_t width, bool align, bool border, tpi_grid_places *p));
+TPI_ISA_DECLARE(void, tpi_grid_find,
+                (int64_t n, const float *grid, int64_t height, int64_t width, bool align, bool border,
+                 tpi_grid_places *p));
 /* A plane's values there. */
 TPI_ISA_DECLARE(void, tpi_grid_read, (int64_t n, const float *plane, const tpi_grid_places *p, float *to));
 #endif

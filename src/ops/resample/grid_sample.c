@@ -1,14 +1,15 @@
-/* grid_sample over two or three spatial dims: values of the input at places the grid names, and the gradients of both. A place in
- * [-1, 1] is mapped to pixels, brought back inside by the padding mode, and read by the nearest, the linear or the cubic neighbours.
- * Backward, one task per image: its input gradient is summed by nobody else. */
+/* grid_sample over two or three spatial dims: values of the input at places the grid names, and the gradients of both.
+ * A place in
+ * [-1, 1] is mapped to pixels, brought back inside by the padding mode, and read by the nearest, the linear or the
+ * cubic neighbours. Backward, one task per image: its input gradient is summed by nobody else. */
 #include <math.h>
 #include "ops/resample/grid_places.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/real.h"
 
-enum { LINEAR, NEAREST, CUBIC };            /* interpolation_mode */
-enum { ZEROS, BORDER, REFLECTION };         /* padding_mode */
+enum { LINEAR, NEAREST, CUBIC };    /* interpolation_mode */
+enum { ZEROS, BORDER, REFLECTION }; /* padding_mode */
 
 typedef struct job {
     tp_dtype dtype;
@@ -19,8 +20,8 @@ typedef struct job {
     char *y, *dx, *dgrid; /* forward: y; backward: dx and dgrid */
 } job;
 
-typedef struct tap { /* one neighbour along one axis */
-    int64_t index; /* -1: outside, counts as zero */
+typedef struct tap {      /* one neighbour along one axis */
+    int64_t index;        /* -1: outside, counts as zero */
     double weight, slope; /* slope: the weight's derivative by the grid's coordinate */
 } tap;
 
@@ -48,7 +49,8 @@ static double inside(const job *j, double at, int64_t n, double *slope) {
 
 static double to_pixels(const job *j, double at, int64_t n, double *slope) {
     *slope = j->align ? (double)(n - 1) / 2 : (double)n / 2;
-    if (j->mode == NEAREST && j->dtype == TP_FLOAT32 && j->dims == 2) { /* halfway between two pixels the rounding decides: PyTorch's, in float */
+    if (j->mode == NEAREST && j->dtype == TP_FLOAT32 &&
+        j->dims == 2) { /* halfway between two pixels the rounding decides: PyTorch's, in float */
         float scaled = ((float)at + 1) * (float)*slope;
         return j->align ? scaled : scaled - 0.5f;
     }
@@ -91,7 +93,8 @@ static int neighbours(const job *j, double at, int64_t n, tap *t) {
     return 2;
 }
 
-/* The neighbours of one place that lie inside: where in a plane of the input, with which weight and its derivatives by the grid's coordinates, the last dim's first. */
+/* The neighbours of one place that lie inside: where in a plane of the input, with which weight and its derivatives by
+ * the grid's coordinates, the last dim's first. */
 enum { MOST = 16 };
 typedef struct spot {
     int count;
@@ -106,7 +109,9 @@ static void find(const job *j, int64_t place, spot *s) {
         count[2 - d] = neighbours(j, get(j, j->grid, place * j->dims + d), j->in[2 - d], t[2 - d]);
     s->count = 0;
     const bool lost_x = t[2][0].weight != t[2][0].weight, lost_y = t[1][0].weight != t[1][0].weight;
-    if (j->dims == 2 && (lost_x || lost_y)) { /* a place that is no number gives none; over three dims it is outside, as PyTorch has it */
+    if (j->dims == 2 &&
+        (lost_x ||
+         lost_y)) { /* a place that is no number gives none; over three dims it is outside, as PyTorch has it */
         const bool all = j->mode == CUBIC;
         *s = (spot){.count = 1, .weight = {NAN}, .slope = {{all || lost_y ? NAN : 0, all || lost_x ? NAN : 0, 0}}};
         return;
@@ -127,27 +132,27 @@ static void find(const job *j, int64_t place, spot *s) {
 
 /* A block of places of one image: their neighbours are found once, for all channels. */
 enum { BLOCK = 32 };
-#define READ(T)                                                                                                        \
-    for (int64_t c = 0; c < j->channels; c++) {                                                                        \
-        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                          \
-        T *to = (T *)j->y + (image * j->channels + c) * ysize + first;                                                 \
-        for (int o = 0; o < n; o++) {                                                                                  \
-            double sum = 0;                                                                                            \
-            for (int i = 0; i < spots[o].count; i++) sum += (double)plane[spots[o].at[i]] * spots[o].weight[i];        \
-            to[o] = (T)sum;                                                                                            \
-        }                                                                                                              \
+#define READ(T)                                                                                                 \
+    for (int64_t c = 0; c < j->channels; c++) {                                                                 \
+        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                   \
+        T *to = (T *)j->y + (image * j->channels + c) * ysize + first;                                          \
+        for (int o = 0; o < n; o++) {                                                                           \
+            double sum = 0;                                                                                     \
+            for (int i = 0; i < spots[o].count; i++) sum += (double)plane[spots[o].at[i]] * spots[o].weight[i]; \
+            to[o] = (T)sum;                                                                                     \
+        }                                                                                                       \
     }
-#define READ_BACK(T)                                                                                                   \
-    for (int64_t c = 0; c < j->channels; c++) {                                                                        \
-        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                          \
-        const T *grad = (const T *)j->grad + (image * j->channels + c) * ysize + first;                                \
-        T *back = (T *)j->dx + (image * j->channels + c) * xsize;                                                      \
-        for (int o = 0; o < n; o++)                                                                                    \
-            for (int i = 0; i < spots[o].count; i++) {                                                                 \
-                double g = (double)grad[o], v = g * (double)plane[spots[o].at[i]];                                     \
-                if (spots[o].weight[i] == spots[o].weight[i]) back[spots[o].at[i]] += (T)(g * spots[o].weight[i]);     \
-                for (int d = 0; d < 3; d++) slope[o][d] += v * spots[o].slope[i][d];                                   \
-            }                                                                                                          \
+#define READ_BACK(T)                                                                                               \
+    for (int64_t c = 0; c < j->channels; c++) {                                                                    \
+        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                      \
+        const T *grad = (const T *)j->grad + (image * j->channels + c) * ysize + first;                            \
+        T *back = (T *)j->dx + (image * j->channels + c) * xsize;                                                  \
+        for (int o = 0; o < n; o++)                                                                                \
+            for (int i = 0; i < spots[o].count; i++) {                                                             \
+                double g = (double)grad[o], v = g * (double)plane[spots[o].at[i]];                                 \
+                if (spots[o].weight[i] == spots[o].weight[i]) back[spots[o].at[i]] += (T)(g * spots[o].weight[i]); \
+                for (int d = 0; d < 3; d++) slope[o][d] += v * spots[o].slope[i][d];                               \
+            }                                                                                                      \
     }
 
 static void block_of_places(const job *j, int64_t image, int64_t first) {
@@ -156,22 +161,30 @@ static void block_of_places(const job *j, int64_t image, int64_t first) {
     spot spots[BLOCK];
     double slope[BLOCK][3] = {{0}};
     for (int o = 0; o < n; o++) find(j, image * ysize + first + o, &spots[o]);
-    if (!j->grad && j->dtype == TP_FLOAT32) READ(float)
-    else if (!j->grad) READ(double)
-    else if (j->dtype == TP_FLOAT32) READ_BACK(float)
-    else READ_BACK(double)
+    if (!j->grad && j->dtype == TP_FLOAT32)
+        READ(float)
+    else if (!j->grad)
+        READ(double)
+    else if (j->dtype == TP_FLOAT32)
+        READ_BACK(float)
+    else
+        READ_BACK(double)
     for (int64_t o = 0; j->grad && o < n; o++)
         for (int d = 0; d < j->dims; d++) set(j, j->dgrid, (image * ysize + first + o) * j->dims + d, slope[o][d]);
 }
 
 /* Are these float32, in a plane whose elements an int32 counts, and linear? Those have kernels of their own. */
-static bool is_plain(const job *j) { return j->dtype == TP_FLOAT32 && j->dims == 2 && j->mode == LINEAR && j->padding != REFLECTION && (j->in[1] + 4) * j->in[2] <= INT32_MAX; }
+static bool is_plain(const job *j) {
+    return j->dtype == TP_FLOAT32 && j->dims == 2 && j->mode == LINEAR && j->padding != REFLECTION &&
+           (j->in[1] + 4) * j->in[2] <= INT32_MAX;
+}
 
 /* Forward, a task is a run of places of one image. */
 enum { RUN = 4096 };
 static void run_of_places(int64_t task, void *context) {
     const job *j = context;
-    const int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2], runs = tpi_ceil_div(ysize, RUN), image = task / runs;
+    const int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2],
+                  runs = tpi_ceil_div(ysize, RUN), image = task / runs;
     const int64_t begin = task % runs * RUN, end = begin + RUN < ysize ? begin + RUN : ysize;
     if (!is_plain(j)) {
         for (int64_t first = begin; first < end; first += BLOCK) block_of_places(j, image, first);
@@ -180,7 +193,9 @@ static void run_of_places(int64_t task, void *context) {
     tpi_grid_places places;
     for (int64_t first = begin; first < end; first += TPI_GRID_BLOCK) {
         const int64_t n = end - first < TPI_GRID_BLOCK ? end - first : TPI_GRID_BLOCK;
-        TPI_ISA_PICK(tpi_grid_find)(n, (const float *)j->grid + 2 * (image * ysize + first), j->in[1], j->in[2], j->align, j->padding == BORDER, &places);
+        TPI_ISA_PICK(tpi_grid_find)
+        (n, (const float *)j->grid + 2 * (image * ysize + first), j->in[1], j->in[2], j->align, j->padding == BORDER,
+         &places);
         for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++)
             TPI_ISA_PICK(tpi_grid_read)(n, (const float *)j->x + c * xsize, &places, (float *)j->y + c * ysize + first);
     }
@@ -194,50 +209,78 @@ static void image_task(int64_t image, void *context) {
 static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t mode, int64_t padding, bool align) {
     int n = input->ndim - 2;
     if ((n != 2 && n != 3) || grid->ndim != n + 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'grid': grid_sampler(): expected 4D or 5D input and grid with same number of "
+                          "dimensions, but got input with sizes %s and grid with sizes %s",
                           tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(grid)));
     if (grid->shape[0] != input->shape[0])
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s",
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'grid': grid_sampler(): expected grid and input to have same batch size, but got "
+                          "input with sizes %s and grid with sizes %s",
                           tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(grid)));
     if (grid->shape[n + 1] != n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n,
-                          tpi_shape_text(tpi_shape(grid)));
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'grid': grid_sampler(): expected grid to have size %d in last dimension, but got "
+                          "grid with sizes %s",
+                          n, tpi_shape_text(tpi_shape(grid)));
     if (grid->dtype != input->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected input and grid to have same dtype, but input has %s and grid has %s", tp_dtype_name((tp_dtype)input->dtype),
-                          tp_dtype_name((tp_dtype)grid->dtype));
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'grid': grid_sampler(): expected input and grid to have same dtype, but input has "
+                          "%s and grid has %s",
+                          tp_dtype_name((tp_dtype)input->dtype), tp_dtype_name((tp_dtype)grid->dtype));
     if (mode < LINEAR || mode > CUBIC || (n == 3 && mode == CUBIC))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'interpolation_mode': expected 0 (bilinear), 1 (nearest) or, for 4D input, 2 (bicubic), got %lld", (long long)mode);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "argument 'interpolation_mode': expected 0 (bilinear), 1 (nearest) or, for 4D input, 2 (bicubic), got %lld",
+            (long long)mode);
     if (padding < ZEROS || padding > REFLECTION)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding_mode': expected 0 (zeros), 1 (border) or 2 (reflection), got %lld", (long long)padding);
-    *j = (job){.dims = n, .mode = (int)mode, .padding = (int)padding, .align = align, .images = input->shape[0], .channels = input->shape[1], .in = {1, 1, 1}, .out = {1, 1, 1}};
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "argument 'padding_mode': expected 0 (zeros), 1 (border) or 2 (reflection), got %lld",
+                          (long long)padding);
+    *j = (job){.dims = n,
+               .mode = (int)mode,
+               .padding = (int)padding,
+               .align = align,
+               .images = input->shape[0],
+               .channels = input->shape[1],
+               .in = {1, 1, 1},
+               .out = {1, 1, 1}};
     for (int i = 0; i < n; i++) {
         j->in[3 - n + i] = input->shape[2 + i], j->out[3 - n + i] = grid->shape[1 + i];
         if (input->shape[2 + i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tpi_shape_text(tpi_shape(input)), 2 + i);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "argument 'input': grid_sampler(): expected input to have non-empty spatial dimensions, "
+                              "but input has sizes %s with dimension %d being empty",
+                              tpi_shape_text(tpi_shape(input)), 2 + i);
     }
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;
 }
 
-tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding, bool align_corners) {
+tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding,
+                                   bool align_corners) {
     job j;
     if (!split(&j, input, grid, mode, padding, align_corners)) return NULL;
     int64_t shape[5] = {j.images, j.channels};
     for (int i = 0; i < j.dims; i++) shape[2 + i] = grid->shape[1 + i];
-    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grid, j.dtype), *y = x && g ? tpi_empty(tp_ints_view(shape, j.dims + 2), j.dtype, tpi_device(input)) : NULL;
+    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grid, j.dtype),
+              *y = x && g ? tpi_empty(tp_ints_view(shape, j.dims + 2), j.dtype, tpi_device(input)) : NULL;
     if (y && y->numel > 0) {
         j.x = x->data, j.grid = g->data, j.y = y->data;
-        tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_places, &j);
+        tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_places,
+                         &j);
     }
     tpi_release(x), tpi_release(g);
     return tpi_real_finish_like(y, (tp_dtype)input->dtype, input);
 }
 
-bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding, bool align_corners, tp_tensor **out) {
+bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding,
+                                      bool align_corners, tp_tensor **out) {
     job j;
     if (!split(&j, input, grid, mode, padding, align_corners)) return false;
     tp_tensor *x = tpi_real_data(input, j.dtype), *p = tpi_real_data(grid, j.dtype), *g = tpi_real_data(grad, j.dtype);
-    tp_tensor *dx = x && p && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL, *dgrid = dx ? tpi_empty(tpi_shape(grid), j.dtype, tpi_device(grid)) : NULL;
+    tp_tensor *dx = x && p && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL,
+              *dgrid = dx ? tpi_empty(tpi_shape(grid), j.dtype, tpi_device(grid)) : NULL;
     if (dgrid) {
         memset(dx->data, 0, (size_t)dx->numel * tpi_itemsize(dx));
         memset(dgrid->data, 0, (size_t)dgrid->numel * tpi_itemsize(dgrid));
@@ -251,10 +294,14 @@ bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     return tpi_release(out[0]), tpi_release(out[1]), false;
 }
 
-/* The grid of affine_grid for the identity: (places, dims + 1) with a last column of ones; the last spatial dim's coordinate comes first. */
+/* The grid of affine_grid for the identity: (places, dims + 1) with a last column of ones; the last spatial dim's
+ * coordinate comes first. */
 tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device) {
     if (size.n < 3 || size.n > 5 || tpi_numel_of(size) < 0)
-        return tp_ok() ? tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected a batch, channels and one to three more sizes, got %s", tpi_shape_text(size)) : NULL;
+        return tp_ok() ? tpi_fail(TP_ERR_RUNTIME,
+                                  "argument 'size': expected a batch, channels and one to three more sizes, got %s",
+                                  tpi_shape_text(size))
+                       : NULL;
     int n = (int)size.n - 2;
     int64_t places = tpi_size_product(size.v + 2, n);
     tp_tensor *out = tpi_empty(TP_INTS(places, n + 1), TP_FLOAT64, (tp_device){TP_CPU, 0});
@@ -264,7 +311,9 @@ tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype
         for (int d = 0; d < n; d++) {
             int64_t m = size.v[size.n - 1 - d], at = rest % m;
             rest /= m;
-            row[d] = m <= 1 ? 0 : align_corners ? -1 + 2.0 * (double)at / (double)(m - 1) : (2.0 * (double)at + 1) / (double)m - 1;
+            row[d] = m <= 1          ? 0
+                     : align_corners ? -1 + 2.0 * (double)at / (double)(m - 1)
+                                     : (2.0 * (double)at + 1) / (double)m - 1;
         }
         row[n] = 1;
     }

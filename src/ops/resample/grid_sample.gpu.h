@@ -1,11 +1,13 @@
-/* grid_sample over two or three spatial dims (DIMS). Before this text: A the type to compute in, X the dtype, LARGE; MODE 0 linear, 1 nearest, 2 cubic;
- * PADDING 0 zeros, 1 border, 2 reflection; ALIGN: corners are aligned. The steps are those of ops/resample/grid_sample.c.
+/* grid_sample over two or three spatial dims (DIMS). Before this text: A the type to compute in, X the dtype, LARGE;
+ * MODE 0 linear, 1 nearest, 2 cubic; PADDING 0 zeros, 1 border, 2 reflection; ALIGN: corners are aligned. The steps are
+ * those of ops/resample/grid_sample.c.
  *
  *   forward   a thread per element of the result
- *   places    for the input's gradient: every position's neighbours as numbers of elements (image, place) and their weights; `nowhere` is outside
- *   slopes    the grid's gradient: a thread per position, which goes through the channels */
+ *   places    for the input's gradient: every position's neighbours as numbers of elements (image, place) and their
+ * weights; `nowhere` is outside slopes    the grid's gradient: a thread per position, which goes through the channels
+ */
 #include "each.h"
-#define COUNT (MODE == 2 ? 4 : MODE == 1 ? 1 : 2)
+#define COUNT   (MODE == 2 ? 4 : MODE == 1 ? 1 : 2)
 #define COUNT_Z (DIMS == 3 ? COUNT : 1)
 typedef struct grid_t {
     int in[3], channels; /* depth is 1 for two dims */
@@ -45,7 +47,8 @@ INLINE void neighbours(A at, int n, tap_t *t) {
     const A low = floor(pixel);
     UNROLL
     for (int i = 0; i < 4; i++) {
-        const A a = (A)-0.75, place = low - 1 + i, off = pixel - place, x = off < 0 ? -off : off, sign = off < 0 ? -1 : 1;
+        const A a = (A)-0.75, place = low - 1 + i, off = pixel - place, x = off < 0 ? -off : off,
+                sign = off < 0 ? -1 : 1;
         A none = 1;
         t[i].weight = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
         t[i].slope = slope * sign * (x <= 1 ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a);
@@ -71,15 +74,16 @@ INLINE void all_neighbours(GLOBAL const T_X *at, const grid_t *g, tap_t *x, tap_
     z[0].index = 0, z[0].weight = 1, z[0].slope = 0;
 #endif
 }
-#define EACH_NEIGHBOUR                        \
-    for (int a = 0; a < COUNT_Z; a++)         \
-        for (int b = 0; b < COUNT; b++)       \
+#define EACH_NEIGHBOUR                  \
+    for (int a = 0; a < COUNT_Z; a++)   \
+        for (int b = 0; b < COUNT; b++) \
             for (int c = 0; c < COUNT; c++)
 #define IS_THERE (z[a].index >= 0 && y[b].index >= 0 && x[c].index >= 0)
 #define PLACE_OF (((int64_t)z[a].index * g.in[1] + y[b].index) * g.in[2] + x[c].index)
 
 #ifdef KERNEL_forward
-KERNEL(entry)(PTR(out), PTR(in), PTR(grid), const grid_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(grid), const grid_t g, const int64_t n) {
     EACH(e, n) {
         const int64_t plane = (int64_t)e / g.positions, position = e - plane * g.positions, image = plane / g.channels;
         tap_t x[COUNT], y[COUNT], z[COUNT_Z];
@@ -93,7 +97,8 @@ KERNEL(entry)(PTR(out), PTR(in), PTR(grid), const grid_t g, const int64_t n) {
 #endif
 
 #ifdef KERNEL_places
-KERNEL(entry)(PTR(numbers), PTR(weights), PTR(grid), const grid_t g, const int64_t n, const int64_t nowhere) {
+KERNEL(entry)
+(PTR(numbers), PTR(weights), PTR(grid), const grid_t g, const int64_t n, const int64_t nowhere) {
     EACH(e, n) {
         const int64_t image = (int64_t)e / g.positions, size = (int64_t)g.in[0] * g.in[1] * g.in[2];
         tap_t x[COUNT], y[COUNT], z[COUNT_Z];
@@ -108,9 +113,11 @@ KERNEL(entry)(PTR(numbers), PTR(weights), PTR(grid), const grid_t g, const int64
 #endif
 
 #ifdef KERNEL_slopes
-KERNEL(entry)(PTR(out), PTR(grad), PTR(in), PTR(grid), const grid_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(in), PTR(grid), const grid_t g, const int64_t n) {
     EACH(e, n) {
-        const int64_t image = (int64_t)e / g.positions, position = e - image * g.positions, size = (int64_t)g.in[0] * g.in[1] * g.in[2];
+        const int64_t image = (int64_t)e / g.positions, position = e - image * g.positions,
+                      size = (int64_t)g.in[0] * g.in[1] * g.in[2];
         tap_t x[COUNT], y[COUNT], z[COUNT_Z];
         all_neighbours(AT(const T_X, grid) + (int64_t)e * DIMS, &g, x, y, z);
         A dx = 0, dy = 0, dz = 0;

@@ -1,5 +1,6 @@
-/* Interpolation: nearest, linear and cubic, with or without antialiasing, one spatial axis after the other. Places and weights are
- * worked out in the type PyTorch uses (float for float32 and 16-bit inputs), so that nearest picks the same elements. */
+/* Interpolation: nearest, linear and cubic, with or without antialiasing, one spatial axis after the other. Places and
+ * weights are worked out in the type PyTorch uses (float for float32 and 16-bit inputs), so that nearest picks the same
+ * elements. */
 #include <math.h>
 #include "ops/native.h"
 #include "tensor/sizes.h"
@@ -23,7 +24,9 @@ static double cubic_far(double x, double a) { return ((a * x - 5 * a) * x + 8 * 
 
 static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-double tpi_resample_reach(const tpi_resample_kind *k, double each) { return (k->lanczos ? 3.0 : k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1); }
+double tpi_resample_reach(const tpi_resample_kind *k, double each) {
+    return (k->lanczos ? 3.0 : k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1);
+}
 
 static double sinc(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
 
@@ -35,7 +38,8 @@ static double filter(const tpi_resample_kind *k, double x) {
 }
 
 static void antialiased(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t o) {
-    double support = tpi_resample_reach(k, each), center = each * ((double)o + 0.5), inverse = each >= 1 ? 1 / each : 1, total = 0;
+    double support = tpi_resample_reach(k, each), center = each * ((double)o + 0.5), inverse = each >= 1 ? 1 / each : 1,
+           total = 0;
     int64_t first = (int64_t)(center - support + 0.5), last = (int64_t)(center + support + 0.5);
     first = first < 0 ? 0 : first, last = last > t->in ? t->in : last;
     double *w = t->weight + o * t->width;
@@ -61,7 +65,9 @@ static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t 
     }
     double at = k->align_corners ? as(k, each * (double)o) : as(k, as(k, each * ((double)o + 0.5)) - 0.5);
     if (!k->cubic && at < 0) at = 0;
-    int64_t low = tpi_whole(floor(at < -2 ? -2 : at > (double)t->in ? (double)t->in : at)); /* places further out read the same elements */
+    int64_t low = tpi_whole(floor(at < -2              ? -2
+                                  : at > (double)t->in ? (double)t->in
+                                                       : at)); /* places further out read the same elements */
     if (!k->cubic) {
         low = clamp(low, t->in);
         double part = as(k, at - (double)low);
@@ -71,7 +77,8 @@ static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t 
         return;
     }
     double part = as(k, at - (double)low), a = -0.75;
-    w[0] = cubic_far(part + 1, a), w[1] = cubic_near(part, a), w[2] = cubic_near(1 - part, a), w[3] = cubic_far(2 - part, a);
+    w[0] = cubic_far(part + 1, a), w[1] = cubic_near(part, a), w[2] = cubic_near(1 - part, a),
+    w[3] = cubic_far(2 - part, a);
     for (int i = 0; i < 4; i++) index[i] = clamp(low - 1 + i, t->in);
 }
 
@@ -150,7 +157,8 @@ bool tpi_resample_read(tpi_resample_kind *k, const char *mode, bool align_corner
     if (!strcmp(mode, "linear")) return true;
     if (!strcmp(mode, "cubic")) return k->cubic = true;
     if (!strcmp(mode, "lanczos")) return k->lanczos = true;
-    return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected nearest, nearest-exact, linear, cubic or lanczos, got %s", mode);
+    return tpi_refuse(TP_ERR_VALUE,
+                      "argument 'mode': expected nearest, nearest-exact, linear, cubic or lanczos, got %s", mode);
 }
 
 /* Bytes go through float, and are whole numbers in range again after every axis, as PyTorch's are. */
@@ -162,30 +170,41 @@ static void round_to_bytes(tp_tensor *y) {
     }
 }
 
-/* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN (or none at all) where not given. */
-static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales, bool back) {
+/* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN (or none at all) where
+ * not given. */
+static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners,
+                           bool antialias, tp_floats scales, bool back) {
     int n = (int)output_size.n;
     bool bytes = t->dtype == TP_UINT8;
     tp_dtype compute = bytes ? TP_FLOAT32 : tpi_compute_dtype(t, "input");
     tpi_resample_kind k;
     if (!compute || !tpi_resample_read(&k, mode, align_corners, antialias, compute == TP_FLOAT32)) return NULL;
     if (n < 1 || n > 3 || input_shape.n != n + 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %d dims for %d output sizes, got %s", n + 2, n, tpi_shape_text(input_shape));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %d dims for %d output sizes, got %s", n + 2, n,
+                        tpi_shape_text(input_shape));
     for (int i = 0; i < n; i++)
         if (output_size.v[i] < 1 || input_shape.v[2 + i] < 1)
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': Input and output sizes should be greater than 0, but got input %s output %s", tpi_shape_text(input_shape),
-                            tpi_shape_text(output_size));
+            return tpi_fail(
+                TP_ERR_RUNTIME,
+                "argument 'output_size': Input and output sizes should be greater than 0, but got input %s output %s",
+                tpi_shape_text(input_shape), tpi_shape_text(output_size));
     if (input_shape.v[1] == 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Non-empty %dD data tensor expected but got a tensor with sizes %s", n + 2, tpi_shape_text(input_shape));
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Non-empty %dD data tensor expected but got a tensor with sizes %s", n + 2,
+                        tpi_shape_text(input_shape));
     int64_t large[5] = {input_shape.v[0], input_shape.v[1]};
     for (int i = 0; i < n; i++) large[2 + i] = output_size.v[i];
     tp_ints out_shape = tp_ints_view(large, n + 2);
-    if (tpi_numel_of(input_shape) < 0 || tpi_numel_of(out_shape) < 0 || !tpi_check_shape(t, back ? "grad" : "input", back ? out_shape : input_shape)) return NULL;
+    if (tpi_numel_of(input_shape) < 0 || tpi_numel_of(out_shape) < 0 ||
+        !tpi_check_shape(t, back ? "grad" : "input", back ? out_shape : input_shape))
+        return NULL;
     tp_tensor *x = tpi_real_data(t, compute);
     for (int i = 0; x && i < n; i++) {
         int dim = back ? 2 + i : 1 + n - i; /* forward from the last dim on, back from the first */
         plan p;
-        if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2], scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT)) return tpi_release(x), NULL;
+        if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2],
+                       scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT))
+            return tpi_release(x), NULL;
         x = along(x, dim, &p.taps, back);
         if (x && bytes) round_to_bytes(x);
         free_plan(&p);
@@ -193,10 +212,12 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
     return tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
 }
 
-tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {
+tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners,
+                               bool antialias, tp_floats scales) {
     return resample(self, tpi_shape(self), output_size, mode, align_corners, antialias, scales, false);
 }
 
-tp_tensor *tpi_native_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {
+tp_tensor *tpi_native_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode,
+                                        bool align_corners, bool antialias, tp_floats scales) {
     return resample(grad, input_shape, output_size, mode, align_corners, antialias, scales, true);
 }

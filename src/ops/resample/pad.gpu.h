@@ -1,8 +1,9 @@
-/* Padding of up to three dims with the tensor's own elements: MODE 0 reflected, 1 replicated, 2 around. Before this text: X the dtype, LARGE; backward A,
- * the type to sum in, and X a real dtype.
+/* Padding of up to three dims with the tensor's own elements: MODE 0 reflected, 1 replicated, 2 around. Before this
+ * text: X the dtype, LARGE; backward A, the type to sum in, and X a real dtype.
  *
  *   forward    a thread per element of the result, which reads its source
- *   backward   a thread per element of the input, which sums what was read from it, in order; an element is `inner` reals */
+ *   backward   a thread per element of the input, which sums what was read from it, in order; an element is `inner`
+ * reals */
 #include "each.h"
 typedef struct pad_t {
     int in[3], out[3], left[3];
@@ -22,10 +23,12 @@ INLINE int source(const pad_t *g, int d, int o) {
 #endif
 }
 
-KERNEL(entry)(PTR(out), PTR(in), const pad_t g, const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(in), const pad_t g, const int64_t n) {
     EACH(e, n) {
         const index_t row = e / g.out[2], deep = row / g.out[1], plane = deep / g.out[0];
-        const int x = source(&g, 2, (int)(e - row * g.out[2])), y = source(&g, 1, (int)(row - deep * g.out[1])), z = source(&g, 0, (int)(deep - plane * g.out[0]));
+        const int x = source(&g, 2, (int)(e - row * g.out[2])), y = source(&g, 1, (int)(row - deep * g.out[1])),
+                  z = source(&g, 0, (int)(deep - plane * g.out[0]));
         AT(T_X, out)[e] = AT(const T_X, in)[(((int64_t)plane * g.in[0] + z) * g.in[1] + y) * g.in[2] + x];
     }
 }
@@ -46,7 +49,9 @@ INLINE int candidates(const pad_t *g, int d, int i) {
 INLINE int candidate(const pad_t *g, int d, int i, int k) {
 #if MODE == 0
     const int last = g->in[d] - 1;
-    const int o = k == 0 ? i + g->left[d] : k == 1 ? (i > 0 ? g->left[d] - i : -1) : (i < last ? 2 * last - i + g->left[d] : -1);
+    const int o = k == 0   ? i + g->left[d]
+                  : k == 1 ? (i > 0 ? g->left[d] - i : -1)
+                           : (i < last ? 2 * last - i + g->left[d] : -1);
 #elif MODE == 1
     const int o = (i == 0 ? 0 : i + g->left[d]) + k;
 #else
@@ -55,10 +60,12 @@ INLINE int candidate(const pad_t *g, int d, int i, int k) {
     return o < g->out[d] ? o : -1;
 }
 
-KERNEL(entry)(PTR(out), PTR(grad), const pad_t g, const int64_t n, const int inner) {
+KERNEL(entry)
+(PTR(out), PTR(grad), const pad_t g, const int64_t n, const int inner) {
     EACH(e, n) {
         const index_t column = e / inner, row = column / g.in[2], deep = row / g.in[1], plane = deep / g.in[0];
-        const int part = (int)(e - column * inner), i = (int)(column - row * g.in[2]), j = (int)(row - deep * g.in[1]), k = (int)(deep - plane * g.in[0]);
+        const int part = (int)(e - column * inner), i = (int)(column - row * g.in[2]), j = (int)(row - deep * g.in[1]),
+                  k = (int)(deep - plane * g.in[0]);
         const int nx = candidates(&g, 2, i), ny = candidates(&g, 1, j), nz = candidates(&g, 0, k);
         A sum = 0;
         for (int c = 0; c < nz; c++) {
@@ -67,7 +74,10 @@ KERNEL(entry)(PTR(out), PTR(grad), const pad_t g, const int64_t n, const int inn
                 const int y = candidate(&g, 1, j, b);
                 for (int a = 0; a < nx && y >= 0; a++) {
                     const int x = candidate(&g, 2, i, a);
-                    if (x >= 0) sum += GET_X(AT(const T_X, grad)[((((int64_t)plane * g.out[0] + z) * g.out[1] + y) * g.out[2] + x) * inner + part]);
+                    if (x >= 0)
+                        sum += GET_X(
+                            AT(const T_X,
+                               grad)[((((int64_t)plane * g.out[0] + z) * g.out[1] + y) * g.out[2] + x) * inner + part]);
                 }
             }
         }

@@ -7,7 +7,9 @@
 /* What was added is cut off again, what was cut off comes back as zeros. */
 tp_tensor *tpi_compose_constant_pad_nd_backward(tp_tensor *grad, tp_ints pad) {
     int64_t undo[2 * TP_MAX_DIMS];
-    if (pad.n > 2 * TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': expected at most %d amounts, got %lld", 2 * TP_MAX_DIMS, (long long)pad.n);
+    if (pad.n > 2 * TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': expected at most %d amounts, got %lld", 2 * TP_MAX_DIMS,
+                        (long long)pad.n);
     for (int64_t i = 0; i < pad.n; i++) undo[i] = tpi_size_negated(pad.v[i]);
     return tpo_constant_pad_nd(grad, tp_ints_view(undo, pad.n), tp_int(0));
 }
@@ -17,22 +19,36 @@ static tp_tensor *pad_by_index(tp_tensor *input, tp_ints pad, const char *mode) 
     int64_t n = pad.n / 2;
     bool fits = pad.n % 2 == 0 && n >= 1 && n <= 3 && (input->ndim == n + 1 || input->ndim == n + 2);
     if (!fits)
-        return tpi_fail(TP_ERR_MISSING, "argument 'pad': Padding size %lld is not supported for %dD input tensor.\nSupported combinations for non-constant padding:\n"
-                                        "  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
-                                        "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)", (long long)pad.n, input->ndim);
+        return tpi_fail(TP_ERR_MISSING,
+                        "argument 'pad': Padding size %lld is not supported for %dD input tensor.\nSupported "
+                        "combinations for non-constant padding:\n"
+                        "  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size "
+                        "= 4 (pads last 2 dimensions)\n"
+                        "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+                        (long long)pad.n, input->ndim);
     if (strcmp(mode, "circular") && !input->numel && (input->ndim == n + 1 || input->shape[0] > 0))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and "
+                        "other non-zero dimensions for input, but got: %s",
                         (int)n + 1, (int)n + 2, tpi_shape_text(tpi_shape(input)));
     return tpo_pad_index(input, pad, mode);
 }
 
 tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, double value) {
-    if (pad.n % 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': Padding length must be divisible by 2, got %lld", (long long)pad.n);
+    if (pad.n % 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': Padding length must be divisible by 2, got %lld",
+                        (long long)pad.n);
     if (pad.n > 2 * input->ndim)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': Padding length should be less than or equal to two times the input dimension but got padding length %lld and input of "
-                                        "dimension %d", (long long)pad.n, input->ndim);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'pad': Padding length should be less than or equal to two times the input dimension "
+                        "but got padding length %lld and input of "
+                        "dimension %d",
+                        (long long)pad.n, input->ndim);
     if (!strcmp(mode, "constant")) {
-        tp_scalar fill = value != value ? tp_int(0) : tp_dtype_is_floating((tp_dtype)input->dtype) || tp_dtype_is_complex((tp_dtype)input->dtype) ? tp_float(value) : tp_int((int64_t)value);
+        tp_scalar fill = value != value ? tp_int(0)
+                         : tp_dtype_is_floating((tp_dtype)input->dtype) || tp_dtype_is_complex((tp_dtype)input->dtype)
+                             ? tp_float(value)
+                             : tp_int((int64_t)value);
         return tpo_constant_pad_nd(input, pad, fill);
     }
     if (value == value && value != 0)
@@ -41,9 +57,14 @@ tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, doub
     /* Under their own names, by which automatic mixed precision knows them. */
     bool reflects = !strcmp(mode, "reflect"), replicates = !strcmp(mode, "replicate");
     if (reflects && n < 3) return (n == 1 ? tpo_reflection_pad1d : tpo_reflection_pad2d)(input, pad);
-    if (replicates) return (n == 1 ? tpo_replication_pad1d : n == 2 ? tpo_replication_pad2d : tpo_replication_pad3d)(input, pad);
+    if (replicates)
+        return (n == 1 ? tpo_replication_pad1d : n == 2 ? tpo_replication_pad2d : tpo_replication_pad3d)(input, pad);
     return pad_by_index(input, pad, mode);
 }
 
-tp_tensor *tpi_compose_reflection_pad(tp_tensor *self, tp_ints padding) { return pad_by_index(self, padding, "reflect"); }
-tp_tensor *tpi_compose_replication_pad(tp_tensor *self, tp_ints padding) { return pad_by_index(self, padding, "replicate"); }
+tp_tensor *tpi_compose_reflection_pad(tp_tensor *self, tp_ints padding) {
+    return pad_by_index(self, padding, "reflect");
+}
+tp_tensor *tpi_compose_replication_pad(tp_tensor *self, tp_ints padding) {
+    return pad_by_index(self, padding, "replicate");
+}

@@ -1,11 +1,12 @@
-/* Resampling: every element of the result reads WIDTH elements of the input along each spatial dim, with weights. Before this text: A the type of places
- * and weights, X and Y the dtypes of what is read and written (BYTES: Y is uint8, rounded and kept in range), LARGE; NEAREST with EXACT, CUBIC, or else
- * linear; ALIGN: corners are aligned; ANTIALIAS.
+/* Resampling: every element of the result reads WIDTH elements of the input along each spatial dim, with weights.
+ * Before this text: A the type of places and weights, X and Y the dtypes of what is read and written (BYTES: Y is
+ * uint8, rounded and kept in range), LARGE; NEAREST with EXACT, CUBIC, or else linear; ALIGN: corners are aligned;
+ * ANTIALIAS.
  *
  *   direct   DIMS dims at once, a thread per element of the result; LAST: channels are the fastest dim of memory
- *   back     one dim: a thread per element of the input sums over the elements of the result that may have read it, in order
- *   table    of an antialiasing filter: the first place and the weights of every element of the result, along one dim
- *   filter   one dim by the table */
+ *   back     one dim: a thread per element of the input sums over the elements of the result that may have read it, in
+ * order table    of an antialiasing filter: the first place and the weights of every element of the result, along one
+ * dim filter   one dim by the table */
 #include "each.h"
 typedef struct axis_t {
     int in, out;
@@ -40,7 +41,8 @@ INLINE int taps(const axis_t *a, int o, A *w) {
     A at = ALIGN ? a->each * o : a->each * ((A)o + (A)0.5) - (A)0.5;
 #if CUBIC
     const A low = floor(at), part = at - low;
-    w[0] = cubic_far(part + 1, (A)-0.75), w[1] = cubic_near(part, (A)-0.75), w[2] = cubic_near(1 - part, (A)-0.75), w[3] = cubic_far(2 - part, (A)-0.75);
+    w[0] = cubic_far(part + 1, (A)-0.75), w[1] = cubic_near(part, (A)-0.75), w[2] = cubic_near(1 - part, (A)-0.75),
+    w[3] = cubic_far(2 - part, (A)-0.75);
     return (int)low - 1;
 #else
     if (at < 0) at = 0;
@@ -59,9 +61,11 @@ typedef struct axes3_t {
     axis_t a[3]; /* depth, height, width; those that are not there have one element */
 } axes3_t;
 
-KERNEL(entry)(PTR(out), PTR(in), const axes3_t g, const int64_t n, const int channels) {
+KERNEL(entry)
+(PTR(out), PTR(in), const axes3_t g, const int64_t n, const int channels) {
     EACH(e, n) {
-        const index_t position = LAST ? e / channels : e, row = position / g.a[2].out, deep = row / g.a[1].out, plane = deep / g.a[0].out;
+        const index_t position = LAST ? e / channels : e, row = position / g.a[2].out, deep = row / g.a[1].out,
+                      plane = deep / g.a[0].out;
         const int64_t step = LAST ? channels : 1, from = LAST ? e - position * channels : 0;
         A wx[WIDTH], wy[WIDTH_Y], wz[WIDTH_Z], sum = 0;
         const int x = taps(&g.a[2], (int)(position - row * g.a[2].out), wx);
@@ -77,9 +81,13 @@ KERNEL(entry)(PTR(out), PTR(in), const axes3_t g, const int64_t n, const int cha
         for (int k = 0; k < WIDTH_Z; k++) {
             UNROLL
             for (int j = 0; j < WIDTH_Y; j++) {
-                const int64_t line = (((int64_t)plane * g.a[0].in + inside(z + k, g.a[0].in)) * g.a[1].in + inside(y + j, g.a[1].in)) * g.a[2].in;
+                const int64_t line =
+                    (((int64_t)plane * g.a[0].in + inside(z + k, g.a[0].in)) * g.a[1].in + inside(y + j, g.a[1].in)) *
+                    g.a[2].in;
                 UNROLL
-                for (int i = 0; i < WIDTH; i++) sum += wz[k] * wy[j] * wx[i] * GET_X(AT(const T_X, in)[(line + inside(x + i, g.a[2].in)) * step + from]);
+                for (int i = 0; i < WIDTH; i++)
+                    sum += wz[k] * wy[j] * wx[i] *
+                           GET_X(AT(const T_X, in)[(line + inside(x + i, g.a[2].in)) * step + from]);
             }
         }
         AT(T_Y, out)[e] = written(sum);
@@ -96,7 +104,8 @@ KERNEL(entry)(PTR(out), PTR(in), const axes3_t g, const int64_t n, const int cha
 #define BEHIND (CUBIC ? 2 : 1)
 #endif
 #define SHIFT (ANTIALIAS || (!ALIGN && !NEAREST) ? (A)0.5 : 0)
-KERNEL(entry)(PTR(out), PTR(grad), PTR(first), PTR(weights), const axis_t a, const int64_t n, const int inner) {
+KERNEL(entry)
+(PTR(out), PTR(grad), PTR(first), PTR(weights), const axis_t a, const int64_t n, const int inner) {
     EACH(e, n) {
         const index_t row = e / inner, outer = row / a.in;
         const int i = (int)(row - outer * a.in);
@@ -130,13 +139,15 @@ INLINE A filter(A x) {
     return x < 1 ? cubic_near(x, (A)-0.5) : x < 2 ? cubic_far(x, (A)-0.5) : 0;
 }
 
-KERNEL(entry)(PTR(first), PTR(weights), const axis_t a) {
+KERNEL(entry)
+(PTR(first), PTR(weights), const axis_t a) {
     const int o = (int)BLOCK * THREADS + THREAD;
     if (o >= a.out) return;
     GLOBAL A *w = AT(A, weights) + (int64_t)o * a.width;
     const A center = a.each * ((A)o + (A)0.5), inverse = a.each >= 1 ? 1 / a.each : 1;
     const A start = center - a.reach + (A)0.5;
-    const int from = start > 0 ? (int)start : 0, past = (int)(center + a.reach + (A)0.5), end = past < a.in ? past : a.in;
+    const int from = start > 0 ? (int)start : 0, past = (int)(center + a.reach + (A)0.5),
+              end = past < a.in ? past : a.in;
     A total = 0;
     for (int k = 0; k < a.width; k++) {
         w[k] = from + k < end ? filter(((A)(from + k) - center + (A)0.5) * inverse) : 0;
@@ -148,13 +159,15 @@ KERNEL(entry)(PTR(first), PTR(weights), const axis_t a) {
 #endif
 
 #ifdef KERNEL_filter
-KERNEL(entry)(PTR(out), PTR(in), PTR(first), PTR(weights), const axis_t a, const int64_t n, const int inner) {
+KERNEL(entry)
+(PTR(out), PTR(in), PTR(first), PTR(weights), const axis_t a, const int64_t n, const int inner) {
     EACH(e, n) {
         const index_t row = e / inner, outer = row / a.out;
         const int o = (int)(row - outer * a.out), from = AT(const int, first)[o];
         A sum = 0;
         for (int k = 0; k < a.width && from + k < a.in; k++)
-            sum += AT(const A, weights)[(int64_t)o * a.width + k] * GET_X(AT(const T_X, in)[((int64_t)outer * a.in + from + k) * inner + (e - row * inner)]);
+            sum += AT(const A, weights)[(int64_t)o * a.width + k] *
+                   GET_X(AT(const T_X, in)[((int64_t)outer * a.in + from + k) * inner + (e - row * inner)]);
         AT(T_Y, out)[e] = written(sum);
     }
 }

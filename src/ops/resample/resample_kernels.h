@@ -1,4 +1,5 @@
-/* The bodies of resample.isa.c, included once per element type with REAL and K(name) defined. One row each: (in, inner) and (out, inner). */
+/* The bodies of resample.isa.c, included once per element type with REAL and K(name) defined. One row each: (in, inner)
+ * and (out, inner). */
 
 void TPI_ISA(K(tpi_resample))(const tpi_taps *t, int64_t inner, const REAL *x, REAL *y) {
     for (int64_t o = 0; o < t->out; o++, y += inner) {

@@ -14,7 +14,8 @@ typedef struct job {
 
 static void image_task(int64_t task, void *context) { /* one channel of one image */
     job *j = context;
-    int64_t item = tpi_dtype_bytes[j->dtype], rows = j->c.y[1], ld = tpi_conv_ysize(&j->c), image = tpi_conv_xsize(&j->c), columns = tpi_conv_taps(&j->c) * tpi_conv_ysize(&j->c);
+    int64_t item = tpi_dtype_bytes[j->dtype], rows = j->c.y[1], ld = tpi_conv_ysize(&j->c),
+            image = tpi_conv_xsize(&j->c), columns = tpi_conv_taps(&j->c) * tpi_conv_ysize(&j->c);
     const void *from = j->from + task * (j->back ? columns : image) * item;
     void *to = j->to + task * (j->back ? image : columns) * item;
     if (j->back) memset(to, 0, (size_t)(image * item));
@@ -36,24 +37,44 @@ static void image_task(int64_t task, void *context) { /* one channel of one imag
     }
 }
 
-bool tpi_patches_geometry(tpi_conv *c, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
+bool tpi_patches_geometry(tpi_conv *c, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding,
+                          tp_ints stride) {
     int64_t zeros[2] = {0}, ones[2] = {1, 1};
-    *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, height, width}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
-    if (!tpi_expand_steps("kernel_size", kernel, 2, NULL, c->k + 1) || !tpi_expand_steps("dilation", dilation, 2, ones, c->dilation + 1) ||
-        !tpi_expand_steps("padding", padding, 2, zeros, c->pad + 1) || !tpi_expand_steps("stride", stride, 2, ones, c->stride + 1))
+    *c = (tpi_conv){.batch = 1,
+                    .groups = 1,
+                    .cx = 1,
+                    .cy = 1,
+                    .x = {1, height, width},
+                    .y = {1, 1, 1},
+                    .k = {1, 1, 1},
+                    .stride = {1, 1, 1},
+                    .dilation = {1, 1, 1}};
+    if (!tpi_expand_steps("kernel_size", kernel, 2, NULL, c->k + 1) ||
+        !tpi_expand_steps("dilation", dilation, 2, ones, c->dilation + 1) ||
+        !tpi_expand_steps("padding", padding, 2, zeros, c->pad + 1) ||
+        !tpi_expand_steps("stride", stride, 2, ones, c->stride + 1))
         return false;
     for (int i = 1; i < 3; i++) {
-        const struct { const char *what; int64_t value; } least[3] = {{"kernel size", c->k[i]}, {"dilation", c->dilation[i]}, {"stride", c->stride[i]}};
+        const struct {
+            const char *what;
+            int64_t value;
+        } least[3] = {{"kernel size", c->k[i]}, {"dilation", c->dilation[i]}, {"stride", c->stride[i]}};
         for (int k = 0; k < 3; k++)
-            if (least[k].value < 1) return tpi_refuse(TP_ERR_RUNTIME, "%s should be greater than zero, but got %lld", least[k].what, (long long)least[k].value);
-        if (c->pad[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "padding should be non-negative, but got %lld", (long long)c->pad[i]);
+            if (least[k].value < 1)
+                return tpi_refuse(TP_ERR_RUNTIME, "%s should be greater than zero, but got %lld", least[k].what,
+                                  (long long)least[k].value);
+        if (c->pad[i] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "padding should be non-negative, but got %lld", (long long)c->pad[i]);
         int64_t left = tpi_size_minus(tpi_size_plus(c->x[i], 2 * c->pad[i]), c->dilation[i] * (c->k[i] - 1) + 1);
         c->y[i] = left < 0 ? 0 : left / c->stride[i] + 1;
         if (c->y[i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "Given input with spatial size (%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), calculated shape of the "
-                                              "array of sliding blocks is too small in dim %d: its components must be at least one.",
-                              (long long)height, (long long)width, (long long)c->k[1], (long long)c->k[2], (long long)c->dilation[1], (long long)c->dilation[2],
-                              (long long)c->pad[1], (long long)c->pad[2], i - 1);
+            return tpi_refuse(TP_ERR_RUNTIME,
+                              "Given input with spatial size (%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, "
+                              "%lld), padding=(%lld, %lld), calculated shape of the "
+                              "array of sliding blocks is too small in dim %d: its components must be at least one.",
+                              (long long)height, (long long)width, (long long)c->k[1], (long long)c->k[2],
+                              (long long)c->dilation[1], (long long)c->dilation[2], (long long)c->pad[1],
+                              (long long)c->pad[2], i - 1);
     }
     return true;
 }
@@ -87,31 +108,54 @@ static tp_tensor *run(job *j, tp_tensor *self, int64_t planes, tp_ints shape) {
 tp_tensor *tpi_native_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
     job j = {0};
     int n = self->ndim;
-    if (n != 3 && n != 4) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s", tpi_shape_text(tpi_shape(self)));
-    if (!self->numel && (n == 3 || self->shape[0] > 0))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+    if (n != 3 && n != 4)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
+                        "non-zero dimensions for input, but got: %s",
                         tpi_shape_text(tpi_shape(self)));
-    if (!tpi_patches_geometry(&j.c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride)) return NULL;
-    int64_t channels = self->shape[n - 3], shape[3] = {self->shape[0], tpi_size_times(channels, tpi_conv_taps(&j.c)), tpi_conv_ysize(&j.c)};
-    return run(&j, self, (n == 4 ? self->shape[0] : 1) * channels, n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2));
+    if (!self->numel && (n == 3 || self->shape[0] > 0))
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
+                        "non-zero dimensions for input, but got: %s",
+                        tpi_shape_text(tpi_shape(self)));
+    if (!tpi_patches_geometry(&j.c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride))
+        return NULL;
+    int64_t channels = self->shape[n - 3],
+            shape[3] = {self->shape[0], tpi_size_times(channels, tpi_conv_taps(&j.c)), tpi_conv_ysize(&j.c)};
+    return run(&j, self, (n == 4 ? self->shape[0] : 1) * channels,
+               n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2));
 }
 
-tp_tensor *tpi_native_col2im(tp_tensor *self, tp_ints output_size, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
+tp_tensor *tpi_native_col2im(tp_tensor *self, tp_ints output_size, tp_ints kernel, tp_ints dilation, tp_ints padding,
+                             tp_ints stride) {
     job j = {.back = true};
     int n = self->ndim;
     int64_t size[2];
-    if (n != 2 && n != 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: %s", tpi_shape_text(tpi_shape(self)));
-    if (!tpi_expand_ints("output_size", output_size, 2, NULL, size) || !tpi_patches_geometry(&j.c, size[0], size[1], kernel, dilation, padding, stride)) return NULL;
+    if (n != 2 && n != 3)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "argument 'input': Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size "
+                        "and non-zero dimensions for input, but got: %s",
+                        tpi_shape_text(tpi_shape(self)));
+    if (!tpi_expand_ints("output_size", output_size, 2, NULL, size) ||
+        !tpi_patches_geometry(&j.c, size[0], size[1], kernel, dilation, padding, stride))
+        return NULL;
     int64_t taps = tpi_conv_taps(&j.c), rows = self->shape[n - 2];
     if (rows % taps != 0)
-        return tpi_fail(TP_ERR_RUNTIME, "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)=%lld and kernel_size=(%lld, %lld).",
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                        "input.size(1)=%lld and kernel_size=(%lld, %lld).",
                         (long long)rows, (long long)j.c.k[1], (long long)j.c.k[2]);
     if (self->shape[n - 1] != tpi_conv_ysize(&j.c))
-        return tpi_fail(TP_ERR_RUNTIME, "Given output_size=(%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), padding=(%lld, %lld), stride=(%lld, %lld), expected size of "
-                                        "input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but got input.size(2)=%lld.",
-                        (long long)size[0], (long long)size[1], (long long)j.c.k[1], (long long)j.c.k[2], (long long)j.c.dilation[1], (long long)j.c.dilation[2],
-                        (long long)j.c.pad[1], (long long)j.c.pad[2], (long long)j.c.stride[1], (long long)j.c.stride[2], (long long)j.c.y[1], (long long)j.c.y[2],
-                        (long long)tpi_conv_ysize(&j.c), (long long)self->shape[n - 1]);
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Given output_size=(%lld, %lld), kernel_size=(%lld, %lld), dilation=(%lld, %lld), "
+                        "padding=(%lld, %lld), stride=(%lld, %lld), expected size of "
+                        "input's dimension 2 to match the calculated number of sliding blocks %lld * %lld = %lld, but "
+                        "got input.size(2)=%lld.",
+                        (long long)size[0], (long long)size[1], (long long)j.c.k[1], (long long)j.c.k[2],
+                        (long long)j.c.dilation[1], (long long)j.c.dilation[2], (long long)j.c.pad[1],
+                        (long long)j.c.pad[2], (long long)j.c.stride[1], (long long)j.c.stride[2], (long long)j.c.y[1],
+                        (long long)j.c.y[2], (long long)tpi_conv_ysize(&j.c), (long long)self->shape[n - 1]);
     int64_t shape[4] = {self->shape[0], rows / taps, size[0], size[1]};
-    return run(&j, self, (n == 3 ? self->shape[0] : 1) * (rows / taps), n == 3 ? tp_ints_view(shape, 4) : tp_ints_view(shape + 1, 3));
+    return run(&j, self, (n == 3 ? self->shape[0] : 1) * (rows / taps),
+               n == 3 ? tp_ints_view(shape, 4) : tp_ints_view(shape + 1, 3));
 }

@@ -1,16 +1,19 @@
 /* Counting into bins. Numbers of bins are int64; 0 is outside, the first bin is 1.
  *
- *   numbers   the bin of each value (X the dtype, in double precision) along one axis of `bins` bins. WAY: by RANGE alone, by EVEN edges (what the range
- *             guesses, put right by the edges), by any SORTED edges; MORE: values of a further axis, whose bins count within those before
- *   count     how often each number occurs. Whole numbers add up the same in any order. PRIVATE: a block counts in shared memory first
+ *   numbers   the bin of each value (X the dtype, in double precision) along one axis of `bins` bins. WAY: by RANGE
+ * alone, by EVEN edges (what the range guesses, put right by the edges), by any SORTED edges; MORE: values of a further
+ * axis, whose bins count within those before count     how often each number occurs. Whole numbers add up the same in
+ * any order. PRIVATE: a block counts in shared memory first
  */
-#define RANGE 0
-#define EVEN 1
+#define RANGE  0
+#define EVEN   1
 #define SORTED 2
-#define EACH for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS)
+#define EACH   for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < n; e += (int64_t)BLOCKS * THREADS)
 
 #ifdef KERNEL_numbers
-KERNEL(entry)(PTR(numbers), PTR(values), PTR(edges), const int64_t n, const int64_t step, const double from, const double to, const int64_t bins) {
+KERNEL(entry)
+(PTR(numbers), PTR(values), PTR(edges), const int64_t n, const int64_t step, const double from, const double to,
+ const int64_t bins) {
     GLOBAL const double *edge = AT(const double, edges);
 #if WAY == SORTED
     const double low = edge[0], high = edge[bins];
@@ -25,16 +28,20 @@ KERNEL(entry)(PTR(numbers), PTR(values), PTR(edges), const int64_t n, const int6
             int64_t below = 0, above = bins;
             while (above - below > 1) {
                 const int64_t middle = below + (above - below) / 2;
-                if (v >= edge[middle]) below = middle;
-                else above = middle;
+                if (v >= edge[middle])
+                    below = middle;
+                else
+                    above = middle;
             }
             at = below;
 #else
             at = (int64_t)((v - low) * (double)bins / (high - low));
             if (at >= bins) at = bins - 1;
 #if WAY == EVEN
-            if (at + 1 < bins && v >= edge[at + 1]) at++;
-            else if (at > 0 && v < edge[at]) at--;
+            if (at + 1 < bins && v >= edge[at + 1])
+                at++;
+            else if (at > 0 && v < edge[at])
+                at--;
 #endif
 #endif
         }
@@ -54,7 +61,8 @@ KERNEL(entry)(PTR(numbers), PTR(values), PTR(edges), const int64_t n, const int6
 #else
 #define COUNT_UP(at, by) atomicAdd(at, by)
 #endif
-KERNEL(entry)(PTR(counts), PTR(numbers), const int64_t n, const int64_t bins) {
+KERNEL(entry)
+(PTR(counts), PTR(numbers), const int64_t n, const int64_t bins) {
     GLOBAL int *all = AT(int, counts);
 #if PRIVATE
     SHARED int own[PRIVATE];

@@ -1,12 +1,13 @@
-/* Counting into bins on GPUs: bincount, histc, histogram in one and more dims. See ops/sort/histogram.gpu.h. Weights are summed in the order of their elements
- * (index_add). The host waits where a range is the elements' own, or the largest number decides how many bins there are. */
+/* Counting into bins on GPUs: bincount, histc, histogram in one and more dims. See ops/sort/histogram.gpu.h. Weights
+ * are summed in the order of their elements (index_add). The host waits where a range is the elements' own, or the
+ * largest number decides how many bins there are. */
 #include "ops/sort/histogram.h"
 #include "ops/bag.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 #include <math.h>
 
-enum { RANGE, EVEN, SORTED }; /* as ops/sort/histogram.gpu.h has them */
+enum { RANGE, EVEN, SORTED };                /* as ops/sort/histogram.gpu.h has them */
 enum { PRIVATE_BINS = 2048, MOST_AXES = 5 }; /* what a block counts by itself */
 
 static const tpi_gpu_site numbers_site = {"histogram.gpu.h", "numbers"}, count_site = {"histogram.gpu.h", "count"};
@@ -25,25 +26,34 @@ static tp_tensor *counts_of(tp_tensor *numbers, int64_t bins) {
     tpi_gpu_function *kernel = caps ? tpi_gpu_site_kernel(device, &count_site, false, 1, defines) : NULL;
     int64_t blocks = tpi_ceil_div(n, 256), most = caps ? (int64_t)caps->units * 8 : 1;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(numbers->data), TPI_GPU_VAL(n), TPI_GPU_VAL(bins)};
-    return kernel && tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, 4, args) ? out : tpi_after(out, NULL);
+    return kernel && tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, 4, args)
+               ? out
+               : tpi_after(out, NULL);
 }
 
 /* ---- bincount ---- */
 tp_tensor *tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength) {
-    if (self->ndim != 1 || !self->numel || !(tpi_dtype_category[self->dtype] & TPI_CAT_INT) || minlength < 0 || (weights && !tpi_same_shape(self, weights))) return NULL;
+    if (self->ndim != 1 || !self->numel || !(tpi_dtype_category[self->dtype] & TPI_CAT_INT) || minlength < 0 ||
+        (weights && !tpi_same_shape(self, weights)))
+        return NULL;
     tp_dtype dtype = weights && weights->dtype == TP_FLOAT32 ? TP_FLOAT32 : TP_FLOAT64;
-    if (weights && (tp_dtype_is_complex((tp_dtype)weights->dtype) || (dtype == TP_FLOAT64 && !tpi_gpu_has_f64(tpi_device(self))))) return NULL;
+    if (weights &&
+        (tp_dtype_is_complex((tp_dtype)weights->dtype) || (dtype == TP_FLOAT64 && !tpi_gpu_has_f64(tpi_device(self)))))
+        return NULL;
     tpi_bag bag = {0};
-    tp_tensor *wide = tpi_put(&bag, tpi_as_dtype_data(self, TP_INT64)), *values = wide ? tpi_put(&bag, tpi_contiguous_data(wide)) : NULL;
+    tp_tensor *wide = tpi_put(&bag, tpi_as_dtype_data(self, TP_INT64)),
+              *values = wide ? tpi_put(&bag, tpi_contiguous_data(wide)) : NULL;
     tp_tensor *least = tpi_put(&bag, tpo_min(values)), *most = tpi_put(&bag, tpo_max(values));
     tp_scalar low = most ? tp_item_scalar(least) : tp_no_scalar(), high = most ? tp_item_scalar(most) : tp_no_scalar();
-    if (low.kind != TP_SCALAR_INT || high.kind != TP_SCALAR_INT || low.as.i < 0) return tpi_empty_bag(&bag, NULL); /* negative numbers are the CPU's to refuse */
+    if (low.kind != TP_SCALAR_INT || high.kind != TP_SCALAR_INT || low.as.i < 0)
+        return tpi_empty_bag(&bag, NULL); /* negative numbers are the CPU's to refuse */
     int64_t bins = high.as.i + 1 > minlength ? high.as.i + 1 : minlength;
     if (!weights) {
         tp_tensor *counts = tpi_put(&bag, counts_of(values, bins));
         return tpi_empty_bag(&bag, counts ? tpi_as_dtype_data(counts, TP_INT64) : NULL);
     }
-    tp_tensor *w = tpi_put(&bag, tpi_as_dtype_data(weights, dtype)), *alone = w ? tpi_put(&bag, tpi_detached(w)) : NULL, *out = alone ? tpo_zeros(TP_INTS(bins), dtype, tpi_device(self)) : NULL;
+    tp_tensor *w = tpi_put(&bag, tpi_as_dtype_data(weights, dtype)), *alone = w ? tpi_put(&bag, tpi_detached(w)) : NULL,
+              *out = alone ? tpo_zeros(TP_INTS(bins), dtype, tpi_device(self)) : NULL;
     bool ok = out && tpo_index_add_(out, 0, values, alone, tp_int(1));
     return tpi_empty_bag(&bag, ok ? out : tpi_after(out, NULL));
 }
@@ -53,9 +63,12 @@ tp_tensor *tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minleng
 static bool limits_of(tp_tensor *x, int64_t n, tpi_bag *bag, const double **low, const double **high) {
     tp_tensor *columns = tpi_put(bag, tpo_reshape(x, TP_INTS(-1, n))), *end[2] = {NULL, NULL};
     for (int i = 0; i < 2 && columns; i++) {
-        tp_tensor *found = tpi_put(bag, (i ? tpo_amax : tpo_amin)(columns, TP_INTS(0), false)), *wide = found ? tpi_put(bag, tpi_as_dtype_data(found, TP_FLOAT64)) : NULL;
-        if (wide && tpi_device(wide).type == TP_META) end[i] = tpi_put(bag, tpo_full(tpi_shape(wide), tp_int(i), TP_FLOAT64, (tp_device){TP_CPU, 0}));
-        else end[i] = wide ? tpi_put(bag, tpi_on_host(wide)) : NULL;
+        tp_tensor *found = tpi_put(bag, (i ? tpo_amax : tpo_amin)(columns, TP_INTS(0), false)),
+                  *wide = found ? tpi_put(bag, tpi_as_dtype_data(found, TP_FLOAT64)) : NULL;
+        if (wide && tpi_device(wide).type == TP_META)
+            end[i] = tpi_put(bag, tpo_full(tpi_shape(wide), tp_int(i), TP_FLOAT64, (tp_device){TP_CPU, 0}));
+        else
+            end[i] = wide ? tpi_put(bag, tpi_on_host(wide)) : NULL;
     }
     if (!end[1]) return false;
     *low = doubles_of(end[0]), *high = doubles_of(end[1]);
@@ -64,28 +77,39 @@ static bool limits_of(tp_tensor *x, int64_t n, tpi_bag *bag, const double **low,
 
 typedef struct axis {
     int way;
-    tp_tensor *edges;  /* float64, on the device; NULL with RANGE */
+    tp_tensor *edges; /* float64, on the device; NULL with RANGE */
     double low, high;
     int64_t bins;
 } axis;
 
 /* numbers becomes, or is joined with (more), the bins of `count` values from column c of n on. */
 static bool number(tp_tensor *numbers, tp_tensor *x, int64_t c, int64_t n, const axis *a, bool more) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("WAY", a->way), TPI_DEFINE("MORE", more), TPI_DEFINE_DTYPE("X", x->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("WAY", a->way), TPI_DEFINE("MORE", more),
+                                      TPI_DEFINE_DTYPE("X", x->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &numbers_site, true, 3, defines);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(numbers->data), TPI_GPU_PTR(x->data + c * (int64_t)tpi_itemsize(x)), TPI_GPU_PTR(tpi_gpu_data(a->edges)), TPI_GPU_VAL(numbers->numel), TPI_GPU_VAL(n),
-                                TPI_GPU_VAL(a->low), TPI_GPU_VAL(a->high), TPI_GPU_VAL(a->bins)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(numbers->data),
+                                TPI_GPU_PTR(x->data + c * (int64_t)tpi_itemsize(x)),
+                                TPI_GPU_PTR(tpi_gpu_data(a->edges)),
+                                TPI_GPU_VAL(numbers->numel),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(a->low),
+                                TPI_GPU_VAL(a->high),
+                                TPI_GPU_VAL(a->bins)};
     return !numbers->numel || tpi_gpu_launch_each(tpi_device(x), kernel, numbers->numel, 8, args);
 }
 
-/* The bins' sums of weights, or counts, in float64 and of the axes' shape: put into the bag. x: points with n coordinates, contiguous. */
+/* The bins' sums of weights, or counts, in float64 and of the axes' shape: put into the bag. x: points with n
+ * coordinates, contiguous. */
 static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *weight, tpi_bag *bag) {
     int64_t cells = 1, shape[TP_MAX_DIMS];
     tp_tensor *numbers = tpi_put(bag, tpi_empty(TP_INTS(x->numel / n), TP_INT64, tpi_device(x))), *sums = NULL;
     bool ok = numbers;
-    for (int64_t c = 0; c < n && ok; c++) cells *= shape[c] = axes[c].bins, ok = number(numbers, x, c, n, &axes[c], c > 0);
+    for (int64_t c = 0; c < n && ok; c++)
+        cells *= shape[c] = axes[c].bins, ok = number(numbers, x, c, n, &axes[c], c > 0);
     if (ok && weight) {
-        tp_tensor *wide = tpi_put(bag, tpi_as_dtype_data(weight, TP_FLOAT64)), *alone = wide ? tpi_put(bag, tpi_detached(wide)) : NULL, *line = tpi_put(bag, tpo_reshape(alone, TP_INTS(-1)));
+        tp_tensor *wide = tpi_put(bag, tpi_as_dtype_data(weight, TP_FLOAT64)),
+                  *alone = wide ? tpi_put(bag, tpi_detached(wide)) : NULL,
+                  *line = tpi_put(bag, tpo_reshape(alone, TP_INTS(-1)));
         sums = line ? tpi_put(bag, tpo_zeros(TP_INTS(cells + 1), TP_FLOAT64, tpi_device(x))) : NULL;
         if (sums && !tpo_index_add_(sums, 0, numbers, line, tp_int(1))) sums = NULL;
     } else if (ok) {
@@ -98,11 +122,13 @@ static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *w
 
 /* Over the total and each bin's volume. */
 static tp_tensor *densities(tp_tensor *hist, int64_t n, const axis *axes, tpi_bag *bag) {
-    tp_tensor *total = tpi_put(bag, tpo_sum(hist, tp_no_ints(), false, TP_NO_DTYPE)), *out = tpi_put(bag, tpo_div(TP_OPERAND(hist), TP_OPERAND(total)));
+    tp_tensor *total = tpi_put(bag, tpo_sum(hist, tp_no_ints(), false, TP_NO_DTYPE)),
+              *out = tpi_put(bag, tpo_div(TP_OPERAND(hist), TP_OPERAND(total)));
     for (int64_t c = 0; c < n && out; c++) {
         int64_t shape[TP_MAX_DIMS];
         for (int64_t i = 0; i < n; i++) shape[i] = i == c ? axes[c].bins : 1;
-        tp_tensor *widths = tpi_put(bag, tpo_diff(axes[c].edges, 1, 0, NULL, NULL)), *turned = tpi_put(bag, tpo_reshape(widths, tp_ints_view(shape, n)));
+        tp_tensor *widths = tpi_put(bag, tpo_diff(axes[c].edges, 1, 0, NULL, NULL)),
+                  *turned = tpi_put(bag, tpo_reshape(widths, tp_ints_view(shape, n)));
         out = tpi_put(bag, tpo_div(TP_OPERAND(out), TP_OPERAND(turned)));
     }
     return out;
@@ -114,7 +140,10 @@ static tp_tensor *own(tp_tensor *t, tp_dtype dtype) {
     return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
 }
 
-static bool served(const tp_tensor *self) { return tp_dtype_is_floating((tp_dtype)self->dtype) && self->numel && tpi_gpu_is_counted(self) && tpi_gpu_has_f64(tpi_device(self)); }
+static bool served(const tp_tensor *self) {
+    return tp_dtype_is_floating((tp_dtype)self->dtype) && self->numel && tpi_gpu_is_counted(self) &&
+           tpi_gpu_has_f64(tpi_device(self));
+}
 
 static tp_tensor *plain(tp_tensor *self, tpi_bag *bag) {
     tp_tensor *alone = tpi_put(bag, tpi_detached(self));
@@ -135,7 +164,8 @@ tp_tensor *tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar
 }
 
 /* Both results over one axis. */
-static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool density, tpi_bag *bag, tp_tensor **out) {
+static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool density, tpi_bag *bag,
+                           tp_tensor **out) {
     tp_tensor *hist = binned(x, 1, a, weight, bag);
     if (hist && density) hist = densities(hist, 1, a, bag);
     out[0] = own(hist, (tp_dtype)x->dtype);
@@ -144,15 +174,18 @@ static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool 
     return out[1];
 }
 
-bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor *weight, bool density, tp_tensor **out) {
-    if (!served(self) || bins <= 0 || (range.v && range.n != 2) || (weight && !tpi_same_shape(self, weight))) return false;
+bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor *weight, bool density,
+                       tp_tensor **out) {
+    if (!served(self) || bins <= 0 || (range.v && range.n != 2) || (weight && !tpi_same_shape(self, weight)))
+        return false;
     tpi_bag bag = {0};
     const double *from, *to;
     axis a = {.way = EVEN, .bins = bins};
     tp_tensor *x = plain(self, &bag);
     bool ok = x && (range.v || limits_of(x, 1, &bag, &from, &to));
     if (ok) a.low = range.v ? range.v[0] : *from, a.high = range.v ? range.v[1] : *to;
-    ok = ok && tpi_find_range(NULL, 0, 1, 0.5, &a.low, &a.high, "range") && (a.edges = tpi_put(&bag, tpi_moved_data(tpi_even_edges(bins, a.low, a.high), tpi_device(self))));
+    ok = ok && tpi_find_range(NULL, 0, 1, 0.5, &a.low, &a.high, "range") &&
+         (a.edges = tpi_put(&bag, tpi_moved_data(tpi_even_edges(bins, a.low, a.high), tpi_device(self))));
     ok = ok && histogram_over(x, &a, weight, density, &bag, out);
     tpi_empty_bag(&bag, NULL);
     return ok;
@@ -176,7 +209,9 @@ bool tpi_gpu_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tensor *
 }
 
 /* ---- histogramdd: points (..., n) in n dims ---- */
-static bool served_points(const tp_tensor *self, int64_t axes) { return served(self) && self->ndim >= 2 && axes == self->shape[self->ndim - 1] && axes <= MOST_AXES; }
+static bool served_points(const tp_tensor *self, int64_t axes) {
+    return served(self) && self->ndim >= 2 && axes == self->shape[self->ndim - 1] && axes <= MOST_AXES;
+}
 
 tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight, bool density) {
     (void)weight, (void)density;
@@ -185,12 +220,15 @@ tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
     tpi_bag bag = {0};
     const double *from = NULL, *to = NULL;
     tp_tensor *x = plain(self, &bag);
-    bool ok = x && (range.v || limits_of(x, bins.n, &bag, &from, &to)) && (out.v = tpi_malloc(sizeof *out.v * (size_t)bins.n));
+    bool ok = x && (range.v || limits_of(x, bins.n, &bag, &from, &to)) &&
+              (out.v = tpi_malloc(sizeof *out.v * (size_t)bins.n));
     for (int64_t i = 0; i < bins.n && ok; i++) {
         double low = range.v ? range.v[2 * i] : from[i], high = range.v ? range.v[2 * i + 1] : to[i];
-        ok = (bins.v[i] > 0 || tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected positive numbers, got %lld", (long long)bins.v[i])) &&
+        ok = (bins.v[i] > 0 || tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected positive numbers, got %lld",
+                                          (long long)bins.v[i])) &&
              tpi_find_range(NULL, 0, 1, 0.5, &low, &high, "range");
-        tp_tensor *edges = ok ? tpi_even_edges(bins.v[i], low, high) : NULL, *narrow = edges ? tpi_after(edges, tpi_as_dtype_data(edges, (tp_dtype)self->dtype)) : NULL;
+        tp_tensor *edges = ok ? tpi_even_edges(bins.v[i], low, high) : NULL,
+                  *narrow = edges ? tpi_after(edges, tpi_as_dtype_data(edges, (tp_dtype)self->dtype)) : NULL;
         out.v[i] = narrow ? tpi_moved_data(narrow, tpi_device(self)) : NULL;
         ok = out.v[i], out.n = i + ok;
     }
@@ -205,7 +243,8 @@ tp_tensor *tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weig
     axis axes[MOST_AXES];
     tp_tensor *x = plain(self, &bag);
     bool ok = x;
-    for (int64_t c = 0; c < bins.n && ok; c++) ok = bins.v[c]->ndim == 1 && bins.v[c]->numel >= 2 && by_edges(&axes[c], bins.v[c], &bag);
+    for (int64_t c = 0; c < bins.n && ok; c++)
+        ok = bins.v[c]->ndim == 1 && bins.v[c]->numel >= 2 && by_edges(&axes[c], bins.v[c], &bag);
     tp_tensor *hist = ok ? binned(x, bins.n, axes, weight, &bag) : NULL;
     if (hist && density) hist = densities(hist, bins.n, axes, &bag);
     return tpi_empty_bag(&bag, own(hist, (tp_dtype)self->dtype));

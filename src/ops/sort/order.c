@@ -3,7 +3,7 @@
 #include "ops/native.h"
 
 #define RADIX_CHUNK 65536
-#define SHORT_ROW 48 /* insertion sort below */
+#define SHORT_ROW   48 /* insertion sort below */
 
 int tpi_key_bits(tp_dtype dtype) {
     if (dtype == TP_INT64 || dtype == TP_UINT64 || dtype == TP_FLOAT64) return 64;
@@ -20,20 +20,26 @@ static inline uint64_t key_i16(int16_t v) { return (uint16_t)v ^ 0x8000u; }
 static inline uint64_t key_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
 static inline uint64_t key_i64(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
 static inline uint64_t key_f32(float v) {
-    union { float f; uint32_t u; } bits = {v == 0 ? 0.0f : v};
+    union {
+        float f;
+        uint32_t u;
+    } bits = {v == 0 ? 0.0f : v};
     if (v != v) return UINT32_MAX;
     return bits.u & 0x80000000u ? ~bits.u : bits.u | 0x80000000u;
 }
 static inline uint64_t key_f64(double v) {
-    union { double f; uint64_t u; } bits = {v == 0 ? 0.0 : v};
+    union {
+        double f;
+        uint64_t u;
+    } bits = {v == 0 ? 0.0 : v};
     if (v != v) return UINT64_MAX;
     return bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
 }
 static inline uint64_t key_f16(uint16_t v) { return key_f32(tpi_half_to_float(v)); }
 static inline uint64_t key_bf16(uint16_t v) { return key_f32(tpi_bf16_to_float(v)); }
 
-#define EACH(type, key)                                                                                        \
-    for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ turn;    \
+#define EACH(type, key)                                                                                    \
+    for (int64_t i = 0; i < n; i++) out[i] = key(*(const type *)(const void *)(from + i * stride)) ^ turn; \
     break
 
 void tpi_keys(uint64_t *out, const char *from, int64_t stride, int64_t n, tp_dtype dtype, bool descending) {
@@ -60,18 +66,18 @@ bool tpi_key_is_nan(uint64_t key, tp_dtype dtype) {
 }
 
 /* ---- Sorting and selecting ---- */
-#define ITEM uint64_t
-#define KEY(x) ((x) >> 32)
-#define BYTES 4
+#define ITEM       uint64_t
+#define KEY(x)     ((x) >> 32)
+#define BYTES      4
 #define LESS(a, b) ((a) < (b))
-#define NAME(x) packed_##x
+#define NAME(x)    packed_##x
 #include "ops/sort/order_typed.h"
 
-#define ITEM tpi_pair
-#define KEY(x) ((x).key)
-#define BYTES 8
+#define ITEM       tpi_pair
+#define KEY(x)     ((x).key)
+#define BYTES      8
 #define LESS(a, b) ((a).key < (b).key || ((a).key == (b).key && (a).at < (b).at))
-#define NAME(x) pair_##x
+#define NAME(x)    pair_##x
 #include "ops/sort/order_typed.h"
 
 /* ---- Rows ---- */
@@ -125,7 +131,8 @@ void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_d
 }
 
 void tpi_row_order_sort(tpi_row_order *o) {
-    void *sorted = o->packed ? (void *)packed_sort(o->items, o->scratch, o->n, o->place) : (void *)pair_sort(o->items, o->scratch, o->n, o->place);
+    void *sorted = o->packed ? (void *)packed_sort(o->items, o->scratch, o->n, o->place)
+                             : (void *)pair_sort(o->items, o->scratch, o->n, o->place);
     if (sorted == o->items) return;
     o->scratch = o->items;
     o->items = sorted;
@@ -133,7 +140,8 @@ void tpi_row_order_sort(tpi_row_order *o) {
 
 void tpi_row_order_select(tpi_row_order *o, int64_t k) {
     bool found = false;
-    if (k > 0 && k < o->n) found = o->packed ? packed_front(o->items, o->scratch, o->n, k) : pair_front(o->items, o->scratch, o->n, k);
+    if (k > 0 && k < o->n)
+        found = o->packed ? packed_front(o->items, o->scratch, o->n, k) : pair_front(o->items, o->scratch, o->n, k);
     int64_t all = o->n;
     o->n = found ? k : all;
     tpi_row_order_sort(o);

@@ -1,5 +1,5 @@
-/* The order of elements, once for all dtypes: a key is an unsigned number that sorts as the element does, with NaN above
- * everything and -0 equal to 0. Sorting, selecting, searching and finding duplicates all work on keys.
+/* The order of elements, once for all dtypes: a key is an unsigned number that sorts as the element does, with NaN
+ * above everything and -0 equal to 0. Sorting, selecting, searching and finding duplicates all work on keys.
  *
  * Keys of at most 32 bits travel packed with their position in one 64-bit word; longer ones as a pair. */
 #ifndef TPI_ORDER_H
@@ -24,7 +24,8 @@ typedef struct tpi_row_order {
     size_t bytes;
 } tpi_row_order;
 #define TPI_LONG_ROW 65536 /* rows up to this are dealt out whole; longer ones are sorted by all threads together */
-bool tpi_row_order_new(tpi_row_order *o, int64_t n, tp_dtype dtype); /* memory for rows of n; false and an error without */
+bool tpi_row_order_new(tpi_row_order *o, int64_t n,
+                       tp_dtype dtype); /* memory for rows of n; false and an error without */
 void tpi_row_order_free(tpi_row_order *o);
 /* Takes in n elements, stride bytes apart. */
 void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending);

@@ -5,16 +5,17 @@ enum { THREADS = 256 };
 
 static int tile_of(int key) { return key == 8 ? 2048 : 4096; } /* as ops/sort/sort.gpu.h has it */
 
-static const tpi_gpu_site keys_site = {"sort.gpu.h", "keys"}, count_site = {"sort.gpu.h", "count"}, prefix_site = {"sort.gpu.h", "prefix"}, move_site = {"sort.gpu.h", "move"},
+static const tpi_gpu_site keys_site = {"sort.gpu.h", "keys"}, count_site = {"sort.gpu.h", "count"},
+                          prefix_site = {"sort.gpu.h", "prefix"}, move_site = {"sort.gpu.h", "move"},
                           rows_site = {"sort.gpu.h", "rows"};
 
 typedef struct sorting {
     tp_device device;
     int64_t n;
-    int key, tiles;        /* bytes of a key */
+    int key, tiles; /* bytes of a key */
     tp_tensor *keys[2], *places[2], *counts, *totals;
-    int now;               /* which of the pairs holds the latest */
-    bool placed;           /* places are there; before, they are the elements' numbers */
+    int now;     /* which of the pairs holds the latest */
+    bool placed; /* places are there; before, they are the elements' numbers */
 } sorting;
 
 static int64_t blocks_for(tp_device device, int64_t n) {
@@ -27,8 +28,11 @@ static bool start(sorting *s, tp_device device, int64_t n, int key) {
     *s = (sorting){.device = device, .n = n, .key = key, .tiles = (int)tpi_ceil_div(n, tile_of(key))};
     tp_dtype whole = key == 8 ? TP_INT64 : TP_INT32;
     bool ok = true;
-    for (int i = 0; i < 2 && ok; i++) ok = (s->keys[i] = tpi_empty(TP_INTS(n), whole, device)) && (s->places[i] = tpi_empty(TP_INTS(n), TP_INT32, device));
-    return ok && (s->counts = tpi_empty(TP_INTS(256, s->tiles), TP_INT32, device)) && (s->totals = tpi_empty(TP_INTS(256), TP_INT32, device));
+    for (int i = 0; i < 2 && ok; i++)
+        ok = (s->keys[i] = tpi_empty(TP_INTS(n), whole, device)) &&
+             (s->places[i] = tpi_empty(TP_INTS(n), TP_INT32, device));
+    return ok && (s->counts = tpi_empty(TP_INTS(256, s->tiles), TP_INT32, device)) &&
+           (s->totals = tpi_empty(TP_INTS(256), TP_INT32, device));
 }
 
 static void drop(sorting *s) {
@@ -38,15 +42,25 @@ static void drop(sorting *s) {
 
 static bool by_digit(sorting *s, int shift) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key), TPI_DEFINE("FIRST", !s->placed)};
-    tpi_gpu_function *count = tpi_gpu_site_kernel(s->device, &count_site, false, 1, defines), *prefix = tpi_gpu_site_kernel(s->device, &prefix_site, false, 1, defines);
+    tpi_gpu_function *count = tpi_gpu_site_kernel(s->device, &count_site, false, 1, defines),
+                     *prefix = tpi_gpu_site_kernel(s->device, &prefix_site, false, 1, defines);
     tpi_gpu_function *move = count && prefix ? tpi_gpu_site_kernel(s->device, &move_site, false, 2, defines) : NULL;
     if (!move) return false;
     int from = s->now, to = 1 - from;
-    const tpi_gpu_arg counting[] = {TPI_GPU_PTR(s->counts->data), TPI_GPU_PTR(s->keys[from]->data), TPI_GPU_VAL(s->n), TPI_GPU_VAL(shift), TPI_GPU_VAL(s->tiles)};
+    const tpi_gpu_arg counting[] = {TPI_GPU_PTR(s->counts->data), TPI_GPU_PTR(s->keys[from]->data), TPI_GPU_VAL(s->n),
+                                    TPI_GPU_VAL(shift), TPI_GPU_VAL(s->tiles)};
     const tpi_gpu_arg summing[] = {TPI_GPU_PTR(s->counts->data), TPI_GPU_PTR(s->totals->data), TPI_GPU_VAL(s->tiles)};
-    const tpi_gpu_arg moving[] = {TPI_GPU_PTR(s->keys[to]->data), TPI_GPU_PTR(s->places[to]->data), TPI_GPU_PTR(s->keys[from]->data), TPI_GPU_PTR(s->places[from]->data),
-                                  TPI_GPU_PTR(s->counts->data), TPI_GPU_PTR(s->totals->data), TPI_GPU_VAL(s->n), TPI_GPU_VAL(shift), TPI_GPU_VAL(s->tiles)};
-    if (!tpi_gpu_launch(s->device, count, s->tiles, THREADS, 0, 5, counting) || !tpi_gpu_launch(s->device, prefix, 256, THREADS, 0, 3, summing) ||
+    const tpi_gpu_arg moving[] = {TPI_GPU_PTR(s->keys[to]->data),
+                                  TPI_GPU_PTR(s->places[to]->data),
+                                  TPI_GPU_PTR(s->keys[from]->data),
+                                  TPI_GPU_PTR(s->places[from]->data),
+                                  TPI_GPU_PTR(s->counts->data),
+                                  TPI_GPU_PTR(s->totals->data),
+                                  TPI_GPU_VAL(s->n),
+                                  TPI_GPU_VAL(shift),
+                                  TPI_GPU_VAL(s->tiles)};
+    if (!tpi_gpu_launch(s->device, count, s->tiles, THREADS, 0, 5, counting) ||
+        !tpi_gpu_launch(s->device, prefix, 256, THREADS, 0, 3, summing) ||
         !tpi_gpu_launch(s->device, move, s->tiles, THREADS, 0, 9, moving))
         return false;
     s->now = to, s->placed = true;
@@ -61,8 +75,9 @@ static int digits_of(uint64_t limit) { /* of the numbers up to the limit */
 
 static bool make_keys(sorting *s, tp_tensor *x, bool backwards) {
     tp_dtype d = (tp_dtype)x->dtype;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key), TPI_DEFINE("FLOATING", tp_dtype_is_floating(d) ? (d == TP_FLOAT64 ? 8 : 4) : 0), TPI_DEFINE("BACKWARDS", backwards),
-                                      TPI_DEFINE_DTYPE("X", d)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key),
+                                      TPI_DEFINE("FLOATING", tp_dtype_is_floating(d) ? (d == TP_FLOAT64 ? 8 : 4) : 0),
+                                      TPI_DEFINE("BACKWARDS", backwards), TPI_DEFINE_DTYPE("X", d)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(s->device, &keys_site, false, 4, defines);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(s->keys[0]->data), TPI_GPU_PTR(x->data), TPI_GPU_VAL(s->n)};
     return kernel && tpi_gpu_launch(s->device, kernel, blocks_for(s->device, s->n), THREADS, 0, 3, args);
@@ -73,7 +88,8 @@ static bool by_row(sorting *s, int64_t n) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", s->key)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(s->device, &rows_site, false, 1, defines);
     int width = (int)n;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(s->keys[s->now]->data), TPI_GPU_PTR(s->places[s->now]->data), TPI_GPU_VAL(s->n), TPI_GPU_VAL(width)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(s->keys[s->now]->data), TPI_GPU_PTR(s->places[s->now]->data),
+                                TPI_GPU_VAL(s->n), TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(s->device, kernel, blocks_for(s->device, s->n), THREADS, 0, 4, args);
     int digits = digits_of((uint64_t)(s->n / n - 1));
     for (int i = 0; i < digits && ok; i++) ok = by_digit(s, 8 * i);
@@ -91,16 +107,19 @@ static tp_tensor *finish(sorting *s, bool ok, tp_tensor **sorted) {
 static void digit_range(tp_dtype d, int key, int *first, int *last) {
     *first = 0, *last = key;
     if (d == TP_BOOL || d == TP_UINT8) *last = 1;
-    if (d == TP_BFLOAT16) *first = 2;                     /* its bits are the upper half */
-    if (d == TP_FLOAT16) *first = 1;                      /* 10 of 23 digits, 13 empty ones below */
+    if (d == TP_BFLOAT16) *first = 2; /* its bits are the upper half */
+    if (d == TP_FLOAT16) *first = 1;  /* 10 of 23 digits, 13 empty ones below */
 }
 
 tp_tensor *tpi_gpu_order(tp_tensor *x, int64_t n, bool backwards, tp_tensor **sorted) {
     tp_dtype d = (tp_dtype)x->dtype;
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(x));
-    if (!caps || caps->max_threads < THREADS || tp_dtype_is_complex(d) || !tpi_gpu_is_counted(x) || (d == TP_FLOAT64 && !caps->f64)) return NULL;
+    if (!caps || caps->max_threads < THREADS || tp_dtype_is_complex(d) || !tpi_gpu_is_counted(x) ||
+        (d == TP_FLOAT64 && !caps->f64))
+        return NULL;
     sorting s;
-    bool ok = start(&s, tpi_device(x), x->numel, d == TP_FLOAT64 || d == TP_INT64 ? 8 : 4) && make_keys(&s, x, backwards);
+    bool ok =
+        start(&s, tpi_device(x), x->numel, d == TP_FLOAT64 || d == TP_INT64 ? 8 : 4) && make_keys(&s, x, backwards);
     int first, last;
     digit_range(d, s.key, &first, &last);
     for (int i = first; i < last && ok; i++) ok = by_digit(&s, 8 * i);

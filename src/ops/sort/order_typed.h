@@ -1,6 +1,6 @@
 /* One item type's sorting for order.c: a stable radix sort, least significant byte first, and selection.
- * Before including: ITEM, KEY(item) the part to sort by as uint64_t, BYTES how many of its bytes count, LESS(a, b) a strict total
- * order that agrees with KEY, NAME(x). */
+ * Before including: ITEM, KEY(item) the part to sort by as uint64_t, BYTES how many of its bytes count, LESS(a, b) a
+ * strict total order that agrees with KEY, NAME(x). */
 
 static void NAME(insertion)(ITEM *x, int64_t n) {
     for (int64_t i = 1; i < n; i++) {
@@ -75,7 +75,11 @@ static ITEM *NAME(sort)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)[
 }
 
 static ITEM NAME(middle)(ITEM a, ITEM b, ITEM c) {
-    if (LESS(b, a)) { ITEM t = a; a = b; b = t; }
+    if (LESS(b, a)) {
+        ITEM t = a;
+        a = b;
+        b = t;
+    }
     return LESS(c, a) ? a : LESS(c, b) ? c : b;
 }
 
@@ -87,14 +91,18 @@ static bool NAME(quickselect)(ITEM *x, int64_t n, int64_t k) {
         ITEM pivot = NAME(middle)(x[low], x[low + (high - low) / 2], x[high - 1]);
         int64_t i = low - 1, j = high;
         for (;;) {
-            do i++; while (LESS(x[i], pivot));
-            do j--; while (LESS(pivot, x[j]));
+            do i++;
+            while (LESS(x[i], pivot));
+            do j--;
+            while (LESS(pivot, x[j]));
             if (i >= j) break;
             ITEM t = x[i];
             x[i] = x[j], x[j] = t;
         }
-        if (k <= j + 1) high = j + 1;
-        else low = j + 1;
+        if (k <= j + 1)
+            high = j + 1;
+        else
+            low = j + 1;
     }
     for (int64_t i = low + 1; i < high; i++) {
         ITEM v = x[i];
@@ -134,8 +142,8 @@ static bool NAME(front)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
     return true;
 }
 
-/* The k-th smallest, from 0, as a stable sort would have it: of the items, those that share the next digit with it are kept, in the order they had, until no digit
- * is left. What was in both arrays is lost. */
+/* The k-th smallest, from 0, as a stable sort would have it: of the items, those that share the next digit with it are
+ * kept, in the order they had, until no digit is left. What was in both arrays is lost. */
 static ITEM NAME(kth)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
     for (int byte = BYTES - 1; byte >= 0 && n > 1; byte--) {
         int64_t count[256] = {0}, kept = 0;

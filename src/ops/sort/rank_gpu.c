@@ -1,4 +1,5 @@
-/* kthvalue, medians and modes on GPUs: rows are sorted, which is stable and puts NaN last, and one place is taken from each. */
+/* kthvalue, medians and modes on GPUs: rows are sorted, which is stable and puts NaN last, and one place is taken from
+ * each. */
 #include "ops/bag.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
@@ -7,7 +8,7 @@ typedef struct ranked {
     tpi_bag bag;
     tp_tensor *x, *values, *indices; /* x and its rows in order, borrowed from the bag */
     int d;
-    int64_t n;                       /* elements of a row */
+    int64_t n; /* elements of a row */
 } ranked;
 
 /* Empty rows, and what has no dim at all, are left to the CPU. */
@@ -55,11 +56,13 @@ bool tpi_gpu_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, tp_
 static tp_tensor *middle(ranked *r, bool ignore_nan) {
     if (!tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same_place(r, (r->n - 1) / 2);
     tpi_bag *bag = &r->bag;
-    tp_tensor *lost = tpi_put(bag, tpo_isnan(r->x)), *nans = lost ? tpi_put(bag, tpo_sum(lost, TP_INTS(r->d), true, TP_INT64)) : NULL;
+    tp_tensor *lost = tpi_put(bag, tpo_isnan(r->x)),
+              *nans = lost ? tpi_put(bag, tpo_sum(lost, TP_INTS(r->d), true, TP_INT64)) : NULL;
     tp_tensor *have = nans ? tpi_put(bag, tpo_sub(tp_operand_int(r->n), tp_operand_tensor(nans), tp_int(1))) : NULL;
     if (!have) return NULL;
     if (ignore_nan) {
-        tp_tensor *last = tpi_put(bag, tpo_sub(tp_operand_tensor(have), tp_operand_int(1), tp_int(1))), *half = last ? tpi_put(bag, tpo_floor_divide(tp_operand_tensor(last), tp_operand_int(2))) : NULL;
+        tp_tensor *last = tpi_put(bag, tpo_sub(tp_operand_tensor(have), tp_operand_int(1), tp_int(1))),
+                  *half = last ? tpi_put(bag, tpo_floor_divide(tp_operand_tensor(last), tp_operand_int(2))) : NULL;
         return half ? tpi_put(bag, tpo_clamp_min(half, tp_operand_int(0))) : NULL;
     }
     tp_tensor *any = tpi_put(bag, tpo_ne(nans, tp_operand_int(0)));
@@ -71,11 +74,16 @@ static bool median_of_rows(tp_tensor *self, int64_t dim, bool keepdim, bool igno
     if (!rank(&r, self, dim)) return tpi_empty_bag(&r.bag, NULL), false;
     return pick(&r, middle(&r, ignore_nan), keepdim, out);
 }
-bool tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) { return median_of_rows(self, dim, keepdim, false, out); }
-bool tpi_gpu_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) { return median_of_rows(self, dim, keepdim, true, out); }
+bool tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    return median_of_rows(self, dim, keepdim, false, out);
+}
+bool tpi_gpu_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    return median_of_rows(self, dim, keepdim, true, out);
+}
 
 static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
-    tp_tensor *alone = tpi_detached(self), *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL, *out[2] = {NULL, NULL};
+    tp_tensor *alone = tpi_detached(self), *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL,
+              *out[2] = {NULL, NULL};
     if (line && median_of_rows(line, 0, false, ignore_nan, out)) tpi_release(out[1]);
     tpi_release(alone), tpi_release(line);
     return out[0];
@@ -86,23 +94,29 @@ tp_tensor *tpi_gpu_nanmedian(tp_tensor *self) { return median_of_all(self, true)
 /* Is each element of the sorted rows, but for the first, the same as the one before it? NaN is, here. */
 static tp_tensor *repeats(ranked *r) {
     tpi_bag *bag = &r->bag;
-    tp_tensor *next = tpi_put(bag, tpo_narrow(r->values, r->d, 1, r->n - 1)), *before = next ? tpi_put(bag, tpo_narrow(r->values, r->d, 0, r->n - 1)) : NULL;
+    tp_tensor *next = tpi_put(bag, tpo_narrow(r->values, r->d, 1, r->n - 1)),
+              *before = next ? tpi_put(bag, tpo_narrow(r->values, r->d, 0, r->n - 1)) : NULL;
     tp_tensor *same = before ? tpi_put(bag, tpo_eq(next, tp_operand_tensor(before))) : NULL;
     if (!same || !tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same;
     tp_tensor *lost = tpi_put(bag, tpo_isnan(before)); /* all behind it are NaN too */
     return lost ? tpi_put(bag, tpo_logical_or(same, lost)) : NULL;
 }
 
-/* The smallest among the most frequent, at the last place it stands at: where the number of equals up to here is largest for the first time. */
+/* The smallest among the most frequent, at the last place it stands at: where the number of equals up to here is
+ * largest for the first time. */
 static tp_tensor *most_frequent(ranked *r) {
     if (r->n == 1) return same_place(r, 0);
     tpi_bag *bag = &r->bag;
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < r->x->ndim; i++) shape[i] = i == r->d ? r->n : 1;
-    tp_tensor *same = repeats(r), *line = same ? tpi_put(bag, tpo_arange(tp_int(r->n), TP_INT64, tpi_device(r->x))) : NULL;
-    tp_tensor *at = line ? tpi_put(bag, tpo_reshape(line, tp_ints_view(shape, r->x->ndim))) : NULL, *behind = at ? tpi_put(bag, tpo_narrow(at, r->d, 1, r->n - 1)) : NULL;
-    tp_tensor *starts = behind ? tpi_put(bag, tpo_where(same, tp_operand_int(0), tp_operand_tensor(behind))) : NULL, *first = starts ? same_place(r, 0) : NULL;
-    tp_tensor *all = first ? tpi_put(bag, tpo_cat(tp_list(2, (tp_tensor *[]){first, starts}), r->d)) : NULL, *latest[2] = {NULL, NULL};
+    tp_tensor *same = repeats(r),
+              *line = same ? tpi_put(bag, tpo_arange(tp_int(r->n), TP_INT64, tpi_device(r->x))) : NULL;
+    tp_tensor *at = line ? tpi_put(bag, tpo_reshape(line, tp_ints_view(shape, r->x->ndim))) : NULL,
+              *behind = at ? tpi_put(bag, tpo_narrow(at, r->d, 1, r->n - 1)) : NULL;
+    tp_tensor *starts = behind ? tpi_put(bag, tpo_where(same, tp_operand_int(0), tp_operand_tensor(behind))) : NULL,
+              *first = starts ? same_place(r, 0) : NULL;
+    tp_tensor *all = first ? tpi_put(bag, tpo_cat(tp_list(2, (tp_tensor *[]){first, starts}), r->d)) : NULL,
+              *latest[2] = {NULL, NULL};
     if (!all || !tpo_cummax(all, r->d, latest)) return NULL;
     tpi_put(bag, latest[0]), tpi_put(bag, latest[1]);
     tp_tensor *run = tpi_put(bag, tpo_sub(tp_operand_tensor(at), tp_operand_tensor(latest[0]), tp_int(1)));

@@ -6,7 +6,8 @@
 
 bool tpi_rows_start(tpi_rows *x, tp_tensor *self, int64_t dim, int64_t k) {
     *x = (tpi_rows){.k = k};
-    if (tp_dtype_is_complex(self->dtype)) return tpi_refuse(TP_ERR_TYPE, " Sort does not support complex dtypes on CPU");
+    if (tp_dtype_is_complex(self->dtype))
+        return tpi_refuse(TP_ERR_TYPE, " Sort does not support complex dtypes on CPU");
     x->dim = TPI_DIM(self, dim);
     if (x->dim < 0) return false;
     tp_tensor *view = tpi_dim_last(self, x->dim);
@@ -57,8 +58,10 @@ bool tpi_rows_run(tpi_rows *x, tpi_row_fn fn, const void *context) {
     for (; made < chunks; made++)
         if (!tpi_row_order_new(&order[made], x->n, x->in->dtype)) break;
     rows_job j = {.x = x, .fn = fn, .context = context, .order = order, .per_chunk = tpi_ceil_div(x->count, chunks)};
-    if (made == chunks && chunks == 1) run_chunk(0, &j); /* not inside a loop: the row's own loops may be parallel */
-    else if (made == chunks) tpi_parallel_for(tpi_ceil_div(x->count, j.per_chunk), true, run_chunk, &j);
+    if (made == chunks && chunks == 1)
+        run_chunk(0, &j); /* not inside a loop: the row's own loops may be parallel */
+    else if (made == chunks)
+        tpi_parallel_for(tpi_ceil_div(x->count, j.per_chunk), true, run_chunk, &j);
     for (int64_t i = 0; i < made; i++) tpi_row_order_free(&order[i]);
     return made == chunks;
 }
@@ -105,7 +108,7 @@ typedef struct pick_job {
     size_t itemsize;
 } pick_job;
 
-#define PICK(type) \
+#define PICK(type)                                                                                     \
     for (; i < end; i++) ((type *)(void *)j->out)[i] = ((const type *)(const void *)j->row)[j->at[i]]; \
     break
 

@@ -6,27 +6,31 @@
 
 #define CHUNK 4096
 
-/* The first place whose key is not below (or, right, is above) the value's. sorter: the order to read the row in, or NULL. */
+/* The first place whose key is not below (or, right, is above) the value's. sorter: the order to read the row in, or
+ * NULL. */
 static int64_t place(const uint64_t *row, const int64_t *sorter, int64_t n, uint64_t value, bool right) {
     int64_t low = 0, high = n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         uint64_t at = row[sorter ? sorter[middle] : middle];
-        if (right ? at <= value : at < value) low = middle + 1;
-        else high = middle;
+        if (right ? at <= value : at < value)
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
 
 typedef struct search_job {
-    const uint64_t *keys;      /* of the sorted rows */
+    const uint64_t *keys; /* of the sorted rows */
     const int64_t *sorter;
-    int64_t row, values_per_row, n; /* elements of a sorted row; of a row of values; values in all. One sorted row for all: rows_one */
+    int64_t row, values_per_row,
+        n; /* elements of a sorted row; of a row of values; values in all. One sorted row for all: rows_one */
     bool one_row, right;
     const char *values;
     tp_dtype dtype;
     int64_t *out;
-    bool *found;               /* isin instead of places */
+    bool *found; /* isin instead of places */
     bool invert;
 } search_job;
 
@@ -38,8 +42,11 @@ static void search_chunk(int64_t chunk, void *context) {
     for (int64_t i = 0; i < n; i++) {
         int64_t r = j->one_row ? 0 : (from + i) / j->values_per_row * j->row;
         int64_t at = place(j->keys + r, j->sorter ? j->sorter + r : NULL, j->row, key[i], j->right);
-        if (!j->found) j->out[from + i] = at;
-        else j->found[from + i] = (at < j->row && j->keys[at] == key[i] && !tpi_key_is_nan(key[i], j->dtype)) != j->invert;
+        if (!j->found)
+            j->out[from + i] = at;
+        else
+            j->found[from + i] =
+                (at < j->row && j->keys[at] == key[i] && !tpi_key_is_nan(key[i], j->dtype)) != j->invert;
     }
 }
 
@@ -64,22 +71,27 @@ bool tpi_search_fits(const tp_tensor *sequence, const tp_tensor *values) {
 
 static bool check_rows(const tp_tensor *sequence, const tp_tensor *values) {
     return tpi_search_fits(sequence, values) ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument 'sorted_sequence': expected one dimension, or the shape of the values %s apart from the last dimension, got %s",
+           tpi_refuse(TP_ERR_RUNTIME,
+                      "argument 'sorted_sequence': expected one dimension, or the shape of the values %s apart from "
+                      "the last dimension, got %s",
                       tpi_shape_text(tpi_shape(values)), tpi_shape_text(tpi_shape(sequence)));
 }
 
 static bool check_sorter(const tp_tensor *sorter, const tp_tensor *sequence) {
     if (!sorter) return true;
     if (!tpi_check_dtype(sorter, "sorter", TP_INT64)) return false;
-    return tpi_same_shape(sorter, sequence) || tpi_refuse(TP_ERR_RUNTIME, "argument 'sorter': expected the shape of sorted_sequence %s, got %s",
-                                                          tpi_shape_text(tpi_shape(sequence)), tpi_shape_text(tpi_shape(sorter)));
+    return tpi_same_shape(sorter, sequence) ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'sorter': expected the shape of sorted_sequence %s, got %s",
+                      tpi_shape_text(tpi_shape(sequence)), tpi_shape_text(tpi_shape(sorter)));
 }
 
 static tp_tensor *search(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, tp_tensor *sorter) {
-    if (!tpi_check_not_complex(sequence, "sorted_sequence") || !tpi_check_not_complex(self, "self") || !check_rows(sequence, self) || !check_sorter(sorter, sequence))
+    if (!tpi_check_not_complex(sequence, "sorted_sequence") || !tpi_check_not_complex(self, "self") ||
+        !check_rows(sequence, self) || !check_sorter(sorter, sequence))
         return NULL;
     tp_dtype dtype = tpi_search_dtype(sequence, self);
-    tp_tensor *rows = plain(sequence, dtype), *values = rows ? plain(self, dtype) : NULL, *order = values && sorter ? tpi_contiguous_data(sorter) : NULL, *out = NULL;
+    tp_tensor *rows = plain(sequence, dtype), *values = rows ? plain(self, dtype) : NULL,
+              *order = values && sorter ? tpi_contiguous_data(sorter) : NULL, *out = NULL;
     uint64_t *keys = values && (!sorter || order) ? tpi_malloc(sizeof(uint64_t) * (size_t)(rows->numel + 1)) : NULL;
     int64_t n = sequence->shape[sequence->ndim - 1];
     bool ok = keys != NULL;
@@ -90,9 +102,16 @@ static tp_tensor *search(tp_tensor *sequence, tp_tensor *self, bool out_int32, b
     if (ok) out = tpi_empty(tpi_shape(self), TP_INT64, tpi_device(self));
     if (out) {
         tpi_keys(keys, rows->data, (int64_t)tpi_itemsize(rows), rows->numel, dtype, false);
-        search_job j = {.keys = keys, .sorter = order ? (const int64_t *)(const void *)order->data : NULL, .row = n, .n = self->numel, .one_row = sequence->ndim == 1,
-                        .values_per_row = self->ndim && self->shape[self->ndim - 1] ? self->shape[self->ndim - 1] : 1, .right = right, .values = values->data,
-                        .dtype = dtype, .out = (int64_t *)(void *)out->data};
+        search_job j = {.keys = keys,
+                        .sorter = order ? (const int64_t *)(const void *)order->data : NULL,
+                        .row = n,
+                        .n = self->numel,
+                        .one_row = sequence->ndim == 1,
+                        .values_per_row = self->ndim && self->shape[self->ndim - 1] ? self->shape[self->ndim - 1] : 1,
+                        .right = right,
+                        .values = values->data,
+                        .dtype = dtype,
+                        .out = (int64_t *)(void *)out->data};
         tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, search_chunk, &j);
         if (out_int32) out = tpi_after(out, tpi_as_dtype_data(out, TP_INT32));
     }
@@ -103,32 +122,44 @@ static tp_tensor *search(tp_tensor *sequence, tp_tensor *self, bool out_int32, b
     return out;
 }
 
-tp_tensor *tpi_native_searchsorted(tp_tensor *sorted_sequence, tp_tensor *self, bool out_int32, bool right, const char *side, tp_tensor *sorter) {
+tp_tensor *tpi_native_searchsorted(tp_tensor *sorted_sequence, tp_tensor *self, bool out_int32, bool right,
+                                   const char *side, tp_tensor *sorter) {
     if (side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
         return tpi_fail(TP_ERR_VALUE, "argument 'side': expected \"left\" or \"right\", got \"%s\"", side);
-    if (side && right && strcmp(side, "left") == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'side': \"left\" and right=true contradict each other");
+    if (side && right && strcmp(side, "left") == 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'side': \"left\" and right=true contradict each other");
     return search(sorted_sequence, self, out_int32, right || (side && strcmp(side, "right") == 0), sorter);
 }
 
 tp_tensor *tpi_native_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right) {
     if (boundaries->ndim != 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'boundaries': expected one dimension, got shape %s", tpi_shape_text(tpi_shape(boundaries)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'boundaries': expected one dimension, got shape %s",
+                        tpi_shape_text(tpi_shape(boundaries)));
     return search(boundaries, self, out_int32, right, NULL);
 }
 
 tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert) {
     (void)assume_unique;
-    if (!tpi_check_not_complex(elements, "elements") || !tpi_check_not_complex(test_elements, "test_elements")) return NULL;
+    if (!tpi_check_not_complex(elements, "elements") || !tpi_check_not_complex(test_elements, "test_elements"))
+        return NULL;
     tp_dtype dtype = tpi_search_dtype(elements, test_elements);
     tp_tensor *known = plain(test_elements, dtype), *values = known ? plain(elements, dtype) : NULL, *out = NULL;
     tpi_row_order order = {0};
-    uint64_t *keys = values && tpi_row_order_new(&order, known->numel, dtype) ? tpi_malloc(sizeof(uint64_t) * (size_t)(known->numel + 1)) : NULL;
+    uint64_t *keys = values && tpi_row_order_new(&order, known->numel, dtype)
+                         ? tpi_malloc(sizeof(uint64_t) * (size_t)(known->numel + 1))
+                         : NULL;
     if (keys) out = tpi_empty(tpi_shape(elements), TP_BOOL, tpi_device(elements));
     if (out) {
         tpi_row_order_load(&order, known->data, (int64_t)tpi_itemsize(known), dtype, false);
         tpi_row_order_sort(&order);
         for (int64_t i = 0; i < known->numel; i++) keys[i] = tpi_row_key(&order, i);
-        search_job j = {.keys = keys, .row = known->numel, .n = elements->numel, .one_row = true, .values = values->data, .dtype = dtype, .found = (bool *)(void *)out->data,
+        search_job j = {.keys = keys,
+                        .row = known->numel,
+                        .n = elements->numel,
+                        .one_row = true,
+                        .values = values->data,
+                        .dtype = dtype,
+                        .found = (bool *)(void *)out->data,
                         .invert = invert};
         tpi_parallel_for(tpi_ceil_div(j.n, CHUNK), j.n > CHUNK, search_chunk, &j);
     }
@@ -145,7 +176,8 @@ static tp_tensor *number_beside(tp_scalar number, const tp_tensor *beside) {
     return tpi_of_scalar(number, number.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : TP_NO_DTYPE, tpi_device(beside));
 }
 
-tp_tensor *tpi_compose_searchsorted_scalar(tp_tensor *sorted_sequence, tp_scalar self, bool out_int32, bool right, const char *side, tp_tensor *sorter) {
+tp_tensor *tpi_compose_searchsorted_scalar(tp_tensor *sorted_sequence, tp_scalar self, bool out_int32, bool right,
+                                           const char *side, tp_tensor *sorter) {
     tp_tensor *number = number_beside(self, sorted_sequence);
     return number ? tpi_after(number, tpo_searchsorted(sorted_sequence, number, out_int32, right, side, sorter)) : NULL;
 }

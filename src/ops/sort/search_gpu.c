@@ -21,12 +21,22 @@ static tp_tensor *looked_up(tp_tensor *rows, tp_tensor *self, tp_dtype result, s
     tp_dtype dtype = (tp_dtype)rows->dtype;
     tp_tensor *values = plain(self, dtype), *sorter = s.sorter ? plain(s.sorter, TP_INT64) : NULL;
     tp_tensor *out = values && (sorter || !s.sorter) ? tpi_empty(tpi_shape(self), result, tpi_device(self)) : NULL;
-    int64_t n = self->numel, size = rows->ndim ? rows->shape[rows->ndim - 1] : 1, per_row = self->ndim && n ? self->shape[self->ndim - 1] : 1;
+    int64_t n = self->numel, size = rows->ndim ? rows->shape[rows->ndim - 1] : 1,
+            per_row = self->ndim && n ? self->shape[self->ndim - 1] : 1;
     if (out && n) {
-        const tpi_gpu_define defines[] = {TPI_DEFINE("FLOATING", tp_dtype_is_floating(dtype)), TPI_DEFINE("ONE_ROW", rows->ndim <= 1), TPI_DEFINE("SORTER", sorter != NULL),
-                                          TPI_DEFINE("RIGHT", s.right), TPI_DEFINE("FOUND", s.found), TPI_DEFINE("INVERT", s.invert), TPI_DEFINE_DTYPE("X", dtype), TPI_DEFINE_DTYPE("Y", result)};
+        const tpi_gpu_define defines[] = {TPI_DEFINE("FLOATING", tp_dtype_is_floating(dtype)),
+                                          TPI_DEFINE("ONE_ROW", rows->ndim <= 1),
+                                          TPI_DEFINE("SORTER", sorter != NULL),
+                                          TPI_DEFINE("RIGHT", s.right),
+                                          TPI_DEFINE("FOUND", s.found),
+                                          TPI_DEFINE("INVERT", s.invert),
+                                          TPI_DEFINE_DTYPE("X", dtype),
+                                          TPI_DEFINE_DTYPE("Y", result)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(self), &search_site, false, 8, defines);
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(rows->data), TPI_GPU_PTR(tpi_gpu_data(sorter)), TPI_GPU_PTR(values->data), TPI_GPU_VAL(n), TPI_GPU_VAL(size), TPI_GPU_VAL(per_row)};
+        const tpi_gpu_arg args[] = {
+            TPI_GPU_PTR(out->data),    TPI_GPU_PTR(rows->data), TPI_GPU_PTR(tpi_gpu_data(sorter)),
+            TPI_GPU_PTR(values->data), TPI_GPU_VAL(n),          TPI_GPU_VAL(size),
+            TPI_GPU_VAL(per_row)};
         if (!tpi_gpu_launch_each(tpi_device(self), kernel, n, 7, args)) out = tpi_after(out, NULL);
     }
     tpi_release(values), tpi_release(sorter);
@@ -34,15 +44,19 @@ static tp_tensor *looked_up(tp_tensor *rows, tp_tensor *self, tp_dtype result, s
 }
 
 static bool comparable(const tp_tensor *a, const tp_tensor *b) {
-    return !tp_dtype_is_complex((tp_dtype)a->dtype) && !tp_dtype_is_complex((tp_dtype)b->dtype) && tpi_gpu_has_dtype(a) && tpi_gpu_has_dtype(b);
+    return !tp_dtype_is_complex((tp_dtype)a->dtype) && !tp_dtype_is_complex((tp_dtype)b->dtype) &&
+           tpi_gpu_has_dtype(a) && tpi_gpu_has_dtype(b);
 }
 
-tp_tensor *tpi_gpu_searchsorted(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, const char *side, tp_tensor *sorter) {
+tp_tensor *tpi_gpu_searchsorted(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, const char *side,
+                                tp_tensor *sorter) {
     bool left = side && !strcmp(side, "left"), known = !side || left || !strcmp(side, "right");
     if (!known || (left && right) || !comparable(sequence, self) || !tpi_search_fits(sequence, self)) return NULL;
     if (sorter && (sorter->dtype != TP_INT64 || !tpi_same_shape(sorter, sequence))) return NULL;
     tp_tensor *rows = plain(sequence, tpi_search_dtype(sequence, self));
-    return tpi_after(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64, (search){.right = right || (side && !left), .sorter = sorter}) : NULL);
+    return tpi_after(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64,
+                                            (search){.right = right || (side && !left), .sorter = sorter})
+                                : NULL);
 }
 
 tp_tensor *tpi_gpu_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right) {
@@ -53,9 +67,11 @@ tp_tensor *tpi_gpu_isin(tp_tensor *elements, tp_tensor *test_elements, bool assu
     (void)assume_unique;
     if (!comparable(elements, test_elements)) return NULL;
     int64_t one = 1;
-    tp_tensor *known = plain(test_elements, tpi_search_dtype(elements, test_elements)), *line = known ? tpi_alias(known, 1, &known->numel, &one, tpi_offset(known)) : NULL;
+    tp_tensor *known = plain(test_elements, tpi_search_dtype(elements, test_elements)),
+              *line = known ? tpi_alias(known, 1, &known->numel, &one, tpi_offset(known)) : NULL;
     tp_tensor *alone = line ? tpi_detached(line) : NULL, *sorted[2] = {NULL, NULL}, *out = NULL;
-    if (alone && tpo_sort(alone, 0, false, true, sorted)) out = looked_up(sorted[0], elements, TP_BOOL, (search){.found = true, .invert = invert});
+    if (alone && tpo_sort(alone, 0, false, true, sorted))
+        out = looked_up(sorted[0], elements, TP_BOOL, (search){.found = true, .invert = invert});
     tpi_release(known), tpi_release(line), tpi_release(alone), tpi_release(sorted[0]), tpi_release(sorted[1]);
     return out;
 }

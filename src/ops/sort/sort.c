@@ -1,5 +1,5 @@
-/* sort and what takes some of the sorted elements: topk, kthvalue, medians, mode. Rows go through keys (order.h), so every dtype and
- * both directions share one stable sort; NaN counts as the largest. */
+/* sort and what takes some of the sorted elements: topk, kthvalue, medians, mode. Rows go through keys (order.h), so
+ * every dtype and both directions share one stable sort; NaN counts as the largest. */
 #include "ops/native.h"
 #include "ops/sort/rows.h"
 
@@ -23,7 +23,8 @@ static void write_front(const tpi_rows *x, const char *row, const tpi_row_order 
     tpi_row_pick(out, row, at, x->k, tpi_itemsize(x->in));
 }
 
-static void sort_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
+static void sort_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                     const void *context) {
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, *(const bool *)context);
     tpi_row_order_sort(order);
     write_front(x, row, order, out, at);
@@ -34,13 +35,15 @@ bool tpi_native_sort(tp_tensor *self, int64_t dim, bool descending, bool stable,
     tpi_rows x;
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
-    bool ok = tpi_rows_start(&x, self, d, self->ndim ? self->shape[d] : 1) && tpi_rows_run(&x, sort_row, &descending) && tpi_rows_finish(&x, self, true, out);
+    bool ok = tpi_rows_start(&x, self, d, self->ndim ? self->shape[d] : 1) && tpi_rows_run(&x, sort_row, &descending) &&
+              tpi_rows_finish(&x, self, true, out);
     tpi_rows_free(&x);
     return ok;
 }
 
 /* ---- topk ---- */
-static void topk_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
+static void topk_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                     const void *context) {
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, *(const bool *)context);
     tpi_row_order_select(order, x->k);
     write_front(x, row, order, out, at);
@@ -52,9 +55,11 @@ bool tpi_native_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool
     if (d < 0) return false;
     int64_t n = self->ndim ? self->shape[d] : 1;
     if (k < 0 || k > n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 0 to %lld, the size of dimension %d, got %lld", (long long)n, d, (long long)k);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 0 to %lld, the size of dimension %d, got %lld",
+                          (long long)n, d, (long long)k);
     tpi_rows x;
-    bool ok = tpi_rows_start(&x, self, d, k) && (k == 0 || tpi_rows_run(&x, topk_row, &largest)) && tpi_rows_finish(&x, self, true, out);
+    bool ok = tpi_rows_start(&x, self, d, k) && (k == 0 || tpi_rows_run(&x, topk_row, &largest)) &&
+              tpi_rows_finish(&x, self, true, out);
     tpi_rows_free(&x);
     return ok;
 }
@@ -66,7 +71,8 @@ static void write_one(const tpi_rows *x, const char *row, char *out, int64_t *at
     memcpy(out, row + (size_t)which * size, size);
 }
 
-static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
+static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                    const void *context) {
     int64_t k = *(const int64_t *)context;
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
     write_one(x, row, out, at, tpi_row_order_kth(order, k - 1));
@@ -74,14 +80,17 @@ static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, ch
 
 /* How many of a loaded row's elements are NaN, and the first of them. */
 static int64_t count_nan(const tpi_rows *x, const tpi_row_order *order, int64_t *first) {
-    int64_t count = tp_dtype_is_floating(x->in->dtype) ? tpi_row_order_count(order, tpi_key_bits(x->in->dtype) == 32 ? UINT32_MAX : UINT64_MAX) : 0;
+    int64_t count = tp_dtype_is_floating(x->in->dtype)
+                        ? tpi_row_order_count(order, tpi_key_bits(x->in->dtype) == 32 ? UINT32_MAX : UINT64_MAX)
+                        : 0;
     *first = -1;
     for (int64_t i = 0; count && *first < 0; i++)
         if (tpi_key_is_nan(tpi_row_key(order, i), x->in->dtype)) *first = i;
     return count;
 }
 
-static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
+static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                       const void *context) {
     bool ignore_nan = *(const bool *)context;
     int64_t first, n = x->n;
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
@@ -94,7 +103,8 @@ static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order,
 }
 
 /* The smallest among the most frequent; the last place it stands at. */
-static void mode_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
+static void mode_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
+                     const void *context) {
     (void)context;
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
     tpi_row_order_sort(order);
@@ -106,13 +116,17 @@ static void mode_row(const tpi_rows *x, const char *row, tpi_row_order *order, c
     write_one(x, row, out, at, tpi_row_at(order, best));
 }
 
-static bool one_per_row(tp_tensor *self, int64_t dim, bool keepdim, tpi_row_fn fn, const void *context, tp_tensor **out) {
+static bool one_per_row(tp_tensor *self, int64_t dim, bool keepdim, tpi_row_fn fn, const void *context,
+                        tp_tensor **out) {
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
     if (self->ndim && self->shape[d] == 0)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected a dimension with elements, but dimension %d of shape %s is empty", d, tpi_shape_text(tpi_shape(self)));
+        return tpi_refuse(TP_ERR_INDEX,
+                          "argument 'dim': expected a dimension with elements, but dimension %d of shape %s is empty",
+                          d, tpi_shape_text(tpi_shape(self)));
     tpi_rows x;
-    bool ok = tpi_rows_start(&x, self, d, 1) && tpi_rows_run(&x, fn, context) && tpi_rows_finish(&x, self, keepdim, out);
+    bool ok =
+        tpi_rows_start(&x, self, d, 1) && tpi_rows_run(&x, fn, context) && tpi_rows_finish(&x, self, keepdim, out);
     tpi_rows_free(&x);
     return ok;
 }
@@ -122,7 +136,8 @@ bool tpi_native_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, 
     if (d < 0) return false;
     int64_t n = self->ndim ? self->shape[d] : 1;
     if (k < 1 || k > n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 1 to %lld, the size of dimension %d, got %lld", (long long)n, d, (long long)k);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'k': expected 1 to %lld, the size of dimension %d, got %lld",
+                          (long long)n, d, (long long)k);
     return one_per_row(self, d, keepdim, kth_row, &k, out);
 }
 
@@ -136,17 +151,22 @@ bool tpi_native_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_ten
     return one_per_row(self, dim, keepdim, median_row, &ignore_nan, out);
 }
 
-bool tpi_native_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) { return one_per_row(self, dim, keepdim, mode_row, NULL, out); }
+bool tpi_native_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    return one_per_row(self, dim, keepdim, mode_row, NULL, out);
+}
 
 /* The median of all elements; of none, NaN. */
 static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
-    tp_tensor *whole = tpi_contiguous_data(self), *line = whole ? tpi_alias(whole, 1, &whole->numel, TP_INTS(1).v, tpi_offset(whole)) : NULL, *out[2] = {NULL, NULL};
+    tp_tensor *whole = tpi_contiguous_data(self),
+              *line = whole ? tpi_alias(whole, 1, &whole->numel, TP_INTS(1).v, tpi_offset(whole)) : NULL,
+              *out[2] = {NULL, NULL};
     tpi_release(whole);
     if (!line) return NULL;
     if (line->numel == 0) {
         out[0] = tpi_empty((tp_ints){NULL, 0}, self->dtype, tpi_device(self));
         if (out[0] && !tpi_fill_data(out[0], tp_float(__builtin_nan("")))) out[0] = tpi_after(out[0], NULL);
-    } else if (one_per_row(line, 0, false, median_row, &ignore_nan, out)) tpi_release(out[1]);
+    } else if (one_per_row(line, 0, false, median_row, &ignore_nan, out))
+        tpi_release(out[1]);
     return tpi_after(line, out[0]);
 }
 

@@ -1,16 +1,16 @@
-/* A stable radix sort of keys with their places, by digits of 8 bits from the lowest on. Before this text: KEY (4 or 8 bytes), and for a pass FIRST
- * (the places are the elements' own numbers, none are read) and LAST.
+/* A stable radix sort of keys with their places, by digits of 8 bits from the lowest on. Before this text: KEY (4 or 8
+ * bytes), and for a pass FIRST (the places are the elements' own numbers, none are read) and LAST.
  *
  *   keys     elements to whole numbers in the order wanted: -0 is 0, NaN the largest; BACKWARDS turns the order round
  *   count    how often each digit occurs in each tile: counts[digit][tile]
  *   prefix   each digit's counts summed along the tiles, and the digit's total
  *   move     every key and place to where it belongs
  *
- * A block has THREADS_OF threads and a tile of TILE keys. Within a tile keys are ranked warp by warp with votes where threads run in step; elsewhere by
- * each thread's own counters, in two steps of 4 bits. */
+ * A block has THREADS_OF threads and a tile of TILE keys. Within a tile keys are ranked warp by warp with votes where
+ * threads run in step; elsewhere by each thread's own counters, in two steps of 4 bits. */
 #define THREADS_OF 256
-#define ITEMS (KEY == 8 ? 8 : 16) /* as shared memory has room */
-#define TILE (THREADS_OF * ITEMS)
+#define ITEMS      (KEY == 8 ? 8 : 16) /* as shared memory has room */
+#define TILE       (THREADS_OF * ITEMS)
 #if KEY == 8
 typedef uint64_t key_t;
 #else
@@ -24,13 +24,17 @@ typedef uint32_t key_t;
 #define DIGIT(key) ((int)((key) >> shift) & 255)
 
 #ifdef KERNEL_keys
-KERNEL(entry)(PTR(out), PTR(in), const int64_t n) {
+KERNEL(entry)
+(PTR(out), PTR(in), const int64_t n) {
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS) {
         const T_X x = AT(const T_X, in)[i];
         key_t key;
 #if FLOATING == 8
         const double v = x;
-        union { double f; uint64_t u; } bits;
+        union {
+            double f;
+            uint64_t u;
+        } bits;
         bits.f = v == 0 ? 0 : v;
         key = v != v ? ~(key_t)0 : bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
 #elif FLOATING
@@ -51,7 +55,8 @@ KERNEL(entry)(PTR(out), PTR(in), const int64_t n) {
 #endif
 
 #ifdef KERNEL_count
-KERNEL(entry)(PTR(counts), PTR(keys), const int64_t n, const int shift, const int tiles) {
+KERNEL(entry)
+(PTR(counts), PTR(keys), const int64_t n, const int shift, const int tiles) {
     SHARED int bins[256];
     bins[THREAD] = 0;
     BARRIER();
@@ -65,7 +70,8 @@ KERNEL(entry)(PTR(counts), PTR(keys), const int64_t n, const int shift, const in
 
 /* A block per digit. */
 #ifdef KERNEL_prefix
-KERNEL(entry)(PTR(counts), PTR(totals), const int tiles) {
+KERNEL(entry)
+(PTR(counts), PTR(totals), const int tiles) {
     SHARED int room[THREADS_OF];
     GLOBAL int *row = AT(int, counts) + (int64_t)BLOCK * tiles;
     int before = 0;
@@ -105,7 +111,9 @@ INLINE int before_me(const int own, SHARED_OF int *room) {
     return sum - own;
 }
 
-KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts), PTR(totals), const int64_t n, const int shift, const int tiles) {
+KERNEL(entry)
+(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts), PTR(totals), const int64_t n, const int shift,
+ const int tiles) {
     SHARED key_t tile_keys[TILE];
     SHARED int tile_places[TILE];
     SHARED int room[THREADS_OF], start[256], base[256];
@@ -113,7 +121,8 @@ KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts
     const int count = left < TILE ? (int)left : TILE;
 
     /* Where each digit's stretch begins among all keys: the digits before it, then the tiles before this one. */
-    base[THREAD] = before_me(AT(const int, totals)[THREAD], room) + AT(const int, counts)[(int64_t)THREAD * tiles + BLOCK];
+    base[THREAD] =
+        before_me(AT(const int, totals)[THREAD], room) + AT(const int, counts)[(int64_t)THREAD * tiles + BLOCK];
     BARRIER();
 
 #if defined(__OPENCL_VERSION__)
@@ -147,13 +156,15 @@ KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts
         }
         BARRIER();
         for (int i = 0; i < ITEMS; i++) {
-            const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15, to = counter[d * THREADS_OF + THREAD] + rank[i];
+            const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15,
+                      to = counter[d * THREADS_OF + THREAD] + rank[i];
             tile_keys[to] = key[i], tile_places[to] = place[i];
         }
         BARRIER();
     }
 #else
-    /* A warp has a stretch of the tile and takes it a row at a time: votes on every bit of the digit tell each thread who has the same. */
+    /* A warp has a stretch of the tile and takes it a row at a time: votes on every bit of the digit tell each thread
+     * who has the same. */
     enum { WARPS = THREADS_OF / WARP, PER_WARP = TILE / WARPS };
 #if defined(__HIP__)
     typedef unsigned long long vote_t;
@@ -164,7 +175,7 @@ KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts
     typedef unsigned int vote_t;
 #define VOTE(x) __ballot_sync(0xffffffffu, x)
 #define ONES(x) __popc(x)
-#define STEP() __syncwarp()
+#define STEP()  __syncwarp()
 #endif
     SHARED int counter[THREADS_OF / WARP][256];
     const int warp = THREAD / WARP, lane = THREAD % WARP;
@@ -230,10 +241,11 @@ KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts
 }
 #endif
 
-/* What sorted places mean: the element there, and its number within its row. One row's sorted keys (DECODE) say what the element is, which spares a look at its
- * place, but for zeros, whose sign they do not know, and NaN. */
+/* What sorted places mean: the element there, and its number within its row. One row's sorted keys (DECODE) say what
+ * the element is, which spares a look at its place, but for zeros, whose sign they do not know, and NaN. */
 #ifdef KERNEL_pick
-KERNEL(entry)(PTR(values), PTR(indices), PTR(in), PTR(places), PTR(keys), const int64_t rows, const int n, const int k) {
+KERNEL(entry)
+(PTR(values), PTR(indices), PTR(in), PTR(places), PTR(keys), const int64_t rows, const int n, const int k) {
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < rows * k; i += (int64_t)BLOCKS * THREADS) {
 #if DECODE
         const int place = AT(const int, places)[i];
@@ -243,7 +255,10 @@ KERNEL(entry)(PTR(values), PTR(indices), PTR(in), PTR(places), PTR(keys), const 
 #endif
         AT(int64_t, indices)[i] = place;
 #if FLOATING == 8
-        union { double f; uint64_t u; } bits;
+        union {
+            double f;
+            uint64_t u;
+        } bits;
         bits.u = key >> 63 ? key & ~((uint64_t)1 << 63) : ~key;
         AT(T_X, values)[i] = bits.f == 0 || bits.f != bits.f ? AT(const T_X, in)[place] : bits.f;
 #elif FLOATING
@@ -265,7 +280,9 @@ KERNEL(entry)(PTR(values), PTR(indices), PTR(in), PTR(places), PTR(keys), const 
 
 /* The row of each sorted place, as the next key. */
 #ifdef KERNEL_rows
-KERNEL(entry)(PTR(keys), PTR(places), const int64_t total, const int n) {
-    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < total; i += (int64_t)BLOCKS * THREADS) AT(key_t, keys)[i] = (key_t)(AT(const int, places)[i] / n);
+KERNEL(entry)
+(PTR(keys), PTR(places), const int64_t total, const int n) {
+    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < total; i += (int64_t)BLOCKS * THREADS)
+        AT(key_t, keys)[i] = (key_t)(AT(const int, places)[i] / n);
 }
 #endif

@@ -4,19 +4,24 @@
 static const tpi_gpu_site pick_site = {"sort.gpu.h", "pick"};
 
 /* The first k of each row's order, along the last dim of a contiguous x. */
-static bool pick(tp_tensor *x, int64_t n, int64_t k, bool backwards, tp_tensor *places, tp_tensor *keys, tp_tensor *values, tp_tensor *indices) {
+static bool pick(tp_tensor *x, int64_t n, int64_t k, bool backwards, tp_tensor *places, tp_tensor *keys,
+                 tp_tensor *values, tp_tensor *indices) {
     int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows * k, 256);
     tp_dtype d = (tp_dtype)x->dtype;
     bool decode = rows == 1 && d != TP_BOOL;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", tpi_itemsize(keys)), TPI_DEFINE("DECODE", decode), TPI_DEFINE("BACKWARDS", backwards),
-                                      TPI_DEFINE("FLOATING", tp_dtype_is_floating(d) ? (d == TP_FLOAT64 ? 8 : 4) : 0), TPI_DEFINE_DTYPE("X", d)};
+    const tpi_gpu_define defines[] = {
+        TPI_DEFINE("KEY", tpi_itemsize(keys)), TPI_DEFINE("DECODE", decode), TPI_DEFINE("BACKWARDS", backwards),
+        TPI_DEFINE("FLOATING", tp_dtype_is_floating(d) ? (d == TP_FLOAT64 ? 8 : 4) : 0), TPI_DEFINE_DTYPE("X", d)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &pick_site, false, 5, defines);
     int width = (int)n, first = (int)k;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(values->data), TPI_GPU_PTR(indices->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(places->data), TPI_GPU_PTR(keys->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(width), TPI_GPU_VAL(first)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(values->data), TPI_GPU_PTR(indices->data), TPI_GPU_PTR(x->data),
+                                TPI_GPU_PTR(places->data), TPI_GPU_PTR(keys->data),    TPI_GPU_VAL(rows),
+                                TPI_GPU_VAL(width),        TPI_GPU_VAL(first)};
     return kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 65536 ? blocks : 65536, 256, 0, 8, args);
 }
 
-/* t, contiguous with the dim last, seen with the dim in its own place and laid out as a new tensor would be; takes t over. */
+/* t, contiguous with the dim last, seen with the dim in its own place and laid out as a new tensor would be; takes t
+ * over. */
 static tp_tensor *put_back(tp_tensor *t, int dim, tp_ints shape) {
     if (!t || dim == shape.n - 1 || shape.n == 0) {
         if (!t || shape.n) return t;
@@ -44,7 +49,8 @@ static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwar
     bool ok = indices && (k == 0 || pick(x, n, k, backwards, places, keys, values, indices));
     tpi_release(last), tpi_release(x), tpi_release(places), tpi_release(keys);
     if (!ok) return tpi_release(values), tpi_release(indices), false;
-    out[0] = put_back(values, d, tp_ints_view(shape, self->ndim)), out[1] = put_back(indices, d, tp_ints_view(shape, self->ndim));
+    out[0] = put_back(values, d, tp_ints_view(shape, self->ndim)),
+    out[1] = put_back(indices, d, tp_ints_view(shape, self->ndim));
     if (out[0] && out[1]) return true;
     tpi_release(out[0]), tpi_release(out[1]);
     out[0] = out[1] = NULL;

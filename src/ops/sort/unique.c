@@ -4,10 +4,10 @@
 
 /* What a call makes: a group per distinct element, in the order they are given out. */
 typedef struct groups {
-    int64_t n;             /* elements (or slices) */
-    int64_t *group;        /* per element: its group */
-    int64_t *first;        /* per group: an element of it */
-    int64_t *count;        /* per group */
+    int64_t n;      /* elements (or slices) */
+    int64_t *group; /* per element: its group */
+    int64_t *first; /* per group: an element of it */
+    int64_t *count; /* per group */
     int64_t ngroups;
 } groups;
 
@@ -33,7 +33,8 @@ static tp_tensor *longs(const int64_t *v, tp_ints shape, tp_device device) {
 }
 
 /* The three results: what was not asked for is empty. `rows` holds the elements (or slices), `slice` bytes each. */
-static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints shape, tp_ints inverse_shape, bool inverse, bool counts, tp_tensor **out) {
+static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints shape, tp_ints inverse_shape, bool inverse,
+                     bool counts, tp_tensor **out) {
     int64_t none = 0;
     tp_device device = tpi_device(rows);
     out[0] = tpi_empty(shape, rows->dtype, device);
@@ -43,7 +44,8 @@ static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints sha
         for (int i = 0; i < 3; i++) tpi_release(out[i]), out[i] = NULL;
         return false;
     }
-    for (int64_t i = 0; i < g->ngroups; i++) memcpy(out[0]->data + (size_t)i * slice, rows->data + (size_t)g->first[i] * slice, slice);
+    for (int64_t i = 0; i < g->ngroups; i++)
+        memcpy(out[0]->data + (size_t)i * slice, rows->data + (size_t)g->first[i] * slice, slice);
     return true;
 }
 
@@ -58,9 +60,11 @@ static bool unique_elements(tp_tensor *self, bool return_inverse, bool return_co
         tpi_row_order_sort(&order);
         for (int64_t i = 0; i < g.n; i++) {
             uint64_t key = tpi_row_key(&order, i);
-            groups_add(&g, tpi_row_at(&order, i), i > 0 && key == tpi_row_key(&order, i - 1) && !tpi_key_is_nan(key, self->dtype));
+            groups_add(&g, tpi_row_at(&order, i),
+                       i > 0 && key == tpi_row_key(&order, i - 1) && !tpi_key_is_nan(key, self->dtype));
         }
-        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse, return_counts, out);
+        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
+                      return_counts, out);
     }
     tpi_row_order_free(&order);
     tpi_mfree(g.group);
@@ -70,9 +74,9 @@ static bool unique_elements(tp_tensor *self, bool return_inverse, bool return_co
 
 /* ---- Slices of a dim ---- */
 typedef struct slices {
-    tp_tensor *rows;       /* owned: contiguous, the dim first */
-    int64_t n, width;      /* slices, and elements in each */
-    uint64_t *keys;        /* n * width */
+    tp_tensor *rows;  /* owned: contiguous, the dim first */
+    int64_t n, width; /* slices, and elements in each */
+    uint64_t *keys;   /* n * width */
     int64_t shape[TP_MAX_DIMS];
     int dim;
 } slices;
@@ -80,7 +84,8 @@ typedef struct slices {
 static bool slices_new(slices *s, tp_tensor *self, int64_t dim) {
     *s = (slices){.dim = TPI_DIM(self, dim)};
     if (s->dim < 0 || !tpi_check_not_complex(self, "self")) return false;
-    if (self->ndim == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': a zero-dimensional tensor has no dimension");
+    if (self->ndim == 0)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': a zero-dimensional tensor has no dimension");
     int64_t strides[TP_MAX_DIMS];
     s->shape[0] = self->shape[s->dim], strides[0] = self->strides[s->dim];
     for (int d = 0, at = 1; d < self->ndim; d++)
@@ -130,16 +135,20 @@ static int64_t *sort_slices(const slices *s, int64_t *order, int64_t *scratch) {
 }
 
 /* The unique slices with the dim back in its place. */
-static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, bool inverse, bool counts, tp_tensor **out) {
+static bool give_out_slices(const slices *s, const groups *g, tp_tensor *self, bool inverse, bool counts,
+                            tp_tensor **out) {
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], final[TP_MAX_DIMS], n = s->n;
     memcpy(shape, s->shape, sizeof(int64_t) * self->ndim);
     shape[0] = g->ngroups;
-    if (!give_out(g, s->rows, (size_t)s->width * tpi_itemsize(self), (tp_ints){shape, self->ndim}, (tp_ints){&n, 1}, inverse, counts, out)) return false;
+    if (!give_out(g, s->rows, (size_t)s->width * tpi_itemsize(self), (tp_ints){shape, self->ndim}, (tp_ints){&n, 1},
+                  inverse, counts, out))
+        return false;
     for (int d = 0, from = 1; d < self->ndim; d++) {
         int source = d == s->dim ? 0 : from++;
         final[d] = shape[source], strides[d] = out[0]->strides[source];
     }
-    tp_tensor *view = tpi_alias(out[0], self->ndim, final, strides, 0), *whole = view ? tpi_contiguous_data(view) : NULL;
+    tp_tensor *view = tpi_alias(out[0], self->ndim, final, strides, 0),
+              *whole = view ? tpi_contiguous_data(view) : NULL;
     if (whole == view && whole) { /* nothing to move: still a tensor of its own */
         tp_tensor *own = tpi_detached(whole);
         whole = tpi_after(whole, own);
@@ -172,17 +181,21 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool by_order, bool inve
     return ok;
 }
 
-bool tpi_native_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim, tp_tensor **out) {
+bool tpi_native_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim,
+                       tp_tensor **out) {
     (void)sorted; /* sorting is how duplicates are found */
-    return dim == TP_NONE ? unique_elements(self, return_inverse, return_counts, out) : unique_slices(self, dim, true, return_inverse, return_counts, out);
+    return dim == TP_NONE ? unique_elements(self, return_inverse, return_counts, out)
+                          : unique_slices(self, dim, true, return_inverse, return_counts, out);
 }
 
-bool tpi_native_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts, tp_tensor **out) {
+bool tpi_native_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
+                           tp_tensor **out) {
     (void)sorted;
     return unique_slices(self, dim, true, return_inverse, return_counts, out);
 }
 
-bool tpi_native_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim, tp_tensor **out) {
+bool tpi_native_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim,
+                                   tp_tensor **out) {
     if (dim != TP_NONE) return unique_slices(self, dim, false, return_inverse, return_counts, out);
     if (!tpi_check_not_complex(self, "self")) return false;
     tp_tensor *flat = tpi_contiguous_data(self);
@@ -191,8 +204,10 @@ bool tpi_native_unique_consecutive(tp_tensor *self, bool return_inverse, bool re
     bool ok = keys && groups_new(&g, flat->numel);
     if (ok) {
         tpi_keys(keys, flat->data, (int64_t)tpi_itemsize(flat), flat->numel, flat->dtype, false);
-        for (int64_t i = 0; i < g.n; i++) groups_add(&g, i, i > 0 && keys[i] == keys[i - 1] && !tpi_key_is_nan(keys[i], flat->dtype));
-        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse, return_counts, out);
+        for (int64_t i = 0; i < g.n; i++)
+            groups_add(&g, i, i > 0 && keys[i] == keys[i - 1] && !tpi_key_is_nan(keys[i], flat->dtype));
+        ok = give_out(&g, flat, tpi_itemsize(flat), (tp_ints){&g.ngroups, 1}, tpi_shape(self), return_inverse,
+                      return_counts, out);
     }
     tpi_mfree(g.group);
     tpi_mfree(keys);

@@ -1,5 +1,6 @@
-/* Duplicates on GPUs: elements are sorted, slices merged in order (ops/sort/unique.gpu.h); then heads of groups of equals are found, counted and taken. The host
- * waits once, for the number of groups, which the results' shapes depend on. */
+/* Duplicates on GPUs: elements are sorted, slices merged in order (ops/sort/unique.gpu.h); then heads of groups of
+ * equals are found, counted and taken. The host waits once, for the number of groups, which the results' shapes depend
+ * on. */
 #include "ops/bag.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
@@ -7,7 +8,8 @@
 static const tpi_gpu_site merge_site = {"unique.gpu.h", "merge"}, heads_site = {"unique.gpu.h", "heads"};
 
 static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, const tp_tensor *x, bool ordered) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("FLOATING", tp_dtype_is_floating((tp_dtype)x->dtype)), TPI_DEFINE("ORDERED", ordered), TPI_DEFINE_DTYPE("X", x->dtype)};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("FLOATING", tp_dtype_is_floating((tp_dtype)x->dtype)),
+                                      TPI_DEFINE("ORDERED", ordered), TPI_DEFINE_DTYPE("X", x->dtype)};
     return tpi_gpu_site_kernel(tpi_device(x), site, false, 3, defines);
 }
 
@@ -16,7 +18,8 @@ static tp_tensor *heads_of(tp_tensor *x, tp_tensor *order, int64_t n) {
     int64_t width = x->numel / n;
     tp_tensor *out = tpi_empty(TP_INTS(n), TP_BOOL, tpi_device(x));
     tpi_gpu_function *kernel = out ? kernel_of(&heads_site, x, order != NULL) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(tpi_gpu_data(order)), TPI_GPU_PTR(x->data), TPI_GPU_VAL(n), TPI_GPU_VAL(width)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(tpi_gpu_data(order)), TPI_GPU_PTR(x->data),
+                                TPI_GPU_VAL(n), TPI_GPU_VAL(width)};
     return tpi_gpu_launch_each(tpi_device(x), kernel, n, 5, args) ? out : tpi_after(out, NULL);
 }
 
@@ -24,11 +27,13 @@ static tp_tensor *heads_of(tp_tensor *x, tp_tensor *order, int64_t n) {
 static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_bag *bag) {
     int64_t width = x->numel / n;
     tp_device device = tpi_device(x);
-    tp_tensor *now = tpi_put(bag, tpo_arange(tp_int(n), TP_INT64, device)), *next = now ? tpi_put(bag, tpi_empty(TP_INTS(n), TP_INT64, device)) : NULL;
+    tp_tensor *now = tpi_put(bag, tpo_arange(tp_int(n), TP_INT64, device)),
+              *next = now ? tpi_put(bag, tpi_empty(TP_INTS(n), TP_INT64, device)) : NULL;
     tpi_gpu_function *kernel = next ? kernel_of(&merge_site, x, true) : NULL;
     bool ok = kernel;
     for (int64_t run = 1; run < n && ok; run *= 2) {
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(next->data), TPI_GPU_PTR(now->data), TPI_GPU_PTR(x->data), TPI_GPU_VAL(n), TPI_GPU_VAL(width), TPI_GPU_VAL(run)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(next->data), TPI_GPU_PTR(now->data), TPI_GPU_PTR(x->data),
+                                    TPI_GPU_VAL(n),          TPI_GPU_VAL(width),     TPI_GPU_VAL(run)};
         ok = tpi_gpu_launch_each(device, kernel, n, 6, args);
         tp_tensor *t = now;
         now = next, next = t;
@@ -40,8 +45,10 @@ static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_bag *bag) {
 static tp_tensor *inverse_of(tp_tensor *heads, tp_tensor *order, tp_ints shape) {
     int64_t one = 1;
     tpi_bag bag = {0};
-    tp_tensor *counted = tpi_put(&bag, tpo_cumsum(heads, 0, TP_INT64)), *group = tpi_put(&bag, tpo_sub(TP_OPERAND(counted), TP_OPERAND(1), tp_int(1)));
-    tp_tensor *out = group ? tpi_empty(shape, TP_INT64, tpi_device(heads)) : NULL, *line = out ? tpi_put(&bag, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
+    tp_tensor *counted = tpi_put(&bag, tpo_cumsum(heads, 0, TP_INT64)),
+              *group = tpi_put(&bag, tpo_sub(TP_OPERAND(counted), TP_OPERAND(1), tp_int(1)));
+    tp_tensor *out = group ? tpi_empty(shape, TP_INT64, tpi_device(heads)) : NULL,
+              *line = out ? tpi_put(&bag, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
     bool ok = line && (order ? tpo_scatter_(line, 0, order, group) != NULL : tpi_copy_data(line, group));
     tpi_empty_bag(&bag, NULL);
     return ok ? out : tpi_after(out, NULL);
@@ -52,12 +59,14 @@ typedef struct wish {
     tp_ints shape; /* of the inverse */
 } wish;
 
-/* The three results of n rows (or elements) of x, dim 0 first; order: NULL as they lie. What was not asked for is empty. */
+/* The three results of n rows (or elements) of x, dim 0 first; order: NULL as they lie. What was not asked for is
+ * empty. */
 static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tensor **out) {
     tpi_bag bag = {0};
     tp_device device = tpi_device(x);
     tp_tensor *heads = tpi_put(&bag, heads_of(x, order, n)), *found = heads ? tpi_put(&bag, tpo_nonzero(heads)) : NULL;
-    tp_tensor *starts = found ? tpi_put(&bag, tpo_reshape(found, TP_INTS(-1))) : NULL, *rows = starts && order ? tpi_put(&bag, tpo_index_select(order, 0, starts)) : starts;
+    tp_tensor *starts = found ? tpi_put(&bag, tpo_reshape(found, TP_INTS(-1))) : NULL,
+              *rows = starts && order ? tpi_put(&bag, tpo_index_select(order, 0, starts)) : starts;
     out[0] = rows ? tpo_index_select(x, 0, rows) : NULL;
     out[1] = !out[0] ? NULL : w.inverse ? inverse_of(heads, order, w.shape) : tpi_empty(TP_INTS(0), TP_INT64, device);
     tp_tensor *end = out[1] && w.counts ? tpi_put(&bag, tpo_full(TP_INTS(1), tp_int(n), TP_INT64, device)) : NULL;
@@ -69,14 +78,18 @@ static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tenso
     return false;
 }
 
-static bool served(const tp_tensor *t) { return t->numel && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t); }
+static bool served(const tp_tensor *t) {
+    return t->numel && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t);
+}
 
 static bool unique_elements(tp_tensor *self, bool sorted, bool inverse, bool counts, tp_tensor **out) {
     if (!served(self)) return false;
     tpi_bag bag = {0};
-    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *line = tpi_put(&bag, tpo_reshape(alone, TP_INTS(-1))), *x = line ? tpi_put(&bag, tpi_contiguous_data(line)) : NULL;
+    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *line = tpi_put(&bag, tpo_reshape(alone, TP_INTS(-1))),
+              *x = line ? tpi_put(&bag, tpi_contiguous_data(line)) : NULL;
     tp_tensor *both[2] = {NULL, NULL}; /* elements and numbers in order */
-    bool ok = x && (!sorted || tpo_sort(x, 0, false, true, both)) && give_out(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
+    bool ok = x && (!sorted || tpo_sort(x, 0, false, true, both)) &&
+              give_out(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
     tpi_release(both[0]), tpi_release(both[1]);
     tpi_empty_bag(&bag, NULL);
     return ok;
@@ -87,7 +100,9 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
     if (d < 0 || !self->ndim || !served(self)) return tp_error_clear(), false;
     tpi_bag bag = {0};
     int64_t n = self->shape[d];
-    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *view = tpi_put(&bag, tpo_movedim(alone, TP_INTS(d), TP_INTS(0))), *x = view ? tpi_put(&bag, tpi_contiguous_data(view)) : NULL;
+    tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
+              *view = tpi_put(&bag, tpo_movedim(alone, TP_INTS(d), TP_INTS(0))),
+              *x = view ? tpi_put(&bag, tpi_contiguous_data(view)) : NULL;
     tp_tensor *order = x && sorted ? order_of(x, n, &bag) : NULL;
     bool ok = x && (order || !sorted) && give_out(x, order, n, (wish){inverse, counts, tp_ints_view(&n, 1)}, out);
     if (ok && d != 0) { /* the dim goes back to its place */
@@ -100,16 +115,21 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
     return ok;
 }
 
-bool tpi_gpu_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim, tp_tensor **out) {
+bool tpi_gpu_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim,
+                    tp_tensor **out) {
     (void)sorted; /* sorting is how duplicates are found */
-    return dim == TP_NONE ? unique_elements(self, true, return_inverse, return_counts, out) : unique_slices(self, dim, true, return_inverse, return_counts, out);
+    return dim == TP_NONE ? unique_elements(self, true, return_inverse, return_counts, out)
+                          : unique_slices(self, dim, true, return_inverse, return_counts, out);
 }
 
-bool tpi_gpu_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts, tp_tensor **out) {
+bool tpi_gpu_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
+                        tp_tensor **out) {
     (void)sorted;
     return unique_slices(self, dim, true, return_inverse, return_counts, out);
 }
 
-bool tpi_gpu_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim, tp_tensor **out) {
-    return dim == TP_NONE ? unique_elements(self, false, return_inverse, return_counts, out) : unique_slices(self, dim, false, return_inverse, return_counts, out);
+bool tpi_gpu_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim,
+                                tp_tensor **out) {
+    return dim == TP_NONE ? unique_elements(self, false, return_inverse, return_counts, out)
+                          : unique_slices(self, dim, false, return_inverse, return_counts, out);
 }

@@ -34,7 +34,10 @@ static int dim_of(tp_tensor *self, int64_t dim) {
 }
 
 tp_tensors tpi_compose_unbind(tp_tensor *self, int64_t dim) {
-    if (self->ndim == 0) return tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions", (long long)dim), no_list;
+    if (self->ndim == 0)
+        return tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions",
+                        (long long)dim),
+               no_list;
     int d = TPI_DIM(self, dim);
     tp_tensors list = d < 0 ? no_list : list_of(self->shape[d]);
     for (int64_t i = 0; list.v && i < self->shape[d]; i++)
@@ -50,7 +53,9 @@ tp_tensors tpi_compose_split(tp_tensor *self, int64_t split_size, int64_t dim) {
         tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected a positive number, got %lld", (long long)split_size);
         return no_list;
     }
-    int64_t pieces = size == 0 ? 1 : split_size > size ? 1 : tpi_ceil_div(size, split_size); /* a sum of both need not fit */
+    int64_t pieces = size == 0           ? 1
+                     : split_size > size ? 1
+                                         : tpi_ceil_div(size, split_size); /* a sum of both need not fit */
     tp_tensors list = list_of(pieces);
     for (int64_t i = 0; list.v && i < pieces; i++) {
         int64_t from = i * split_size, to = from + split_size < size ? from + split_size : size;
@@ -64,10 +69,12 @@ tp_tensors tpi_compose_split_sizes(tp_tensor *self, tp_ints split_size, int64_t 
     if (d < 0) return no_list;
     int64_t total = 0;
     bool fits = true;
-    for (int64_t i = 0; i < split_size.n; i++) fits = fits && split_size.v[i] >= 0 && !__builtin_add_overflow(total, split_size.v[i], &total);
+    for (int64_t i = 0; i < split_size.n; i++)
+        fits = fits && split_size.v[i] >= 0 && !__builtin_add_overflow(total, split_size.v[i], &total);
     if (!fits || total != self->shape[d]) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected sizes that add up to %lld, the size of dimension %d, got %s", (long long)self->shape[d], d,
-                 tpi_shape_text(split_size));
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'split_size': expected sizes that add up to %lld, the size of dimension %d, got %s",
+                 (long long)self->shape[d], d, tpi_shape_text(split_size));
         return no_list;
     }
     tp_tensors list = list_of(split_size.n);
@@ -123,11 +130,16 @@ tp_tensors tpi_compose_tensor_split_indices(tp_tensor *self, tp_ints indices, in
 static bool split_dim(tp_tensor *self, int least, int64_t dim, int64_t sections) {
     char letter = least == 1 ? 'h' : least == 2 ? 'v' : 'd';
     if (self->ndim < least)
-        return tpi_refuse(TP_ERR_RUNTIME, "torch.%csplit requires a tensor with at least %d dimension, but got a tensor with %d dimensions!", letter, least,
-                          self->ndim);
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "torch.%csplit requires a tensor with at least %d dimension, but got a tensor with %d dimensions!", letter,
+            least, self->ndim);
     if (sections != TP_NONE && (sections <= 0 || self->shape[dim] % sections != 0))
-        return tpi_refuse(TP_ERR_RUNTIME, "torch.%csplit attempted to split along dimension %lld, but the size of the dimension %lld is not divisible by the "
-                          "split_size %lld!", letter, (long long)dim, (long long)self->shape[dim], (long long)sections);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "torch.%csplit attempted to split along dimension %lld, but the size of the dimension %lld "
+                          "is not divisible by the "
+                          "split_size %lld!",
+                          letter, (long long)dim, (long long)self->shape[dim], (long long)sections);
     return true;
 }
 
@@ -169,17 +181,20 @@ tp_tensors tpi_compose_broadcast_tensors(tp_tensors tensors) {
 tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
     bool xy = strcmp(indexing, "xy") == 0;
     if (!xy && strcmp(indexing, "ij") != 0) {
-        tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s", indexing);
+        tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s",
+                 indexing);
         return no_list;
     }
     if (tensors.n == 0 || tensors.n > TP_MAX_DIMS) {
-        tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_DIMS, (long long)tensors.n);
+        tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_DIMS,
+                 (long long)tensors.n);
         return no_list;
     }
     int64_t shape[TP_MAX_DIMS];
     for (int64_t i = 0; i < tensors.n; i++) {
         if (tensors.v[i]->ndim > 1) {
-            tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got shape %s", tpi_shape_text(tpi_shape(tensors.v[i])));
+            tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got shape %s",
+                     tpi_shape_text(tpi_shape(tensors.v[i])));
             return no_list;
         }
         if (tensors.v[i]->dtype != tensors.v[0]->dtype) {
@@ -202,14 +217,16 @@ tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
 /* Whole numbers from a tensor of them: a single one counts sections, a vector lists where to cut. */
 tp_tensors tpi_compose_tensor_split_tensor(tp_tensor *self, tp_tensor *indices, int64_t dim) {
     if (indices->ndim > 1 || (tp_dtype)indices->dtype != TP_INT64) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'tensor_indices_or_sections': expected int64 with at most one dimension, got %s of shape %s", tp_dtype_name((tp_dtype)indices->dtype),
-                 tpi_shape_text(tpi_shape(indices)));
+        tpi_fail(TP_ERR_RUNTIME,
+                 "argument 'tensor_indices_or_sections': expected int64 with at most one dimension, got %s of shape %s",
+                 tp_dtype_name((tp_dtype)indices->dtype), tpi_shape_text(tpi_shape(indices)));
         return no_list;
     }
     tp_tensor *flat = tpi_on_host(indices);
     if (!flat) return no_list;
     const int64_t *v = (const int64_t *)(const void *)flat->data;
-    tp_tensors list = indices->ndim == 0 ? tpi_compose_tensor_split(self, v[0], dim) : tpi_compose_tensor_split_indices(self, tp_ints_view(v, flat->numel), dim);
+    tp_tensors list = indices->ndim == 0 ? tpi_compose_tensor_split(self, v[0], dim)
+                                         : tpi_compose_tensor_split_indices(self, tp_ints_view(v, flat->numel), dim);
     tpi_release(flat);
     return list;
 }
@@ -223,8 +240,12 @@ static tp_tensors copied(tp_tensors list) {
     return out;
 }
 tp_tensors tpi_compose_unbind_copy(tp_tensor *self, int64_t dim) { return copied(tpi_compose_unbind(self, dim)); }
-tp_tensors tpi_compose_split_copy(tp_tensor *self, int64_t split_size, int64_t dim) { return copied(tpi_compose_split(self, split_size, dim)); }
-tp_tensors tpi_compose_split_sizes_copy(tp_tensor *self, tp_ints split_sizes, int64_t dim) { return copied(tpi_compose_split_sizes(self, split_sizes, dim)); }
+tp_tensors tpi_compose_split_copy(tp_tensor *self, int64_t split_size, int64_t dim) {
+    return copied(tpi_compose_split(self, split_size, dim));
+}
+tp_tensors tpi_compose_split_sizes_copy(tp_tensor *self, tp_ints split_sizes, int64_t dim) {
+    return copied(tpi_compose_split_sizes(self, split_sizes, dim));
+}
 
 /* ---- The same for each tensor of a list ---- */
 static tp_tensors each_of(tp_tensors tensors, tp_tensor *(*as)(tp_tensor *t)) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Learning rates (and momenta) of every schedule, step by step. Run under PyTorch this file writes schedules.json.gz, what test_lr_scheduler.py
 compares with:   python tests/python/optim/schedules.py"""
+
 import gzip
 import json
 import pathlib
@@ -10,25 +11,45 @@ RECORDED = pathlib.Path(__file__).with_name("schedules.json.gz")
 STEPS = 16
 # S is lr_scheduler, U swa_utils, o the optimiser; two groups.
 PLAIN = [
-    "S.LambdaLR(o, lambda e: 0.95 ** e)", "S.LambdaLR(o, [lambda e: 1 / (1 + e), lambda e: e])", "S.MultiplicativeLR(o, lambda e: 0.9 + 0.01 * e)",
-    "S.StepLR(o, 3)", "S.StepLR(o, 1, gamma=0.5)", "S.MultiStepLR(o, [2, 5, 5, 9], gamma=0.5)", "S.ConstantLR(o)", "S.ConstantLR(o, 0.25, 4)",
-    "S.LinearLR(o)", "S.LinearLR(o, 0.1, 0.8, 7)", "S.ExponentialLR(o, 0.9)", "S.PolynomialLR(o)", "S.PolynomialLR(o, 9, 2.0)",
-    "S.CosineAnnealingLR(o, 5)", "S.CosineAnnealingLR(o, 4, eta_min=0.01)", "S.CosineAnnealingWarmRestarts(o, 3)",
-    "S.CosineAnnealingWarmRestarts(o, 2, T_mult=2, eta_min=0.001)", "S.CyclicLR(o, 0.01, 0.1, step_size_up=3)",
+    "S.LambdaLR(o, lambda e: 0.95 ** e)",
+    "S.LambdaLR(o, [lambda e: 1 / (1 + e), lambda e: e])",
+    "S.MultiplicativeLR(o, lambda e: 0.9 + 0.01 * e)",
+    "S.StepLR(o, 3)",
+    "S.StepLR(o, 1, gamma=0.5)",
+    "S.MultiStepLR(o, [2, 5, 5, 9], gamma=0.5)",
+    "S.ConstantLR(o)",
+    "S.ConstantLR(o, 0.25, 4)",
+    "S.LinearLR(o)",
+    "S.LinearLR(o, 0.1, 0.8, 7)",
+    "S.ExponentialLR(o, 0.9)",
+    "S.PolynomialLR(o)",
+    "S.PolynomialLR(o, 9, 2.0)",
+    "S.CosineAnnealingLR(o, 5)",
+    "S.CosineAnnealingLR(o, 4, eta_min=0.01)",
+    "S.CosineAnnealingWarmRestarts(o, 3)",
+    "S.CosineAnnealingWarmRestarts(o, 2, T_mult=2, eta_min=0.001)",
+    "S.CyclicLR(o, 0.01, 0.1, step_size_up=3)",
     "S.CyclicLR(o, [0.01, 0.02], [0.1, 0.3], step_size_up=2, step_size_down=4, mode='triangular2')",
     "S.CyclicLR(o, 0.01, 0.1, step_size_up=3, mode='exp_range', gamma=0.9, cycle_momentum=False)",
     "S.CyclicLR(o, 0.01, 0.1, step_size_up=3, scale_fn=lambda x: 1 / (5 ** (x * 0.1)), scale_mode='iterations')",
-    "S.OneCycleLR(o, 0.5, total_steps=20)", "S.OneCycleLR(o, [0.5, 0.1], epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy='linear', pct_start=0.2)",
+    "S.OneCycleLR(o, 0.5, total_steps=20)",
+    "S.OneCycleLR(o, [0.5, 0.1], epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy='linear', pct_start=0.2)",
     "S.OneCycleLR(o, 0.5, total_steps=18, cycle_momentum=False, div_factor=10.0, final_div_factor=100.0)",
     "S.SequentialLR(o, [S.LinearLR(o, 0.1, 1.0, 3), S.ExponentialLR(o, 0.9)], [3])",
     "S.SequentialLR(o, [S.ConstantLR(o, 0.1, 2), S.CosineAnnealingLR(o, 5), S.StepLR(o, 2)], [2, 8])",
     "S.SequentialLR(o, [S.SequentialLR(o, [S.ConstantLR(o, 0.1, 2), S.LinearLR(o)], [2]), S.ExponentialLR(o, 0.9)], [6])",
-    "S.ChainedScheduler([S.ConstantLR(o, 0.1, 2), S.ExponentialLR(o, 0.9)])", "S.ChainedScheduler([S.StepLR(o, 2), S.CosineAnnealingLR(o, 7)], optimizer=o)",
-    "U.SWALR(o, swa_lr=0.05, anneal_epochs=6)", "U.SWALR(o, swa_lr=[0.05, 0.02], anneal_strategy='linear', anneal_epochs=4)", "U.SWALR(o, 0.05, anneal_epochs=0)",
+    "S.ChainedScheduler([S.ConstantLR(o, 0.1, 2), S.ExponentialLR(o, 0.9)])",
+    "S.ChainedScheduler([S.StepLR(o, 2), S.CosineAnnealingLR(o, 7)], optimizer=o)",
+    "U.SWALR(o, swa_lr=0.05, anneal_epochs=6)",
+    "U.SWALR(o, swa_lr=[0.05, 0.02], anneal_strategy='linear', anneal_epochs=4)",
+    "U.SWALR(o, 0.05, anneal_epochs=0)",
 ]
 PLATEAU = [
-    "S.ReduceLROnPlateau(o)", "S.ReduceLROnPlateau(o, patience=1)", "S.ReduceLROnPlateau(o, 'max', factor=0.5, patience=0, cooldown=2, min_lr=[0.01, 0.3])",
-    "S.ReduceLROnPlateau(o, threshold=0.3, threshold_mode='abs', patience=1, min_lr=1e-3)", "S.ReduceLROnPlateau(o, mode='max', threshold_mode='abs', patience=2)",
+    "S.ReduceLROnPlateau(o)",
+    "S.ReduceLROnPlateau(o, patience=1)",
+    "S.ReduceLROnPlateau(o, 'max', factor=0.5, patience=0, cooldown=2, min_lr=[0.01, 0.3])",
+    "S.ReduceLROnPlateau(o, threshold=0.3, threshold_mode='abs', patience=1, min_lr=1e-3)",
+    "S.ReduceLROnPlateau(o, mode='max', threshold_mode='abs', patience=2)",
 ]
 FIGURES = [1.0, 0.9, 0.95, 0.8, 0.85, 0.82, 0.9, 0.5, 0.6, 0.55, 0.7, 0.5, 0.51, 0.52, 0.3, 0.3]
 TO_EPOCHS = [e for e in PLAIN if not any(word in e for word in ("Sequential", "Chained"))]  # these take no epoch
@@ -93,9 +114,14 @@ def resumed(torch, text):
 
 def main():
     import torch
-    recorded = {"plain": {e: plain(torch, e) for e in PLAIN}, "adam": {e: plain(torch, e, "Adam") for e in PLAIN if "Cycl" in e},
-                "plateau": {e: plain(torch, e, figures=FIGURES) for e in PLATEAU}, "epochs": {e: to_epochs(torch, e) for e in TO_EPOCHS},
-                "resumed": {e: resumed(torch, e) for e in RESUMED}}
+
+    recorded = {
+        "plain": {e: plain(torch, e) for e in PLAIN},
+        "adam": {e: plain(torch, e, "Adam") for e in PLAIN if "Cycl" in e},
+        "plateau": {e: plain(torch, e, figures=FIGURES) for e in PLATEAU},
+        "epochs": {e: to_epochs(torch, e) for e in TO_EPOCHS},
+        "resumed": {e: resumed(torch, e) for e in RESUMED},
+    }
     with gzip.GzipFile(RECORDED, "wb", mtime=0) as file:
         file.write(json.dumps(recorded, separators=(",", ":")).encode())
 

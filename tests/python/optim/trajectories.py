@@ -2,6 +2,7 @@
 """Trajectories of every optimiser under every combination of its options that matters. Run under PyTorch this file writes trajectories.json.gz,
 what test_optim.py compares with:   python tests/python/optim/trajectories.py
 The numbers of the problem come from a formula, so that no generator has to agree."""
+
 import gzip
 import itertools
 import json
@@ -19,16 +20,44 @@ def combinations(**options):
 
 CASES = {
     "Adadelta": combinations(lr=[1.0, 0.1], rho=[0.9, 0.5], weight_decay=[0, 0.1], maximize=[False, True]),
-    "Adafactor": combinations(lr=[0.01, 0.5], beta2_decay=[-0.8, -0.3], eps=[(None, 1e-3), (1e-3, 1e-2)], d=[1.0, 2.0], weight_decay=[0, 0.1], maximize=[False, True]),
-    "Adagrad": combinations(lr=[0.01], lr_decay=[0, 0.1], weight_decay=[0, 0.1], initial_accumulator_value=[0, 0.3], maximize=[False, True]),
-    "Adam": combinations(betas=[(0.9, 0.999), (0.3, 0.5)], weight_decay=[0, 0.1], amsgrad=[False, True], maximize=[False, True], decoupled_weight_decay=[False, True]),
+    "Adafactor": combinations(
+        lr=[0.01, 0.5],
+        beta2_decay=[-0.8, -0.3],
+        eps=[(None, 1e-3), (1e-3, 1e-2)],
+        d=[1.0, 2.0],
+        weight_decay=[0, 0.1],
+        maximize=[False, True],
+    ),
+    "Adagrad": combinations(
+        lr=[0.01], lr_decay=[0, 0.1], weight_decay=[0, 0.1], initial_accumulator_value=[0, 0.3], maximize=[False, True]
+    ),
+    "Adam": combinations(
+        betas=[(0.9, 0.999), (0.3, 0.5)],
+        weight_decay=[0, 0.1],
+        amsgrad=[False, True],
+        maximize=[False, True],
+        decoupled_weight_decay=[False, True],
+    ),
     "AdamW": combinations(weight_decay=[0.01, 0], amsgrad=[False, True], maximize=[False, True]),
     "Adamax": combinations(betas=[(0.9, 0.999), (0.5, 0.5)], weight_decay=[0, 0.1], maximize=[False, True]),
     "ASGD": combinations(lambd=[1e-4, 0.1], t0=[1e6, 5], weight_decay=[0, 0.1], maximize=[False, True]),
     "Muon": combinations(weight_decay=[0, 0.1], nesterov=[True, False], adjust_lr_fn=[None, "match_rms_adamw"]),
-    "NAdam": combinations(betas=[(0.9, 0.999), (0.5, 0.5)], weight_decay=[0, 0.1], momentum_decay=[0.004, 0.1], decoupled_weight_decay=[False, True], maximize=[False, True]),
-    "RAdam": combinations(betas=[(0.9, 0.999), (0.5, 0.9)], weight_decay=[0, 0.1], decoupled_weight_decay=[False, True], maximize=[False, True]),
-    "RMSprop": combinations(alpha=[0.99, 0.3], weight_decay=[0, 0.1], momentum=[0, 0.9], centered=[False, True], maximize=[False, True]),
+    "NAdam": combinations(
+        betas=[(0.9, 0.999), (0.5, 0.5)],
+        weight_decay=[0, 0.1],
+        momentum_decay=[0.004, 0.1],
+        decoupled_weight_decay=[False, True],
+        maximize=[False, True],
+    ),
+    "RAdam": combinations(
+        betas=[(0.9, 0.999), (0.5, 0.9)],
+        weight_decay=[0, 0.1],
+        decoupled_weight_decay=[False, True],
+        maximize=[False, True],
+    ),
+    "RMSprop": combinations(
+        alpha=[0.99, 0.3], weight_decay=[0, 0.1], momentum=[0, 0.9], centered=[False, True], maximize=[False, True]
+    ),
     "Rprop": combinations(etas=[(0.5, 1.2), (0.3, 2.0)], step_sizes=[(1e-6, 50), (1e-2, 0.2)], maximize=[False, True]),
     "SGD": combinations(lr=[0.1], momentum=[0, 0.9], dampening=[0, 0.5], weight_decay=[0, 0.1], maximize=[False, True])
     + combinations(lr=[0.1], momentum=[0.9], nesterov=[True], weight_decay=[0, 0.1], maximize=[False, True]),
@@ -64,12 +93,15 @@ def run(torch, params, optimiser, dtype, steps=STEPS, start=0):
 
 def values(torch, params, optimiser):
     flat = lambda t: [float("%.12g" % v) for v in t.detach().to(torch.float64).reshape(-1).tolist()]  # noqa: E731
-    state = {str(k): {name: flat(s) for name, s in entries.items()} for k, entries in optimiser.state_dict()["state"].items()}
+    state = {
+        str(k): {name: flat(s) for name, s in entries.items()} for k, entries in optimiser.state_dict()["state"].items()
+    }
     return {"params": [flat(p) for p in params], "state": state}
 
 
 def main():
     import torch
+
     recorded = {}
     for name, cases in CASES.items():
         recorded[name] = []

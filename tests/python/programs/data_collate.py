@@ -1,4 +1,5 @@
 """What becomes of samples in a batch."""
+
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -13,7 +14,11 @@ print(default_collate([1, 2.5]), default_collate([1.0, 2]), default_collate([ran
 ordered = default_collate([OrderedDict(z=1, a=(1, 2)), OrderedDict(z=3, a=(4, 5))])
 print(type(ordered).__name__, list(ordered.items()))  # how one prints changed in Python 3.12
 print(default_collate([np.float32(1), np.float32(2)]), default_collate([np.ones(2), np.zeros(2)]))
-print(default_collate([np.bool_(True), np.bool_(False)]), default_collate([np.int16(3)] * 2), default_collate([np.float64(3)] * 2))
+print(
+    default_collate([np.bool_(True), np.bool_(False)]),
+    default_collate([np.int16(3)] * 2),
+    default_collate([np.float64(3)] * 2),
+)
 print(default_convert({"a": np.ones(2), "b": (np.float32(1), "s"), "c": [np.array(["x"])], "d": Pair(np.int64(1), 2)}))
 
 
@@ -22,8 +27,18 @@ class Point:
         self.x = x
 
 
-print(collate([{"p": Point(1)}, {"p": Point(2)}], collate_fn_map={Point: lambda batch, *, collate_fn_map: [point.x for point in batch]}))
-print(collate([(Point(1), 2), (Point(3), 4)], collate_fn_map={**default_collate_fn_map, Point: lambda batch, *, collate_fn_map: "points"}))
+print(
+    collate(
+        [{"p": Point(1)}, {"p": Point(2)}],
+        collate_fn_map={Point: lambda batch, *, collate_fn_map: [point.x for point in batch]},
+    )
+)
+print(
+    collate(
+        [(Point(1), 2), (Point(3), 4)],
+        collate_fn_map={**default_collate_fn_map, Point: lambda batch, *, collate_fn_map: "points"},
+    )
+)
 for wrong in ([None], [object()], [2j], [], [np.array(["a"])], [np.array([None])], [[1], [1, 2]], [{"a": 1}, {"b": 2}]):
     try:
         print(default_collate(wrong))

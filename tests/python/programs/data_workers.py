@@ -1,4 +1,5 @@
 """Loaders with worker processes: their order, what their workers draw, and the generators afterwards."""
+
 import random
 
 import numpy as np
@@ -35,18 +36,31 @@ def cannot_begin(worker_id):
 
 
 if __name__ == "__main__":
-    for options in ({}, {"num_workers": 2}, {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True},
-                    {"num_workers": 1, "multiprocessing_context": "forkserver", "prefetch_factor": 4}):
+    for options in (
+        {},
+        {"num_workers": 2},
+        {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True},
+        {"num_workers": 1, "multiprocessing_context": "forkserver", "prefetch_factor": 4},
+    ):
         torch.manual_seed(7)
         random.seed(1)
         np.random.seed(1)
         loader = DataLoader(Drawing(), batch_size=5, shuffle=True, **options)
         for epoch in range(2):
             for index, *drawn, image in loader:
-                print(index.tolist(), [[round(v, 6) for v in column.tolist()] for column in drawn], tuple(image.shape), image.sum().item())
+                print(
+                    index.tolist(),
+                    [[round(v, 6) for v in column.tolist()] for column in drawn],
+                    tuple(image.shape),
+                    image.sum().item(),
+                )
         print(options, torch.rand(1).item())
 
-    for options in ({"num_workers": 2}, {"num_workers": 2, "batch_size": 3}, {"num_workers": 2, "batch_size": 3, "drop_last": True}):
+    for options in (
+        {"num_workers": 2},
+        {"num_workers": 2, "batch_size": 3},
+        {"num_workers": 2, "batch_size": 3, "drop_last": True},
+    ):
         print([batch.tolist() for batch in DataLoader(Parts(), **options)])
     print(list(DataLoader(Parts(), num_workers=1, batch_size=None)))
 

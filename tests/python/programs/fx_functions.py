@@ -1,4 +1,5 @@
 """What torch.fx records of functions: names, operators, methods, attributes, constants, wrapped functions, and what it refuses."""
+
 import math
 from collections import namedtuple
 from math import sqrt
@@ -79,11 +80,35 @@ def item(x):
 
 def constants(x):
     t = torch.ones(2)
-    return (torch.zeros(3) - x, t * x, t / x, t[x], t @ x, t == x, t ** x, t // x, t % x, t < x, t & x, t.add_(x), t + x, torch.add(x, other=t))
+    return (
+        torch.zeros(3) - x,
+        t * x,
+        t / x,
+        t[x],
+        t @ x,
+        t == x,
+        t**x,
+        t // x,
+        t % x,
+        t < x,
+        t & x,
+        t.add_(x),
+        t + x,
+        torch.add(x, other=t),
+    )
 
 
 def containers(x):
-    return Pair(x, 2), {"a": x, "b": [x, (x,)]}, slice(x, None, 2), range(3), torch.Size([1, 2]), None, "text", float("inf")
+    return (
+        Pair(x, 2),
+        {"a": x, "b": [x, (x,)]},
+        slice(x, None, 2),
+        range(3),
+        torch.Size([1, 2]),
+        None,
+        "text",
+        float("inf"),
+    )
 
 
 def flags(x, flag=True, n=2):
@@ -97,12 +122,21 @@ def names(sum, device, torch_1, class_, x_1):
 def attributes(x):
     x.HelloWorld()
     x.helloABCWorld()
-    return x.keys(), x.a.b.c(1).d, x.size()[0], x.shape[-1], x.is_cuda, hasattr(x, "foo"), x.float().type(torch.float16), x.to(device=torch.device("cpu"))
+    return (
+        x.keys(),
+        x.a.b.c(1).d,
+        x.size()[0],
+        x.shape[-1],
+        x.is_cuda,
+        hasattr(x, "foo"),
+        x.float().type(torch.float16),
+        x.to(device=torch.device("cpu")),
+    )
 
 
 def operators(x, y):
-    z = (x + 1 - y) * 2 / 3 // 4 % 5 @ y ** 2
-    z = 1 - (2 + z) * 3 / (4 / z) ** (2 ** z) // (5 // z) % (7 % z)
+    z = (x + 1 - y) * 2 / 3 // 4 % 5 @ y**2
+    z = 1 - (2 + z) * 3 / (4 / z) ** (2**z) // (5 // z) % (7 % z)
     z = (z << 1 >> 2) & 3 | y ^ 4
     z += 1
     return -z, +z, ~z, abs(z), z == 1, z != 1, z < 1, z > 1, z <= 1, z >= 1, z[:, 1:, ..., None], z[0], 3 & z, 2 @ z
@@ -125,8 +159,27 @@ class Layers(nn.Module):
         return self.Conv2dBN(self.l0(self.act(self.act(self.act(x)))))
 
 
-for function in (wrapped, stars, annotated, branch, loop, spread, returns_a_function, contains, to_int, backwards, item, constants, containers, names, attributes,
-                 operators, nothing, lambda x: x + 1, Layers()):
+for function in (
+    wrapped,
+    stars,
+    annotated,
+    branch,
+    loop,
+    spread,
+    returns_a_function,
+    contains,
+    to_int,
+    backwards,
+    item,
+    constants,
+    containers,
+    names,
+    attributes,
+    operators,
+    nothing,
+    lambda x: x + 1,
+    Layers(),
+):
     show(function)
 show(flags, concrete_args={"flag": False})
 show(flags, concrete_args={"flag": True, "n": 3})

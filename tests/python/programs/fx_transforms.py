@@ -1,4 +1,5 @@
 """Graphs built, changed, copied, run node by node and rewritten."""
+
 import copy
 import io
 import operator
@@ -53,7 +54,11 @@ def build_by_hand():
     print(graph, module, module(torch.ones(2)))
     print(list(reversed(graph.nodes)), a.users, e.all_input_nodes, c.next, c.prev, e.args, e.kwargs, e.op, e.target)
     print(copy.deepcopy(graph))
-    for wrong in (lambda: graph.erase_node(c), lambda: fx.GraphModule({}, graph), lambda: e.prepend(graph.output_node()) or graph.lint()):
+    for wrong in (
+        lambda: graph.erase_node(c),
+        lambda: fx.GraphModule({}, graph),
+        lambda: e.prepend(graph.output_node()) or graph.lint(),
+    ):
         try:
             wrong()
         except RuntimeError as error:
@@ -65,6 +70,7 @@ def remove_dead_code():
         x + 1
         torch._assert(x.sum() > 0, "message")
         return x * 2
+
     traced = fx.symbolic_trace(function)
     print(traced.graph.eliminate_dead_code(), traced.graph.eliminate_dead_code())
     traced.recompile()
@@ -81,6 +87,7 @@ def run_node_by_node():
     class Sigmoid(fx.Transformer):
         def call_function(self, target, args, kwargs):
             return super().call_function(torch.sigmoid if target is torch.relu else target, args, kwargs)
+
     traced = fx.symbolic_trace(net)
     print(torch.equal(Loud(traced).run(x), net(x)))
     print(Sigmoid(traced).transform().code)
@@ -93,12 +100,14 @@ def replace_patterns():
     def repeated(x, w1, w2):
         first, second = torch.cat([w1, w2]).sum(), torch.cat([w1, w2]).sum()
         return x + torch.max(first) + torch.max(second)
+
     for function, pattern, replacement in (
-            (repeated, lambda w1, w2: torch.cat([w1, w2]).sum(), lambda w1, w2: torch.stack([w1, w2])),
-            (lambda x: torch.relu(torch.relu(x + 1) * 2 + 1) * 2, lambda a: torch.relu(a) * 2, lambda a: F.gelu(a)),
-            (lambda x: (x.neg().abs(), x.neg()), lambda a: a.neg().abs(), lambda a: a.abs()),
-            (lambda x: (x.neg().abs() + x.neg(), x.tan()), lambda a: a.sin(), lambda a: a.cos()),
-            (lambda x, y: torch.sigmoid(x) * x + torch.sigmoid(y) * y, lambda a: torch.sigmoid(a) * a, lambda a: F.silu(a))):
+        (repeated, lambda w1, w2: torch.cat([w1, w2]).sum(), lambda w1, w2: torch.stack([w1, w2])),
+        (lambda x: torch.relu(torch.relu(x + 1) * 2 + 1) * 2, lambda a: torch.relu(a) * 2, lambda a: F.gelu(a)),
+        (lambda x: (x.neg().abs(), x.neg()), lambda a: a.neg().abs(), lambda a: a.abs()),
+        (lambda x: (x.neg().abs() + x.neg(), x.tan()), lambda a: a.sin(), lambda a: a.cos()),
+        (lambda x, y: torch.sigmoid(x) * x + torch.sigmoid(y) * y, lambda a: torch.sigmoid(a) * a, lambda a: F.silu(a)),
+    ):
         traced = fx.symbolic_trace(function)
         matches = fx.replace_pattern(traced, pattern, replacement)
         print(traced.code, [(match.anchor, list(match.nodes_map.values())) for match in matches])
@@ -109,13 +118,29 @@ def copies_and_files():
     file = io.BytesIO()
     torch.save(traced, file)
     file.seek(0)
-    for other in (copy.deepcopy(traced), copy.copy(traced), pickle.loads(pickle.dumps(traced)), torch.load(file, weights_only=False)):
-        print(torch.equal(other(x), net(x)), other.code == traced.code, type(other).__name__, other.training, list(other.state_dict()))
+    for other in (
+        copy.deepcopy(traced),
+        copy.copy(traced),
+        pickle.loads(pickle.dumps(traced)),
+        torch.load(file, weights_only=False),
+    ):
+        print(
+            torch.equal(other(x), net(x)),
+            other.code == traced.code,
+            type(other).__name__,
+            other.training,
+            list(other.state_dict()),
+        )
 
 
 def submodules():
     traced = fx.symbolic_trace(net)
-    print(traced.add_submodule("a.b.c", nn.ReLU()), traced.delete_submodule("a.b.c"), traced.delete_submodule("nothing"), [name for name, _ in traced.named_modules()])
+    print(
+        traced.add_submodule("a.b.c", nn.ReLU()),
+        traced.delete_submodule("a.b.c"),
+        traced.delete_submodule("nothing"),
+        [name for name, _ in traced.named_modules()],
+    )
     traced.delete_all_unused_submodules()
     print([name for name, _ in traced.named_modules()])
 
@@ -150,6 +175,7 @@ def own_tracers():
         for i in x:
             x = x + i
         return x
+
     tracer = Leaves()
     graph = tracer.trace(Outer())
     print(fx.GraphModule(tracer.root, graph, "Other"), graph)
@@ -174,10 +200,25 @@ def proxies_and_moves():
     print(other, list(made.values()), other.node_copy(list(other.nodes)[1], lambda node: node))
     print(map_aggregate({"a": [1, (2, 3)], "b": slice(1, 2, None)}, lambda value: value and value * 2))
     names = fx.Graph()
-    print([names.create_node("placeholder", name).name for name in ("x", "x", "relu_1", "relu", "relu", "for", "1a", "a.b", "print", "self", "torch", "inf")])
+    print(
+        [
+            names.create_node("placeholder", name).name
+            for name in ("x", "x", "relu_1", "relu", "relu", "for", "1a", "a.b", "print", "self", "torch", "inf")
+        ]
+    )
 
 
-for step in (exchange_a_function, build_by_hand, remove_dead_code, run_node_by_node, replace_patterns, copies_and_files, submodules, own_tracers, proxies_and_moves):
+for step in (
+    exchange_a_function,
+    build_by_hand,
+    remove_dead_code,
+    run_node_by_node,
+    replace_patterns,
+    copies_and_files,
+    submodules,
+    own_tracers,
+    proxies_and_moves,
+):
     print("--", step.__name__)
     step()
 print(fuse(net).code, torch.allclose(fuse(net)(x), net(x), atol=1e-6), remove_dropout(net).code)

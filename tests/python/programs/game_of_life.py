@@ -1,4 +1,5 @@
 """Conway's game of life: neighbours by a convolution, on a torus by circular padding."""
+
 import torch
 import torch.nn.functional as F
 

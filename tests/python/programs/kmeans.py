@@ -1,4 +1,5 @@
 """Lloyd's algorithm with broadcasting, argmin and index_add_."""
+
 import torch
 
 torch.manual_seed(7)

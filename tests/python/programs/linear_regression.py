@@ -1,4 +1,5 @@
 """Fits a line by hand-written gradient descent, then by least squares."""
+
 import torch
 
 torch.manual_seed(0)

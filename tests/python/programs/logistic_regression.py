@@ -1,4 +1,5 @@
 """Two classes, binary cross-entropy from torch.nn.functional, gradients from autograd.grad."""
+
 import torch
 import torch.nn.functional as F
 

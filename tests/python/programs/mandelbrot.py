@@ -1,4 +1,5 @@
 """The Mandelbrot set in letters: complex tensors, masks and in-place updates."""
+
 import torch
 
 height, width, steps = 21, 45, 40

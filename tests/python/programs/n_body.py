@@ -1,4 +1,5 @@
 """Three bodies under gravity, by the leapfrog method; the force is minus the gradient of the potential."""
+
 import torch
 
 torch.set_default_dtype(torch.float64)

@@ -1,4 +1,5 @@
 """Minimises Rosenbrock's function with Newton's method: gradient and Hessian from autograd."""
+
 import torch
 from torch.autograd.functional import hessian, jacobian
 
@@ -18,7 +19,7 @@ for i in range(10):
 print(h)
 
 q = p.clone().requires_grad_()
-first, = torch.autograd.grad(rosenbrock(q), q, create_graph=True)
+(first,) = torch.autograd.grad(rosenbrock(q), q, create_graph=True)
 second = torch.stack([torch.autograd.grad(first[i], q, retain_graph=True)[0] for i in range(2)])
 print("the same by double backward:", torch.allclose(second, hessian(rosenbrock, p)))
 print("the gradient is zero:", bool((first.abs() < 1e-6).all()), first.grad_fn is not None)

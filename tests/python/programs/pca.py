@@ -1,4 +1,5 @@
 """Principal components with torch.linalg.svd: the picture of a stretched cloud."""
+
 import torch
 
 torch.manual_seed(42)
@@ -11,7 +12,7 @@ data = torch.hstack([latent @ rotation.T, 0.1 * torch.randn(n, 1)])
 mean = data.mean(0, keepdim=True)
 centered = data - mean
 u, s, vh = torch.linalg.svd(centered, full_matrices=False)
-variance = s ** 2 / (n - 1)
+variance = s**2 / (n - 1)
 ratio = variance / variance.sum()
 for i, r in enumerate(ratio):
     direction = vh[i] * torch.sign(vh[i][vh[i].abs().argmax()])

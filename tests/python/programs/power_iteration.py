@@ -1,4 +1,5 @@
 """The largest eigenvalue by repeated multiplication, beside torch.linalg."""
+
 import torch
 
 torch.set_printoptions(precision=4, sci_mode=False)

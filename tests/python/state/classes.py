@@ -1,4 +1,5 @@
 """Classes whose special methods, bases and tables change, and modules of the package that are changed in other ways."""
+
 import abc
 import collections
 import contextlib
@@ -21,6 +22,7 @@ from taper import nn
 def a_deleted_attribute():
     class Holder:
         k = 1.0
+
     holder = Holder()
     holder.k = 2.0
 
@@ -29,6 +31,7 @@ def a_deleted_attribute():
             del holder.k
         else:
             holder.k = Holder.k = Holder.k + 3
+
     return lambda: holder.k, change
 
 
@@ -39,11 +42,13 @@ def a_shadowing_attribute():
 
     class Derived(Base):
         pass
+
     derived, count = Derived(), [1.0]
 
     def change():
         count[0] += 1
         Derived.k = count[0]
+
     return lambda: derived.k, change
 
 
@@ -52,6 +57,7 @@ def a_special_method_set_later():
     class Holder:
         def __call__(self):
             return 1.0
+
     holder, count = Holder(), [1.0]
 
     def change():
@@ -59,6 +65,7 @@ def a_special_method_set_later():
         n = count[0]
         Holder.__call__ = lambda self: n
         Holder.__len__ = lambda self: int(n)
+
     return lambda: holder() + (len(holder) if hasattr(Holder, "__len__") else 0), change
 
 
@@ -73,6 +80,7 @@ def a_getattribute_set_later():
     def change():
         holder.__class__ = Strange if type(holder) is Box else Box
         object.__setattr__(holder, "k", 2.0)
+
     return lambda: holder.k, change
 
 
@@ -83,10 +91,12 @@ def a_missing_key():
 
         def __missing__(self, key):
             return self.default
+
     table = Table()
 
     def change():
         table.default += 1
+
     return lambda: table["anything"], change
 
 
@@ -101,11 +111,13 @@ def keys_with_state():
 
         def __eq__(self, other):
             return self.k == other.k
+
     a, b = Key(1.0), Key(1.0)
     table = {a: 5.0}
 
     def change():
         b.k = 3.0 - b.k
+
     return lambda: table.get(b, 1.0), change
 
 
@@ -123,10 +135,12 @@ def ordering_with_state():
 
         def __eq__(self, other):
             return self.k == other.k
+
     items = [Item(1.0), Item(2.0)]
 
     def change():
         Item.sign = -Item.sign
+
     return lambda: sorted(items)[0].k + max(items).k, change
 
 
@@ -135,10 +149,12 @@ def members_of_an_enum():
     class Mode(enum.Enum):
         A = 1
         B = 2
+
     Mode.A.weight, Mode.B.weight = 1.0, 2.0
 
     def change():
         Mode.A.weight += 1
+
     return lambda: sum(each.weight for each in Mode), change
 
 
@@ -155,6 +171,7 @@ def an_instance_check():
 
     def change():
         Meta.answer = not Meta.answer
+
     return lambda: 2.0 if isinstance(1, Kind) else 3.0, change
 
 
@@ -162,10 +179,12 @@ def an_instance_check():
 def a_registered_class():
     class Kind(abc.ABC):
         pass
+
     box = Box()
 
     def change():
         Kind.register(Box)
+
     return lambda: 2.0 if isinstance(box, Kind) else 3.0, change
 
 
@@ -174,6 +193,7 @@ def a_protocol():
     @typing.runtime_checkable
     class Named(typing.Protocol):
         name: str
+
     box = Box()
 
     def change():
@@ -181,6 +201,7 @@ def a_protocol():
             del box.name
         else:
             box.name = "a"
+
     return lambda: 2.0 if isinstance(box, Named) else 3.0, change
 
 
@@ -192,6 +213,7 @@ def a_table_of_functions():
     def change():
         which[0] = "g" if which[0] == "f" else "f"
         table["g"] = lambda n=len(which[0]) + table["g"](): n
+
     return lambda: table[which[0]](), change
 
 
@@ -203,6 +225,7 @@ def a_list_of_closures():
     def change():
         numbers[1] += 1
         functions.append(lambda: numbers[0])
+
     return lambda: sum(f() for f in functions), change
 
 
@@ -213,6 +236,7 @@ def a_bound_method_made():
 
     def change():
         box.k += 1
+
     return lambda: method(), change
 
 
@@ -223,11 +247,14 @@ def a_partial_method():
 
         def value(self, add):
             return self.k + add
+
         more = functools.partialmethod(value, 5)
+
     holder = Holder()
 
     def change():
         holder.k += 1
+
     return lambda: holder.more(), change
 
 
@@ -242,10 +269,12 @@ def super_calls():
     class Derived(Base):
         def value(self):
             return super().value() + 1
+
     derived = Derived()
 
     def change():
         Base.k += 1
+
     return lambda: derived.value(), change
 
 
@@ -253,11 +282,13 @@ def super_calls():
 def a_text_subclass():
     class Name(str):
         k = 1.0
+
     name = Name("abc")
     name.k = 1.0
 
     def change():
         name.k += 1
+
     return lambda: len(name) + name.k, change
 
 
@@ -265,11 +296,13 @@ def a_text_subclass():
 def a_number_subclass():
     class Rate(float):
         pass
+
     held = [Rate(1.0)]
     held[0].scale = 2.0
 
     def change():
         held[0].scale += 1
+
     return lambda: held[0] * held[0].scale, change
 
 
@@ -279,15 +312,18 @@ def a_module_with_a_property():
         @property
         def k(self):
             return self.inside
+
     module = sys.modules["taper_test_module"] = Kind("taper_test_module")
     module.inside = 1.0
 
     def read():
         import taper_test_module
+
         return taper_test_module.k
 
     def change():
         module.inside += 1
+
     return read, change
 
 
@@ -299,10 +335,12 @@ def a_module_with_getattr():
 
     def read():
         import taper_test_module
+
         return taper_test_module.anything
 
     def change():
         inside[0] += 1
+
     return read, change
 
 
@@ -323,6 +361,7 @@ def an_exit_stack():
 
     def change():
         numbers[0] += 1
+
     return read, change
 
 
@@ -337,6 +376,7 @@ def stars_and_defaults():
         rest.append(1.0)
         named["k"] += 1
         named[f"m{len(rest)}"] = 1
+
     return lambda: f(*rest, **named), change
 
 
@@ -346,6 +386,7 @@ def a_formatter():
 
     def change():
         box["k"] += 1
+
     return lambda: float("%(k)s" % box) + float("{k}".format(**box)), change
 
 
@@ -355,6 +396,7 @@ def a_string_formatter():
 
     def change():
         box.k += 1
+
     return lambda: float(string.Formatter().format("{0.k}", box)), change
 
 
@@ -365,6 +407,7 @@ def a_weak_method():
 
     def change():
         box.k += 1
+
     return lambda: method()(), change
 
 
@@ -384,6 +427,7 @@ def a_numpy_generator_inside():
 
     def change():
         held[0] += 1
+
     return lambda: np.random.default_rng(held[0]).random(), change
 
 
@@ -393,7 +437,13 @@ def numpy_functions():
 
     def change():
         held[0] += 1
-    return lambda: float(np.mean(held)) + float(np.prod(held)) + float(np.array(held).max()) + np.arange(int(held[0])).sum(), change
+
+    return (
+        lambda: (
+            float(np.mean(held)) + float(np.prod(held)) + float(np.array(held).max()) + np.arange(int(held[0])).sum()
+        ),
+        change,
+    )
 
 
 @source
@@ -403,6 +453,7 @@ def a_vectorized_function():
 
     def change():
         held[0] += 1
+
     return lambda: float(f(2.0)), change
 
 
@@ -420,10 +471,12 @@ def layers_by_name():
             for i in range(self.n):
                 x = getattr(self, f"layer{i}")(x)
             return x
+
     m, one = Layers(), torch.ones(1)
 
     def change():
         m.n = 3 - m.n
+
     return lambda: m(one), change
 
 
@@ -437,6 +490,7 @@ def layers_in_a_list():
         with torch.no_grad():
             layers[0].weight.mul_(2)
         layers.append(layers[1])
+
     return lambda: functools.reduce(lambda x, layer: layer(x), layers, one), change
 
 
@@ -446,6 +500,7 @@ def an_added_parameter():
 
     def change():
         m.append(torch.ones(1))
+
     return lambda: sum(p.sum() for p in m.parameters()) + len(list(m.named_parameters())), change
 
 
@@ -456,6 +511,7 @@ def a_buffer_of_none():
 
     def change():
         m.b = torch.ones(1) if m.b is None else None
+
     return lambda: 1.0 if m.b is None else m.b + 1, change
 
 
@@ -466,6 +522,7 @@ def another_dtype():
 
     def change():
         m.to(torch.float64 if m.weight.dtype == torch.float32 else torch.float32)
+
     return lambda: m(torch.ones(1, dtype=m.weight.dtype)).float(), change
 
 
@@ -481,6 +538,7 @@ def a_parametrization():
     def change():
         if not nn.utils.parametrize.is_parametrized(m):
             nn.utils.parametrize.register_parametrization(m, "weight", Twice())
+
     return lambda: m(one), change
 
 
@@ -490,6 +548,7 @@ def a_distribution():
 
     def change():
         held[0] = torch.distributions.Normal(1.0, held[0].scale.item() + 1)
+
     return lambda: held[0].log_prob(torch.ones(1)) + held[0].sample(), change
 
 
@@ -499,6 +558,7 @@ def a_checkpoint():
 
     def change():
         held[0] += 1
+
     return lambda: torch.utils.checkpoint.checkpoint(lambda t: torch.sin(t) * held[0], x, use_reentrant=False), change
 
 
@@ -522,6 +582,7 @@ def a_function_with_state():
 
     def change():
         Scaled.k += 1
+
     return lambda: Scaled.apply(x) + torch.autograd.grad(Scaled.apply(x).sum(), x)[0], change
 
 
@@ -531,6 +592,7 @@ def a_function_mode():
         def __torch_function__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
             return result + 1 if isinstance(result, torch.Tensor) else result
+
     held, one = [None], torch.ones(1)
 
     def leave():
@@ -544,6 +606,7 @@ def a_function_mode():
             held[0].__enter__()
         else:
             leave()
+
     cleanup.append(leave)
     return lambda: torch.sin(one), change
 
@@ -555,11 +618,17 @@ def a_tensor_subclass():
 
         @classmethod
         def __torch_function__(cls, function, types, args=(), kwargs=None):
-            return super().__torch_function__(function, types, args, kwargs or {}) * Own.k if function is torch.sin else super().__torch_function__(function, types, args, kwargs or {})
+            return (
+                super().__torch_function__(function, types, args, kwargs or {}) * Own.k
+                if function is torch.sin
+                else super().__torch_function__(function, types, args, kwargs or {})
+            )
+
     t = torch.ones(1).as_subclass(Own)
 
     def change():
         Own.k += 1
+
     return lambda: torch.sin(t).as_subclass(torch.Tensor), change
 
 
@@ -571,7 +640,8 @@ def gradients_inside():
         k[0] += 1
         with torch.no_grad():
             w.add_(1)
-    return lambda: torch.autograd.grad((w ** 2 * k[0]).sum(), w)[0], change
+
+    return lambda: torch.autograd.grad((w**2 * k[0]).sum(), w)[0], change
 
 
 @source
@@ -587,6 +657,7 @@ def an_optimiser_inside():
 
     def change():
         o.param_groups[0]["lr"] *= 0.5
+
     return read, change
 
 
@@ -604,6 +675,7 @@ def a_tensor_hook():
         w.grad = None
         (w * 2).sum().backward()
         return w.grad + one
+
     return read, change
 
 
@@ -627,6 +699,7 @@ def saved_tensor_hooks():
             held[0].__enter__()
         else:
             leave()
+
     cleanup.append(leave)
     return lambda: torch.exp(w) + counts[0], change
 
@@ -635,6 +708,7 @@ def saved_tensor_hooks():
 def a_default_device():
     def change():
         torch.set_default_device("meta" if torch.get_default_device().type == "cpu" else "cpu")
+
     cleanup.append(lambda: torch.set_default_device("cpu"))
     return lambda: 2.0 if torch.empty(1).device.type == "cpu" else 3.0, change
 
@@ -645,6 +719,7 @@ def a_user_dict_of_tensors():
 
     def change():
         table["w"] = table["w"] + 1
+
     return lambda: table["w"] * 2, change
 
 
@@ -654,6 +729,7 @@ def a_partial_set_anew():
 
     def change():
         f.__setstate__((f.func, (f.args[0] + 1,), {}, {}))
+
     return lambda: f(), change
 
 
@@ -665,6 +741,7 @@ def an_object_in_a_class_of_the_package():
 
     def change():
         m.test_box.k += 1
+
     return lambda: m.test_box.k, change
 
 
@@ -672,10 +749,13 @@ def an_object_in_a_class_of_the_package():
 def a_property_in_a_class_of_the_package():
     box, one = Box(), torch.ones(1)
     torch.Tensor.test_value = property(lambda self: box.k)
-    cleanup.append(lambda: "test_value" in vars(torch.Tensor) and delattr(torch.Tensor, "test_value"))  # a program may have it twice
+    cleanup.append(
+        lambda: "test_value" in vars(torch.Tensor) and delattr(torch.Tensor, "test_value")
+    )  # a program may have it twice
 
     def change():
         box.k += 1
+
     return lambda: one.test_value, change
 
 
@@ -692,6 +772,7 @@ def another_metaclass():
 
     def change():
         Holder.__class__ = Second if type(Holder) is First else First
+
     return lambda: Holder.k + (type(Holder) is First), change
 
 
@@ -714,6 +795,7 @@ def a_hook_of_all_optimisers():
             handles.pop().remove()
         else:
             handles.append(torch.optim.optimizer.register_optimizer_step_post_hook(after))
+
     cleanup.append(lambda: [handle.remove() for handle in handles])
     return read, change
 
@@ -723,6 +805,7 @@ def cached_parametrizations():
     class Twice(nn.Module):
         def forward(self, w):
             return w * 2
+
     m, one, held = nn.Linear(1, 1, bias=False), torch.ones(1), []
     nn.init.constant_(m.weight, 0.5)
     nn.utils.parametrize.register_parametrization(m, "weight", Twice())
@@ -735,5 +818,6 @@ def cached_parametrizations():
         else:
             held.append(nn.utils.parametrize.cached())
             held[-1].__enter__()
+
     cleanup.append(lambda: held and held.pop().__exit__(None, None, None))
     return lambda: m(one), change

@@ -1,4 +1,5 @@
 """Functions, containers of the library, texts, modules: what guards follow."""
+
 import abc
 import collections
 import contextlib
@@ -25,6 +26,7 @@ def by_default():
     def change():
         f.__defaults__ = (f.__defaults__[0] + 1,)
         f.__kwdefaults__ = {"j": f.__kwdefaults__["j"] + 3}
+
     return lambda: f(), change
 
 
@@ -35,6 +37,7 @@ def by_mutable_default():
 
     def change():
         f.__defaults__[0][0] += 1
+
     return lambda: f(), change
 
 
@@ -45,10 +48,12 @@ def by_code():
 
     def two():
         return 2.0
+
     f = types.FunctionType(one.__code__, globals())
 
     def change():
         f.__code__ = two.__code__ if f.__code__ is one.__code__ else one.__code__
+
     return lambda: f(), change
 
 
@@ -56,10 +61,12 @@ def by_code():
 def by_attribute_of_a_function():
     def f():
         return f.k
+
     f.k = 1.0
 
     def change():
         f.k += 1
+
     return lambda: f(), change
 
 
@@ -70,6 +77,7 @@ def by_partial():
 
     def change():
         box[0] += 1
+
     return lambda: f(), change
 
 
@@ -79,11 +87,13 @@ def by_dataclass():
     class Config:
         k: float = 1.0
         many: list = dataclasses.field(default_factory=lambda: [1.0])
+
     config = Config()
 
     def change():
         config.k += 1
         config.many.append(config.k)
+
     return lambda: config.k + config.many[-1], change
 
 
@@ -93,10 +103,12 @@ def by_fields_of_a_dataclass():
     class Config:
         k: float = 1.0
         j: float = 2.0
+
     config = Config()
 
     def change():
         config.j += 1
+
     return lambda: sum(dataclasses.astuple(config)) + dataclasses.asdict(config)["j"], change
 
 
@@ -107,6 +119,7 @@ def by_named_tuple():
 
     def change():
         held[0] = held[0]._replace(k=held[0].k + 1)
+
     return lambda: held[0].k + held[0].j, change
 
 
@@ -115,10 +128,12 @@ def by_enum():
     class Mode(enum.Enum):
         A = 1
         B = 2
+
     held = [Mode.A]
 
     def change():
         held[0] = Mode.B if held[0] is Mode.A else Mode.A
+
     return lambda: held[0].value + (held[0] is Mode.A), change
 
 
@@ -128,6 +143,7 @@ def by_namespace():
 
     def change():
         a.inner.j += 1
+
     return lambda: a.k + a.inner.j, change
 
 
@@ -150,6 +166,7 @@ def by_default_dict():
 
     def change():
         a["k"] += 1
+
     return lambda: a["k"], change
 
 
@@ -161,6 +178,7 @@ def by_default_factory():
         count[0] += 1
         n = count[0]
         a.default_factory = lambda: n
+
     return lambda: a.default_factory() + len(a), change
 
 
@@ -177,6 +195,7 @@ def by_user_containers():
     def change():
         a["k"] += 1
         b.append(2.0)
+
     return lambda: a["k"] + len(b), change
 
 
@@ -187,6 +206,7 @@ def by_chain_map():
 
     def change():
         inner["k"] += 1
+
     return lambda: a["k"], change
 
 
@@ -194,12 +214,14 @@ def by_chain_map():
 def by_list_subclass():
     class Many(list):
         k = 1.0
+
     a = Many([1.0])
     a.j = 1.0
 
     def change():
         a.j += 1
         a.append(2.0)
+
     return lambda: a.j + len(a) + a.k, change
 
 
@@ -208,10 +230,12 @@ def by_dict_subclass():
     class Config(dict):
         def __getattr__(self, name):
             return self[name]
+
     a = Config(k=1.0)
 
     def change():
         a["k"] += 1
+
     return lambda: a.k, change
 
 
@@ -221,6 +245,7 @@ def by_environment():
 
     def change():
         os.environ["TAPER_TEST_K"] = str(int(os.environ["TAPER_TEST_K"]) + 1)
+
     return lambda: int(os.environ["TAPER_TEST_K"]) + len(os.getenv("TAPER_TEST_K", "")), change
 
 
@@ -230,6 +255,7 @@ def by_text():
 
     def change():
         box[0] = str(float(box[0]) + 1)
+
     return lambda: float(box[0]) + len(f"{box[0]}!"), change
 
 
@@ -238,11 +264,13 @@ def by_objects_as_keys():
     class Key:
         def __init__(self, k):
             self.k = k
+
     key = Key(1.0)
     a, b = {key: 2.0}, {key}
 
     def change():
         key.k += 1
+
     return lambda: sum(each.k for each in a) + sum(each.k for each in b), change
 
 
@@ -254,6 +282,7 @@ def by_attribute_looked_up():
     def change():
         box.k += 1
         name[0] = "other" if name[0] == "k" else "k"
+
     return lambda: getattr(box, name[0]) + (1 if hasattr(box, "missing") else 0), change
 
 
@@ -266,6 +295,7 @@ def by_attribute_that_appears():
             del box.extra
         else:
             box.extra = 1
+
     return lambda: 5 if hasattr(box, "extra") else 6, change
 
 
@@ -275,6 +305,7 @@ def by_alias_of_getattr():
 
     def change():
         box.k += 1
+
     return lambda: look(box, "k"), change
 
 
@@ -284,6 +315,7 @@ def by_vars():
 
     def change():
         box.k += 1
+
     return lambda: vars(box)["k"] + box.__dict__["k"], change
 
 
@@ -293,6 +325,7 @@ def by_format():
 
     def change():
         box.k += 1
+
     return lambda: float("{0.k}".format(box)) + float(f"{box.k}"), change
 
 
@@ -310,6 +343,7 @@ def by_match():
 
     def change():
         box.k += 1
+
     return read, change
 
 
@@ -319,6 +353,7 @@ def by_copy():
 
     def change():
         box.k += 1
+
     return lambda: copy.copy(box).k + copy.deepcopy([box])[0].k, change
 
 
@@ -329,6 +364,7 @@ def by_generator_inside():
     def many():
         for each in a:
             yield each * 2
+
     return lambda: sum(many()) + sum(i for i in a) + max(map(lambda each: each + 1, a)), lambda: a.append(3.0)
 
 
@@ -338,6 +374,7 @@ def by_sorted_with_key():
 
     def change():
         a[0] -= 1.5
+
     return lambda: sorted(a, key=lambda v: -v)[0] + min(a) + functools.reduce(lambda u, v: u * 2 + v, a), change
 
 
@@ -353,6 +390,7 @@ def by_exception():
             return a["k"]
         except KeyError:
             return 0.5
+
     return read, change
 
 
@@ -370,6 +408,7 @@ def by_context_manager():
 
     def change():
         a[0] += 1
+
     return read, change
 
 
@@ -382,6 +421,7 @@ def by_module_attribute():
     def change():
         module.k += 1
         module.inner.j += 2
+
     return lambda: module.k + module.inner.j, change
 
 
@@ -392,10 +432,12 @@ def by_import_inside():
 
     def read():
         import taper_test_module
+
         return taper_test_module.k
 
     def change():
         module.k += 1
+
     return read, change
 
 
@@ -406,10 +448,12 @@ def by_import_from():
 
     def read():
         from taper_test_module import k
+
         return k
 
     def change():
         module.k += 1
+
     return read, change
 
 
@@ -418,11 +462,14 @@ def by_another_module_of_that_name():
     def put(k):
         sys.modules["taper_test_module"] = types.ModuleType("taper_test_module")
         sys.modules["taper_test_module"].k = k
+
     put(1.0)
 
     def read():
         import taper_test_module
+
         return taper_test_module.k
+
     return read, lambda: put(sys.modules["taper_test_module"].k + 1)
 
 
@@ -436,6 +483,7 @@ def by_shadowed_builtin():
             del space["abs"]
         else:
             space["abs"] = lambda v: 7.0
+
     read = space["read"]
     return lambda: read(), change
 
@@ -449,6 +497,7 @@ def by_same_code_in_two_modules():
 
     def change():
         spaces[1]["k"] += 1
+
     return lambda: first() + second(), change
 
 
@@ -456,18 +505,19 @@ def by_same_code_in_two_modules():
 def by_abstract_class():
     class Base(abc.ABC):
         @abc.abstractmethod
-        def value(self):
-            ...
+        def value(self): ...
 
     class Holder(Base):
         k = 1.0
 
         def value(self):
             return self.k
+
     holder = Holder()
 
     def change():
         holder.k += 1
+
     return lambda: holder.value(), change
 
 
@@ -475,10 +525,12 @@ def by_abstract_class():
 def by_typed_dict():
     class Config(typing.TypedDict):
         k: float
+
     a = Config(k=1.0)
 
     def change():
         a["k"] += 1
+
     return lambda: a["k"], change
 
 
@@ -490,6 +542,7 @@ def by_cached_property():
         @functools.cached_property
         def k(self):
             return self.j
+
     holder = Holder()
     holder.k
 
@@ -497,6 +550,7 @@ def by_cached_property():
         holder.j += 1
         del holder.__dict__["k"]
         holder.k
+
     return lambda: holder.k, change
 
 
@@ -506,6 +560,7 @@ def by_numpy_scalar():
 
     def change():
         a[0] = a[0] + 1
+
     return lambda: float(a[0]) + int(a[1]), change
 
 
@@ -515,6 +570,7 @@ def by_ufunc():
 
     def change():
         a[0] += 1
+
     return lambda: float(np.sqrt(a[0])) + math.sqrt(a[0]) + np.pi, change
 
 
@@ -524,6 +580,7 @@ def by_regular_expression():
 
     def change():
         a[0] = "a" + str(int(a[0][1:]) + 1)
+
     return lambda: float(pattern.search(a[0]).group()), change
 
 
@@ -536,6 +593,7 @@ def by_names_of_a_function():
         f.__name__ += "a"
         f.__qualname__ += "bb"
         f.__module__ = str(f.__module__) + "ccc"
+
     return lambda: len(f.__name__) + len(f.__qualname__) + len(f.__module__), change
 
 
@@ -546,6 +604,7 @@ def by_name_that_getattr_reads():
 
     def change():
         f.__name__ += "a"
+
     return lambda: len(getattr(f, "__name__")), change
 
 
@@ -556,6 +615,7 @@ def by_doc_of_a_function():
 
     def change():
         f.__doc__ += "a"
+
     return lambda: len(f.__doc__), change
 
 
@@ -563,10 +623,12 @@ def by_doc_of_a_function():
 def by_doc_that_is_a_list():
     def f():
         pass
+
     f.__doc__ = [1.0]
 
     def change():
         f.__doc__[0] += 1
+
     return lambda: f.__doc__[0], change
 
 
@@ -577,6 +639,7 @@ def by_annotations_of_a_function():
 
     def change():
         f.__annotations__["b" * len(f.__annotations__)] = float
+
     return lambda: len(f.__annotations__), change
 
 
@@ -587,6 +650,7 @@ def by_annotations_that_were_not_there():
 
     def change():
         f.__annotations__["b" * len(f.__annotations__)] = float
+
     return lambda: len(f.__annotations__), change
 
 
@@ -597,6 +661,7 @@ def by_an_annotation_that_is_a_list():
 
     def change():
         f.__annotations__["a"][0] += 1
+
     return lambda: f.__annotations__["a"][0], change
 
 
@@ -607,6 +672,7 @@ def by_type_hints():
 
     def change():
         f.__annotations__["b" * len(f.__annotations__)] = float
+
     return lambda: len(typing.get_type_hints(f)), change
 
 
@@ -618,6 +684,7 @@ def by_defaults_that_are_read():
     def change():
         f.__defaults__ = (f.__defaults__[0] + 1,)
         f.__kwdefaults__["k"] += 3
+
     return lambda: f.__defaults__[0] + f.__kwdefaults__["k"], change
 
 
@@ -629,6 +696,7 @@ def by_names_of_a_class():
     def change():
         Kind.__name__ += "a"
         Kind.__qualname__ += "bb"
+
     return lambda: len(Kind.__name__) + len(Kind.__qualname__), change
 
 
@@ -636,10 +704,12 @@ def by_names_of_a_class():
 def by_name_of_an_object_s_class():
     class Kind:
         pass
+
     held = Kind()
 
     def change():
         Kind.__name__ += "a"
+
     return lambda: len(type(held).__name__) + len(held.__class__.__name__), change
 
 
@@ -647,12 +717,14 @@ def by_name_of_an_object_s_class():
 def by_doc_module_and_annotations_of_a_class():
     class Kind:
         """a"""
+
         k: int
 
     def change():
         Kind.__doc__ += "a"
         Kind.__module__ += "bb"
         Kind.__annotations__["k" * len(Kind.__doc__)] = float
+
     return lambda: len(Kind.__doc__) + len(Kind.__module__) + len(Kind.__annotations__), change
 
 
@@ -663,6 +735,7 @@ def by_doc_of_a_property():
 
     def change():
         Kind.k.__doc__ += "a"
+
     return lambda: len(Kind.k.__doc__), change
 
 
@@ -673,4 +746,5 @@ def by_text_of_a_class():
 
     def change():
         Kind.__qualname__ += "a"
+
     return lambda: len(str(Kind)) + len(repr([Kind])), change

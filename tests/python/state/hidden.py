@@ -1,4 +1,5 @@
 """Objects of C that hide what they hold."""
+
 import abc
 import array
 import collections
@@ -27,6 +28,7 @@ def thread_local():
 
     def change():
         v.k += 1
+
     return lambda: v.k, change
 
 
@@ -34,10 +36,12 @@ def thread_local():
 def thread_local_subclass():
     class Local(threading.local):
         k = 1.0
+
     v = Local()
 
     def change():
         v.k += 1
+
     return lambda: v.k, change
 
 
@@ -48,6 +52,7 @@ def weak_reference():
 
     def change():
         a.k += 1
+
     return lambda: w().k, change
 
 
@@ -58,6 +63,7 @@ def weak_proxy():
 
     def change():
         a.k += 1
+
     return lambda: w.k, change
 
 
@@ -68,6 +74,7 @@ def weak_dict():
 
     def change():
         a.k += 1
+
     return lambda: w["a"].k, change
 
 
@@ -79,6 +86,7 @@ def weak_set():
     def change():
         held.append(Box())
         w.add(held[-1])
+
     return lambda: len(w), change
 
 
@@ -89,7 +97,9 @@ def by_getter(make, name, access):
         def change():
             a.k += 1
             a.items[0] += 1
+
         return access(a), change
+
     made.__name__ = name
     return source(made)
 
@@ -103,6 +113,7 @@ def boxed():
 def with_getter(getter, pick=lambda a: a):
     def access(a):
         return lambda: getter(pick(a))
+
     return access
 
 
@@ -128,6 +139,7 @@ def of_ctypes():
 
     def change():
         b.value += 1
+
     return lambda: b.value, change
 
 
@@ -135,10 +147,12 @@ def of_ctypes():
 def of_a_ctypes_struct():
     class Pair(ctypes.Structure):
         _fields_ = [("k", ctypes.c_int)]
+
     b = Pair(1)
 
     def change():
         b.k += 1
+
     return lambda: b.k, change
 
 
@@ -148,6 +162,7 @@ def of_a_ctypes_array():
 
     def change():
         b[0] += 1
+
     return lambda: b[0] + sum(b), change
 
 
@@ -157,6 +172,7 @@ def of_an_array():
 
     def change():
         b[0] += 1
+
     return lambda: b[0], change
 
 
@@ -166,6 +182,7 @@ def of_a_bytearray():
 
     def change():
         b[0] += 1
+
     return lambda: b[0] + len(b), change
 
 
@@ -176,6 +193,7 @@ def of_a_memoryview():
 
     def change():
         b[0] += 1
+
     return lambda: m[0], change
 
 
@@ -185,6 +203,7 @@ def of_a_numpy_array():
 
     def change():
         a[0] += 1
+
     return lambda: float(a[0]) + a.sum(), change
 
 
@@ -194,6 +213,7 @@ def of_an_array_made_a_tensor():
 
     def change():
         a[0] += 1
+
     return lambda: torch.tensor(a).sum() + torch.from_numpy(a).sum() + torch.as_tensor(a)[0], change
 
 
@@ -204,6 +224,7 @@ def of_an_array_in_arithmetic():
 
     def change():
         a[0] += 1
+
     return lambda: (one + torch.from_numpy(a)) * 2, change
 
 
@@ -211,11 +232,13 @@ def of_an_array_in_arithmetic():
 def of_a_numpy_subclass():
     class Held(np.ndarray):
         pass
+
     a = np.ones(3).view(Held)
     a.k = 1.0
 
     def change():
         a.k += 1
+
     return lambda: a.k, change
 
 
@@ -238,6 +261,7 @@ def of_a_proxy():
 
     def change():
         a["k"] += 1
+
     return lambda: p["k"], change
 
 
@@ -248,6 +272,7 @@ def of_dict_views():
 
     def change():
         a["k"] += 1
+
     return lambda: sum(values) + len(items), change
 
 
@@ -270,6 +295,7 @@ def of_a_generator():
         while True:
             k += 1
             yield k
+
     g = many()
     return lambda: next(g), nothing
 
@@ -280,6 +306,7 @@ def of_a_generator_sent_to():
         k = 0.0
         while True:
             k += yield k
+
     g = many()
     next(g)
     return lambda: g.send(2.0), nothing
@@ -305,6 +332,7 @@ def of_a_loop_over_an_iterator():
         for a, b in it:
             return a + b
         return 0.0
+
     return read, nothing
 
 
@@ -321,6 +349,7 @@ def of_unpacking_an_iterator():
     def read():
         first, *rest = next(it)
         return first + len(rest)
+
     return read, nothing
 
 

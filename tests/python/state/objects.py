@@ -1,4 +1,5 @@
 """Containers, closures, globals, attributes and classes: what guards follow."""
+
 from state.base import Box, DerivedSlots, OtherBox, Slots, nothing, plain
 
 some_global, some_list = 1.0, [1.0]
@@ -15,6 +16,7 @@ def in_a_list():
 
     def change():
         a[0] += 1
+
     return lambda: a[0], change
 
 
@@ -30,6 +32,7 @@ def in_a_dict():
 
     def change():
         a["k"][0] += 1
+
     return lambda: a["k"][0] + a[2], change
 
 
@@ -39,6 +42,7 @@ def keys_of_a_dict():
 
     def change():
         a[len(a) + 5] = 0
+
     return lambda: sum(a) + len(a.keys()), change
 
 
@@ -49,6 +53,7 @@ def order_of_a_dict():
     def change():
         a["x"] = a.pop("x")
         a["y"] = a.pop("y") + 1
+
     return lambda: next(iter(a.values())) * 3 + list(a.items())[-1][1], change
 
 
@@ -58,6 +63,7 @@ def in_a_tuple_of_lists():
 
     def change():
         a[1][1][0] += 1
+
     return lambda: a[0][0] + a[1][1][0], change
 
 
@@ -75,6 +81,7 @@ def of_equal_members():
         a.clear()
         a.add(2.5 if 1 in a or 1.0 in a else 1)
         a.add(1.0)
+
     return lambda: float(sum(a)) + len(str(sorted(a))), change
 
 
@@ -85,6 +92,7 @@ def by_closure():
     def change():
         nonlocal k
         k += 1
+
     return lambda: k, change
 
 
@@ -95,11 +103,13 @@ def by_two_closures():
     def outer():
         def inner():
             return k * 2
+
         return inner
 
     def change():
         nonlocal k
         k += 1
+
     made = outer()
     return lambda: made() + 1, change
 
@@ -111,11 +121,13 @@ def a_rebound_function():
 
     def two():
         return 2.0
+
     f = one
 
     def change():
         nonlocal f
         f = two if f is one else one
+
     return lambda: f(), change
 
 
@@ -124,6 +136,7 @@ def by_global():
     def change():
         global some_global
         some_global += 1
+
     return lambda: some_global, change
 
 
@@ -131,6 +144,7 @@ def by_global():
 def in_a_global_list():
     def change():
         some_list[0] += 1
+
     return lambda: some_list[0], change
 
 
@@ -140,6 +154,7 @@ def by_attribute():
 
     def change():
         box.k += 1
+
     return lambda: box.k, change
 
 
@@ -149,6 +164,7 @@ def by_method():
 
     def change():
         box.k += 1
+
     return lambda: box.value(), change
 
 
@@ -158,6 +174,7 @@ def by_call_of_an_object():
 
     def change():
         box.k += 1
+
     return lambda: box(), change
 
 
@@ -168,6 +185,7 @@ def by_bound_method():
 
     def change():
         box.k += 1
+
     return lambda: method(), change
 
 
@@ -175,10 +193,12 @@ def by_bound_method():
 def by_class_attribute():
     class Holder:
         k = 1.0
+
     holder = Holder()
 
     def change():
         Holder.k += 1
+
     return lambda: holder.k + Holder.k, change
 
 
@@ -192,6 +212,7 @@ def by_attribute_of_a_base():
 
     def change():
         Base.k += 1
+
     return lambda: Holder.k, change
 
 
@@ -205,10 +226,12 @@ def by_other_bases():
 
     class C(A):
         pass
+
     c = C()
 
     def change():
         C.__bases__ = (B,) if C.__bases__ == (A,) else (A,)
+
     return lambda: c.k, change
 
 
@@ -218,6 +241,7 @@ def by_class_of_an_object():
 
     def change():
         box.__class__ = OtherBox if type(box) is Box else Box
+
     return lambda: box.value() + (3 if isinstance(box, OtherBox) else 4) + (type(box) is Box), change
 
 
@@ -228,10 +252,12 @@ def by_class_of_an_empty_object():
 
     class B:
         pass
+
     a = A()
 
     def change():
         a.__class__ = B if type(a) is A else A
+
     return lambda: 2 if isinstance(a, A) else 3, change
 
 
@@ -241,6 +267,7 @@ def by_instance_dict():
 
     def change():
         box.__dict__ = {"k": box.k + 1}
+
     return lambda: box.k, change
 
 
@@ -251,6 +278,7 @@ def by_slots():
 
     def change():
         a.k += 1
+
     return lambda: a.k, change
 
 
@@ -261,6 +289,7 @@ def by_slots_of_a_base():
 
     def change():
         a.k += 1
+
     return lambda: a.k + a.other, change
 
 
@@ -272,11 +301,13 @@ def by_property():
         @property
         def value(self):
             return k
+
     holder = Holder()
 
     def change():
         nonlocal k
         k += 1
+
     return lambda: holder.value, change
 
 
@@ -284,12 +315,14 @@ def by_property():
 def by_replaced_property():
     class Holder:
         value = property(lambda self: 1.0)
+
     holder, count = Holder(), [1]
 
     def change():
         count[0] += 1
         n = count[0]
         Holder.value = property(lambda self: float(n))
+
     return lambda: holder.value, change
 
 
@@ -301,10 +334,12 @@ def by_getattr_hook():
 
         def __getattr__(self, name):
             return self.__dict__["inside"][name]
+
     holder = Holder()
 
     def change():
         holder.inside["k"] += 1
+
     return lambda: holder.k, change
 
 
@@ -315,14 +350,17 @@ def by_descriptor():
 
         def __get__(self, instance, owner):
             return self.k
+
     gives = Gives()
 
     class Holder:
         value = gives
+
     holder = Holder()
 
     def change():
         gives.k += 1
+
     return lambda: holder.value, change
 
 
@@ -344,6 +382,7 @@ def by_static_and_class_methods():
     def change():
         k[0] += 1
         Holder.j += 2
+
     return lambda: Holder.first() + Holder().second(), change
 
 
@@ -352,12 +391,14 @@ def by_replaced_method():
     class Holder:
         def value(self):
             return 1.0
+
     holder, count = Holder(), [1]
 
     def change():
         count[0] += 1
         n = count[0]
         Holder.value = lambda self: float(n)
+
     return lambda: holder.value(), change
 
 
@@ -369,6 +410,7 @@ def by_method_on_the_instance():
         count[0] += 1
         n = count[0]
         box.value = lambda: float(n)
+
     return lambda: box.value(), change
 
 
@@ -401,11 +443,25 @@ def by_special_methods():
 
         def __iter__(self):
             yield from range(int(self.k))
+
     number = Number(1.0)
 
     def change():
         number.k += 1
-    return lambda: float(number) + (number + 1) + len(number) + number[2] + (2 in number) + bool(number) + (number == 3) + sum(number), change
+
+    return (
+        lambda: (
+            float(number)
+            + (number + 1)
+            + len(number)
+            + number[2]
+            + (2 in number)
+            + bool(number)
+            + (number == 3)
+            + sum(number)
+        ),
+        change,
+    )
 
 
 @plain
@@ -421,4 +477,5 @@ def by_metaclass():
 
     def change():
         Meta.k += 1
+
     return lambda: Holder.anything, change

@@ -1,4 +1,5 @@
 """What lies outside of the program's objects: caches, files, settings, frames; and state that the call itself changes."""
+
 import datetime
 import decimal
 import functools
@@ -34,6 +35,7 @@ def of_a_cache():
     def change():
         box.k += 1
         f.cache_clear()
+
     return lambda: f(1), change
 
 
@@ -47,6 +49,7 @@ def of_a_cache_that_stays():
 
     def change():
         box.k += 1
+
     return lambda: f(1) + f.cache_info().currsize, change
 
 
@@ -58,6 +61,7 @@ def of_single_dispatch():
 
     def change():
         f.register(float, lambda x: 5.0)
+
     return lambda: f(1.0), change
 
 
@@ -75,6 +79,7 @@ def of_files():
     def read():
         with open(path) as file:
             return float(file.read())
+
     return read, change
 
 
@@ -87,6 +92,7 @@ def of_file_sizes():
     def change():
         with open(path, "a") as file:
             file.write("1")
+
     return lambda: os.path.getsize(path) + os.stat(path).st_size + len(os.listdir(os.path.dirname(path))) * 0, change
 
 
@@ -103,6 +109,7 @@ def of_decimals():
 
     def change():
         decimal.getcontext().prec = 3 if decimal.getcontext().prec != 3 else 6
+
     return lambda: float(decimal.Decimal(1) / decimal.Decimal(3)), change
 
 
@@ -120,17 +127,20 @@ def of_sys_modules():
 
     def change():
         sys.modules["taper_test_module"].k += 1
+
     return lambda: sys.modules["taper_test_module"].k, change
 
 
 @source
 def of_importlib():
     import importlib
+
     sys.modules["taper_test_module"] = types.ModuleType("taper_test_module")
     sys.modules["taper_test_module"].k = 1.0
 
     def change():
         sys.modules["taper_test_module"].k += 1
+
     return lambda: importlib.import_module("taper_test_module").k, change
 
 
@@ -139,6 +149,7 @@ def of_globals():
     def change():
         global some_global
         some_global += 1
+
     return lambda: globals()["some_global"], change
 
 
@@ -147,6 +158,7 @@ def of_the_globals_of_a_function():
     def change():
         global some_global
         some_global += 1
+
     return lambda: of_files.__globals__["some_global"], change
 
 
@@ -156,6 +168,7 @@ def of_eval():
 
     def change():
         box[0] += 1
+
     return lambda: eval("box[0]", {"box": box}), change
 
 
@@ -164,6 +177,7 @@ def of_a_frame():
     def change():
         global some_global
         some_global += 1
+
     return lambda: sys._getframe().f_globals["some_global"], change
 
 
@@ -177,6 +191,7 @@ def of_a_cell():
     def change():
         nonlocal k
         k += 1
+
     return lambda: f.__closure__[0].cell_contents, change
 
 
@@ -184,6 +199,7 @@ def of_a_cell():
 def of_subclasses():
     class Base:
         pass
+
     held = []
     return lambda: len(Base.__subclasses__()), lambda: held.append(type("Sub", (Base,), {}))
 
@@ -204,6 +220,7 @@ def of_an_event():
 def of_thread_names():
     def change():
         threading.current_thread().name += "x"
+
     before = threading.current_thread().name
     cleanup.append(lambda: setattr(threading.current_thread(), "name", before))
     return lambda: len(threading.current_thread().name), change
@@ -217,6 +234,7 @@ def of_locale():
 @source
 def of_signal_handlers():
     import signal
+
     return lambda: 1.0 if signal.getsignal(signal.SIGTERM) else 2.0, nothing
 
 
@@ -233,6 +251,7 @@ def of_struct():
 
     def change():
         struct.pack_into("d", b, 0, struct.unpack("d", b)[0] + 1)
+
     return lambda: struct.unpack("d", b)[0], change
 
 
@@ -243,6 +262,7 @@ def of_templates():
 
     def change():
         box["k"] += 1
+
     return lambda: float(t.substitute(box)), change
 
 
@@ -259,21 +279,32 @@ def of_dates():
 
 @source
 def of_identifiers():
-    return lambda: 1.0 if uuid.uuid4() != uuid.uuid4() and secrets.token_bytes(4) is not None and os.urandom(2) and os.getpid() else 2.0, nothing
+    return (
+        lambda: (
+            1.0
+            if uuid.uuid4() != uuid.uuid4() and secrets.token_bytes(4) is not None and os.urandom(2) and os.getpid()
+            else 2.0
+        ),
+        nothing,
+    )
 
 
 @source
 def of_numpy_settings():
     before = np.get_printoptions()["precision"]
     cleanup.append(lambda: np.set_printoptions(precision=before))
-    return lambda: np.get_printoptions()["precision"], lambda: np.set_printoptions(precision=np.get_printoptions()["precision"] + 1)
+    return lambda: np.get_printoptions()["precision"], lambda: np.set_printoptions(
+        precision=np.get_printoptions()["precision"] + 1
+    )
 
 
 @source
 def of_numpy_errors():
     before = np.geterr()
     cleanup.append(lambda: np.seterr(**before))
-    return lambda: 1.0 if np.geterr()["divide"] == "warn" else 2.0, lambda: np.seterr(divide="ignore" if np.geterr()["divide"] == "warn" else "warn")
+    return lambda: 1.0 if np.geterr()["divide"] == "warn" else 2.0, lambda: np.seterr(
+        divide="ignore" if np.geterr()["divide"] == "warn" else "warn"
+    )
 
 
 @source
@@ -283,6 +314,7 @@ def of_a_counter_inside():
     def read():
         k[0] += 1
         return k[0]
+
     return read, nothing
 
 
@@ -293,6 +325,7 @@ def of_an_attribute_counted_inside():
     def read():
         box.k += 1
         return box.k
+
     return read, nothing
 
 
@@ -302,6 +335,7 @@ def of_a_global_counted_inside():
         global some_global
         some_global += 1
         return some_global
+
     return read, nothing
 
 
@@ -313,6 +347,7 @@ def of_a_cell_counted_inside():
         nonlocal k
         k += 1
         return k
+
     return read, nothing
 
 
@@ -325,6 +360,7 @@ def of_a_module_counted_inside():
     def read():
         module.inner.k += 1
         return module.inner.k
+
     return read, nothing
 
 
@@ -335,8 +371,10 @@ def of_an_import_counted_inside():
 
     def read():
         import taper_test_module as m
+
         m.k[0] += 1
         return m.k[0]
+
     return read, nothing
 
 
@@ -361,6 +399,7 @@ def of_a_property_counted_inside():
         def value(self):
             k[0] += 1
             return k[0]
+
     holder = Holder()
     return lambda: holder.value, nothing
 
@@ -373,6 +412,7 @@ def of_slots_counted_inside():
     def read():
         a.k += 1
         return a.k
+
     return read, nothing
 
 
@@ -385,6 +425,7 @@ def of_the_package_counted_inside():
         torch.counted_inside += 1
         torch.nn.functional.counted_inside += 2
         return torch.counted_inside + torch.nn.functional.counted_inside
+
     return read, nothing
 
 
@@ -396,4 +437,5 @@ def of_a_class_of_the_package_counted_inside():
     def read():
         torch.nn.Linear.counted_inside += 1
         return torch.nn.Linear.counted_inside
+
     return read, nothing

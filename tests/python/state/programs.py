@@ -1,5 +1,6 @@
 """Programs made of the sources: a seed decides which, how they are put together, with which arguments the program is called and when its state changes. A program runs as it is and compiled,
 from the same beginning, and gives the same at every call."""
+
 import random
 import warnings
 
@@ -41,6 +42,7 @@ def summed(reads):
         for read in reads:
             x = x * read() + 1
         return x
+
     return program
 
 
@@ -56,6 +58,7 @@ def with_branches(reads):
             value = read()
             total = total + value if i % 2 else total - value * 2
         return x.relu() + total, {"twice": x * total, "and": [total * x, None]}
+
     return program
 
 
@@ -67,11 +70,13 @@ def decorated(reads):
     def twice(function):
         def around(x):
             return function(x) + function(x)
+
         return around
 
     @twice
     def program(x):
         return x * sum(read() for read in reads)
+
     return program
 
 
@@ -80,12 +85,14 @@ def under_no_grad(reads):
         with torch.no_grad():
             y = x * 2
         return y + sum(read() for read in reads) * x
+
     return program
 
 
 def recursive(reads):
     def program(x, i=0):
         return x if i == len(reads) else program(x * reads[i]() + 1, i + 1)
+
     return program
 
 
@@ -95,8 +102,9 @@ def with_a_backward(reads):
         y = (w * x.detach()).sum()
         for read in reads:
             y = y * read()
-        gradient, = torch.autograd.grad(y.sum(), w)
+        (gradient,) = torch.autograd.grad(y.sum(), w)
         return gradient
+
     return program
 
 
@@ -105,8 +113,20 @@ def nested(reads):
     return lambda x: inner(x) + sum(read() for read in reads)
 
 
-SHAPES = {"summed": summed, "by_lambda": by_lambda, "with_branches": with_branches, "in_a_comprehension": in_a_comprehension, "decorated": decorated, "under_no_grad": under_no_grad,
-          "recursive": recursive, "with_a_backward": with_a_backward, "module": Forward, "object": Caller, "method": lambda reads: Caller(reads).method, "nested": nested}
+SHAPES = {
+    "summed": summed,
+    "by_lambda": by_lambda,
+    "with_branches": with_branches,
+    "in_a_comprehension": in_a_comprehension,
+    "decorated": decorated,
+    "under_no_grad": under_no_grad,
+    "recursive": recursive,
+    "with_a_backward": with_a_backward,
+    "module": Forward,
+    "object": Caller,
+    "method": lambda reads: Caller(reads).method,
+    "nested": nested,
+}
 
 
 def plan(seed):
@@ -138,7 +158,12 @@ def run(what, compiled):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for i in range(CALLS):
-            x = {"same": x, "new": x + 0.25, "grad": x.detach().clone().requires_grad_(i % 2 == 1), "shapes": torch.ones(2 + i % 2 * (shape not in ("module", "with_a_backward")))}[arguments]
+            x = {
+                "same": x,
+                "new": x + 0.25,
+                "grad": x.detach().clone().requires_grad_(i % 2 == 1),
+                "shapes": torch.ones(2 + i % 2 * (shape not in ("module", "with_a_backward"))),
+            }[arguments]
             for step in [lambda: given.append(flat(called(x))), *(made[k][1] for k in changes[i])]:
                 try:
                     step()

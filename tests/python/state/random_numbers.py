@@ -1,4 +1,5 @@
 """Random numbers of Python, NumPy and the package."""
+
 import random
 
 import numpy as np
@@ -10,18 +11,37 @@ from state.base import nothing, source
 def drawn(read, name):
     def made():
         return read, nothing
+
     made.__name__ = name
     return source(made)
 
 
-for name, read in {"random.random": lambda: random.random(), "random.choice": lambda: random.choice([1.0, 2.0, 3.0]), "random.uniform": lambda: random.uniform(1, 2), "random.gauss": lambda: random.gauss(0, 1),
-                   "random.shuffle": lambda: (lambda a: random.shuffle(a) or a[0])(list(range(9))), "random.sample": lambda: sum(random.sample(range(99), 3)), "random.getrandbits": lambda: random.getrandbits(8),
-                   "np.rand": lambda: np.random.rand(), "np.beta": lambda: np.random.beta(1.0, 1.0), "np.randint": lambda: np.random.randint(100), "np.choice": lambda: float(np.random.choice([1, 2, 3, 4, 5])),
-                   "np.normal": lambda: np.random.normal(), "np.permutation": lambda: float(np.random.permutation(50)[0]), "np.rand_array": lambda: float(np.random.rand(3).sum()),
-                   "torch.rand": lambda: torch.rand(1), "torch.randn_like": lambda: torch.randn_like(torch.ones(1)), "torch.dropout": lambda: nn.functional.dropout(torch.ones(8), 0.5).sum(),
-                   "torch.randperm": lambda: torch.randperm(50)[0] * 1.0, "torch.bernoulli": lambda: torch.bernoulli(torch.full((9,), 0.5)).sum(), "torch.rand_item": lambda: torch.rand(1).item(),
-                   "torch.manual_seed": lambda: (torch.manual_seed(3), torch.rand(1))[1], "torch.seed_and_random": lambda: (torch.manual_seed(random.randrange(50)), torch.rand(1))[1],
-                   "torch.initial_seed": lambda: torch.initial_seed() % 97, "torch.rng_state": lambda: float(torch.get_rng_state().sum()) + torch.rand(1)}.items():
+for name, read in {
+    "random.random": lambda: random.random(),
+    "random.choice": lambda: random.choice([1.0, 2.0, 3.0]),
+    "random.uniform": lambda: random.uniform(1, 2),
+    "random.gauss": lambda: random.gauss(0, 1),
+    "random.shuffle": lambda: (lambda a: random.shuffle(a) or a[0])(list(range(9))),
+    "random.sample": lambda: sum(random.sample(range(99), 3)),
+    "random.getrandbits": lambda: random.getrandbits(8),
+    "np.rand": lambda: np.random.rand(),
+    "np.beta": lambda: np.random.beta(1.0, 1.0),
+    "np.randint": lambda: np.random.randint(100),
+    "np.choice": lambda: float(np.random.choice([1, 2, 3, 4, 5])),
+    "np.normal": lambda: np.random.normal(),
+    "np.permutation": lambda: float(np.random.permutation(50)[0]),
+    "np.rand_array": lambda: float(np.random.rand(3).sum()),
+    "torch.rand": lambda: torch.rand(1),
+    "torch.randn_like": lambda: torch.randn_like(torch.ones(1)),
+    "torch.dropout": lambda: nn.functional.dropout(torch.ones(8), 0.5).sum(),
+    "torch.randperm": lambda: torch.randperm(50)[0] * 1.0,
+    "torch.bernoulli": lambda: torch.bernoulli(torch.full((9,), 0.5)).sum(),
+    "torch.rand_item": lambda: torch.rand(1).item(),
+    "torch.manual_seed": lambda: (torch.manual_seed(3), torch.rand(1))[1],
+    "torch.seed_and_random": lambda: (torch.manual_seed(random.randrange(50)), torch.rand(1))[1],
+    "torch.initial_seed": lambda: torch.initial_seed() % 97,
+    "torch.rng_state": lambda: float(torch.get_rng_state().sum()) + torch.rand(1),
+}.items():
     drawn(read, name)
 
 
@@ -34,6 +54,7 @@ def seeds_from_outside():
         torch.manual_seed(k[0])
         random.seed(k[0])
         np.random.seed(k[0])
+
     return lambda: torch.rand(1), change
 
 
@@ -44,6 +65,7 @@ def forked_generator():
             torch.manual_seed(3)
             h = torch.rand(1)
         return h + torch.rand(1)
+
     return read, nothing
 
 
@@ -54,6 +76,7 @@ def state_of_the_generator():
         h = torch.rand(1)
         torch.set_rng_state(before)
         return h + torch.rand(1)
+
     return read, nothing
 
 

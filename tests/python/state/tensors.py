@@ -1,4 +1,5 @@
 """Tensors and modules, which guards follow, and what is asked of them that no graph knows."""
+
 import copy
 import math
 import types
@@ -23,6 +24,7 @@ def by_tensor_rebound():
     def change():
         nonlocal t
         t = t + 1
+
     return lambda: t.mean(), change
 
 
@@ -32,6 +34,7 @@ def by_tensor_data():
 
     def change():
         t.data = t.data + 1
+
     return lambda: t.mean(), change
 
 
@@ -47,6 +50,7 @@ def by_tensor_shape():
 
     def change():
         t.resize_(*t.shape[::-1])
+
     return lambda: t[0].sum() + t.shape[0], change
 
 
@@ -70,6 +74,7 @@ def by_numpy_memory():
 
     def change():
         a[0] += 1
+
     return lambda: t.sum(), change
 
 
@@ -79,6 +84,7 @@ def by_tensor_flag():
 
     def change():
         t.requires_grad_(not t.requires_grad)
+
     return lambda: 2.0 if t.requires_grad else 3.0, change
 
 
@@ -89,6 +95,7 @@ def by_tensor_attribute():
 
     def change():
         t.k += 1
+
     return lambda: t.k, change
 
 
@@ -98,7 +105,8 @@ def by_dtype_of_a_tensor():
 
     def change():
         t.data = t.data.double() if t.dtype == torch.float32 else t.data.float()
-    return lambda: (2.0 if t.dtype == torch.float32 else 3.0), change
+
+    return lambda: 2.0 if t.dtype == torch.float32 else 3.0, change
 
 
 @plain
@@ -107,6 +115,7 @@ def by_gradient():
 
     def change():
         t.grad = torch.ones(1) if t.grad is None else t.grad + 1
+
     return lambda: 1.0 if t.grad is None else t.grad.sum(), change
 
 
@@ -127,6 +136,7 @@ def module(change, is_plain=True):
         m = Small()
         one = torch.ones(1)
         return lambda: m(one), lambda: change(m)
+
     made.__name__ = change.__name__
     return source(made, is_plain)
 
@@ -226,6 +236,7 @@ def module_list():
 
     def change():
         m.append(copy.deepcopy(m[0]))
+
     return read, change
 
 
@@ -237,7 +248,12 @@ def module_hook_of_all():
         if handles:
             handles.pop().remove()
         else:
-            handles.append(nn.modules.module.register_module_forward_hook(lambda module, args, out: out + 1 if module is m else None))
+            handles.append(
+                nn.modules.module.register_module_forward_hook(
+                    lambda module, args, out: out + 1 if module is m else None
+                )
+            )
+
     cleanup.append(lambda: [handle.remove() for handle in handles])
     return lambda: m(one), change
 
@@ -250,6 +266,7 @@ def patched_function_of_the_package():
         count[0] += 1
         n = count[0]
         torch.nn.functional.relu = lambda x, inplace=False: before(x) + n
+
     cleanup.append(lambda: setattr(torch.nn.functional, "relu", before))
     m, one = nn.ReLU(), torch.ones(1)
     return lambda: torch.nn.functional.relu(one) + m(one), put
@@ -263,6 +280,7 @@ def patched_class_of_the_package():
         count[0] += 1
         n = count[0]
         nn.Linear.forward = lambda self, x: before(self, x) + n
+
     cleanup.append(lambda: setattr(nn.Linear, "forward", before))
     m, one = nn.Linear(1, 1), torch.ones(1)
     nn.init.constant_(m.weight, 0.5), nn.init.constant_(m.bias, 0.5)
@@ -277,6 +295,7 @@ def patched_method_of_tensors():
         count[0] += 1
         n = count[0]
         torch.Tensor.relu = lambda self: before(self) + n
+
     cleanup.append(lambda: setattr(torch.Tensor, "relu", before))
     one = torch.ones(1)
     return lambda: one.relu(), put
@@ -285,12 +304,14 @@ def patched_method_of_tensors():
 @source
 def patched_builtin():
     import builtins
+
     before, count = builtins.abs, [0.0]
 
     def put():
         count[0] += 1
         n = count[0]
         builtins.abs = lambda v: before(v) + n
+
     cleanup.append(lambda: setattr(builtins, "abs", before))
     return lambda: abs(-1.0), put
 
@@ -303,6 +324,7 @@ def patched_math():
         count[0] += 1
         n = count[0]
         math.sqrt = lambda v: before(v) + n
+
     cleanup.append(lambda: setattr(math, "sqrt", before))
     return lambda: math.sqrt(4.0), put
 
@@ -314,6 +336,7 @@ def optimiser_rate():
 
     def change():
         o.param_groups[0]["lr"] *= 0.5
+
     return lambda: o.param_groups[0]["lr"], change
 
 
@@ -326,6 +349,7 @@ def schedule_rate():
     def change():
         o.step()
         s.step()
+
     return lambda: s.get_last_lr()[0] + s.last_epoch, change
 
 
@@ -341,6 +365,7 @@ def tensor_is_leaf():
 
     def change():
         held[0] = held[0] * 1 if held[0].is_leaf else torch.ones(1, requires_grad=True)
+
     return lambda: 2.0 if held[0].is_leaf else 3.0, change
 
 
@@ -446,6 +471,7 @@ def tensor_by_a_weak_reference():
     def change():
         held[0] = held[0] + 1
         w[0] = weakref.ref(held[0])
+
     return lambda: w[0]().sum(), change
 
 

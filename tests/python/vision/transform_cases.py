@@ -1,5 +1,6 @@
 """Transforms on a small picture, as Pillow image and as tensor, and what torchvision makes of it. `python transform_cases.py FILE` under real
 torchvision writes the answers that test_vision_transforms.py compares with."""
+
 import json
 import random
 import sys
@@ -8,14 +9,22 @@ import zlib
 
 def pictures(torch, Image):
     h, w = 37, 45
-    values = [(c * 90 + y * (6 - c) + x * (2 + c) + (x * y) % (11 + c)) % 256 for y in range(h) for x in range(w) for c in range(3)]
+    values = [
+        (c * 90 + y * (6 - c) + x * (2 + c) + (x * y) % (11 + c)) % 256
+        for y in range(h)
+        for x in range(w)
+        for c in range(3)
+    ]
     bytes_ = torch.tensor(values, dtype=torch.uint8).view(h, w, 3).permute(2, 0, 1).contiguous()
     return {"pil": Image.frombytes("RGB", (w, h), bytes(values)), "bytes": bytes_, "floats": bytes_.float() / 255}
 
 
 def cases(T, torch):
     M = T.InterpolationMode
-    yield from ((f"T.Resize((23, 19), T.InterpolationMode.{m})", T.Resize((23, 19), M[m])) for m in ("NEAREST", "NEAREST_EXACT", "BILINEAR", "BICUBIC"))
+    yield from (
+        (f"T.Resize((23, 19), T.InterpolationMode.{m})", T.Resize((23, 19), M[m]))
+        for m in ("NEAREST", "NEAREST_EXACT", "BILINEAR", "BICUBIC")
+    )
     for text in """T.Resize(20)
 T.Resize(20, max_size=22)
 T.Resize((70, 60), antialias=False)
@@ -69,7 +78,11 @@ def summary(torch, result):
         return {"mode": result.mode, "size": list(result.size), "crc": zlib.crc32(result.tobytes())}
     flat = result.double().reshape(-1)
     place = torch.arange(len(flat), dtype=torch.float64)
-    return {"dtype": str(result.dtype), "shape": list(result.shape), "sums": [float(flat.sum()), float((flat * torch.cos(place * 0.7)).sum())]}
+    return {
+        "dtype": str(result.dtype),
+        "shape": list(result.shape),
+        "sums": [float(flat.sum()), float((flat * torch.cos(place * 0.7)).sum())],
+    }
 
 
 def answers(torch, T, Image):
@@ -92,6 +105,10 @@ if __name__ == "__main__":
     import torch
     import torchvision.transforms
     from PIL import Image
+
     with open(sys.argv[1], "w") as file:
-        lines = [f"{json.dumps(name)}: {json.dumps(answer)}" for name, answer in answers(torch, torchvision.transforms, Image).items()]
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(answer)}"
+            for name, answer in answers(torch, torchvision.transforms, Image).items()
+        ]
         file.write("{" + ",\n".join(lines) + "}\n")

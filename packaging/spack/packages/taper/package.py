@@ -1,5 +1,6 @@
 """Spack's recipe. `spack repo add packaging/spack`, then, in the folder of the archive that `make dist` wrote
 (which also writes this recipe with the archive's checksum), `spack install taper +mpi`."""
+
 import os
 
 from spack.package import *
@@ -92,7 +93,16 @@ class Taper(CMakePackage, CudaPackage):
             return
         os.environ["CMAKE_ARGS"] = " ".join(f'"{argument}"' for argument in self.cmake_args())
         with working_dir(self.stage.source_path):
-            python("-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", f"--prefix={self.prefix}", ".")
+            python(
+                "-m",
+                "pip",
+                "install",
+                "--no-deps",
+                "--no-build-isolation",
+                "--no-index",
+                f"--prefix={self.prefix}",
+                ".",
+            )
 
     def setup_run_environment(self, env):
         """Where the job scripts find each other."""

@@ -1,2 +1,3 @@
 """torch.ao.nn: quantized layers."""
+
 from taper.ao.nn import quantized  # noqa: F401

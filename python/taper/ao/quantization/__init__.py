@@ -1,4 +1,5 @@
 """torch.ao.quantization: dynamic quantization of linear and recurrent layers. What needs observers (static, training-aware) is not there."""
+
 import copy
 
 from taper import float16, nn
@@ -14,6 +15,7 @@ def _wanted(qconfig_spec):
     for kind in kinds:
         if isinstance(kind, type) and kind not in _DYNAMIC:
             from taper._hook import NotCovered
+
             raise NotCovered(f"torch.ao.quantization.quantize_dynamic: of {kind.__name__}")
     return kinds
 

@@ -1,4 +1,5 @@
 """torch.cuda.amp.autocast, custom_fwd and custom_bwd."""
+
 import functools
 import warnings
 
@@ -10,14 +11,22 @@ __all__ = ["autocast", "custom_fwd", "custom_bwd"]
 
 
 def _old(name):
-    warnings.warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}(args..., device_type='cuda')` instead.", FutureWarning, stacklevel=3)
+    warnings.warn(
+        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}(args..., device_type='cuda')` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
 
 
 class autocast(autocast_mode.autocast):
     """torch.autocast('cuda')."""
 
     def __init__(self, enabled=True, dtype=float16, cache_enabled=True):
-        warnings.warn("`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 

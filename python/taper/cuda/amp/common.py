@@ -3,4 +3,5 @@
 
 def amp_definitely_not_available():
     from taper import cuda
+
     return not cuda.is_available()

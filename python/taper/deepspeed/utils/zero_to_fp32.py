@@ -1,14 +1,21 @@
 """deepspeed.utils.zero_to_fp32: the float32 weights of a checkpoint that several ranks wrote, as a plain state dict, in one process."""
+
 import os
 
 import taper
 from taper.deepspeed._states import _tag
 from taper.distributed import checkpoint as dcp
 
-__all__ = ["convert_zero_checkpoint_to_fp32_state_dict", "get_fp32_state_dict_from_zero_checkpoint", "load_state_dict_from_zero_checkpoint"]
+__all__ = [
+    "convert_zero_checkpoint_to_fp32_state_dict",
+    "get_fp32_state_dict_from_zero_checkpoint",
+    "load_state_dict_from_zero_checkpoint",
+]
 
 
-def get_fp32_state_dict_from_zero_checkpoint(checkpoint_dir, tag=None, exclude_frozen_parameters=False, lazy_mode=False):
+def get_fp32_state_dict_from_zero_checkpoint(
+    checkpoint_dir, tag=None, exclude_frozen_parameters=False, lazy_mode=False
+):
     """{name: float32 tensor on the CPU}, whole, of what engine.save_checkpoint wrote. tag None: the latest."""
     found = _tag(checkpoint_dir, tag)
     if found is None:
@@ -25,10 +32,19 @@ def get_fp32_state_dict_from_zero_checkpoint(checkpoint_dir, tag=None, exclude_f
     dcp.load({kind: tensors for kind, tensors in wanted.items() if tensors}, checkpoint_id=path, no_dist=True)
     names = [key.partition(".")[2] for key in known if key.startswith("module.")]
     whole = {**wanted["module"], **wanted["master"]}
-    return {name: whole[name].float() if whole[name].is_floating_point() else whole[name] for name in names if name in whole}
+    return {
+        name: whole[name].float() if whole[name].is_floating_point() else whole[name] for name in names if name in whole
+    }
 
 
-def convert_zero_checkpoint_to_fp32_state_dict(checkpoint_dir, output_dir, max_shard_size="5GB", safe_serialization=False, tag=None, exclude_frozen_parameters=False):
+def convert_zero_checkpoint_to_fp32_state_dict(
+    checkpoint_dir,
+    output_dir,
+    max_shard_size="5GB",
+    safe_serialization=False,
+    tag=None,
+    exclude_frozen_parameters=False,
+):
     """Writes them as one file: output_dir if that ends in .bin, .pt or .pth, else pytorch_model.bin in it."""
     state = get_fp32_state_dict_from_zero_checkpoint(checkpoint_dir, tag, exclude_frozen_parameters)
     path = output_dir

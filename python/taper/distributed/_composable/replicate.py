@@ -1,4 +1,5 @@
 """torch.distributed._composable.replicate: DistributedDataParallel without a wrapper: the module stays what it is, and its gradients are averaged."""
+
 from taper.nn.parallel.distributed import DistributedDataParallel
 
 __all__ = ["replicate"]
@@ -18,7 +19,12 @@ class DDPModule:
 def _names_of(module, ignored):
     """The names of the parameters and buffers of modules inside."""
     inside = {id(child): name for name, child in module.named_modules()}
-    return {f"{inside[id(one)]}.{name}" for one in ignored for name, _ in [*one.named_parameters(), *one.named_buffers()] if inside.get(id(one))}
+    return {
+        f"{inside[id(one)]}.{name}"
+        for one in ignored
+        for name, _ in [*one.named_parameters(), *one.named_buffers()]
+        if inside.get(id(one))
+    }
 
 
 def replicate(module, ignored_modules=None, **kwargs):
@@ -29,7 +35,9 @@ def replicate(module, ignored_modules=None, **kwargs):
         device = kwargs.pop("device_id")
         kwargs["device_ids"] = None if device is None or getattr(device, "type", None) == "cpu" else [device]
     before = getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, {*before, *_names_of(module, ignored_modules or ())})
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
+        module, {*before, *_names_of(module, ignored_modules or ())}
+    )
     ddp = DistributedDataParallel(module, **kwargs)
     module.__dict__["_replicated_by"] = ddp
     module.__class__ = type(f"DDP{type(module).__name__}", (DDPModule, type(module)), {})

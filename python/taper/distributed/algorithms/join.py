@@ -2,6 +2,7 @@
 
 In each iteration every rank says whether it still works (notify_join_context, or the loop at the region's end); a rank that does not runs the main hooks
 of what it joined, until nobody works any more."""
+
 import warnings
 from collections import namedtuple
 
@@ -77,8 +78,10 @@ class Join:
                 self._sum(self._device, self._group, 1)  # tells those who work that this rank does not
                 raise RuntimeError("Rank exhausted all inputs.")
             if rounds == 1000:
-                warnings.warn("Detected uneven input skew of greater than 1000. This means that this rank has at least 1000 fewer inputs than others; it shadows "
-                              "their collectives, which takes time.")
+                warnings.warn(
+                    "Detected uneven input skew of greater than 1000. This means that this rank has at least 1000 fewer inputs than others; it shadows "
+                    "their collectives, which takes time."
+                )
             for hook in self._hooks:
                 hook.main_hook()
             rounds += 1
@@ -89,6 +92,7 @@ class Join:
     def _sum(device, group, mine):
         from taper import distributed as dist
         from taper import tensor
+
         total = tensor([mine], device=device)
         dist.all_reduce(total, group=group)
         return int(total.item())
@@ -107,6 +111,7 @@ class Join:
         working = Join._still_working(device, group, 1)
         if config.throw_on_early_termination:
             from taper import distributed as dist
+
             if working < dist.get_world_size(group) and Join._sum(device, group, 0):
                 raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
         return working

@@ -1,4 +1,5 @@
 """Nested dicts and lists as one flat dict of dotted names, as PyTorch names them, and back."""
+
 from taper._C import Tensor
 
 

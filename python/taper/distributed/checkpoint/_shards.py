@@ -1,4 +1,5 @@
 """Tensors as boxes: what of a tensor this rank has, and how boxes that were saved fill boxes that are wanted."""
+
 from taper._C import Size, Tensor
 from taper.distributed.checkpoint.metadata import ChunkStorageMetadata, TensorProperties
 

@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.api: what is raised when ranks could not save or load."""
+
 __all__ = ["CheckpointException"]
 
 
@@ -14,5 +15,7 @@ class CheckpointException(BaseException):
         return self._failures
 
     def __str__(self):
-        said = "; ".join(f"rank {rank}: {type(error).__name__}: {error}" for rank, error in sorted(self._failures.items()))
+        said = "; ".join(
+            f"rank {rank}: {type(error).__name__}: {error}" for rank, error in sorted(self._failures.items())
+        )
         return f"{self.args[0]} on ranks {sorted(self._failures)}: {said}"

@@ -1,5 +1,6 @@
 """torch.distributed.checkpoint.filesystem: checkpoints as folders. Rank N's part is __N_0.distcp, one archive of torch.save after the other; .metadata is
 the index, a pickle of the classes in metadata.py and of nothing else."""
+
 import io
 import os
 import pickle
@@ -23,6 +24,7 @@ _PART = re.compile(r"__\d+_(\d+)\.distcp")
 @dataclass
 class _StorageInfo:
     """Where a value is: a file, and the bytes in it."""
+
     relative_path: Any
     offset: int
     length: int
@@ -43,8 +45,17 @@ class _Counter:
 class FileSystemWriter(StorageWriter):
     """Writes to a folder, which is made where it is not there."""
 
-    def __init__(self, path, single_file_per_rank=True, sync_files=True, thread_count=1, per_thread_copy_ahead=10_000_000, cache_staged_state_dict=False,
-                 overwrite=True, **options):
+    def __init__(
+        self,
+        path,
+        single_file_per_rank=True,
+        sync_files=True,
+        thread_count=1,
+        per_thread_copy_ahead=10_000_000,
+        cache_staged_state_dict=False,
+        overwrite=True,
+        **options,
+    ):
         self.path, self.sync_files, self.overwrite = Path(path), sync_files, overwrite
 
     @property
@@ -56,7 +67,11 @@ class FileSystemWriter(StorageWriter):
         stays whole until the new index takes the place of its own."""
         if (self.path / _INDEX).exists() and not self.overwrite:
             raise RuntimeError(f"Checkpoint already exists at {self.path} and overwrite is False")
-        taken = [int(found[1]) for found in map(_PART.fullmatch, os.listdir(self.path) if self.path.is_dir() else ()) if found]
+        taken = [
+            int(found[1])
+            for found in map(_PART.fullmatch, os.listdir(self.path) if self.path.is_dir() else ())
+            if found
+        ]
         return max(taken, default=-1) + 1
 
     def write_items(self, rank, items, number=0):
@@ -111,10 +126,14 @@ class FileSystemWriter(StorageWriter):
 def _index_names():
     """What an index of a checkpoint is made of. Paths become texts: what they lead to is joined to the checkpoint's folder."""
     from taper.distributed.checkpoint import metadata
+
     made = "Metadata TensorStorageMetadata TensorProperties ChunkStorageMetadata BytesStorageMetadata MetadataIndex StorageMeta _MEM_FORMAT_ENCODING"
     names = {f"torch.distributed.checkpoint.metadata.{name}": getattr(metadata, name) for name in made.split()}
     names["torch.distributed.checkpoint.filesystem._StorageInfo"] = _StorageInfo
-    for home, kinds in ("pathlib", "Path PosixPath PurePosixPath WindowsPath PureWindowsPath"), ("pathlib._local", "PosixPath PurePosixPath"):
+    for home, kinds in (
+        ("pathlib", "Path PosixPath PurePosixPath WindowsPath PureWindowsPath"),
+        ("pathlib._local", "PosixPath PurePosixPath"),
+    ):
         names.update({f"{home}.{kind}": lambda *parts: "/".join(parts) for kind in kinds.split()})
     return Names(call=names)
 
@@ -155,5 +174,7 @@ class FileSystemReader(StorageReader):
             file.seek(info.offset)
             data = file.read(info.length)
         if len(data) != info.length:
-            raise RuntimeError(f"{info.relative_path} ends after {info.offset + len(data)} bytes: the index says that it has {info.offset + info.length}")
+            raise RuntimeError(
+                f"{info.relative_path} ends after {info.offset + len(data)} bytes: the index says that it has {info.offset + info.length}"
+            )
         return taper.load(_Part(data, info), map_location="cpu", weights_only=weights_only)

@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.format_utils: between one file of torch.save and a folder of parts."""
+
 import taper
 from taper.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner  # noqa: F401
 from taper.distributed.checkpoint.filesystem import FileSystemReader

@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.metadata: what the index of a checkpoint says. These are PyTorch's classes and fields, for they are in its files."""
+
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -6,12 +7,21 @@ from typing import Any
 import taper
 from taper import _C
 
-__all__ = ["ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadata", "Metadata", "MetadataIndex", "TensorProperties", "StorageMeta"]
+__all__ = [
+    "ChunkStorageMetadata",
+    "TensorStorageMetadata",
+    "BytesStorageMetadata",
+    "Metadata",
+    "MetadataIndex",
+    "TensorProperties",
+    "StorageMeta",
+]
 
 
 @dataclass
 class ChunkStorageMetadata:
     """A box of a tensor: where it begins and how large it is."""
+
     offsets: Any
     sizes: Any
 
@@ -22,13 +32,17 @@ class _MEM_FORMAT_ENCODING(Enum):
     TORCH_PRESERVE_FORMAT = 2
 
 
-_FORMATS = {_MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT: "contiguous_format", _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST: "channels_last",
-            _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT: "preserve_format"}
+_FORMATS = {
+    _MEM_FORMAT_ENCODING.TORCH_CONTIGUOUS_FORMAT: "contiguous_format",
+    _MEM_FORMAT_ENCODING.TORCH_CHANNELS_LAST: "channels_last",
+    _MEM_FORMAT_ENCODING.TORCH_PRESERVE_FORMAT: "preserve_format",
+}
 
 
 @dataclass
 class TensorProperties:
     """How a tensor is laid out."""
+
     dtype: Any = field(default_factory=_C.get_default_dtype)
     layout: Any = field(default_factory=lambda: taper.strided)
     requires_grad: bool = False
@@ -47,12 +61,15 @@ class TensorProperties:
 
     @staticmethod
     def create_from_tensor(tensor):
-        return TensorProperties(tensor.dtype, tensor.layout, tensor.requires_grad, taper.contiguous_format, False, tuple(tensor.stride()))
+        return TensorProperties(
+            tensor.dtype, tensor.layout, tensor.requires_grad, taper.contiguous_format, False, tuple(tensor.stride())
+        )
 
 
 @dataclass
 class TensorStorageMetadata:
     """A tensor: its size as a whole, and the boxes it was saved in."""
+
     properties: Any
     size: Any
     chunks: Any
@@ -74,6 +91,7 @@ class StorageMeta:
 @dataclass
 class Metadata:
     """The index: what there is by name, the names' places in the nested dict, and in which file each box is."""
+
     state_dict_metadata: Any
     planner_data: Any = None
     storage_data: Any = None
@@ -84,6 +102,7 @@ class Metadata:
 @dataclass(frozen=True)
 class MetadataIndex:
     """A name, and for a tensor the place at which one of its boxes begins. The number is only a hint."""
+
     fqn: str
     offset: Any = None
     index: Any = field(hash=False, compare=False, default=None)

@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.optimizer: the state of an optimiser over a sharded model, from a checkpoint."""
+
 from taper.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
 from taper.distributed.checkpoint.state_dict_loader import load
 

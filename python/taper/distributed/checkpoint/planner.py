@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.planner: what subclasses may change of how a state dict is cut up."""
+
 __all__ = ["LoadPlanner", "SavePlanner"]
 
 

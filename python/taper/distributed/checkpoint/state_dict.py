@@ -1,13 +1,21 @@
 """torch.distributed.checkpoint.state_dict: the states of a model and its optimisers by parameter names, the same however the model is wrapped, so that
 what one job saved another can load."""
+
 from dataclasses import dataclass
 
 from taper import distributed as dist
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 
-__all__ = ["StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict", "set_optimizer_state_dict",
-           "set_state_dict"]
+__all__ = [
+    "StateDictOptions",
+    "get_model_state_dict",
+    "get_optimizer_state_dict",
+    "get_state_dict",
+    "set_model_state_dict",
+    "set_optimizer_state_dict",
+    "set_state_dict",
+]
 
 _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "module.")
 
@@ -16,6 +24,7 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.
 class StateDictOptions:
     """full_state_dict: whole tensors instead of parts; cpu_offload: on the CPU. Both: rank 0 has it all, the others nothing. broadcast_from_rank0: rank 0 gives
     what is loaded."""
+
     full_state_dict: bool = False
     cpu_offload: bool = False
     ignore_frozen_params: bool = False
@@ -42,13 +51,18 @@ def _wrapped_names(model):
     """The prefixes under which wrappers hold what they wrap: only those are taken out of names."""
     from taper.nn import DataParallel
     from taper.nn.parallel.distributed import DistributedDataParallel
-    return {(name + "." if name else "") + "module." for name, child in model.named_modules() if isinstance(child, (DistributedDataParallel, DataParallel))}
+
+    return {
+        (name + "." if name else "") + "module."
+        for name, child in model.named_modules()
+        if isinstance(child, (DistributedDataParallel, DataParallel))
+    }
 
 
 def _clean(name, prefixes):
     for prefix in sorted(prefixes, key=len, reverse=True):
         if name.startswith(prefix):
-            name = prefix[:-len("module.")] + name[len(prefix):]
+            name = prefix[: -len("module.")] + name[len(prefix) :]
     for wrapper in _WRAPPERS[:3]:
         name = name.replace(wrapper, "")
     return name
@@ -62,6 +76,7 @@ def _named(model):
 
 def _raw_parameters(model):
     from taper.nn import Module
+
     return Module.named_parameters(model)
 
 
@@ -77,9 +92,14 @@ def _as_asked(value, options):
 def get_model_state_dict(model, *, submodules=None, options=None):
     """The model's state with clean names."""
     from taper.nn import Module
+
     options, prefixes = StateDictOptions.of(options), _wrapped_names(model)
     _at_rest(model)
-    frozen = {_clean(name, prefixes) for name, p in _raw_parameters(model) if not p.requires_grad} if options.ignore_frozen_params else ()
+    frozen = (
+        {_clean(name, prefixes) for name, p in _raw_parameters(model) if not p.requires_grad}
+        if options.ignore_frozen_params
+        else ()
+    )
     found = {_clean(name, prefixes): value for name, value in Module.state_dict(model).items()}
     if submodules:
         found = _inside(model, submodules, found, prefixes, options.keep_submodule_prefixes)
@@ -93,12 +113,19 @@ def _inside(model, submodules, state, prefixes, keep_prefixes):
     for name, child in model.named_modules():
         if child in submodules:
             prefix = _clean(name + ".", prefixes)
-            found.update({key if keep_prefixes else key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)})
+            found.update(
+                {
+                    key if keep_prefixes else key[len(prefix) :]: value
+                    for key, value in state.items()
+                    if key.startswith(prefix)
+                }
+            )
     return found
 
 
 def _at_rest(model):
     from taper.distributed.fsdp._unit import units_of
+
     for unit in units_of(model):
         unit.reshard()
 
@@ -106,12 +133,15 @@ def _at_rest(model):
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Loads a state with clean names, whole or in parts."""
     from taper.nn import Module
+
     options, prefixes = StateDictOptions.of(options), _wrapped_names(model)
     _at_rest(model)
     if options.broadcast_from_rank0:
         model_state_dict = _from_rank0(model_state_dict)
     names = {_clean(name, prefixes): name for name in Module.state_dict(model)}
-    return Module.load_state_dict(model, {names.get(name, name): value for name, value in model_state_dict.items()}, options.strict)
+    return Module.load_state_dict(
+        model, {names.get(name, name): value for name, value in model_state_dict.items()}, options.strict
+    )
 
 
 def _from_rank0(state):
@@ -155,7 +185,12 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
         for group, packed in zip(optim.param_groups, told["param_groups"]):
             number.update(zip(packed["params"], (names[p] for p in group["params"])))
             groups.append({**packed, "params": [names[p] for p in group["params"]]})
-        state.update({number[key]: {name: _as_asked(value, options) for name, value in entry.items()} for key, entry in told["state"].items()})
+        state.update(
+            {
+                number[key]: {name: _as_asked(value, options) for name, value in entry.items()}
+                for key, entry in told["state"].items()
+            }
+        )
     if options.for_another():
         return {}
     result = {"state": state, "param_groups": groups}
@@ -165,7 +200,14 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
 def _flat(told):
     flat = {f"state.{name}.{key}": value for name, entry in told["state"].items() for key, value in entry.items()}
     for group in told["param_groups"]:
-        flat.update({f"param_groups.{name}.{key}": value for name in group["params"] for key, value in group.items() if key != "params"})
+        flat.update(
+            {
+                f"param_groups.{name}.{key}": value
+                for name in group["params"]
+                for key, value in group.items()
+                if key != "params"
+            }
+        )
     return flat
 
 
@@ -175,7 +217,7 @@ def _unflat(flat, names):
     for key, value in flat.items():
         kind, _, rest = key.partition(".")
         name = next(name for name in sorted(names, key=len, reverse=True) if rest.startswith(name + "."))
-        (state if kind == "state" else options).setdefault(name, {})[rest[len(name) + 1:]] = value
+        (state if kind == "state" else options).setdefault(name, {})[rest[len(name) + 1 :]] = value
     return {"state": state, "param_groups": [{**entry, "params": [name]} for name, entry in options.items()]}
 
 
@@ -191,8 +233,13 @@ def by_number(model, optim, told):
         count += len(numbers)
         own = [names[p] for p in group["params"]]
         saved = options.get(own[0], group) if own else group
-        groups.append({**{key: value for key, value in group.items() if key != "params"}, **{key: value for key, value in saved.items() if key != "params"},
-                       "params": numbers})
+        groups.append(
+            {
+                **{key: value for key, value in group.items() if key != "params"},
+                **{key: value for key, value in saved.items() if key != "params"},
+                "params": numbers,
+            }
+        )
         state.update({number: told["state"][name] for number, name in zip(numbers, own) if name in told["state"]})
     return {"state": state, "param_groups": groups}
 
@@ -210,7 +257,9 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
 
 def get_state_dict(model, optimizers, *, submodules=None, options=None):
     """Both."""
-    return get_model_state_dict(model, submodules=submodules, options=options), get_optimizer_state_dict(model, optimizers, options=options)
+    return get_model_state_dict(model, submodules=submodules, options=options), get_optimizer_state_dict(
+        model, optimizers, options=options
+    )
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):

@@ -1,5 +1,6 @@
 """torch.distributed.checkpoint.state_dict_loader: load. The state dict that is given says what is wanted; tensors in it are filled where they are,
 each rank reading the boxes that overlap with what it has."""
+
 import math
 
 from taper._C import Tensor
@@ -69,6 +70,7 @@ def read_into(state_dict, reader, metadata, partial=False):
 def read_tensor(name, entry, metadata, reader):
     """A tensor as a whole, put together from its boxes, which must fill it: its size in the index is only a number."""
     from taper import empty
+
     boxes = [_read(name, MetadataIndex(name, chunk.offsets), metadata, reader) for chunk in entry.chunks]
     if sum(box.numel() for box in boxes) != math.prod(entry.size):
         raise RuntimeError(f"'{name}': its parts do not make up a tensor of shape {tuple(entry.size)}")
@@ -86,7 +88,9 @@ def read_all(reader, metadata, wants=None):
         if wants is not None and not wants(name, path):
             continue
         whole = isinstance(entry, BytesStorageMetadata)
-        values[name] = _read(name, MetadataIndex(name), metadata, reader) if whole else read_tensor(name, entry, metadata, reader)
+        values[name] = (
+            _read(name, MetadataIndex(name), metadata, reader) if whole else read_tensor(name, entry, metadata, reader)
+        )
         paths[name] = path
     return unflatten(values, paths)
 
@@ -108,7 +112,12 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
     local = {}
     Ranks(process_group, no_dist).all("loading a checkpoint", lambda: local.update(taken=work()))
     for key, value in local["taken"].items():
-        if key in state_dict and state_dict[key] is not value and not isinstance(state_dict[key], (dict, Tensor)) and hasattr(state_dict[key], "load_state_dict"):
+        if (
+            key in state_dict
+            and state_dict[key] is not value
+            and not isinstance(state_dict[key], (dict, Tensor))
+            and hasattr(state_dict[key], "load_state_dict")
+        ):
             state_dict[key].load_state_dict(value)
         else:
             state_dict[key] = value

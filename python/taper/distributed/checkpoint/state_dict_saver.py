@@ -2,6 +2,7 @@
 
 All ranks tell what they have; what several have is written by one of them, picked so that each writes about as many bytes (every
 rank works out the same plan); each writes its part, and rank 0, when all have, the index."""
+
 from enum import Enum
 
 from taper import distributed as dist
@@ -24,8 +25,12 @@ class AsyncCheckpointerType(Enum):
 
 def _taken(state_dict):
     """Objects that can tell their state are replaced by it."""
-    return {key: value.state_dict() if not isinstance(value, dict) and hasattr(value, "state_dict") and hasattr(value, "load_state_dict") else value
-            for key, value in state_dict.items()}
+    return {
+        key: value.state_dict()
+        if not isinstance(value, dict) and hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
+        else value
+        for key, value in state_dict.items()
+    }
 
 
 class _Item:
@@ -44,10 +49,19 @@ def _items(values, planner):
             about[name] = BytesStorageMetadata()
             continue
         size, parts = _shards.boxes(value)
-        about[name] = TensorStorageMetadata(_shards.properties(value), size, [_shards.chunk(offsets, local) for offsets, local in parts])
+        about[name] = TensorStorageMetadata(
+            _shards.properties(value), size, [_shards.chunk(offsets, local) for offsets, local in parts]
+        )
         for offsets, local in parts:
             if local.numel() or not any(size):
-                found.append(_Item(MetadataIndex(name, offsets), local, local.numel() * local.element_size(), _shards.is_replicated(value)))
+                found.append(
+                    _Item(
+                        MetadataIndex(name, offsets),
+                        local,
+                        local.numel() * local.element_size(),
+                        _shards.is_replicated(value),
+                    )
+                )
     return found, about
 
 
@@ -59,7 +73,9 @@ def _writers(every, lowest):
             owners.setdefault(index, []).append(rank)
             sizes[index] = nbytes
     load, chosen = [0] * len(every), {}
-    for index in sorted(owners, key=lambda index: (len(owners[index]) > 1, -sizes[index], index.fqn, tuple(index.offset or ()))):
+    for index in sorted(
+        owners, key=lambda index: (len(owners[index]) > 1, -sizes[index], index.fqn, tuple(index.offset or ()))
+    ):
         rank = owners[index][0] if lowest else min(owners[index], key=lambda rank: (load[rank], rank))
         chosen[index] = rank
         load[rank] += sizes[index]
@@ -80,7 +96,10 @@ def _merged(every):
             known.chunks.extend(chunk for chunk in entry.chunks if tuple(chunk.offsets) not in there)
     for entry in merged.values():
         if isinstance(entry, TensorStorageMetadata):
-            entry.chunks = sorted((chunk for chunk in entry.chunks if all(chunk.sizes) or not all(entry.size)), key=lambda chunk: tuple(chunk.offsets))
+            entry.chunks = sorted(
+                (chunk for chunk in entry.chunks if all(chunk.sizes) or not all(entry.size)),
+                key=lambda chunk: tuple(chunk.offsets),
+            )
     return merged
 
 
@@ -113,18 +132,26 @@ class _Plan:
                     item.value = _shards.saved_form(item.value.detach().clone())
                 else:
                     from copy import deepcopy
+
                     item.value = deepcopy(item.value)
 
     def write(self):
         ranks = self.ranks
 
         def part():
-            items = ((item.index, _shards.saved_form(item.value) if isinstance(item.value, Tensor) else item.value) for item in self.mine)
+            items = (
+                (item.index, _shards.saved_form(item.value) if isinstance(item.value, Tensor) else item.value)
+                for item in self.mine
+            )
             return self.writer.write_items(ranks.rank, list(items), self.number)
 
         places = ranks.all("writing a checkpoint", part)
-        metadata = Metadata(self.about, self.paths, {index: info for one in places for index, info in one.items()}, version="1.0.0")
-        ranks.all("writing a checkpoint's index", lambda: self.writer.write_metadata(metadata) if ranks.rank == 0 else None)
+        metadata = Metadata(
+            self.about, self.paths, {index: info for one in places for index, info in one.items()}, version="1.0.0"
+        )
+        ranks.all(
+            "writing a checkpoint's index", lambda: self.writer.write_metadata(metadata) if ranks.rank == 0 else None
+        )
         return metadata
 
 
@@ -134,14 +161,25 @@ def _writer(checkpoint_id, storage_writer):
     return storage_writer or FileSystemWriter(checkpoint_id)
 
 
-def save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist=False, use_collectives=True):
+def save(
+    state_dict,
+    *,
+    checkpoint_id=None,
+    storage_writer=None,
+    planner=None,
+    process_group=None,
+    no_dist=False,
+    use_collectives=True,
+):
     """Saves a state dict: all ranks call it, each with what it has."""
     return _Plan(state_dict, _writer(checkpoint_id, storage_writer), planner, Ranks(process_group, no_dist)).write()
 
 
 def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
     """save, under its older name."""
-    return save(state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner)
+    return save(
+        state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner
+    )
 
 
 _background = {}
@@ -150,14 +188,27 @@ _background = {}
 def _own_group(group):
     """A group of the same ranks that only background writes use: their messages never mix with the training's."""
     if group not in _background:
-        _background[group] = dist.new_group(dist.get_process_group_ranks(group or dist.group.WORLD), backend="gloo", use_local_synchronization=True)
+        _background[group] = dist.new_group(
+            dist.get_process_group_ranks(group or dist.group.WORLD), backend="gloo", use_local_synchronization=True
+        )
     return _background[group]
 
 
-def async_save(state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, async_checkpointer_type=AsyncCheckpointerType.THREAD,
-               async_stager=None, no_dist=False, use_collectives=True):
+def async_save(
+    state_dict,
+    *,
+    checkpoint_id=None,
+    storage_writer=None,
+    planner=None,
+    process_group=None,
+    async_checkpointer_type=AsyncCheckpointerType.THREAD,
+    async_stager=None,
+    no_dist=False,
+    use_collectives=True,
+):
     """Copies the state dict and writes the copy in a thread: a future, whose result() waits until the checkpoint is complete."""
     from concurrent.futures import ThreadPoolExecutor
+
     ranks = Ranks(process_group, no_dist)
     if ranks.together and ranks.size > 1:
         ranks = Ranks(_own_group(process_group))

@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.stateful: what has a state that can be taken and given back."""
+
 from typing import Protocol, runtime_checkable
 
 __all__ = ["Stateful"]

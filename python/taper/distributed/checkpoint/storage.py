@@ -1,4 +1,5 @@
 """torch.distributed.checkpoint.storage: where checkpoints may be kept; filesystem.py has the one there is."""
+
 __all__ = ["StorageReader", "StorageWriter"]
 
 

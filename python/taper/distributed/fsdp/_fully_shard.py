@@ -1,5 +1,6 @@
 """torch.distributed.fsdp.fully_shard: makes a module one whose parameters lie in parts on the ranks of a mesh. Called on the inner modules first, then on
 the root."""
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +9,21 @@ from taper.distributed.device_mesh import init_device_mesh
 from taper.distributed.fsdp._unit import Unit, units_of
 from taper.nn.parallel.scatter_gather import _like
 
-__all__ = ["CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle", "fully_shard", "register_fsdp_forward_method"]
+__all__ = [
+    "CPUOffloadPolicy",
+    "FSDPModule",
+    "MixedPrecisionPolicy",
+    "OffloadPolicy",
+    "UnshardHandle",
+    "fully_shard",
+    "register_fsdp_forward_method",
+]
 
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
     """Dtypes of the whole parameters, of gradients while they are reduced, and of what a module gives."""
+
     param_dtype: Any = None
     reduce_dtype: Any = None
     output_dtype: Any = None
@@ -28,6 +38,7 @@ class OffloadPolicy:
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
     """Parts rest in the CPU's memory."""
+
     pin_memory: bool = True
 
 
@@ -90,21 +101,41 @@ def cast(value, dtype):
     return _like(value, [cast(item, dtype) for item in value]) if isinstance(value, (list, tuple)) else value
 
 
-def fully_shard(module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(), offload_policy=OffloadPolicy(),
-                ignored_params=None, dp_mesh_dims=None):
+def fully_shard(
+    module,
+    *,
+    mesh=None,
+    reshard_after_forward=None,
+    shard_placement_fn=None,
+    mp_policy=MixedPrecisionPolicy(),
+    offload_policy=OffloadPolicy(),
+    ignored_params=None,
+    dp_mesh_dims=None,
+):
     """Shards the parameters of a module (or of a list of modules, as one unit) that no inner call has; the module becomes an FSDPModule."""
     from taper import distributed as dist
+
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
-    mesh = mesh or init_device_mesh(next((p.device.type for m in modules for p in m.parameters()), "cpu"), (dist.get_world_size(),))
+    mesh = mesh or init_device_mesh(
+        next((p.device.type for m in modules for p in m.parameters()), "cpu"), (dist.get_world_size(),)
+    )
     for one in modules:
-        _shard_one(one, mesh, True if reshard_after_forward is None else bool(reshard_after_forward), mp_policy, ignored_params or ())
+        _shard_one(
+            one,
+            mesh,
+            True if reshard_after_forward is None else bool(reshard_after_forward),
+            mp_policy,
+            ignored_params or (),
+        )
     return module
 
 
 def _shard_one(module, mesh, reshard_after_forward, mp_policy, ignored):
     unit = Unit(module, mesh, reshard_after_forward, mp_policy.param_dtype, mp_policy.reduce_dtype, ignored)
     module._fsdp_unit = unit
-    module.__class__ = type(f"FSDP{type(module).__name__}", (FSDPModule, type(module)), {"__module__": type(module).__module__})
+    module.__class__ = type(
+        f"FSDP{type(module).__name__}", (FSDPModule, type(module)), {"__module__": type(module).__module__}
+    )
 
     def before(_, args, kwargs):
         unit.before_forward()
@@ -130,4 +161,5 @@ def register_fsdp_forward_method(module, method_name):
         output = method(*args, **kwargs)
         unit.after_forward(output)
         return output
+
     setattr(module, method_name, wrapped)

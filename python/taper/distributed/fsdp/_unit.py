@@ -5,6 +5,7 @@ module's forward, and again before its backward, one all_gather makes them whole
 of a unit are there, one reduce_scatter gives each rank the average of its rows.
 
 The whole parameter is one tensor for ever: only its memory comes and goes, so that what the tape saved of it is valid again when the memory is."""
+
 import taper
 from taper import _C
 from taper import distributed as dist
@@ -21,7 +22,9 @@ class _Sharded:
     """One parameter: where modules hold it, its rows here, and the whole."""
 
     def __init__(self, owners, param, mesh, compute_dtype):
-        inner = param._spec if isinstance(param, DTensor) else None  # cut already, by tensor parallel layers: what is left of it here is cut again
+        inner = (
+            param._spec if isinstance(param, DTensor) else None
+        )  # cut already, by tensor parallel layers: what is left of it here is cut again
         here = (param if inner is None else _plain(param)).detach()
         self.owners, self.shape = owners, here.shape
         rows = here.reshape(1) if here.dim() == 0 else here
@@ -30,7 +33,11 @@ class _Sharded:
         self.each = -(-self.rows // world)
         self.start, self.count = Shard(0).part(self.rows, world, rank)
         local = self.own_rows(rows).clone(memory_format=taper.contiguous_format)
-        spec = _Spec(mesh, [Replicate()] * (mesh.ndim - 1) + [Shard(0)], rows.shape) if inner is None else _cut_twice(inner, mesh)
+        spec = (
+            _Spec(mesh, [Replicate()] * (mesh.ndim - 1) + [Shard(0)], rows.shape)
+            if inner is None
+            else _cut_twice(inner, mesh)
+        )
         self.sharded = Parameter(_wrap(local, spec), param.requires_grad)
         whole = taper.empty(here.shape, dtype=compute_dtype or param.dtype, device=param.device)
         self.whole = Parameter(whole if inner is None else _wrap(whole, inner), param.requires_grad)
@@ -42,7 +49,7 @@ class _Sharded:
         self.show(self.sharded)
 
     def own_rows(self, rows):
-        return rows[self.start:self.start + self.count]
+        return rows[self.start : self.start + self.count]
 
     def raw(self):
         """The whole's memory as a plain tensor. The tape does not see what is written there: it is what it has seen before."""
@@ -59,8 +66,10 @@ class _Sharded:
         if now is None or now is self.sharded or now is self.whole:
             return
         if not isinstance(now, DTensor) or now.shape != self.sharded.shape:
-            raise RuntimeError(f"the parameter '{name}' of {type(module).__name__} lies in parts: expected a DTensor of shape {list(self.sharded.shape)} in its place, "
-                               f"got {type(now).__name__} of shape {list(now.shape)}")
+            raise RuntimeError(
+                f"the parameter '{name}' of {type(module).__name__} lies in parts: expected a DTensor of shape {list(self.sharded.shape)} in its place, "
+                f"got {type(now).__name__} of shape {list(now.shape)}"
+            )
         self.sharded = now
         self.show(now)
 
@@ -84,15 +93,25 @@ def _cut_twice(inner, mesh):
     """Where a parameter lies that one dimension of a mesh has cut, and another one now cuts along its rows: in the mesh of both."""
     root = mesh._get_root_mesh()
     if mesh.ndim > 1 or root is not inner.mesh._get_root_mesh() or root.mesh_dim_names is None:
-        raise NotCovered(f"torch.distributed.fsdp over parameters that lie in parts of {inner.mesh} already, unless both meshes are parts of one with named dimensions")
+        raise NotCovered(
+            f"torch.distributed.fsdp over parameters that lie in parts of {inner.mesh} already, unless both meshes are parts of one with named dimensions"
+        )
     outer, names = mesh.mesh_dim_names[0], inner.mesh.mesh_dim_names
     order = [name for name in root.mesh_dim_names if name == outer or name in names]
-    after = [name for name in order[order.index(outer):] if name != outer and inner.placements[names.index(name)].is_shard(0)]
+    after = [
+        name
+        for name in order[order.index(outer) :]
+        if name != outer and inner.placements[names.index(name)].is_shard(0)
+    ]
     ways = 1
     for name in after:
         ways *= inner.mesh.size(names.index(name))
     mine = _StridedShard(0, split_factor=ways) if after else Shard(0)
-    return _Spec(root[tuple(order)], [mine if name == outer else inner.placements[names.index(name)] for name in order], inner.shape)
+    return _Spec(
+        root[tuple(order)],
+        [mine if name == outer else inner.placements[names.index(name)] for name in order],
+        inner.shape,
+    )
 
 
 def _owners(module, ignored, claimed):
@@ -138,7 +157,7 @@ class Unit:
             for one in self.params:
                 one.allocate()
                 size = one.each * one.rest
-                rows = every[:, at:at + size].reshape(self.world * one.each, one.rest)[:one.rows]
+                rows = every[:, at : at + size].reshape(self.world * one.each, one.rest)[: one.rows]
                 one.raw().copy_(rows.reshape(one.shape))
                 at += size
                 one.show(one.whole)
@@ -164,6 +183,7 @@ class Unit:
     def after_forward(self, output):
         """Afterwards the parameters may go; they come back when the gradient of the result does."""
         from taper import is_grad_enabled
+
         if is_grad_enabled():
             for tensor in tensors_in(output):
                 if tensor.requires_grad and not tensor.is_leaf:
@@ -205,17 +225,21 @@ class Unit:
     def _reduce_these(self, params):
         """One reduce_scatter of all gradients; beside them travels who has any, so that what no rank has used gets none."""
         dtype, device = self.reduce_dtype or params[0].whole.dtype, params[0].whole.device
-        has = taper.tensor([float(Tensor.grad.__get__(one.whole) is not None) for one in params], dtype=dtype, device=device)
+        has = taper.tensor(
+            [float(Tensor.grad.__get__(one.whole) is not None) for one in params], dtype=dtype, device=device
+        )
         packed = taper.cat([*(self._by_rank(one, dtype) for one in params), has.expand(self.world, -1)], 1).reshape(-1)
-        packed.div_(self.reduce_factor or self.world * (dist.get_world_size(self.replicas) if self.replicas is not None else 1))
+        packed.div_(
+            self.reduce_factor or self.world * (dist.get_world_size(self.replicas) if self.replicas is not None else 1)
+        )
         mine = packed.new_empty(packed.numel() // self.world)
         dist.reduce_scatter_tensor(mine, packed, group=self.group)
         if self.replicas is not None:
             dist.all_reduce(mine, group=self.replicas)
-        at, used = 0, (mine[-len(params):] > 0).tolist()
+        at, used = 0, (mine[-len(params) :] > 0).tolist()
         for one, some in zip(params, used):
             local = _plain(one.sharded)
-            rows = mine[at:at + local.numel()].view(local.shape).to(local.dtype)
+            rows = mine[at : at + local.numel()].view(local.shape).to(local.dtype)
             at += one.each * one.rest
             had = Tensor.grad.__get__(one.sharded)
             if some and had is None:
@@ -228,7 +252,7 @@ class Unit:
         block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
         grad = Tensor.grad.__get__(one.whole)
         if grad is not None:
-            block[:one.rows] = grad.reshape(one.rows, one.rest)
+            block[: one.rows] = grad.reshape(one.rows, one.rest)
         return block.view(self.world, -1)
 
 

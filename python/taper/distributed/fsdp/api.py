@@ -1,15 +1,31 @@
 """torch.distributed.fsdp.api: the settings of FullyShardedDataParallel."""
+
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-__all__ = ["BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig", "LocalOptimStateDictConfig", "LocalStateDictConfig",
-           "MixedPrecision", "OptimStateDictConfig", "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig",
-           "StateDictSettings", "StateDictType"]
+__all__ = [
+    "BackwardPrefetch",
+    "CPUOffload",
+    "FullOptimStateDictConfig",
+    "FullStateDictConfig",
+    "LocalOptimStateDictConfig",
+    "LocalStateDictConfig",
+    "MixedPrecision",
+    "OptimStateDictConfig",
+    "OptimStateKeyType",
+    "ShardedOptimStateDictConfig",
+    "ShardedStateDictConfig",
+    "ShardingStrategy",
+    "StateDictConfig",
+    "StateDictSettings",
+    "StateDictType",
+]
 
 
 class ShardingStrategy(Enum):
     """What lies in parts: all of it, all but the parameters between forward and backward, or nothing."""
+
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
     NO_SHARD = auto()
@@ -24,6 +40,7 @@ class BackwardPrefetch(Enum):
 
 class StateDictType(Enum):
     """What state_dict() gives: whole tensors, or parts."""
+
     FULL_STATE_DICT = auto()
     LOCAL_STATE_DICT = auto()
     SHARDED_STATE_DICT = auto()
@@ -94,5 +111,6 @@ class StateDictSettings:
 
 class OptimStateKeyType(Enum):
     """How an optimiser's state names parameters: by their names, or by their numbers."""
+
     PARAM_NAME = auto()
     PARAM_ID = auto()

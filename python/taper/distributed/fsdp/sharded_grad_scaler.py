@@ -1,4 +1,5 @@
 """torch.distributed.fsdp.sharded_grad_scaler: a GradScaler for gradients in parts: a step is skipped on all ranks when one of them overflows."""
+
 from taper import distributed as dist
 from taper.amp import GradScaler
 
@@ -6,8 +7,24 @@ __all__ = ["ShardedGradScaler"]
 
 
 class ShardedGradScaler(GradScaler):
-    def __init__(self, device="cuda", init_scale=2.0 ** 16, backoff_factor=0.5, growth_factor=2.0, growth_interval=2000, enabled=True, process_group=None):
-        super().__init__(device, init_scale=init_scale, backoff_factor=backoff_factor, growth_factor=growth_factor, growth_interval=growth_interval, enabled=enabled)
+    def __init__(
+        self,
+        device="cuda",
+        init_scale=2.0**16,
+        backoff_factor=0.5,
+        growth_factor=2.0,
+        growth_interval=2000,
+        enabled=True,
+        process_group=None,
+    ):
+        super().__init__(
+            device,
+            init_scale=init_scale,
+            backoff_factor=backoff_factor,
+            growth_factor=growth_factor,
+            growth_interval=growth_interval,
+            enabled=enabled,
+        )
         self.process_group = process_group
 
     def unscale_(self, optimizer):

@@ -1,9 +1,18 @@
 """torch.distributed.fsdp.wrap: which modules inside a model are wrapped by themselves."""
+
 from contextlib import contextmanager
 from functools import partial
 
-__all__ = ["CustomPolicy", "ModuleWrapPolicy", "always_wrap_policy", "enable_wrap", "lambda_auto_wrap_policy", "size_based_auto_wrap_policy",
-           "transformer_auto_wrap_policy", "wrap"]
+__all__ = [
+    "CustomPolicy",
+    "ModuleWrapPolicy",
+    "always_wrap_policy",
+    "enable_wrap",
+    "lambda_auto_wrap_policy",
+    "size_based_auto_wrap_policy",
+    "transformer_auto_wrap_policy",
+    "wrap",
+]
 
 
 def always_wrap_policy(*args, **kwargs):
@@ -25,15 +34,30 @@ def transformer_auto_wrap_policy(module, recurse, nonwrapped_numel, transformer_
     return True if recurse else isinstance(module, tuple(transformer_layer_cls))
 
 
-def size_based_auto_wrap_policy(module, recurse, nonwrapped_numel, min_num_params=int(1e8), force_leaf_modules=None, exclude_wrap_modules=None):
+def size_based_auto_wrap_policy(
+    module, recurse, nonwrapped_numel, min_num_params=int(1e8), force_leaf_modules=None, exclude_wrap_modules=None
+):
     """Those with so many parameters that no inner one has."""
     from taper import nn
+
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules
-    excluded = size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
+    excluded = (
+        size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules
+    )
     large = nonwrapped_numel >= min_num_params
     if recurse:
-        return large and not isinstance(module, tuple(getattr(nn, name) for name in leaves) if leaves and isinstance(next(iter(leaves)), str) else tuple(leaves))
-    return large and not isinstance(module, tuple(getattr(nn, name) for name in excluded) if excluded and isinstance(next(iter(excluded)), str) else tuple(excluded))
+        return large and not isinstance(
+            module,
+            tuple(getattr(nn, name) for name in leaves)
+            if leaves and isinstance(next(iter(leaves)), str)
+            else tuple(leaves),
+        )
+    return large and not isinstance(
+        module,
+        tuple(getattr(nn, name) for name in excluded)
+        if excluded and isinstance(next(iter(excluded)), str)
+        else tuple(excluded),
+    )
 
 
 size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {"ModuleList", "ModuleDict"}

@@ -1,4 +1,5 @@
 """torch.distributed.launcher.api: a function, or a command, as the ranks of a job on this machine, with torchrun's variables and restarts."""
+
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ __all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
 @dataclass
 class LaunchConfig:
     """Torchrun's options by name. Nodes but one need `taper launch` on each."""
+
     min_nodes: int
     max_nodes: int
     nproc_per_node: int
@@ -44,9 +46,23 @@ class LaunchConfig:
 def _variables(config, local_rank, attempt, port, secret):
     n = str(config.nproc_per_node)
     rank = str(local_rank)
-    return {"RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": n, "LOCAL_WORLD_SIZE": n, "ROLE_WORLD_SIZE": n, "GROUP_WORLD_SIZE": "1",
-            "ROLE_NAME": config.role, "MASTER_ADDR": config.local_addr or "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": config.run_id or "none",
-            "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts), **secret}
+    return {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "ROLE_RANK": rank,
+        "GROUP_RANK": "0",
+        "WORLD_SIZE": n,
+        "LOCAL_WORLD_SIZE": n,
+        "ROLE_WORLD_SIZE": n,
+        "GROUP_WORLD_SIZE": "1",
+        "ROLE_NAME": config.role,
+        "MASTER_ADDR": config.local_addr or "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RUN_ID": config.run_id or "none",
+        "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts),
+        **secret,
+    }
 
 
 def _work(local_rank, config, attempt, port, secret, entrypoint, args, results):
@@ -66,12 +82,15 @@ def launch_agent(config, entrypoint, args):
     if config.max_nodes > 1:
         raise NotCovered("torch.distributed.launcher.api over several nodes (`taper launch --nnodes` does that)")
     import multiprocessing
+
     secret = new_secret()
     for attempt in range(config.max_restarts + 1):
         results, came = multiprocessing.get_context(config.start_method).SimpleQueue(), {}
         try:
             arguments = config, attempt, free_port(), secret, entrypoint, tuple(args), results
-            ranks = start_processes(_work, arguments, config.nproc_per_node, join=False, start_method=config.start_method)
+            ranks = start_processes(
+                _work, arguments, config.nproc_per_node, join=False, start_method=config.start_method
+            )
             while not ranks.join(config.monitor_interval) or not results.empty():
                 while not results.empty():  # a large result waits to be read
                     came.update([results.get()])

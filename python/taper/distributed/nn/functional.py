@@ -1,9 +1,20 @@
 """torch.distributed.nn.functional: collectives that can be differentiated. Each gives new tensors; the backward is the collective that goes the other way."""
+
 import taper
 from taper import distributed as dist
 from taper.autograd.function import Function
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce", "reduce_scatter", "scatter"]
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+]
 
 
 def _copy(tensor):
@@ -102,7 +113,9 @@ def gather(tensor, dst=0, group=None):
     parts = [tensor if rank == to else _nothing_of(tensor) for rank in range(world)]
     shapes = _shapes(tensor.shape, group)
     got = _AllToAll.apply(group, shapes if here else [(0,)] * world, *parts)
-    return got if here else tuple(tensor.new_zeros(shape) + part.sum() for shape, part in zip(shapes, got))  # a backward from here takes part
+    return (
+        got if here else tuple(tensor.new_zeros(shape) + part.sum() for shape, part in zip(shapes, got))
+    )  # a backward from here takes part
 
 
 def scatter(tensors, src=0, group=None):

@@ -1,4 +1,5 @@
 """torch.distributed.optim.PostLocalSGDOptimizer: an optimiser whose steps are followed by an averager's."""
+
 import warnings
 
 from taper.optim import Optimizer
@@ -28,7 +29,9 @@ class PostLocalSGDOptimizer(Optimizer):
         if "step" in state_dict:
             self.averager.step = state_dict["step"]
         else:
-            warnings.warn("Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.")
+            warnings.warn(
+                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0."
+            )
             self.averager.step = 0
 
     def step(self, closure=None):

@@ -1,6 +1,7 @@
 """Cutting a model into stages: its forward is traced, and the values that cross a border become what one stage gives and the next one takes.
 
 Modules are calls of their own in the trace, but for those that hold a border inside. A value that a later stage needs passes through those between."""
+
 from collections import namedtuple
 from enum import Enum
 
@@ -16,6 +17,7 @@ PipeInfo = namedtuple("PipeInfo", ["graph", "num_stages", "has_loss_and_backward
 
 class SplitPoint(Enum):
     """Where a stage begins: before a module, or after it."""
+
     BEGINNING = 1
     END = 2
 
@@ -37,7 +39,11 @@ class _Tracer(Tracer):
         self.inside = {name[:at] for name in borders for at, letter in enumerate(name) if letter == "."}
 
     def is_leaf_module(self, m, module_qualified_name):
-        return module_qualified_name not in self.inside if self.inside is not None else super().is_leaf_module(m, module_qualified_name)
+        return (
+            module_qualified_name not in self.inside
+            if self.inside is not None
+            else super().is_leaf_module(m, module_qualified_name)
+        )
 
     def trace(self, root, concrete_args=None):
         _tracers.append(self)
@@ -65,14 +71,22 @@ def _stages_of(graph, split_spec):
 
 def _live(graph, stages, after):
     """The values that cross the border behind a stage, in the order they were made. What is read from the model itself is read where it is used."""
-    return [node for node in graph.nodes if node.op not in ("get_attr", "output") and node.target is not pipe_split and
-            stages[node] <= after and any(stages[user] > after for user in node.users)]
+    return [
+        node
+        for node in graph.nodes
+        if node.op not in ("get_attr", "output")
+        and node.target is not pipe_split
+        and stages[node] <= after
+        and any(stages[user] > after for user in node.users)
+    ]
 
 
 def _stage_module(root, graph, stages, number, last):
     """One stage as a module of its own; parameters keep their names."""
     made, values = Graph(), {}
-    incoming = [node for node in graph.nodes if node.op == "placeholder"] if number == 0 else _live(graph, stages, number - 1)
+    incoming = (
+        [node for node in graph.nodes if node.op == "placeholder"] if number == 0 else _live(graph, stages, number - 1)
+    )
     for node in incoming:
         values[node] = made.placeholder(node.name) if number else made.node_copy(node)
 
@@ -82,7 +96,11 @@ def _stage_module(root, graph, stages, number, last):
         return values[node]
 
     for node in graph.nodes:
-        if stages[node] == number and node.op not in ("placeholder", "get_attr", "output") and node.target is not pipe_split:
+        if (
+            stages[node] == number
+            and node.op not in ("placeholder", "get_attr", "output")
+            and node.target is not pipe_split
+        ):
             values[node] = made.node_copy(node, value)
     if number == last:
         made.output(map_arg(graph.output_node().args[0], value))
@@ -133,7 +151,9 @@ def pipeline(module, mb_args, mb_kwargs=None, split_spec=None, split_policy=None
         tracer.inside = None
     graph = tracer.trace(module)
     given = len(mb_args) + len(mb_kwargs or {})
-    for unused in [node for node in graph.nodes if node.op == "placeholder"][given:]:  # optional inputs that nobody gives keep their defaults
+    for unused in [node for node in graph.nodes if node.op == "placeholder"][
+        given:
+    ]:  # optional inputs that nobody gives keep their defaults
         if unused.users and not unused.args:
             raise ValueError(f"the model's input '{unused.target}' is neither in mb_args nor in mb_kwargs")
     if split_policy is not None:

@@ -1,10 +1,19 @@
 """torch.distributed.pipelining.schedules: in which order stages work on the parts of a batch. GPipe runs all forwards, then all backwards; 1F1B begins a
 backward as soon as the last stage can, and so keeps at most as many parts in memory as there are stages behind. With several stages on a rank (stage i is
 on rank i modulo their number) LoopedBFS runs each stage over all parts in turn; Interleaved1F1B takes parts in rounds, and alternates as 1F1B does."""
+
 import taper
 from taper._C import Tensor
 
-__all__ = ["PipelineScheduleMulti", "PipelineScheduleSingle", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "get_schedule_class"]
+__all__ = [
+    "PipelineScheduleMulti",
+    "PipelineScheduleSingle",
+    "Schedule1F1B",
+    "ScheduleGPipe",
+    "ScheduleInterleaved1F1B",
+    "ScheduleLoopedBFS",
+    "get_schedule_class",
+]
 
 
 def _parts(value, count):
@@ -14,9 +23,17 @@ def _parts(value, count):
             raise ValueError(f"a batch of {value.shape[0]} cannot be cut into {count} micro-batches")
         return value.tensor_split(count)
     if isinstance(value, (list, tuple)):
-        return [type(value)(items) for items in zip(*(_parts(item, count) for item in value))] if value else [value] * count
+        return (
+            [type(value)(items) for items in zip(*(_parts(item, count) for item in value))]
+            if value
+            else [value] * count
+        )
     if isinstance(value, dict):
-        return [dict(zip(value, items)) for items in zip(*(_parts(item, count) for item in value.values()))] if value else [value] * count
+        return (
+            [dict(zip(value, items)) for items in zip(*(_parts(item, count) for item in value.values()))]
+            if value
+            else [value] * count
+        )
     return [value] * count
 
 
@@ -31,7 +48,12 @@ class _Schedule:
     """_stages: this rank's, in the model's order. _plan(n): ("forward" or "backward", which of them, number of the part), in order."""
 
     def __init__(self, stages, n_microbatches, loss_fn, scale_grads):
-        self._stages, self._n_microbatches, self._loss_fn, self.scale_grads = stages, n_microbatches, loss_fn, scale_grads
+        self._stages, self._n_microbatches, self._loss_fn, self.scale_grads = (
+            stages,
+            n_microbatches,
+            loss_fn,
+            scale_grads,
+        )
         if n_microbatches < 1:
             raise ValueError(f"n_microbatches must be positive, got {n_microbatches}")
 
@@ -76,11 +98,22 @@ class _Schedule:
 class PipelineScheduleSingle(_Schedule):
     """One stage per rank."""
 
-    def __init__(self, stage, n_microbatches, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None, output_merge_spec=None, scale_grads=True):
+    def __init__(
+        self,
+        stage,
+        n_microbatches,
+        loss_fn=None,
+        args_chunk_spec=None,
+        kwargs_chunk_spec=None,
+        output_merge_spec=None,
+        scale_grads=True,
+    ):
         super().__init__([stage], n_microbatches, loss_fn, scale_grads)
         self._stage = stage
         if stage.num_stages > stage.group_size:
-            raise ValueError(f"Pipeline group size {stage.group_size} cannot be smaller than the number of stages {stage.num_stages}")
+            raise ValueError(
+                f"Pipeline group size {stage.group_size} cannot be smaller than the number of stages {stage.num_stages}"
+            )
 
     def _plan(self, n):
         return [(what, 0, number) for what, number in self._order(n)]
@@ -103,14 +136,28 @@ class Schedule1F1B(PipelineScheduleSingle):
 class PipelineScheduleMulti(_Schedule):
     """Several stages per rank, as many on each."""
 
-    def __init__(self, stages, n_microbatches, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None, output_merge_spec=None, scale_grads=True, **options):
+    def __init__(
+        self,
+        stages,
+        n_microbatches,
+        loss_fn=None,
+        args_chunk_spec=None,
+        kwargs_chunk_spec=None,
+        output_merge_spec=None,
+        scale_grads=True,
+        **options,
+    ):
         stages = sorted(stages, key=lambda stage: stage.stage_index)
         super().__init__(stages, n_microbatches, loss_fn, scale_grads)
         self._ranks, self._each = stages[0].group_size, len(stages)
         held = [stage.stage_index for stage in stages]
-        if stages[0].num_stages != self._ranks * self._each or held != [stages[0].group_rank + i * self._ranks for i in range(self._each)]:
-            raise ValueError(f"{stages[0].num_stages} stages on {self._ranks} ranks: rank {stages[0].group_rank} should have those numbered "
-                             f"{[stages[0].group_rank + i * self._ranks for i in range(stages[0].num_stages // self._ranks)]}, got {held}")
+        if stages[0].num_stages != self._ranks * self._each or held != [
+            stages[0].group_rank + i * self._ranks for i in range(self._each)
+        ]:
+            raise ValueError(
+                f"{stages[0].num_stages} stages on {self._ranks} ranks: rank {stages[0].group_rank} should have those numbered "
+                f"{[stages[0].group_rank + i * self._ranks for i in range(stages[0].num_stages // self._ranks)]}, got {held}"
+            )
 
     def _plan(self, n):
         orders = [self._order_of(rank, n) for rank in range(self._ranks)]
@@ -120,7 +167,9 @@ class PipelineScheduleMulti(_Schedule):
 
 
 def _one_stage_after_the_other(each, n):
-    return [("forward", at, i) for at in range(each) for i in range(n)] + [("backward", at, i) for at in reversed(range(each)) for i in range(n)]
+    return [("forward", at, i) for at in range(each) for i in range(n)] + [
+        ("backward", at, i) for at in reversed(range(each)) for i in range(n)
+    ]
 
 
 def _can_finish(orders, ranks, each):
@@ -159,12 +208,17 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
         order = forwards[:warm]
         for forward, backward in zip(forwards[warm:], backwards):
             order += [forward, backward]
-        return order + backwards[len(forwards) - warm:]
+        return order + backwards[len(forwards) - warm :]
 
 
 def get_schedule_class(schedule_name):
     """A schedule by its name, in any case."""
-    known = {one.__name__[len("Schedule"):].lower(): one for one in (ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B, ScheduleLoopedBFS)}
+    known = {
+        one.__name__[len("Schedule") :].lower(): one
+        for one in (ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B, ScheduleLoopedBFS)
+    }
     if schedule_name.lower() not in known:
-        raise ValueError(f"Unknown schedule name {schedule_name!r}: known ones are {', '.join(one.__name__[len('Schedule'):] for one in known.values())}")
+        raise ValueError(
+            f"Unknown schedule name {schedule_name!r}: known ones are {', '.join(one.__name__[len('Schedule') :] for one in known.values())}"
+        )
     return known[schedule_name.lower()]

@@ -2,6 +2,7 @@
 
 What travels forward are a stage's results, and backward their gradients, in the order of the micro-batches; each border between two stages has tags of its
 own, for several may lie between the same two ranks. Shapes and dtypes are told once, before the first micro-batch of a stage."""
+
 import taper
 from taper import distributed as dist
 from taper._C import Tensor
@@ -17,15 +18,34 @@ def _tuple(value):
 class PipelineStage:
     """Stage number stage_index of num_stages: a module whose inputs are the results of the stage before."""
 
-    def __init__(self, submodule, stage_index, num_stages, device, input_args=None, output_args=None, output_grads=None, input_grads=None, group=None,
-                 dw_builder=None, get_mesh=None):
-        self.submod, self.stage_index, self.num_stages, self.device = submodule, stage_index, num_stages, taper.device(device)
+    def __init__(
+        self,
+        submodule,
+        stage_index,
+        num_stages,
+        device,
+        input_args=None,
+        output_args=None,
+        output_grads=None,
+        input_grads=None,
+        group=None,
+        dw_builder=None,
+        get_mesh=None,
+    ):
+        self.submod, self.stage_index, self.num_stages, self.device = (
+            submodule,
+            stage_index,
+            num_stages,
+            taper.device(device),
+        )
         self.group = group if group is not None else dist.distributed_c10d._get_default_group()
         self.group_rank, self.group_size = dist.get_rank(self.group), dist.get_world_size(self.group)
         if not 0 <= stage_index < num_stages:
             raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
-        self._previous = None if self.is_first else dist.get_global_rank(self.group, (stage_index - 1) % self.group_size)
+        self._previous = (
+            None if self.is_first else dist.get_global_rank(self.group, (stage_index - 1) % self.group_size)
+        )
         self._next = None if self.is_last else dist.get_global_rank(self.group, (stage_index + 1) % self.group_size)
         self._shapes = {}
         self.clear()
@@ -90,7 +110,11 @@ class PipelineStage:
             tracked = [t for t in results if t.requires_grad]
             taper.autograd.backward(tracked, self._receive(self._next, "backward from"))
         if not self.is_first:
-            self._send([t.grad if t.grad is not None else taper.zeros_like(t) for t in inputs if t.requires_grad], self._previous, "backward to")
+            self._send(
+                [t.grad if t.grad is not None else taper.zeros_like(t) for t in inputs if t.requires_grad],
+                self._previous,
+                "backward to",
+            )
 
     def finish(self):
         """Everything that was sent has arrived."""

@@ -4,6 +4,7 @@ A frame is a header (length, number, kind, autograd context, message) and a pick
 references to a value that its owner holds for others, and are handled in the order in which they come. Nothing is
 unpickled before the other side has shown that it knows the job's secret (`_C._dist_prove`), and the word by which a
 worker's callers are told from those of another job."""
+
 import hmac
 import json
 import os
@@ -23,8 +24,8 @@ from taper.futures import Future
 CALL, DONE, FAILED, MAKE, KEEP, DROP = range(6)
 _HEADER = struct.Struct("!QQBqq")
 _HELLO = struct.Struct("!32sI")
-_PROOF = 10.0       # seconds that a connection has to show that it is of this job
-_STRANGERS = 128    # connections that may be at it at the same time
+_PROOF = 10.0  # seconds that a connection has to show that it is of this job
+_STRANGERS = 128  # connections that may be at it at the same time
 
 
 class WorkerInfo:
@@ -63,7 +64,9 @@ class _Frames:
 
     def send(self, number, kind, data=b"", context=-1, message=-1):
         with self.lock:
-            self.connection.sendall(_HEADER.pack(len(data), number, kind, context, message) + (data if len(data) < 65536 else b""))
+            self.connection.sendall(
+                _HEADER.pack(len(data), number, kind, context, message) + (data if len(data) < 65536 else b"")
+            )
             if len(data) >= 65536:
                 self.connection.sendall(data)
 
@@ -124,7 +127,13 @@ class _Link:
                 now = time.monotonic()
                 for number, (_, until, seconds) in list(self.pending.items()):
                     if until is not None and now > until:
-                        self._settle(number, None, RuntimeError(f"RPCErr:1:RPC ran for more than set timeout ({seconds * 1000:.0f} ms) and will now be marked with an error"))
+                        self._settle(
+                            number,
+                            None,
+                            RuntimeError(
+                                f"RPCErr:1:RPC ran for more than set timeout ({seconds * 1000:.0f} ms) and will now be marked with an error"
+                            ),
+                        )
         except (OSError, ValueError) as error:
             for number in list(self.pending):
                 self._settle(number, None, self._lost(error))
@@ -141,7 +150,10 @@ class RemoteException:
     """What a call raised elsewhere."""
 
     def __init__(self, error, where):
-        self.kind, self.text = type(error), f"On {where}:\n{error!r}\n{''.join(traceback.format_exception(type(error), error, error.__traceback__))}"
+        self.kind, self.text = (
+            type(error),
+            f"On {where}:\n{error!r}\n{''.join(traceback.format_exception(type(error), error, error.__traceback__))}",
+        )
 
     def __reduce__(self):
         return _rebuild_exception, (self.kind, self.text)
@@ -170,7 +182,13 @@ class Agent:
     """This worker: its name, its links to the others, what it holds for them."""
 
     def __init__(self, name, rank, world, store, prefix, timeout):
-        self.info, self.timeout, self.store, self.prefix, self.closed = WorkerInfo(name, rank), timeout, store, prefix, False
+        self.info, self.timeout, self.store, self.prefix, self.closed = (
+            WorkerInfo(name, rank),
+            timeout,
+            store,
+            prefix,
+            False,
+        )
         self.links, self.lock, self.held, self.serving, self.number = {}, threading.RLock(), {}, 0, 0
         self.dropped, self.strangers = queue.SimpleQueue(), []
         self.door = threading.Lock()  # of strangers: they are answered while `lock` is held for a call to ourselves
@@ -316,7 +334,9 @@ class Agent:
                 if kind == CALL:
                     with self.lock:
                         self.serving += 1
-                    threading.Thread(target=self._execute, args=(frames, peer, number, data, context, message), daemon=True).start()
+                    threading.Thread(
+                        target=self._execute, args=(frames, peer, number, data, context, message), daemon=True
+                    ).start()
                     continue
                 id = pickle.loads(data)
                 if kind == MAKE:
@@ -332,11 +352,16 @@ class Agent:
 
     def _execute(self, frames, peer, number, data, context, message):
         from taper.distributed.autograd import _within
+
         with _within(context):
             try:
                 function, args, kwargs = _pickles.loads(data, peer, context, message)
                 result = function(*args, **kwargs)
-                later = hasattr(function, "_wrapped_async_rpc_function") or getattr(function, "_may_be_later", False) and isinstance(result, Future)
+                later = (
+                    hasattr(function, "_wrapped_async_rpc_function")
+                    or getattr(function, "_may_be_later", False)
+                    and isinstance(result, Future)
+                )
             except Exception as error:
                 return self._reply(frames, peer, number, None, error)
             if not later:
@@ -361,7 +386,9 @@ class Agent:
                     error = unfit
             if error is not None:
                 where = RemoteException(error, self.info)
-                error.__traceback__ = None  # a held value's error would hold the references of everybody who asked for it
+                error.__traceback__ = (
+                    None  # a held value's error would hold the references of everybody who asked for it
+                )
                 try:
                     data, context, message = _pickles.dumps(where, peer)
                 except Exception:  # an exception of a kind that cannot travel

@@ -2,6 +2,7 @@
 
 Inside an autograd context the sender keeps the tensors that it sent, the receiver the leaves that it made of them, both under the message's number, so that gradients find
 their way back."""
+
 import io
 import itertools
 import pickle
@@ -48,6 +49,7 @@ def is_travelling():
 def dumps(value, peer):
     """(data, context, message) for a worker."""
     from taper.distributed.autograd import _now
+
     context = _now()
     file = io.BytesIO()
     pickler = _Pickler(file, context is not None)
@@ -65,6 +67,7 @@ def dumps(value, peer):
 
 def loads(data, peer, context, message):
     from taper.distributed.autograd import _entered
+
     before, _loading.leaves = getattr(_loading, "leaves", None), {}
     try:
         value = pickle.loads(data)

@@ -1,4 +1,5 @@
 """torch.distributed.rpc.api: calls, references and the agent's beginning and end."""
+
 import pickle
 import threading
 import time
@@ -30,6 +31,7 @@ def _require_initialized(func):
     def wrapper(*args, **kwargs):
         _get_current_rpc_agent()
         return func(*args, **kwargs)
+
     return wrapper
 
 
@@ -39,6 +41,7 @@ def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=N
     if _now is not None:
         raise RuntimeError("RPC is already initialized")
     from taper.distributed.rendezvous import rendezvous
+
     options = rpc_backend_options or TensorPipeRpcBackendOptions()
     store, rank, world_size = next(rendezvous(options.init_method, rank, -1 if world_size is None else world_size))
     _now = Agent(name, rank, world_size, store, f"rpc{_times}", options.rpc_timeout)
@@ -52,7 +55,11 @@ def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
     agent = _get_current_rpc_agent()
     if graceful:
         until = time.monotonic() + timeout if timeout else None
-        for phase in ("quiet", "quiet still", "end"):  # a call that another worker made before it came here may have made further ones
+        for phase in (
+            "quiet",
+            "quiet still",
+            "end",
+        ):  # a call that another worker made before it came here may have made further ones
             while not agent.idle() and (until is None or time.monotonic() < until):
                 time.sleep(0.002)
             agent.barrier(phase)
@@ -144,4 +151,14 @@ class _wait_all:
             future.wait()
 
 
-__all__ = ["RRef", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc", "remote", "rpc_async", "rpc_sync", "shutdown"]
+__all__ = [
+    "RRef",
+    "WorkerInfo",
+    "get_rpc_timeout",
+    "get_worker_info",
+    "init_rpc",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "shutdown",
+]

@@ -1,4 +1,5 @@
 """torch.distributed.rpc.constants."""
+
 from datetime import timedelta
 
 DEFAULT_RPC_TIMEOUT_SEC = 60.0

@@ -1,9 +1,11 @@
 """RRef: a reference to a value that some worker holds."""
+
 from taper.distributed.rpc import _pickles
 
 
 def _agent():
     from taper.distributed.rpc.api import _get_current_rpc_agent
+
     return _get_current_rpc_agent()
 
 
@@ -48,26 +50,35 @@ class RRef:
     def local_value(self):
         """The value, on the worker that holds it."""
         if not self.is_owner():
-            raise RuntimeError(f"For {self!r}, can't call localValue() on user {self._home.info}. Call it on owner {self._owner}")
+            raise RuntimeError(
+                f"For {self!r}, can't call localValue() on user {self._home.info}. Call it on owner {self._owner}"
+            )
         return self._home.held[self._id].future.wait()
 
     def to_here(self, timeout=-1.0):
         """The value itself, or a copy of it that comes from its owner."""
         if self._making is not None:
             self._making.wait()  # a call that did not even begin says so here
-        return self.local_value() if self.is_owner() else self._home.call(self._owner, _fetch, (self,), timeout=timeout).wait()
+        return (
+            self.local_value()
+            if self.is_owner()
+            else self._home.call(self._owner, _fetch, (self,), timeout=timeout).wait()
+        )
 
     def rpc_sync(self, timeout=-1.0):
         """What has the value's methods, and calls them where it is."""
         from taper.distributed.rpc.api import rpc_sync
+
         return RRefProxy(self, rpc_sync, timeout)
 
     def rpc_async(self, timeout=-1.0):
         from taper.distributed.rpc.api import rpc_async
+
         return RRefProxy(self, rpc_async, timeout)
 
     def remote(self, timeout=-1.0):
         from taper.distributed.rpc.api import remote
+
         return RRefProxy(self, remote, timeout)
 
     def backward(self, dist_autograd_ctx_id=-1, retain_graph=False):
@@ -97,6 +108,7 @@ def _backward(rref, context, retain_graph):
     if context < 0:
         return rref.local_value().backward(retain_graph=retain_graph)
     from taper.distributed.autograd import backward
+
     backward(context, [rref.local_value()], retain_graph)
 
 
@@ -116,4 +128,5 @@ class RRefProxy:
     def __getattr__(self, name):
         def call(*args, **kwargs):
             return self._how(self._rref.owner(), _invoke, args=(self._rref, name, args, kwargs), timeout=self._timeout)
+
         return call

@@ -1,21 +1,45 @@
 """torch.distributed.tensor: tensors of which each rank has a part (DTensor), and modules made of them."""
+
 from taper.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: F401
 from taper.distributed.tensor._dtensor import DTensor, distribute_tensor  # noqa: F401
 from taper.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard  # noqa: F401
 
-__all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "init_device_mesh",
-           "empty", "full", "linspace", "logspace", "ones", "rand", "randn", "zeros"]
+__all__ = [
+    "DTensor",
+    "DeviceMesh",
+    "Partial",
+    "Placement",
+    "Replicate",
+    "Shard",
+    "distribute_module",
+    "distribute_tensor",
+    "init_device_mesh",
+    "empty",
+    "full",
+    "linspace",
+    "logspace",
+    "ones",
+    "rand",
+    "randn",
+    "zeros",
+]
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
     """Makes the parameters of a module DTensors, as partition_fn(name, module, mesh) does, or copies on all ranks; its buffers as well."""
     from taper.nn import Parameter
+
     for name, child in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, child, device_mesh)
         for key, p in list(child._parameters.items()):
             if p is not None and not isinstance(p, DTensor):
-                child.register_parameter(key, Parameter(distribute_tensor(p.data, device_mesh, [Replicate()] * device_mesh.ndim), p.requires_grad))
+                child.register_parameter(
+                    key,
+                    Parameter(
+                        distribute_tensor(p.data, device_mesh, [Replicate()] * device_mesh.ndim), p.requires_grad
+                    ),
+                )
         for key, buffer in list(child._buffers.items()):
             if buffer is not None and not isinstance(buffer, DTensor):
                 child._buffers[key] = distribute_tensor(buffer, device_mesh, [Replicate()] * device_mesh.ndim)
@@ -29,9 +53,15 @@ def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None
 def _maker(name):
     def make(*size, device_mesh=None, placements=None, **kwargs):
         import taper
+
         size = size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
-        whole = taper.full(size, kwargs.pop("fill_value"), **kwargs) if name == "full" else getattr(taper, name)(size, **kwargs)
+        whole = (
+            taper.full(size, kwargs.pop("fill_value"), **kwargs)
+            if name == "full"
+            else getattr(taper, name)(size, **kwargs)
+        )
         return distribute_tensor(whole, device_mesh, placements)
+
     make.__name__, make.__doc__ = name, f"torch.{name} as a DTensor."
     return make
 
@@ -42,7 +72,9 @@ empty, ones, zeros, rand, randn = map(_maker, ("empty", "ones", "zeros", "rand",
 def _range_maker(name):
     def make(start, end, steps, *, device_mesh=None, placements=None, **kwargs):
         import taper
+
         return distribute_tensor(getattr(taper, name)(start, end, steps, **kwargs), device_mesh, placements)
+
     make.__name__, make.__doc__ = name, f"torch.{name} as a DTensor."
     return make
 

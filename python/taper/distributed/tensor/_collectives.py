@@ -2,6 +2,7 @@
 
 A gradient is what the derivative by this rank's values is: of a part of the rows, the same rows; of what all ranks have, the same on all; of a
 summand, that of the sum."""
+
 import taper
 from taper import distributed as dist
 from taper.autograd.function import Function
@@ -15,7 +16,7 @@ def gather_rows(local, group, dim, size):
     padded = moved
     if moved.shape[0] != each:
         padded = moved.new_zeros((each, *moved.shape[1:]))
-        padded[:moved.shape[0]] = moved
+        padded[: moved.shape[0]] = moved
     out = padded.new_empty((world * each, *moved.shape[1:]))
     dist.all_gather_into_tensor(out, padded.contiguous(), group=group)
     return out[:size].movedim(0, dim).contiguous()
@@ -24,6 +25,7 @@ def gather_rows(local, group, dim, size):
 def own_rows(whole, group, dim):
     """This rank's rows of a tensor that it has as a whole."""
     from taper.distributed.tensor.placement_types import Shard
+
     start, count = Shard(dim).part(whole.shape[dim], dist.get_world_size(group), dist.get_rank(group))
     return whole.narrow(dim, start, count)
 
@@ -105,7 +107,7 @@ class Reduce(Function):
 def _norm_of(local, group, p):
     if p in (float("inf"), float("-inf")):
         return summed(local, group, dist.ReduceOp.MAX if p > 0 else dist.ReduceOp.MIN)
-    return summed(local, group) if p in (0, 1) else summed(local ** p, group) ** (1.0 / p)
+    return summed(local, group) if p in (0, 1) else summed(local**p, group) ** (1.0 / p)
 
 
 def _norm_share(local, result, p):

@@ -3,6 +3,7 @@ its shape, and what operators make of it, are those of the whole.
 
 An operator works on parts where _rules.py says how; any other gathers its arguments first, and every rank has its results. Gradients lie as their tensor
 does, and where that is yet to be summed, all ranks have them."""
+
 import taper
 from taper import distributed as dist
 from taper._C import Size, Tensor
@@ -13,11 +14,15 @@ from taper.distributed.tensor._redistribute import move
 from taper.distributed.tensor.placement_types import Replicate, normalized
 from taper.overrides import DisableTorchFunctionSubclass
 
-_AS_THEY_ARE = frozenset("""__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage data_ptr register_hook
+_AS_THEY_ARE = frozenset(
+    """__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage data_ptr register_hook
     register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned is_inference _typed_storage storage_offset has_names
-    storage_type __reduce_ex__ set_ share_memory_""".split())
-_RANDOM = frozenset("""dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like bernoulli bernoulli_ uniform_ normal_
-    exponential_ random_ trunc_normal_ multinomial rrelu cauchy_ geometric_ log_normal_""".split())
+    storage_type __reduce_ex__ set_ share_memory_""".split()
+)
+_RANDOM = frozenset(
+    """dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like bernoulli bernoulli_ uniform_ normal_
+    exponential_ random_ trunc_normal_ multinomial rrelu cauchy_ geometric_ log_normal_""".split()
+)
 _NEW = frozenset("new_zeros new_ones new_empty new_full".split())
 _implicit = []  # not empty: plain tensors count as what every rank has
 
@@ -38,7 +43,16 @@ class DTensor(Tensor):
     """See the file's head. Made by distribute_tensor or DTensor.from_local."""
 
     @staticmethod
-    def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None, grad_placements=None):
+    def from_local(
+        local_tensor,
+        device_mesh=None,
+        placements=None,
+        *,
+        run_check=False,
+        shape=None,
+        stride=None,
+        grad_placements=None,
+    ):
         """A tensor whose parts the ranks have already."""
         if isinstance(local_tensor, DTensor):
             raise RuntimeError("the local_tensor argument only accepts torch.Tensor but got DTensor type")
@@ -102,9 +116,13 @@ class DTensor(Tensor):
 
     def full_tensor(self, *, grad_placements=None):
         """All of it, on every rank."""
-        return self.redistribute(placements=[Replicate()] * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
+        return self.redistribute(placements=[Replicate()] * self._spec.mesh.ndim).to_local(
+            grad_placements=grad_placements
+        )
 
-    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None):
+    def redistribute(
+        self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None
+    ):
         """The same tensor, lying otherwise."""
         spec, local = self._spec, _plain(self)
         if placements is None:
@@ -114,7 +132,9 @@ class DTensor(Tensor):
         wanted = normalized(placements, spec.mesh.ndim, len(spec.shape))
         for have, want in zip(spec.placements, wanted):
             if want.is_partial() and have != want and not (have.is_shard() and want.is_partial("sum")):
-                raise RuntimeError(f"Can not redistribute from {have} to {want}, only Shard to Partial(sum) is supported!")
+                raise RuntimeError(
+                    f"Can not redistribute from {have} to {want}, only Shard to Partial(sum) is supported!"
+                )
         if forward_dtype is not None:
             local = local.to(forward_dtype)
         local = move(local, spec, wanted)
@@ -151,13 +171,19 @@ class DTensor(Tensor):
     def _state_of_whole(self, state):
         """What an optimiser keeps for this parameter, parts of the parameter's size as DTensors over the same memory."""
         mine = tuple(_plain(self).shape)
-        return {name: _wrap(value.detach(), self._spec) if type(value) is Tensor and value.dim() and tuple(value.shape) == mine else value
-                for name, value in state.items()}
+        return {
+            name: _wrap(value.detach(), self._spec)
+            if type(value) is Tensor and value.dim() and tuple(value.shape) == mine
+            else value
+            for name, value in state.items()
+        }
 
     def _own_part(self, value):
         """This rank's part of state that was saved of the whole."""
         if isinstance(value, DTensor):
-            return _plain(value if value._spec.like(self._spec) else value.redistribute(placements=self._spec.placements)).detach()
+            return _plain(
+                value if value._spec.like(self._spec) else value.redistribute(placements=self._spec.placements)
+            ).detach()
         if value.dim() and tuple(value.shape) == tuple(self._spec.shape) != tuple(_plain(self).shape):
             offsets, sizes = self._spec.local_box()
             return value[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))].clone()
@@ -172,7 +198,14 @@ class DTensor(Tensor):
 
     def __reduce_ex__(self, protocol):
         spec = self._spec
-        return _unpickled, (_plain(self).detach(), spec.mesh, spec.placements, tuple(spec.shape), self.requires_grad, getattr(self, "_is_param", False))
+        return _unpickled, (
+            _plain(self).detach(),
+            spec.mesh,
+            spec.placements,
+            tuple(spec.shape),
+            self.requires_grad,
+            getattr(self, "_is_param", False),
+        )
 
     def tolist(self):
         return self.full_tensor().tolist()
@@ -221,13 +254,21 @@ def _grad_spec(spec):
 
 def _wrapped_plain(name, mesh, args, kwargs):
     """Plain tensors of one element, or all within implicit_replication, count as what every rank has; others do not mix."""
+
     def wrap(value):
         if type(value) is Tensor and not (name == "copy_" and value.numel() > 1):
             if value.numel() > 1 and not _implicit and name not in ("__getitem__", "__setitem__"):
-                raise RuntimeError(f"{name} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! "
-                                   "Use torch.distributed.tensor.distribute_tensor, or torch.distributed.tensor.experimental.implicit_replication().")
+                raise RuntimeError(
+                    f"{name} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! "
+                    "Use torch.distributed.tensor.distribute_tensor, or torch.distributed.tensor.experimental.implicit_replication()."
+                )
             return _wrap(value.view_as(value), _Spec(mesh, [Replicate()] * mesh.ndim, value.shape))
-        return [wrap(item) for item in value] if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value) else value
+        return (
+            [wrap(item) for item in value]
+            if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value)
+            else value
+        )
+
     return tuple(map(wrap, args)), {key: wrap(value) for key, value in kwargs.items()}
 
 
@@ -238,7 +279,7 @@ class _SameDraws:
         self.spec = spec
 
     def __enter__(self):
-        seed = taper.randint(0, 2 ** 62, (1,), dtype=taper.int64, device="cpu")
+        seed = taper.randint(0, 2**62, (1,), dtype=taper.int64, device="cpu")
         mesh, part = self.spec.mesh, 0
         for mesh_dim, placement in enumerate(self.spec.placements):
             dist.broadcast(seed, group=mesh.get_group(mesh_dim), group_src=0)
@@ -251,16 +292,26 @@ class _SameDraws:
         taper.set_rng_state(self.state)
 
 
-_AS_ANOTHER = {"view_as": ("view", Tensor.view), "reshape_as": ("reshape", Tensor.reshape), "expand_as": ("expand", Tensor.expand)}
+_AS_ANOTHER = {
+    "view_as": ("view", Tensor.view),
+    "reshape_as": ("reshape", Tensor.reshape),
+    "expand_as": ("expand", Tensor.expand),
+}
 
 
 def _call(func, name, args, kwargs):
     if name in _AS_ANOTHER:
-        (name, func), args, kwargs = _AS_ANOTHER[name], (args[0], list((args[1] if len(args) > 1 else kwargs["other"]).shape)), {}
+        (name, func), args, kwargs = (
+            _AS_ANOTHER[name],
+            (args[0], list((args[1] if len(args) > 1 else kwargs["other"]).shape)),
+            {},
+        )
     tensors = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
     specs = [t._spec for t in tensors]
     if any(spec.mesh != specs[0].mesh for spec in specs):
-        raise RuntimeError(f"{name}: the tensors are on different meshes, {specs[0].mesh} and {next(s.mesh for s in specs if s.mesh != specs[0].mesh)}")
+        raise RuntimeError(
+            f"{name}: the tensors are on different meshes, {specs[0].mesh} and {next(s.mesh for s in specs if s.mesh != specs[0].mesh)}"
+        )
     if name == "copy_" and not isinstance(args[1], DTensor):
         return _copy_whole(args[0], args[1])
     plan = _rules.plan_for(name, specs, args, kwargs)
@@ -282,7 +333,11 @@ def _part(tensor, wanted, plan):
     local = _plain(tensor) if tuple(wanted) == spec.placements else move(_plain(tensor), spec, wanted)
     for mesh_dim, placement in enumerate(wanted):
         differs = not plan.output[mesh_dim].is_replicate()
-        if differs and local.requires_grad and (placement.is_replicate() or placement.is_partial("avg") and not spec.placements[mesh_dim].is_partial()):
+        if (
+            differs
+            and local.requires_grad
+            and (placement.is_replicate() or placement.is_partial("avg") and not spec.placements[mesh_dim].is_partial())
+        ):
             local = Spread.apply(local, spec.mesh.get_group(mesh_dim))
     return local
 
@@ -303,7 +358,11 @@ def _each(result, change):
     if not isinstance(result, (tuple, list)) or isinstance(result, Size):
         return result
     items = [change(item) for item in result]
-    return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
+    return (
+        type(result)(items)
+        if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields")
+        else type(result)(*items)
+    )
 
 
 def _new(func, args, kwargs):
@@ -314,7 +373,9 @@ def _new(func, args, kwargs):
         return _replicated(probe, spec.mesh)
     spec = _grad_spec(spec)
     offsets, sizes = spec.local_box()
-    part = probe[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))].clone(memory_format=taper.contiguous_format)
+    part = probe[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))].clone(
+        memory_format=taper.contiguous_format
+    )
     return _wrap(part.requires_grad_(probe.requires_grad), spec)
 
 
@@ -358,18 +419,21 @@ def _copy_whole(target, source):
 
 def _map(change, func, args, kwargs):
     """Calls with each DTensor changed, also those in lists."""
+
     def visit(value):
         if isinstance(value, DTensor):
             return change(value)
         if isinstance(value, (list, tuple)) and not isinstance(value, Size):
             return type(value)(*map(visit, value)) if hasattr(value, "_fields") else type(value)(map(visit, value))
         return value
+
     return func(*map(visit, args), **{key: visit(value) for key, value in kwargs.items()})
 
 
 def _mesh_or_current(mesh):
     if mesh is None:
         from taper.distributed.device_mesh import current_mesh
+
         mesh = current_mesh()
     return mesh
 
@@ -390,9 +454,13 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     placements = normalized(placements, mesh.ndim, tensor.dim())
     if isinstance(tensor, DTensor):
         if tensor.device_mesh != mesh:
-            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}.")
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}."
+            )
         if tensor.placements != placements:
-            raise ValueError(f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?")
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?"
+            )
         return tensor
     local = tensor.detach()
     if src_data_rank is not None:
@@ -412,18 +480,24 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
 def total_norm(tensors, norm_type):
     """The norm of all elements of tensors some of which lie on several ranks."""
     from taper import _C
+
     by_groups, infinite = {}, norm_type == float("inf")
     for t in tensors:
         spec = getattr(t, "_spec", None)
-        dims = () if spec is None else tuple(dim for dim, placement in enumerate(spec.placements) if placement.is_shard())
+        dims = (
+            () if spec is None else tuple(dim for dim, placement in enumerate(spec.placements) if placement.is_shard())
+        )
         key = (id(spec.mesh) if dims else None, dims)
         by_groups.setdefault(key, (spec, []))[1].append(_plain(t) if spec is not None else t)
     powers = []
     for (_, dims), (spec, parts) in by_groups.items():
         norm = _C._total_norm(parts, norm_type)
-        value = norm if infinite else norm ** norm_type
+        value = norm if infinite else norm**norm_type
         for dim in dims:
             dist.all_reduce(value, dist.ReduceOp.MAX if infinite else dist.ReduceOp.SUM, group=spec.mesh.get_group(dim))
         powers.append(value)
     together = taper.stack(powers)
-    return _replicated(together.max() if infinite else together.sum() ** (1.0 / norm_type), next(t._spec.mesh for t in tensors if hasattr(t, "_spec")))
+    return _replicated(
+        together.max() if infinite else together.sum() ** (1.0 / norm_type),
+        next(t._spec.mesh for t in tensors if hasattr(t, "_spec")),
+    )

@@ -1,4 +1,5 @@
 """What a rule for an operator on DTensors says: where arguments and result lie; and what rules share."""
+
 from taper.distributed.tensor.placement_types import Replicate
 
 
@@ -39,9 +40,11 @@ def _cost(have, wanted):
 
 def cheapest(specs, mesh_dim, ways):
     """Of ways ([placement of each input], placement of the result) the one that moves least; of equal ones the first."""
+
     def cost(way):
         each = [_cost(spec.placements[mesh_dim], wanted) for spec, wanted in zip(specs, way[0])]
         return sum(each), sum(one * spec.shape.numel() for one, spec in zip(each, specs))
+
     return min(ways, key=cost)
 
 
@@ -61,5 +64,11 @@ def dims_of(dim, ndim):
 
 def kept(spec, forbidden, linear):
     """The placements of a tensor that an operator must have whole along some dimensions."""
-    return [placement if placement.is_replicate() or (placement.is_shard() and placement.dim not in forbidden) or
-            (linear and placement.is_partial() and placement.reduce_op in ("sum", "avg")) else Replicate() for placement in spec.placements]
+    return [
+        placement
+        if placement.is_replicate()
+        or (placement.is_shard() and placement.dim not in forbidden)
+        or (linear and placement.is_partial() and placement.reduce_op in ("sum", "avg"))
+        else Replicate()
+        for placement in spec.placements
+    ]

@@ -1,4 +1,5 @@
 """Where the parts of a tensor are, and moving them: from one list of placements to another."""
+
 from taper._C import Size
 from taper.distributed.tensor._collectives import Gather, OneSummand, Reduce, RowsToSummands, Split, SumToRows
 from taper.distributed.tensor.placement_types import _StridedShard, cut_order
@@ -16,7 +17,9 @@ class Spec:
         for mesh_dim in cut_order(self.placements):
             placement = self.placements[mesh_dim]
             if placement.is_shard():
-                start, count = placement.part(sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim))
+                start, count = placement.part(
+                    sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim)
+                )
                 offsets[placement.dim] += start
                 sizes[placement.dim] = count
         return offsets, sizes
@@ -28,7 +31,9 @@ class Spec:
             placement = self.placements[mesh_dim]
             if placement.is_shard():
                 found[mesh_dim] = sizes[placement.dim]
-                _, sizes[placement.dim] = placement.part(sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim))
+                _, sizes[placement.dim] = placement.part(
+                    sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim)
+                )
         return found
 
     def ways(self, dim):
@@ -42,7 +47,9 @@ class Spec:
         return any(isinstance(placement, _StridedShard) for placement in self.placements)
 
     def like(self, other):
-        return self.mesh == other.mesh and self.placements == other.placements and tuple(self.shape) == tuple(other.shape)
+        return (
+            self.mesh == other.mesh and self.placements == other.placements and tuple(self.shape) == tuple(other.shape)
+        )
 
     @property
     def tensor_meta(self):
@@ -63,7 +70,9 @@ def move(local, spec, wanted):
         elif have[mesh_dim] is None and placement.is_partial("sum"):
             local = OneSummand.apply(local, group)
         elif have[mesh_dim] is None and placement.is_partial() and placement.reduce_op != "avg":
-            raise RuntimeError(f"Can not redistribute from {spec.placements[mesh_dim]} to {placement}, only Shard to Partial(sum)")
+            raise RuntimeError(
+                f"Can not redistribute from {spec.placements[mesh_dim]} to {placement}, only Shard to Partial(sum)"
+            )
     return local
 
 
@@ -72,8 +81,15 @@ def _cut_again(have, wanted):
     found, orders = set(), (cut_order(have), cut_order(wanted))
     for _ in have:
         for mesh_dim, placement in enumerate(have):
-            before = {other for order in orders for other in order[:order.index(mesh_dim)] if have[other] != wanted[other] or other in found}
-            if placement.is_shard() and any(have[other].is_shard(placement.dim) or wanted[other].is_shard(placement.dim) for other in before):
+            before = {
+                other
+                for order in orders
+                for other in order[: order.index(mesh_dim)]
+                if have[other] != wanted[other] or other in found
+            }
+            if placement.is_shard() and any(
+                have[other].is_shard(placement.dim) or wanted[other].is_shard(placement.dim) for other in before
+            ):
                 found.add(mesh_dim)
     return found
 
@@ -88,7 +104,9 @@ def _out_of(local, spec, mesh_dim, wanted, through_whole):
         return Gather.apply(local, group, placement.dim, size), None
     if placement.is_partial():
         others = [p for list_ in (spec.placements, wanted) for other, p in enumerate(list_) if other != mesh_dim]
-        if placement.reduce_op == "sum" and to.is_shard() and not any(p.is_shard(to.dim) for p in others):  # with two cuts their order counts
+        if (
+            placement.reduce_op == "sum" and to.is_shard() and not any(p.is_shard(to.dim) for p in others)
+        ):  # with two cuts their order counts
             return SumToRows.apply(local, group, to.dim), to
         return Reduce.apply(local, group, placement), None
     return local, None

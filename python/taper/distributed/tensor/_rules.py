@@ -2,6 +2,7 @@
 
 A rule takes the specs of the tensors among the arguments and gives a Plan, or None where parts do not serve: then the whole is computed on every rank.
 Mesh dimensions are planned one by one; where several ways are open the one that moves least is taken."""
+
 from taper._C import Tensor
 from taper.distributed.tensor._views import RULES as VIEWS
 from taper.distributed.tensor._plan import Plan, cheapest, dims_of, given
@@ -25,12 +26,16 @@ _LIKE = "zeros_like ones_like full_like rand_like randn_like randint_like bernou
 def _sum_kind(specs, mesh_dim):
     """The partial placement that a sum of these keeps: the first one's, if it is one that adds up."""
     kinds = [s.placements[mesh_dim] for s in specs if s.placements[mesh_dim].is_partial()]
-    return kinds[0] if kinds and kinds[0].reduce_op in ("sum", "avg") and all(kind == kinds[0] for kind in kinds) else None
+    return (
+        kinds[0] if kinds and kinds[0].reduce_op in ("sum", "avg") and all(kind == kinds[0] for kind in kinds) else None
+    )
 
 
 def _numbers(args, kwargs, skip=("alpha", "memory_format", "dtype")):
     """Are there numbers among the operands?"""
-    return any(isinstance(value, (int, float, complex)) for value in (*args, *(v for k, v in kwargs.items() if k not in skip)))
+    return any(
+        isinstance(value, (int, float, complex)) for value in (*args, *(v for k, v in kwargs.items() if k not in skip))
+    )
 
 
 def _pointwise_partials(name, specs, args, kwargs, mesh_dim):
@@ -42,8 +47,16 @@ def _pointwise_partials(name, specs, args, kwargs, mesh_dim):
     if base in ("add", "sub", "subtract", "copy"):
         return [] if _numbers(args[:2], {"other": kwargs.get("other")}) else [([kind] * len(specs), kind)]
     if base in ("mul", "multiply"):
-        return [([kind if j == i else _R for j in range(len(specs))], kind) for i, s in enumerate(specs) if s.placements[mesh_dim] == kind]
-    if base in ("div", "divide", "true_divide") and not given(args, kwargs, None, "rounding_mode") and specs[0].placements[mesh_dim] == kind:
+        return [
+            ([kind if j == i else _R for j in range(len(specs))], kind)
+            for i, s in enumerate(specs)
+            if s.placements[mesh_dim] == kind
+        ]
+    if (
+        base in ("div", "divide", "true_divide")
+        and not given(args, kwargs, None, "rounding_mode")
+        and specs[0].placements[mesh_dim] == kind
+    ):
         return [([kind] + [_R] * (len(specs) - 1), kind)]
     return []
 
@@ -93,7 +106,9 @@ def _in_place(name, specs, args, kwargs, shape):
         if placement.is_partial():
             ways = [way for way in _pointwise_partials(name, specs, args, kwargs, mesh_dim) if way[0][0] == placement]
             if not ways:
-                raise RuntimeError(f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {placement}, which {name} would have to sum up first")
+                raise RuntimeError(
+                    f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {placement}, which {name} would have to sum up first"
+                )
             plan.add(*ways[0])
         elif placement.is_shard():
             plan.add([_cut_along(s, placement.dim, shape) for s in specs], placement)
@@ -104,7 +119,12 @@ def _in_place(name, specs, args, kwargs, shape):
 
 def unary_linear(name, specs, args, kwargs):
     kept = list(specs[0].placements)
-    if any(p.is_partial() and p.reduce_op not in ("sum", "avg") and name not in ("clone", "contiguous", "requires_grad_", "to") for p in kept):
+    if any(
+        p.is_partial()
+        and p.reduce_op not in ("sum", "avg")
+        and name not in ("clone", "contiguous", "requires_grad_", "to")
+        for p in kept
+    ):
         return pointwise(name, specs, args, kwargs)
     return Plan.of([kept] + [[_R] * len(kept)] * (len(specs) - 1), kept, _result_sizes(specs[0].shape))
 
@@ -113,7 +133,9 @@ def like(name, specs, args, kwargs):
     """New values of a tensor's shape: where it is yet to be summed, on every rank. In place it stays what it was."""
     out = [_R if p.is_partial() else p for p in specs[0].placements]
     if name.endswith("_") and out != list(specs[0].placements):
-        raise RuntimeError(f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {specs[0].placements}")
+        raise RuntimeError(
+            f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {specs[0].placements}"
+        )
     return Plan.of([list(specs[0].placements)], out, _result_sizes(specs[0].shape))
 
 
@@ -124,10 +146,28 @@ def empty_like(name, specs, args, kwargs):
 # ---- Reductions ----
 
 # name: (place of dim, place of keepdim, what parts of the reduced dimension give)
-_REDUCTIONS = {"sum": (1, 2, "sum"), "nansum": (1, 2, "sum"), "mean": (1, 2, "avg"), "amax": (1, 2, "max"), "amin": (1, 2, "min"), "max": (1, 2, "max"),
-               "min": (1, 2, "min"), "prod": (1, 2, "product"), "any": (1, 2, None), "all": (1, 2, None), "var": (1, 3, None), "std": (1, 3, None),
-               "logsumexp": (1, 2, None), "argmax": (1, 2, None), "argmin": (1, 2, None), "norm": (2, 3, "norm"), "linalg_vector_norm": (2, 3, "norm"),
-               "count_nonzero": (1, 9, "sum"), "median": (1, 2, None), "nanmean": (1, 2, None)}
+_REDUCTIONS = {
+    "sum": (1, 2, "sum"),
+    "nansum": (1, 2, "sum"),
+    "mean": (1, 2, "avg"),
+    "amax": (1, 2, "max"),
+    "amin": (1, 2, "min"),
+    "max": (1, 2, "max"),
+    "min": (1, 2, "min"),
+    "prod": (1, 2, "product"),
+    "any": (1, 2, None),
+    "all": (1, 2, None),
+    "var": (1, 3, None),
+    "std": (1, 3, None),
+    "logsumexp": (1, 2, None),
+    "argmax": (1, 2, None),
+    "argmin": (1, 2, None),
+    "norm": (2, 3, "norm"),
+    "linalg_vector_norm": (2, 3, "norm"),
+    "count_nonzero": (1, 9, "sum"),
+    "median": (1, 2, None),
+    "nanmean": (1, 2, None),
+}
 
 
 def _kept_dims(ndim, dims, keepdim):
@@ -164,7 +204,11 @@ def reduction(name, specs, args, kwargs):
 def _partial_of(name, kind, spec, dims, args, kwargs):
     if kind == "norm":
         order = given(args, kwargs, 1, "p" if name == "norm" else "ord", 2)
-        return _NormPartial(int(order) if order == int(order) else order) if isinstance(order, (int, float)) and abs(order) != float("inf") and order > 0 else None
+        return (
+            _NormPartial(int(order) if order == int(order) else order)
+            if isinstance(order, (int, float)) and abs(order) != float("inf") and order > 0
+            else None
+        )
     if kind in ("avg", "max", "min") and any(spec.shape[dim] % max(spec.ways(dim), 1) for dim in dims):
         return None  # parts of different sizes, some of them perhaps empty
     return None if kind is None else Partial(kind)
@@ -186,6 +230,7 @@ def mean_loss(name, specs, args, kwargs):
 
 
 # ---- Products ----
+
 
 def _product(specs, terms, result, extra=0):
     """A sum of products, each dimension of the factors with a letter; the last `extra` terms are added to it. Cut along a letter: parts of the result, or summands."""
@@ -209,10 +254,16 @@ def _product(specs, terms, result, extra=0):
         if any(s.placements[mesh_dim].is_shard() for s in specs):
             for letter in sorted(letters, key=lambda one: result.find(one) if one in result else len(result)):
                 out = Shard(result.index(letter)) if letter in result else Partial()
-                ways.append(([cut(i, letter) if i < factors or letter in result else Partial() for i in range(len(specs))], out))
+                ways.append(
+                    ([cut(i, letter) if i < factors or letter in result else Partial() for i in range(len(specs))], out)
+                )
         kind = _sum_kind(specs[:factors], mesh_dim)
         if kind is not None:
-            ways += [([kind if j == i or j >= factors else _R for j in range(len(specs))], kind) for i in range(factors) if specs[i].placements[mesh_dim] == kind]
+            ways += [
+                ([kind if j == i or j >= factors else _R for j in range(len(specs))], kind)
+                for i in range(factors)
+                if specs[i].placements[mesh_dim] == kind
+            ]
         plan.add(*cheapest(specs, mesh_dim, ways))
     return plan.done({i: sizes[letter] for i, letter in enumerate(result)})
 
@@ -226,16 +277,16 @@ def matmul(name, specs, args, kwargs):
     a, b = (len(s.shape) for s in specs)
     if not a or not b:
         return None
-    batch = _LETTERS[:max(a, b, 2) - 2]
-    left = "k" if a == 1 else batch[len(batch) - (a - 2):] + "mk"
-    right = "k" if b == 1 else batch[len(batch) - (b - 2):] + "kn"
+    batch = _LETTERS[: max(a, b, 2) - 2]
+    left = "k" if a == 1 else batch[len(batch) - (a - 2) :] + "mk"
+    right = "k" if b == 1 else batch[len(batch) - (b - 2) :] + "kn"
     return _product(specs, [left, right], batch + ("" if a == 1 else "m") + ("" if b == 1 else "n"))
 
 
 def linear(name, specs, args, kwargs):
     if len(specs) < 2 or len(specs[1].shape) != 2:
         return None
-    batch = _LETTERS[:len(specs[0].shape) - 1]
+    batch = _LETTERS[: len(specs[0].shape) - 1]
     return _product(specs, [batch + "k", "nk"] + ["n"] * (len(specs) - 2), batch + "n", len(specs) - 2)
 
 
@@ -245,7 +296,9 @@ def add_product(name, specs, args, kwargs):
         return None
     batch = "a" if name == "baddbmm" else ""
     result = batch + "mn"
-    plan = _product([*specs[1:], specs[0]], [batch + "mk", batch + "kn", result[len(result) - len(specs[0].shape):]], result, 1)
+    plan = _product(
+        [*specs[1:], specs[0]], [batch + "mk", batch + "kn", result[len(result) - len(specs[0].shape) :]], result, 1
+    )
     if plan is not None:
         plan.inputs = [plan.inputs[2], plan.inputs[0], plan.inputs[1]]
     return plan
@@ -266,6 +319,7 @@ def einsum(name, specs, args, kwargs):
 
 # ---- Layers ----
 
+
 def batch_alone(name, specs, args, kwargs):
     """Only the first dimension may be cut; weights are whole."""
     rest = [[_R] * specs[0].mesh.ndim] * (len(specs) - 1)
@@ -273,9 +327,25 @@ def batch_alone(name, specs, args, kwargs):
     return Plan.of([kept, *rest], kept, {0: specs[0].shape[0]})
 
 
-_BATCHED = {"conv1d": 3, "conv2d": 4, "conv3d": 5, "conv_transpose1d": 3, "conv_transpose2d": 4, "conv_transpose3d": 5, "max_pool1d": 3, "max_pool2d": 4,
-            "max_pool3d": 5, "avg_pool1d": 3, "avg_pool2d": 4, "avg_pool3d": 5, "adaptive_avg_pool1d": 3, "adaptive_avg_pool2d": 4, "adaptive_max_pool2d": 4,
-            "interpolate": 3, "group_norm": 2}
+_BATCHED = {
+    "conv1d": 3,
+    "conv2d": 4,
+    "conv3d": 5,
+    "conv_transpose1d": 3,
+    "conv_transpose2d": 4,
+    "conv_transpose3d": 5,
+    "max_pool1d": 3,
+    "max_pool2d": 4,
+    "max_pool3d": 5,
+    "avg_pool1d": 3,
+    "avg_pool2d": 4,
+    "avg_pool3d": 5,
+    "adaptive_avg_pool1d": 3,
+    "adaptive_avg_pool2d": 4,
+    "adaptive_max_pool2d": 4,
+    "interpolate": 3,
+    "group_norm": 2,
+}
 
 
 def attention(name, specs, args, kwargs):
@@ -285,8 +355,13 @@ def attention(name, specs, args, kwargs):
     plan = Plan(3)
     for mesh_dim in range(specs[0].mesh.ndim):
         wanted = specs[0].placements[mesh_dim]
-        alike = wanted.is_shard() and wanted.dim < len(specs[0].shape) - 2 and all(
-            s.placements[mesh_dim] == wanted and s.shape[wanted.dim] == specs[0].shape[wanted.dim] for s in specs)
+        alike = (
+            wanted.is_shard()
+            and wanted.dim < len(specs[0].shape) - 2
+            and all(
+                s.placements[mesh_dim] == wanted and s.shape[wanted.dim] == specs[0].shape[wanted.dim] for s in specs
+            )
+        )
         plan.add([wanted if alike else _R] * 3, wanted if alike else _R)
     return plan.done({i: n for i, n in enumerate(specs[0].shape[:-1])})
 
@@ -305,11 +380,34 @@ def embedding(name, specs, args, kwargs):
     return plan.done({**dict(enumerate(numbers.shape)), last: weight.shape[1]})
 
 
-RULES = {**VIEWS, **dict.fromkeys(_POINTWISE, pointwise), **dict.fromkeys(_UNARY_LINEAR, unary_linear), **dict.fromkeys(_LIKE, like), "empty_like": empty_like,
-         **dict.fromkeys(_REDUCTIONS, reduction), **dict.fromkeys(_BATCHED, batch_alone), **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner"), matmul),
-         "linear": linear, "addmm": add_product, "baddbmm": add_product, "outer": outer, "einsum": einsum, "embedding": embedding,
-         "scaled_dot_product_attention": attention,
-         **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"), mean_loss)}
+RULES = {
+    **VIEWS,
+    **dict.fromkeys(_POINTWISE, pointwise),
+    **dict.fromkeys(_UNARY_LINEAR, unary_linear),
+    **dict.fromkeys(_LIKE, like),
+    "empty_like": empty_like,
+    **dict.fromkeys(_REDUCTIONS, reduction),
+    **dict.fromkeys(_BATCHED, batch_alone),
+    **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner"), matmul),
+    "linear": linear,
+    "addmm": add_product,
+    "baddbmm": add_product,
+    "outer": outer,
+    "einsum": einsum,
+    "embedding": embedding,
+    "scaled_dot_product_attention": attention,
+    **dict.fromkeys(
+        (
+            "mse_loss",
+            "l1_loss",
+            "smooth_l1_loss",
+            "huber_loss",
+            "binary_cross_entropy",
+            "binary_cross_entropy_with_logits",
+        ),
+        mean_loss,
+    ),
+}
 
 
 def _as_they_lie(name, specs):
@@ -319,9 +417,15 @@ def _as_they_lie(name, specs):
         return None
     same = [s.shape == first.shape for s in specs]
     in_place = name.endswith("_") and not name.endswith("__")
-    if not all(s.shape.numel() == 1 or ok and (in_place or s.placements == first.placements) for s, ok in zip(specs, same)):
+    if not all(
+        s.shape.numel() == 1 or ok and (in_place or s.placements == first.placements) for s, ok in zip(specs, same)
+    ):
         return None
-    return Plan.of([first.placements if ok else [_R] * len(first.placements) for ok in same], first.placements, _result_sizes(first.shape))
+    return Plan.of(
+        [first.placements if ok else [_R] * len(first.placements) for ok in same],
+        first.placements,
+        _result_sizes(first.shape),
+    )
 
 
 def plan_for(name, specs, args, kwargs):
@@ -329,6 +433,10 @@ def plan_for(name, specs, args, kwargs):
     if any(s.is_strided() for s in specs):
         return _as_they_lie(name, specs)
     rule = RULES.get(name)
-    if rule is None or any(isinstance(value, Tensor) for value in kwargs.values() if not hasattr(value, "_spec")) or "out" in kwargs:
+    if (
+        rule is None
+        or any(isinstance(value, Tensor) for value in kwargs.values() if not hasattr(value, "_spec"))
+        or "out" in kwargs
+    ):
         return None
     return rule(name, specs, args, kwargs)

@@ -1,4 +1,5 @@
 """How operators that move, cut or join elements work on the parts of DTensors (see _rules.py)."""
+
 import taper
 from taper._C import Size, Tensor
 from taper.distributed.tensor._plan import Plan, cheapest, dims_of, given, kept
@@ -17,6 +18,7 @@ def _mapped(spec, placements, to, args=None):
 
 
 # ---- Dimensions in another order ----
+
 
 def rearranged(name, specs, args, kwargs):
     """transpose, permute, unsqueeze, squeeze: tried on a small tensor whose dimensions all differ."""
@@ -38,19 +40,28 @@ def expand(name, specs, args, kwargs):
         return None
     grown = [dim for dim, n in enumerate(spec.shape) if n == 1]
     to = {dim: dim + more for dim in range(len(spec.shape))}
-    return _mapped(spec, kept(spec, grown, True), to, (args[0], [n if at < more or at - more in grown else -1 for at, n in enumerate(sizes)]))
+    return _mapped(
+        spec,
+        kept(spec, grown, True),
+        to,
+        (args[0], [n if at < more or at - more in grown else -1 for at, n in enumerate(sizes)]),
+    )
 
 
 # ---- Other shapes ----
 
+
 def _target(name, shape, args, kwargs):
     """The shape that is asked for."""
     if name == "flatten":
-        first, last = (d % max(len(shape), 1) for d in (given(args, kwargs, 1, "start_dim", 0), given(args, kwargs, 2, "end_dim", -1)))
-        return [*shape[:first], Size(shape[first:last + 1]).numel(), *shape[last + 1:]]
+        first, last = (
+            d % max(len(shape), 1)
+            for d in (given(args, kwargs, 1, "start_dim", 0), given(args, kwargs, 2, "end_dim", -1))
+        )
+        return [*shape[:first], Size(shape[first : last + 1]).numel(), *shape[last + 1 :]]
     if name == "unflatten":
         dim = given(args, kwargs, 1, "dim") % len(shape)
-        wanted = [*shape[:dim], *given(args, kwargs, 2, "sizes"), *shape[dim + 1:]]
+        wanted = [*shape[:dim], *given(args, kwargs, 2, "sizes"), *shape[dim + 1 :]]
     else:
         wanted = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else kwargs.get("shape", args[1:])
     wanted = list(wanted)
@@ -102,16 +113,20 @@ def reshaped(name, specs, args, kwargs):
 
 # ---- Parts of it ----
 
+
 def indexed(name, specs, args, kwargs):
     """x[...] with numbers, slices, None and an ellipsis."""
     spec, index = specs[0], args[1] if isinstance(args[1], tuple) else (args[1],)
-    if len(specs) > 1 or any(isinstance(i, (Tensor, list, tuple, bool)) or not (i is None or i is Ellipsis or isinstance(i, (int, slice))) for i in index):
+    if len(specs) > 1 or any(
+        isinstance(i, (Tensor, list, tuple, bool)) or not (i is None or i is Ellipsis or isinstance(i, (int, slice)))
+        for i in index
+    ):
         return None
     free = len(spec.shape) - sum(1 for i in index if i is not None and i is not Ellipsis)
     if free < 0:
         return None  # the operator tells what is wrong
     at = index.index(Ellipsis) if Ellipsis in index else len(index)
-    index = (*index[:at], *[slice(None)] * free, *index[at + 1:])
+    index = (*index[:at], *[slice(None)] * free, *index[at + 1 :])
     to, cut, own, dim, out = {}, [], [], 0, 0
     for i in index:
         whole = isinstance(i, slice) and i.indices(spec.shape[dim]) == (0, spec.shape[dim], 1)
@@ -126,12 +141,32 @@ def indexed(name, specs, args, kwargs):
 
 
 # name: (place of its dimension, the default, does it take sums apart as well, does the dimension go)
-_ALONG = {"softmax": (1, -1, False, False), "log_softmax": (1, -1, False, False), "softmin": (1, -1, False, False), "cumsum": (1, None, True, False),
-          "cumprod": (1, None, False, False), "cummax": (1, None, False, False), "cummin": (1, None, False, False), "logcumsumexp": (1, None, False, False),
-          "sort": (1, -1, False, False), "argsort": (1, -1, False, False), "topk": (2, -1, False, False), "kthvalue": (2, -1, False, True),
-          "chunk": (2, 0, True, False), "split": (2, 0, True, False), "split_with_sizes": (2, 0, True, False), "tensor_split": (2, 0, True, False),
-          "narrow": (1, None, True, False), "select": (1, None, True, True), "unbind": (1, 0, True, True), "roll": (2, None, True, False),
-          "flip": (1, None, True, False), "glu": (1, -1, False, False), "index_select": (1, None, True, False), "diff": (2, -1, True, False)}
+_ALONG = {
+    "softmax": (1, -1, False, False),
+    "log_softmax": (1, -1, False, False),
+    "softmin": (1, -1, False, False),
+    "cumsum": (1, None, True, False),
+    "cumprod": (1, None, False, False),
+    "cummax": (1, None, False, False),
+    "cummin": (1, None, False, False),
+    "logcumsumexp": (1, None, False, False),
+    "sort": (1, -1, False, False),
+    "argsort": (1, -1, False, False),
+    "topk": (2, -1, False, False),
+    "kthvalue": (2, -1, False, True),
+    "chunk": (2, 0, True, False),
+    "split": (2, 0, True, False),
+    "split_with_sizes": (2, 0, True, False),
+    "tensor_split": (2, 0, True, False),
+    "narrow": (1, None, True, False),
+    "select": (1, None, True, True),
+    "unbind": (1, 0, True, True),
+    "roll": (2, None, True, False),
+    "flip": (1, None, True, False),
+    "glu": (1, -1, False, False),
+    "index_select": (1, None, True, False),
+    "diff": (2, -1, True, False),
+}
 
 
 def along(name, specs, args, kwargs):
@@ -185,6 +220,7 @@ def repeated(name, specs, args, kwargs):
 
 # ---- Joined ----
 
+
 def joined(name, specs, args, kwargs):
     """cat: any other dimension may be cut; sums are joined as sums."""
     if len(specs) != len(args[0]) or any(len(s.shape) != len(specs[0].shape) for s in specs):
@@ -216,7 +252,19 @@ def stacked(name, specs, args, kwargs):
     return plan.done({d + (d >= dim): n for d, n in enumerate(specs[0].shape)})
 
 
-RULES = {**dict.fromkeys("t T mT H adjoint transpose swapaxes swapdims permute movedim moveaxis unsqueeze squeeze".split(), rearranged),
-         **dict.fromkeys("view reshape flatten unflatten".split(), reshaped), **dict.fromkeys(_ALONG, along),
-         **dict.fromkeys("layer_norm rms_norm pad tril triu".split(), last_dims), "expand": expand, "broadcast_to": expand, "__getitem__": indexed, "gather": picked,
-         "repeat": repeated, "cat": joined, "concat": joined, "stack": stacked}
+RULES = {
+    **dict.fromkeys(
+        "t T mT H adjoint transpose swapaxes swapdims permute movedim moveaxis unsqueeze squeeze".split(), rearranged
+    ),
+    **dict.fromkeys("view reshape flatten unflatten".split(), reshaped),
+    **dict.fromkeys(_ALONG, along),
+    **dict.fromkeys("layer_norm rms_norm pad tril triu".split(), last_dims),
+    "expand": expand,
+    "broadcast_to": expand,
+    "__getitem__": indexed,
+    "gather": picked,
+    "repeat": repeated,
+    "cat": joined,
+    "concat": joined,
+    "stack": stacked,
+}

@@ -1,4 +1,5 @@
 """torch.distributed.tensor.placement_types: how a tensor lies on the ranks of one mesh dimension."""
+
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
@@ -100,14 +101,18 @@ def normalized(placements, mesh_ndim, ndim):
         return (Replicate(),) * mesh_ndim
     placements = tuple(placements)
     if len(placements) != mesh_ndim:
-        raise ValueError(f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh_ndim}.")
+        raise ValueError(
+            f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh_ndim}."
+        )
     made = []
     for placement in placements:
         if not isinstance(placement, Placement):
             raise TypeError(f"`placements` must be a list of Shard, Replicate and Partial, got {placement!r}")
         if placement.is_shard():
             if not -ndim <= placement.dim < ndim:
-                raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {placement.dim}), in {placement!r}")
+                raise IndexError(
+                    f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {placement.dim}), in {placement!r}"
+                )
             placement = Shard(placement.dim % ndim) if placement.dim < 0 else placement
         made.append(placement)
     return tuple(made)

@@ -1,4 +1,5 @@
 """Graph changes for inference: batch norms folded into the layers before them, dropouts taken out."""
+
 import copy
 
 from taper import fx, nn
@@ -10,7 +11,11 @@ def matches_module_pattern(pattern, node, modules):
     if not node.args or not isinstance(node.args[0], fx.Node):
         return False
     for kind, current in zip(pattern, (node.args[0], node)):
-        if current.op != "call_module" or not isinstance(current.target, str) or type(modules.get(current.target)) is not kind:
+        if (
+            current.op != "call_module"
+            or not isinstance(current.target, str)
+            or type(modules.get(current.target)) is not kind
+        ):
             return False
     return True
 
@@ -22,8 +27,12 @@ def replace_node_module(node, modules, new_module):
     setattr(modules[parent], name, new_module)
 
 
-_FUSIONS = (((nn.Conv1d, nn.BatchNorm1d), fuse_conv_bn_eval), ((nn.Conv2d, nn.BatchNorm2d), fuse_conv_bn_eval), ((nn.Conv3d, nn.BatchNorm3d), fuse_conv_bn_eval),
-            ((nn.Linear, nn.BatchNorm1d), fuse_linear_bn_eval))
+_FUSIONS = (
+    ((nn.Conv1d, nn.BatchNorm1d), fuse_conv_bn_eval),
+    ((nn.Conv2d, nn.BatchNorm2d), fuse_conv_bn_eval),
+    ((nn.Conv3d, nn.BatchNorm3d), fuse_conv_bn_eval),
+    ((nn.Linear, nn.BatchNorm1d), fuse_linear_bn_eval),
+)
 
 
 def fuse(model, inplace=False, no_trace=False):
@@ -47,9 +56,11 @@ def fuse(model, inplace=False, no_trace=False):
 
 def remove_dropout(model):
     """The model without its dropout layers."""
+
     class DropoutRemover(fx.Transformer):
         def call_module(self, target, args, kwargs):
             if isinstance(self.submodules[target], nn.Dropout):
                 return args[0]
             return super().call_module(target, args, kwargs)
+
     return DropoutRemover(fx.symbolic_trace(model)).transform()

@@ -1,4 +1,5 @@
 """Running a graph on example inputs to note the shape, dtype and layout of each value in node.meta["tensor_meta"]."""
+
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import taper
@@ -8,6 +9,7 @@ from taper.fx.node import map_aggregate
 
 class TensorMetadata(NamedTuple):
     """What is known of a tensor without its elements."""
+
     shape: taper.Size
     dtype: taper.dtype
     requires_grad: bool
@@ -33,6 +35,7 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
         if fake_mode is not None:
             from taper._hook import NotCovered
+
             raise NotCovered("torch.fx ShapeProp with fake tensors")
 
     def run_node(self, n):
@@ -43,6 +46,7 @@ class ShapeProp(Interpreter):
                 found.append(item)
                 return _extract_tensor_metadata(item)
             return item
+
         meta = map_aggregate(result, note)
         if found:
             n.meta["tensor_meta"] = meta

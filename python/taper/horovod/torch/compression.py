@@ -1,4 +1,5 @@
 """horovod.torch.compression: what travels instead of a tensor."""
+
 from taper import _C
 
 

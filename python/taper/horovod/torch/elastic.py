@@ -1,5 +1,6 @@
 """horovod.torch.elastic: state that survives a restart. commit() keeps it in memory and, where a launcher restarts ranks, in a file; a
 restarted job begins at the last commit."""
+
 import os
 
 import taper
@@ -14,10 +15,12 @@ __all__ = ["ElasticSampler", "TorchState", "run"]
 
 def run(func):
     """func(state, ...) begins with the state of the last commit, the same on all ranks."""
+
     def wrapped(state, *args, **kwargs):
         state.restore_from_file()
         state.sync()
         return func(state, *args, **kwargs)
+
     return wrapped
 
 
@@ -48,7 +51,11 @@ class TorchState:
 
     def _snapshot(self):
         from copy import deepcopy
-        return {name: deepcopy(value.state_dict() if hasattr(value, "state_dict") else value) for name, value in self._values.items()}
+
+        return {
+            name: deepcopy(value.state_dict() if hasattr(value, "state_dict") else value)
+            for name, value in self._values.items()
+        }
 
     def save(self):
         """Keeps the state as it is now."""
@@ -66,7 +73,9 @@ class TorchState:
     @staticmethod
     def _file():
         run_id = os.environ.get("TORCHELASTIC_RUN_ID")
-        folder = os.environ.get("TAPER_ELASTIC_DIR") or os.path.dirname(os.path.dirname(os.path.dirname(os.environ.get("TORCHELASTIC_ERROR_FILE", ""))))
+        folder = os.environ.get("TAPER_ELASTIC_DIR") or os.path.dirname(
+            os.path.dirname(os.path.dirname(os.environ.get("TORCHELASTIC_ERROR_FILE", "")))
+        )
         return os.path.join(folder, f"commit-{run_id}.pt") if run_id and folder else None
 
     def commit(self):
@@ -117,16 +126,20 @@ class ElasticSampler(Sampler):
         self.processed_indices.update(indices)
 
     def get_indices(self, batch_idx, batch_size):
-        return self.indices[batch_idx * batch_size:min((batch_idx + 1) * batch_size, len(self.indices))]
+        return self.indices[batch_idx * batch_size : min((batch_idx + 1) * batch_size, len(self.indices))]
 
     def reset(self):
         rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         generator = taper.Generator()
         generator.manual_seed(self.seed + self.epoch)
-        order = taper.randperm(len(self.dataset), generator=generator).tolist() if self.shuffle else list(range(len(self.dataset)))
+        order = (
+            taper.randperm(len(self.dataset), generator=generator).tolist()
+            if self.shuffle
+            else list(range(len(self.dataset)))
+        )
         left = [i for i in order if i not in self.processed_indices]
         total = -(-len(left) // world) * world
-        left += left[:total - len(left)] if left else []
+        left += left[: total - len(left)] if left else []
         self.indices = left[rank:total:world]
 
     def state_dict(self):

@@ -1,4 +1,5 @@
 """horovod.torch.functions: one rank's parameters, optimiser state and objects to all."""
+
 from taper import distributed as dist
 from taper._C import Tensor
 from taper.horovod.torch.mpi_ops import _group, global_process_set
@@ -35,8 +36,11 @@ def allgather_object(obj, name=None, process_set=global_process_set):
 def broadcast_optimizer_state(optimizer, root_rank, model=None, process_set=global_process_set):
     """All ranks get the root's optimiser state: its options and what it keeps per parameter."""
     from taper.optim import LBFGS
+
     if isinstance(optimizer, LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
-    state = broadcast_object(optimizer.state_dict() if dist.get_rank() == root_rank else None, root_rank, process_set=process_set)
+    state = broadcast_object(
+        optimizer.state_dict() if dist.get_rank() == root_rank else None, root_rank, process_set=process_set
+    )
     if dist.get_rank() != root_rank:
         optimizer.load_state_dict(state)

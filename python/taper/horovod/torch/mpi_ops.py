@@ -1,4 +1,5 @@
 """horovod.torch.mpi_ops: ranks and collectives. An asynchronous call gives a handle; synchronize(handle) waits for it and gives its result."""
+
 import os
 
 import taper
@@ -198,8 +199,14 @@ def _reduction(average, op):
 
 def _start_reduce(tensor, op, group, before, after):
     """Reduces a copy or the tensor itself in place: its work, and what remains to be done to it."""
-    kind = {Average: dist.ReduceOp.SUM, Adasum: dist.ReduceOp.SUM, Sum: dist.ReduceOp.SUM, Min: dist.ReduceOp.MIN, Max: dist.ReduceOp.MAX,
-            Product: dist.ReduceOp.PRODUCT}[op]
+    kind = {
+        Average: dist.ReduceOp.SUM,
+        Adasum: dist.ReduceOp.SUM,
+        Sum: dist.ReduceOp.SUM,
+        Min: dist.ReduceOp.MIN,
+        Max: dist.ReduceOp.MAX,
+        Product: dist.ReduceOp.PRODUCT,
+    }[op]
     if op == Adasum:
         return None, lambda: _adasum(tensor, group)
     if before != 1.0:
@@ -213,6 +220,7 @@ def _start_reduce(tensor, op, group, before, after):
             else:
                 tensor.copy_(taper.div(tensor, dist.get_world_size(group), rounding_mode="trunc"))
         return tensor.mul_(after) if after != 1.0 else tensor
+
     return work, finish
 
 
@@ -226,7 +234,7 @@ def _adasum(tensor, group):
         for a, b in zip(parts[::2], parts[1::2]):
             dot, na, nb = (a * b).sum(), (a * a).sum(), (b * b).sum()
             paired.append(a * (1 - dot / (2 * na).clamp(min=1e-30)) + b * (1 - dot / (2 * nb).clamp(min=1e-30)))
-        parts = paired + parts[len(paired) * 2:]
+        parts = paired + parts[len(paired) * 2 :]
     return tensor.copy_(parts[0])
 
 
@@ -242,6 +250,7 @@ def _reduce_handle(tensor, op, group, before, after, compression=Compression.non
         if in_place and not own:
             tensor.detach().copy_(made)
         return tensor if in_place else made
+
     return _Handle([work], result)
 
 
@@ -257,22 +266,39 @@ class _AllReduce(Function):
         return _reduce_handle(grad, *ctx.how).wait(), None, None, None, None
 
 
-def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce_async(
+    tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
     return _reduce_handle(tensor, _reduction(average, op), _group(process_set), prescale_factor, postscale_factor)
 
 
-def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce(
+    tensor,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+):
     """The average (or what op says) over all ranks, as a new tensor; it can be differentiated."""
     travels, context = compression.compress(tensor)
     reduced = _AllReduce.apply(travels, _reduction(average, op), _group(process_set), prescale_factor, postscale_factor)
     return compression.decompress(reduced, context)
 
 
-def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
-    return _reduce_handle(tensor, _reduction(average, op), _group(process_set), prescale_factor, postscale_factor, in_place=True)
+def allreduce_async_(
+    tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
+    return _reduce_handle(
+        tensor, _reduction(average, op), _group(process_set), prescale_factor, postscale_factor, in_place=True
+    )
 
 
-def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def allreduce_(
+    tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
     return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
@@ -280,20 +306,47 @@ def _together(handles):
     return _Handle([work for handle in handles for work in handle.work], lambda: [handle.wait() for handle in handles])
 
 
-def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
-    return _together([allreduce_async(tensor, average, name, op, prescale_factor, postscale_factor, process_set) for tensor in tensors])
+def grouped_allreduce_async(
+    tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
+    return _together(
+        [
+            allreduce_async(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
+            for tensor in tensors
+        ]
+    )
 
 
-def grouped_allreduce(tensors, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0, postscale_factor=1.0,
-                      process_set=global_process_set):
-    return [allreduce(tensor, average, name, compression, op, prescale_factor, postscale_factor, process_set) for tensor in tensors]
+def grouped_allreduce(
+    tensors,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+):
+    return [
+        allreduce(tensor, average, name, compression, op, prescale_factor, postscale_factor, process_set)
+        for tensor in tensors
+    ]
 
 
-def grouped_allreduce_async_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
-    return _together([allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set) for tensor in tensors])
+def grouped_allreduce_async_(
+    tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
+    return _together(
+        [
+            allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
+            for tensor in tensors
+        ]
+    )
 
 
-def grouped_allreduce_(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set):
+def grouped_allreduce_(
+    tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0, process_set=global_process_set
+):
     return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
@@ -305,7 +358,7 @@ def _gather_rows(tensor, group):
     dist.all_gather(rows, taper.tensor([tensor.shape[0]], device=tensor.device), group=group)
     counts = [int(n.item()) for n in rows]
     padded = tensor.new_zeros((max(counts), *tensor.shape[1:]))
-    padded[:tensor.shape[0]] = tensor
+    padded[: tensor.shape[0]] = tensor
     parts = [taper.empty_like(padded) for _ in range(world)]
     work = dist.all_gather(parts, padded, group=group, async_op=True)
     return work, counts, lambda: taper.cat([part[:n] for part, n in zip(parts, counts)])
@@ -360,7 +413,9 @@ class _Broadcast(Function):
 
 def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set):
     with no_grad():
-        return _Handle([dist.broadcast(tensor.detach(), root_rank, group=_group(process_set), async_op=True)], lambda: tensor)
+        return _Handle(
+            [dist.broadcast(tensor.detach(), root_rank, group=_group(process_set), async_op=True)], lambda: tensor
+        )
 
 
 def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set):
@@ -388,12 +443,18 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
     group = _group(process_set)
     world = dist.get_world_size(group)
     given = splits is not None
-    splits = taper.as_tensor(splits, dtype=taper.int64) if given else taper.full((world,), tensor.shape[0] // world, dtype=taper.int64)
+    splits = (
+        taper.as_tensor(splits, dtype=taper.int64)
+        if given
+        else taper.full((world,), tensor.shape[0] // world, dtype=taper.int64)
+    )
     if int(splits.sum()) != tensor.shape[0]:
         raise ValueError(f"alltoall: splits add up to {int(splits.sum())}, the tensor has {tensor.shape[0]} rows")
     received = _counts_to(splits, group)
     out = tensor.new_empty((int(received.sum()), *tensor.shape[1:]))
-    work = dist.all_to_all_single(out, tensor.detach().contiguous(), received.tolist(), splits.tolist(), group=group, async_op=True)
+    work = dist.all_to_all_single(
+        out, tensor.detach().contiguous(), received.tolist(), splits.tolist(), group=group, async_op=True
+    )
     return _Handle([work], lambda: (out, received.to(taper.int32)) if given else out)
 
 
@@ -420,7 +481,9 @@ def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
     return _AllToAll.apply(tensor, splits, process_set)
 
 
-def reducescatter_async(tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter_async(
+    tensor, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0
+):
     group = _group(process_set)
     world, me = dist.get_world_size(group), dist.get_rank(group)
     whole = _reduce_handle(tensor, op, group, prescale_factor, postscale_factor)
@@ -428,16 +491,36 @@ def reducescatter_async(tensor, name=None, op=Average, process_set=global_proces
     return _Handle(whole.work, lambda: whole.wait().split(rows)[me].clone())
 
 
-def reducescatter(tensor, name=None, compression=Compression.none, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def reducescatter(
+    tensor,
+    name=None,
+    compression=Compression.none,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+):
     """This rank's rows of the reduced tensor."""
     return reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor).wait()
 
 
-def grouped_reducescatter_async(tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
-    return _together([reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor) for tensor in tensors])
+def grouped_reducescatter_async(
+    tensors, name=None, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0
+):
+    return _together(
+        [reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor) for tensor in tensors]
+    )
 
 
-def grouped_reducescatter(tensors, name=None, compression=Compression.none, op=Average, process_set=global_process_set, prescale_factor=1.0, postscale_factor=1.0):
+def grouped_reducescatter(
+    tensors,
+    name=None,
+    compression=Compression.none,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+):
     return grouped_reducescatter_async(tensors, name, op, process_set, prescale_factor, postscale_factor).wait()
 
 
@@ -448,6 +531,7 @@ def barrier(process_set=global_process_set):
 def join(device=-1):
     """Waits until all ranks have come here: the rank that came last."""
     import time
+
     came = [None] * size()
     dist.all_gather_object(came, time.time())
     return max(range(size()), key=came.__getitem__)

@@ -1,4 +1,5 @@
 """torch.xpu.amp, which the extension added: torch.amp for the device type 'xpu'."""
+
 from taper import amp as _amp
 from taper._C import bfloat16
 

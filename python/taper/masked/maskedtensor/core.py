@@ -1,26 +1,36 @@
 """Tensors that carry a mask: operators by element keep it, reductions leave out what it hides, and what moves elements moves the mask along."""
+
 import taper
 from taper.masked import _ops
 from taper.overrides import DisableTorchFunctionSubclass
 
 _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm all".split())
 _ALONG = frozenset("softmax log_softmax softmin cumsum cumprod".split())
-_MOVES = frozenset("""
+_MOVES = frozenset(
+    """
     reshape view view_as expand expand_as unsqueeze squeeze __getitem__ select narrow index_select transpose permute t flatten unflatten cat stack chunk split unbind
-    contiguous repeat gather flip roll movedim swapaxes T mT H mH unfold im2col""".split())
-_OTHERS = frozenset("""
+    contiguous repeat gather flip roll movedim swapaxes T mT H mH unfold im2col""".split()
+)
+_OTHERS = frozenset(
+    """
     bool clone conj copysign detach detach_ double float half int long logical_and logical_not logical_or logical_xor to type requires_grad_ square_
     __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __pow__ __neg__ __mod__ __eq__ __ne__
-    __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__""".split())
-_PLAIN = frozenset("dim ndimension size stride numel nelement element_size is_floating_point is_complex is_contiguous item backward register_hook retain_grad __len__ data_ptr "
-                   "storage_offset __hash__ __bool__ __float__ __int__ get_device".split())
+    __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__""".split()
+)
+_PLAIN = frozenset(
+    "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_contiguous item backward register_hook retain_grad __len__ data_ptr "
+    "storage_offset __hash__ __bool__ __float__ __int__ get_device".split()
+)
 _keeps = set()  # the operators by element; filled at the first call, since their lists name torch.ops
 
 
 def _by_element(name):
     if not _keeps:
         from taper.masked.maskedtensor import binary, unary
-        _keeps.update(_OTHERS, unary.UNARY_NAMES, unary.INPLACE_UNARY_NAMES, binary.BINARY_NAMES, binary.INPLACE_BINARY_NAMES)
+
+        _keeps.update(
+            _OTHERS, unary.UNARY_NAMES, unary.INPLACE_UNARY_NAMES, binary.BINARY_NAMES, binary.INPLACE_BINARY_NAMES
+        )
     return name in _keeps
 
 
@@ -34,6 +44,7 @@ def _raw(x):
         return x.as_subclass(taper.Tensor)
     if isinstance(x, taper.Tensor) and _is_sparse(x):
         from taper.sparse._tensor import plain
+
         return plain(x)
     return type(x)(map(_raw, x)) if isinstance(x, (list, tuple)) else x
 
@@ -98,7 +109,9 @@ def check(data, mask):
         raise TypeError(f"data layout of {data.layout} is not supported.")
     if data.layout is taper.sparse_coo and not taper.equal(data._indices(), mask._indices()):
         raise ValueError("data and mask are both sparse COO tensors but do not have the same indices.")
-    if data.layout is taper.sparse_csr and not (taper.equal(data.crow_indices(), mask.crow_indices()) and taper.equal(data.col_indices(), mask.col_indices())):
+    if data.layout is taper.sparse_csr and not (
+        taper.equal(data.crow_indices(), mask.crow_indices()) and taper.equal(data.col_indices(), mask.col_indices())
+    ):
         raise ValueError("data and mask are both sparse CSR tensors but do not share either crow or col indices.")
     if mask.dtype != taper.bool:
         raise TypeError("mask must have dtype bool.")
@@ -114,12 +127,20 @@ class MaskedTensor(taper.Tensor):
     @staticmethod
     def __new__(cls, data, mask, requires_grad=False):
         import warnings
+
         check(data, mask)
-        warnings.warn("The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github issue for feature requests and see "
-                      "our documentation on the torch.masked module for further information about the project.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github issue for feature requests and see "
+            "our documentation on the torch.masked module for further information about the project.",
+            UserWarning,
+            stacklevel=3,
+        )
         if data.requires_grad:
-            warnings.warn("It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you can use data.detach().clone()", UserWarning,
-                          stacklevel=3)
+            warnings.warn(
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you can use data.detach().clone()",
+                UserWarning,
+                stacklevel=3,
+            )
         if requires_grad and not (data.dtype.is_floating_point or data.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         made = wrap(data.detach().clone(), mask.detach().clone())
@@ -140,19 +161,31 @@ class MaskedTensor(taper.Tensor):
             if name in _MOVES:
                 return _moved(func, name, args, kwargs)
             if name == "where":
-                return wrap(func(args[0], *_data(args[1:])), func(args[0], *(_masks(x) if isinstance(x, MaskedTensor) else taper.tensor(True) for x in args[1:])))
+                return wrap(
+                    func(args[0], *_data(args[1:])),
+                    func(
+                        args[0], *(_masks(x) if isinstance(x, MaskedTensor) else taper.tensor(True) for x in args[1:])
+                    ),
+                )
             if _by_element(name):
                 return _mapped(func, name, given, args, kwargs)
             if name in _PLAIN or not callable(getattr(taper.Tensor, name, callable)):
                 return func(*_data(args), **kwargs)
-        raise TypeError(f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
-                        f"  - tensor subclass {cls}\n")
+        raise TypeError(
+            f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+            f"  - tensor subclass {cls}\n"
+        )
 
     @staticmethod
     def _reduced(name, self, args, kwargs):
         kwargs = {("keepdim" if key == "keepdims" else key): value for key, value in kwargs.items()}
-        order = {"norm": ("ord", "dim", "keepdim"), "var": ("dim", "unbiased"), "std": ("dim", "unbiased"), "softmax": ("dim", "dtype"),
-                 "log_softmax": ("dim", "dtype")}.get(name, ("dim", "keepdim"))
+        order = {
+            "norm": ("ord", "dim", "keepdim"),
+            "var": ("dim", "unbiased"),
+            "std": ("dim", "unbiased"),
+            "softmax": ("dim", "dtype"),
+            "log_softmax": ("dim", "dtype"),
+        }.get(name, ("dim", "keepdim"))
         kwargs.update(zip(order, args))
         if name == "norm" and "p" in kwargs:
             kwargs["ord"] = kwargs.pop("p")
@@ -161,10 +194,15 @@ class MaskedTensor(taper.Tensor):
             data, mask = data.to_dense(), mask.to_dense()
         elif self._sparse is not None and kwargs.get("dim") is None:  # of all elements: of those that are stored
             data, mask = _raw(self), mask.values()
-        result = _ops._all(data, mask=mask, **kwargs) if name == "all" else getattr(_ops, name)(data, mask=mask, **kwargs)
+        result = (
+            _ops._all(data, mask=mask, **kwargs) if name == "all" else getattr(_ops, name)(data, mask=mask, **kwargs)
+        )
         if name in _ALONG:
             return wrap(result, mask)
-        return wrap(result, _ops._output_mask(_ops.sum, data, kwargs.get("dim"), keepdim=kwargs.get("keepdim", False), mask=mask))
+        return wrap(
+            result,
+            _ops._output_mask(_ops.sum, data, kwargs.get("dim"), keepdim=kwargs.get("keepdim", False), mask=mask),
+        )
 
     # ---- What it is: a sparse one's memory has another shape ----
     @property
@@ -192,7 +230,9 @@ class MaskedTensor(taper.Tensor):
 
     def contiguous(self, memory_format=taper.contiguous_format):
         if self._sparse is not None:
-            raise ValueError("MaskedTensors with sparse data do not have contiguous; is_contiguous: MaskedTensors with sparse data do not have is_contiguous")
+            raise ValueError(
+                "MaskedTensors with sparse data do not have contiguous; is_contiguous: MaskedTensors with sparse data do not have is_contiguous"
+            )
         return wrap(_data(self).contiguous(), self._mask.contiguous())
 
     @property
@@ -260,7 +300,9 @@ class MaskedTensor(taper.Tensor):
     def __repr__(self):
         data, mask = self.get_data().to_dense(), self._mask.to_dense()
         form = "{0:8.4f}".format if data.is_floating_point() else str
-        texts = [form(value) if seen else "--" for value, seen in zip(data.reshape(-1).tolist(), mask.reshape(-1).tolist())]
+        texts = [
+            form(value) if seen else "--" for value, seen in zip(data.reshape(-1).tolist(), mask.reshape(-1).tolist())
+        ]
         if not data.ndim:
             return f"MaskedTensor({texts[0]}, {mask.item()})"
         width = max(8, *map(len, texts)) if texts else 8
@@ -275,7 +317,11 @@ def _rows(texts, shape, indent):
     if len(shape) == 1:
         return f"{pad}[{', '.join(texts)}]"
     step = len(texts) // shape[0] if shape[0] else 0
-    return f"{pad}[\n" + ",\n".join(_rows(texts[i * step:(i + 1) * step], shape[1:], indent + 2) for i in range(shape[0])) + f"\n{pad}]"
+    return (
+        f"{pad}[\n"
+        + ",\n".join(_rows(texts[i * step : (i + 1) * step], shape[1:], indent + 2) for i in range(shape[0]))
+        + f"\n{pad}]"
+    )
 
 
 def _mapped(func, name, given, args, kwargs):

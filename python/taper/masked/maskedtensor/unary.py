@@ -1,4 +1,5 @@
 """torch.masked.maskedtensor.unary: the operators of one tensor that masked tensors have."""
+
 from taper import ops
 
 UNARY_NAMES = """

@@ -1,4 +1,5 @@
 """torch.nn.attention: which kernel attention takes. The CPU has one; the choice is kept, so that scripts that make it run."""
+
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -8,6 +9,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 class SDPBackend(IntEnum):
     """The kernels of scaled_dot_product_attention, by PyTorch's names."""
+
     ERROR = -1
     MATH = 0
     FLASH_ATTENTION = 1
@@ -26,9 +28,17 @@ class SDPBackend(IntEnum):
 def sdpa_kernel(backends, set_priority=False):
     """Allows these kernels alone within a `with`, or in a decorated function; torch.backends.cuda tells which are allowed."""
     from taper.backends import cuda
+
     if not isinstance(backends, (list, SDPBackend)):
-        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}")
+        raise AssertionError(
+            f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}"
+        )
     allowed = set([backends] if isinstance(backends, SDPBackend) else backends)
-    names = {SDPBackend.FLASH_ATTENTION: "flash", SDPBackend.EFFICIENT_ATTENTION: "mem_efficient", SDPBackend.MATH: "math", SDPBackend.CUDNN_ATTENTION: "cudnn"}
+    names = {
+        SDPBackend.FLASH_ATTENTION: "flash",
+        SDPBackend.EFFICIENT_ATTENTION: "mem_efficient",
+        SDPBackend.MATH: "math",
+        SDPBackend.CUDNN_ATTENTION: "cudnn",
+    }
     with cuda.sdp_kernel(**{f"enable_{name}": kernel in allowed for kernel, name in names.items()}):
         yield

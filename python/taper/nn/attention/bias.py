@@ -1,4 +1,5 @@
 """torch.nn.attention.bias: causal masks for queries and keys of different numbers, as tensors that know which they are."""
+
 from enum import IntEnum
 from warnings import warn
 
@@ -9,12 +10,14 @@ __all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBi
 
 class CausalVariant(IntEnum):
     """Where the diagonal of a mask that is not square begins or ends."""
+
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(taper.Tensor):
     """The mask (seq_len_q, seq_len_kv), true where a query may look; give it to scaled_dot_product_attention as attn_mask."""
+
     __torch_function__ = taper.overrides._disabled_torch_function_impl
 
     @staticmethod

@@ -1,5 +1,6 @@
 """torch.nn.attention.flex_attention: attention whose scores a function changes and whose mask a function tells. The functions get index tensors that broadcast to all
 scores at once; blocks are counted, and nothing is skipped by them."""
+
 import taper
 
 __all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "or_masks", "and_masks", "noop_mask"]
@@ -20,6 +21,7 @@ def _joined(masks, join):
         for mask in masks[1:]:
             result = join(result, mask(b, h, q_idx, kv_idx))
         return result
+
     return joined
 
 
@@ -62,7 +64,9 @@ class BlockMask:
     @staticmethod
     def _listed(blocks):
         """How many blocks each row has, and which, those first."""
-        return blocks.sum(-1, dtype=taper.int32), taper.argsort(blocks.int(), dim=-1, descending=True, stable=True).to(taper.int32)
+        return blocks.sum(-1, dtype=taper.int32), taper.argsort(blocks.int(), dim=-1, descending=True, stable=True).to(
+            taper.int32
+        )
 
     def to_dense(self):
         """Which blocks there are."""
@@ -73,32 +77,54 @@ class BlockMask:
 
     def sparsity(self):
         """How many of a hundred scores lie in blocks that are left out."""
-        return round(max(0.0, 100 * (1 - self._any.sum().item() * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1] / self.numel())), 2)
+        return round(
+            max(0.0, 100 * (1 - self._any.sum().item() * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1] / self.numel())), 2
+        )
 
     def __repr__(self):
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
 
 
-def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device="cuda", BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE, _compile=False, **options):
+def create_block_mask(
+    mask_mod, B, H, Q_LEN, KV_LEN, device="cuda", BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE, _compile=False, **options
+):
     """The mask of a function of (batch, head, query, key)."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), size, device)
 
 
-def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *, return_aux=None):
+def flex_attention(
+    query,
+    key,
+    value,
+    score_mod=None,
+    block_mask=None,
+    scale=None,
+    enable_gqa=False,
+    return_lse=False,
+    kernel_options=None,
+    *,
+    return_aux=None,
+):
     """softmax(score_mod(query key^T scale)) value, where the mask leaves it; rows that see nothing are 0. With return_lse the logarithms of the rows' sums too."""
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
     (B, H, Q, D), heads, K = query.shape, key.shape[1], key.shape[2]
     if heads != H:
         if not enable_gqa:
-            raise ValueError(f"Expect query and key/value to have the same number of heads but got Hq={H} and Hkv={heads}. Try setting enable_gqa=True for GQA.")
+            raise ValueError(
+                f"Expect query and key/value to have the same number of heads but got Hq={H} and Hkv={heads}. Try setting enable_gqa=True for GQA."
+            )
         if H % heads:
-            raise ValueError(f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={H} and Hkv={heads}.")
+            raise ValueError(
+                f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={H} and Hkv={heads}."
+            )
         key, value = (x.repeat_interleave(H // heads, 1) for x in (key, value))
     if block_mask is not None and block_mask.seq_lengths != (Q, K):
-        raise ValueError(f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={Q} and kv_len={K}.")
-    scores = query @ key.transpose(-2, -1) * (D ** -0.5 if scale is None else scale)
+        raise ValueError(
+            f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={Q} and kv_len={K}."
+        )
+    scores = query @ key.transpose(-2, -1) * (D**-0.5 if scale is None else scale)
     places = _places(B, H, Q, K, query.device)
     if score_mod is not None:
         scores = score_mod(scores, *places)

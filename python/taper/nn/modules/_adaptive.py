@@ -1,4 +1,5 @@
 """Softmax over very many classes, sorted by frequency: the frequent ones in the head, the rest in clusters of fewer dimensions."""
+
 from collections import namedtuple
 
 from taper._C import _functions as _op
@@ -19,8 +20,16 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
-        if cutoffs != sorted(cutoffs) or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1 or len(set(cutoffs)) != len(cutoffs) or any(int(c) != c for c in cutoffs):
-            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1")
+        if (
+            cutoffs != sorted(cutoffs)
+            or min(cutoffs) <= 0
+            or max(cutoffs) > n_classes - 1
+            or len(set(cutoffs)) != len(cutoffs)
+            or any(int(c) != c for c in cutoffs)
+        ):
+            raise ValueError(
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+            )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, cutoffs + [n_classes]
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size = self.cutoffs[0]
@@ -30,7 +39,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.tail = ModuleList()
         for i in range(self.n_clusters):
             width = int(in_features // div_value ** (i + 1))
-            self.tail.append(Sequential(Linear(in_features, width, bias=False, **made), Linear(width, self.cutoffs[i + 1] - self.cutoffs[i], bias=False, **made)))
+            self.tail.append(
+                Sequential(
+                    Linear(in_features, width, bias=False, **made),
+                    Linear(width, self.cutoffs[i + 1] - self.cutoffs[i], bias=False, **made),
+                )
+            )
 
     def reset_parameters(self):
         self.head.reset_parameters()
@@ -41,10 +55,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input_, target_):
         batched = target_.dim() > 0
         if input_.dim() != (2 if batched else 1) or (batched and input_.shape[0] != target_.shape[0]):
-            raise RuntimeError("Input and target should have the same size in the batch dimension." if input_.dim() == 2 and target_.dim() == 1 else
-                               "1D target tensor expects 2D input tensors, but found inputs with size " + str(input_.size()) if target_.dim() == 1 else
-                               "0D target tensor expects 1D input tensors, but found inputs with size " + str(input_.size()) if target_.dim() == 0 else
-                               "0D or 1D target tensor expected, multi-target not supported")
+            raise RuntimeError(
+                "Input and target should have the same size in the batch dimension."
+                if input_.dim() == 2 and target_.dim() == 1
+                else "1D target tensor expects 2D input tensors, but found inputs with size " + str(input_.size())
+                if target_.dim() == 1
+                else "0D target tensor expects 1D input tensors, but found inputs with size " + str(input_.size())
+                if target_.dim() == 0
+                else "0D or 1D target tensor expected, multi-target not supported"
+            )
         input = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
         output, gather, used = input.new_zeros(target.shape[0]), target.new_empty(target.shape[0]), 0
@@ -61,7 +80,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 gather.index_fill_(0, rows, cluster)
             used += rows.numel()
         if used != target.shape[0]:
-            raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. ")
+            raise RuntimeError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. "
+            )
         head = F.log_softmax(self.head(input), dim=1)
         output = output + head.gather(1, gather.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
@@ -69,7 +90,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _get_full_log_prob(self, input, head_output):
         head = F.log_softmax(head_output, dim=1)
-        parts = [head[:, :self.shortlist_size]]
+        parts = [head[:, : self.shortlist_size]]
         for i, tail in enumerate(self.tail):
             parts.append(F.log_softmax(tail(input), dim=1) + head[:, self.shortlist_size + i].unsqueeze(1))
         return _op["cat"](parts, 1)

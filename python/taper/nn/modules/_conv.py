@@ -1,4 +1,5 @@
 """What convolutions share."""
+
 import math
 
 from taper._C import _functions as _op
@@ -13,9 +14,35 @@ _MODES = ("zeros", "reflect", "replicate", "circular")
 
 class _ConvNd(Module):
     """Channels, window, stride, padding: checked, and the parameters made."""
-    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels", "kernel_size"]
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias, padding_mode, device=None, dtype=None):
+    __constants__ = [
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
+    ]
+
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -28,13 +55,29 @@ class _ConvNd(Module):
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _MODES:
-            raise ValueError(f"padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got padding_mode='{padding_mode}'")
-        self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation = in_channels, out_channels, kernel_size, stride, padding, dilation
-        self.transposed, self.output_padding, self.groups, self.padding_mode = transposed, output_padding, groups, padding_mode
+            raise ValueError(
+                f"padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got padding_mode='{padding_mode}'"
+            )
+        self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation = (
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+        )
+        self.transposed, self.output_padding, self.groups, self.padding_mode = (
+            transposed,
+            output_padding,
+            groups,
+            padding_mode,
+        )
         self._reversed_padding_repeated_twice = self._borders()
         first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
         self.weight = Parameter(_op["empty"]((first, second // groups, *kernel_size), device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(_op["empty"](out_channels, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias", Parameter(_op["empty"](out_channels, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
 
     def _borders(self):
@@ -59,7 +102,15 @@ class _ConvNd(Module):
         convolve = (F.conv1d, F.conv2d, F.conv3d)[len(self.kernel_size) - 1]
         if self.padding_mode == "zeros":
             return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        return convolve(F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), weight, bias, self.stride, 0, self.dilation, self.groups)
+        return convolve(
+            F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode),
+            weight,
+            bias,
+            self.stride,
+            0,
+            self.dilation,
+            self.groups,
+        )
 
     def extra_repr(self):
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
@@ -83,10 +134,39 @@ class _ConvNd(Module):
 class _ConvTransposeNd(_ConvNd):
     """Adjoints of convolutions, whose output size is one of several."""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias, padding_mode, device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            transposed,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None):
         if output_size is None:
@@ -97,18 +177,30 @@ class _ConvTransposeNd(_ConvNd):
         if len(given) == (dims + 2 if batched else dims + 1):
             given = given[-dims:]
         if len(given) != dims:
-            raise ValueError(f"ConvTranspose{dims}D: for {input.dim()}D input, output_size must have {dims} or {dims + (2 if batched else 1)} elements (got {len(output_size)})")
+            raise ValueError(
+                f"ConvTranspose{dims}D: for {input.dim()}D input, output_size must have {dims} or {dims + (2 if batched else 1)} elements (got {len(output_size)})"
+            )
         sizes = input.shape[-dims:]
-        least = [(sizes[d] - 1) * stride[d] - 2 * padding[d] + (dilation[d] if dilation is not None else 1) * (kernel_size[d] - 1) + 1 for d in range(dims)]
+        least = [
+            (sizes[d] - 1) * stride[d]
+            - 2 * padding[d]
+            + (dilation[d] if dilation is not None else 1) * (kernel_size[d] - 1)
+            + 1
+            for d in range(dims)
+        ]
         most = [least[d] + stride[d] - 1 for d in range(dims)]
         if any(not low <= size <= high for size, low, high in zip(given, least, most)):
-            raise ValueError(f"requested an output size of {given}, but valid sizes range from {least} to {most} (for an input of {input.size()[-dims:]})")
+            raise ValueError(
+                f"requested an output size of {given}, but valid sizes range from {least} to {most} (for an input of {input.size()[-dims:]})"
+            )
         return [size - low for size, low in zip(given, least)]
 
     def _transpose_forward(self, input, output_size):
         if self.padding_mode != "zeros":
             raise ValueError(f"Only `zeros` padding mode is supported for {type(self).__name__}")
         dims = len(self.kernel_size)
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, dims, self.dilation)
+        extra = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, dims, self.dilation
+        )
         transpose = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
         return transpose(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)

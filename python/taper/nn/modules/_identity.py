@@ -1,4 +1,5 @@
 """The layer that does nothing."""
+
 from taper.nn.modules.module import Module
 
 

@@ -1,4 +1,5 @@
 """Layers that take their input's size from the first input, and are the ordinary layer from then on."""
+
 from taper.nn.modules import batchnorm, conv, instancenorm
 from taper.nn.modules.lazy import LazyModuleMixin
 from taper.nn.modules.linear import Linear
@@ -7,6 +8,7 @@ from taper.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 class LazyLinear(LazyModuleMixin, Linear):
     """A Linear whose in_features is the first input's."""
+
     cls_to_become = Linear
 
     def __init__(self, out_features, bias=True, device=None, dtype=None):
@@ -29,7 +31,9 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.reset_parameters()
         if self.in_features == 0:  # the weight came from a state dict
             if input.shape[-1] != self.weight.shape[-1]:
-                raise AssertionError(f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from self.weight: {self.weight.shape[-1]}")
+                raise AssertionError(
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from self.weight: {self.weight.shape[-1]}"
+                )
             self.in_features = input.shape[-1]
 
 
@@ -45,11 +49,15 @@ class _LazyConvXdMixin(LazyModuleMixin):
             return
         dims = len(self.kernel_size)
         if input.dim() not in (dims + 1, dims + 2):
-            raise RuntimeError(f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}")
+            raise RuntimeError(
+                f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
+            )
         self.in_channels = input.shape[-dims - 1]
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
-        first, second = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        first, second = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
         self.weight.materialize((first, second // self.groups, *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
@@ -67,9 +75,22 @@ def _lazy_conv(base):
     class Lazy(_LazyConvXdMixin, base):
         cls_to_become = base
 
-        def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None):
+        def __init__(
+            self,
+            out_channels,
+            kernel_size,
+            stride=1,
+            padding=0,
+            dilation=1,
+            groups=1,
+            bias=True,
+            padding_mode="zeros",
+            device=None,
+            dtype=None,
+        ):
             super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
             self._wait(out_channels, bias, device, dtype)
+
     return _named(Lazy, base, "in_channels")
 
 
@@ -77,16 +98,34 @@ def _lazy_transpose(base):
     class Lazy(_LazyConvXdMixin, base):
         cls_to_become = base
 
-        def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
-            super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype)
+        def __init__(
+            self,
+            out_channels,
+            kernel_size,
+            stride=1,
+            padding=0,
+            output_padding=0,
+            groups=1,
+            bias=True,
+            dilation=1,
+            padding_mode="zeros",
+            device=None,
+            dtype=None,
+        ):
+            super().__init__(
+                0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
+            )
             self._wait(out_channels, bias, device, dtype)
+
     return _named(Lazy, base, "in_channels")
 
 
 class _LazyNormBase(LazyModuleMixin):
     """A normalisation whose num_features is the first input's."""
 
-    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
+    def __init__(
+        self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True
+    ):
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
@@ -95,6 +134,7 @@ class _LazyNormBase(LazyModuleMixin):
                 self.bias = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
             from taper import _C
+
             self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
             self.running_var = UninitializedBuffer(device=device, dtype=dtype)
             self.num_batches_tracked = _C._functions["zeros"]((), dtype=_C.int64, device=device)
@@ -117,6 +157,7 @@ class _LazyNormBase(LazyModuleMixin):
 def _lazy_norm(base):
     class Lazy(_LazyNormBase, base):
         cls_to_become = base
+
     return _named(Lazy, base, "num_features")
 
 
@@ -127,6 +168,12 @@ def _named(made, base, what):
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = map(_lazy_conv, (conv.Conv1d, conv.Conv2d, conv.Conv3d))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(_lazy_transpose, (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d))
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(_lazy_norm, (batchnorm.BatchNorm1d, batchnorm.BatchNorm2d, batchnorm.BatchNorm3d))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(_lazy_norm, (instancenorm.InstanceNorm1d, instancenorm.InstanceNorm2d, instancenorm.InstanceNorm3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(
+    _lazy_transpose, (conv.ConvTranspose1d, conv.ConvTranspose2d, conv.ConvTranspose3d)
+)
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(
+    _lazy_norm, (batchnorm.BatchNorm1d, batchnorm.BatchNorm2d, batchnorm.BatchNorm3d)
+)
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(
+    _lazy_norm, (instancenorm.InstanceNorm1d, instancenorm.InstanceNorm2d, instancenorm.InstanceNorm3d)
+)

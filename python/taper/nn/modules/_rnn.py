@@ -1,4 +1,5 @@
 """Recurrent layers: RNN, LSTM, GRU over sequences, and their single steps."""
+
 import math
 
 from taper import _C
@@ -13,16 +14,46 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 class RNNBase(Module):
     """Layers of a recurrent network, forward and, if bidirectional, backward in time. Weights are named weight_ih_l0, weight_hh_l0_reverse, ..."""
-    __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"]
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
+    __constants__ = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
+
+    def __init__(
+        self,
+        mode,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         if dropout > 0 and num_layers == 1:
             import warnings
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                          f"but got dropout={dropout} and num_layers={num_layers}", stacklevel=3)
+
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                f"but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
         for name, flag in (("bias", bias), ("batch_first", batch_first), ("bidirectional", bidirectional)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
@@ -37,8 +68,19 @@ class RNNBase(Module):
             raise ValueError("proj_size has to be smaller than hidden_size")
         if mode not in _GATES:
             raise ValueError("Unrecognized RNN mode: " + mode)
-        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = (
+            mode,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+        )
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
+            batch_first,
+            float(dropout),
+            bidirectional,
+            proj_size,
+        )
         self._flat_weights_names = []
         gates, out = _GATES[mode] * hidden_size, proj_size or hidden_size
         for layer in range(num_layers):
@@ -61,16 +103,22 @@ class RNNBase(Module):
     def all_weights(self):
         per = (4 if self.bias else 2) + (1 if self.proj_size else 0)
         flat = self._flat_weights
-        return [flat[i:i + per] for i in range(0, len(flat), per)]
+        return [flat[i : i + per] for i in range(0, len(flat), per)]
 
     def __getstate__(self):
         """With the two lists that PyTorch's layers keep, so that PyTorch can load a whole layer."""
         per = len(self.all_weights[0])
-        names = [self._flat_weights_names[i:i + per] for i in range(0, len(self._flat_weights_names), per)]
+        names = [self._flat_weights_names[i : i + per] for i in range(0, len(self._flat_weights_names), per)]
         return {**self.__dict__, "_all_weights": names, "_flat_weights": self._flat_weights}
 
     def __setstate__(self, state):
-        super().__setstate__({name: value for name, value in state.items() if name not in ("_all_weights", "_flat_weights", "_flat_weight_refs")})
+        super().__setstate__(
+            {
+                name: value
+                for name, value in state.items()
+                if name not in ("_all_weights", "_flat_weights", "_flat_weight_refs")
+            }
+        )
 
     def flatten_parameters(self):
         """Parameters may lie anywhere in memory."""
@@ -86,7 +134,10 @@ class RNNBase(Module):
 
     def _zeros(self, batch, like):
         directions = 2 if self.bidirectional else 1
-        made = [_op["zeros"](self.num_layers * directions, batch, size, dtype=like.dtype, device=like.device) for size in self._states()]
+        made = [
+            _op["zeros"](self.num_layers * directions, batch, size, dtype=like.dtype, device=like.device)
+            for size in self._states()
+        ]
         return tuple(made) if self.mode == "LSTM" else made[0]
 
     def _check(self, states, batch):
@@ -94,16 +145,24 @@ class RNNBase(Module):
         for i, (state, size) in enumerate(zip(states, self._states())):
             expected = (self.num_layers * directions, batch, size)
             if tuple(state.shape) != expected:
-                raise RuntimeError(f"Expected hidden[{i}] size {expected}, got {list(state.shape)}" if self.mode == "LSTM" else f"Expected hidden size {expected}, got {list(state.shape)}")
+                raise RuntimeError(
+                    f"Expected hidden[{i}] size {expected}, got {list(state.shape)}"
+                    if self.mode == "LSTM"
+                    else f"Expected hidden size {expected}, got {list(state.shape)}"
+                )
 
     def _check_input(self, input, packed):
         if not packed and input.dim() not in (2, 3):
             raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
         if input.dtype != self._flat_weights[0].dtype and not _C.is_autocast_enabled(input.device.type):
-            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
-                             "or convert model: model.to(" + str(input.dtype) + ")")
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
+                "or convert model: model.to(" + str(input.dtype) + ")"
+            )
 
     def forward(self, input, hx=None):
         packed = isinstance(input, PackedSequence)
@@ -119,8 +178,14 @@ class RNNBase(Module):
             states = hx if self.mode == "LSTM" else (hx,)
             wanted = 3 if batched else 2
             if any(state.dim() != wanted for state in states):
-                found = f"({', '.join(f'{state.dim()}-D' for state in states)}) tensors" if self.mode == "LSTM" else f"{hx.dim()}-D tensor"
-                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}")
+                found = (
+                    f"({', '.join(f'{state.dim()}-D' for state in states)}) tensors"
+                    if self.mode == "LSTM"
+                    else f"{hx.dim()}-D tensor"
+                )
+                raise RuntimeError(
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}"
+                )
             if not batched:
                 states = tuple(state.unsqueeze(1) for state in states)
             if packed and input.sorted_indices is not None:
@@ -137,7 +202,10 @@ class RNNBase(Module):
         return output, tuple(states) if self.mode == "LSTM" else states[0]
 
     def _run(self, input, data, hx, packed):
-        operator, rest = _op[self.mode.lower()], (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        operator, rest = (
+            _op[self.mode.lower()],
+            (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional),
+        )
         if packed:
             return operator(data, input.batch_sizes, hx, self._flat_weights, *rest)
         return operator(data, hx, self._flat_weights, *rest, self.batch_first)
@@ -160,36 +228,111 @@ class RNNBase(Module):
 class RNN(RNNBase):
     """Elman layers, with tanh or relu."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        nonlinearity="tanh",
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        super().__init__(
+            "RNN_" + nonlinearity.upper(),
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
 class LSTM(RNNBase):
     """Long short-term memory; gates in the order input, forget, cell, output."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
 
 class GRU(RNNBase):
     """Gated recurrent units; gates in the order reset, update, new."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )
 
 
 class RNNCellBase(Module):
     """One step of a recurrent layer."""
+
     __constants__ = ["input_size", "hidden_size", "bias"]
 
     def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         gates = num_chunks * hidden_size
-        for name, shape in (("weight_ih", (gates, input_size)), ("weight_hh", (gates, hidden_size)), ("bias_ih", (gates,)), ("bias_hh", (gates,))):
+        for name, shape in (
+            ("weight_ih", (gates, input_size)),
+            ("weight_hh", (gates, hidden_size)),
+            ("bias_ih", (gates,)),
+            ("bias_hh", (gates,)),
+        ):
             if bias or name.startswith("weight"):
                 setattr(self, name, Parameter(_op["empty"](shape, device=device, dtype=dtype)))
             else:
@@ -218,7 +361,9 @@ class RNNCellBase(Module):
             states = [_op["zeros"](input.shape[0], self.hidden_size, dtype=input.dtype, device=input.device)] * count
         else:
             states = [state.unsqueeze(0) if single else state for state in (hx if count > 1 else (hx,))]
-        result = operator(input, states if count > 1 else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        result = operator(
+            input, states if count > 1 else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        )
         results = tuple(result) if count > 1 else (result,)
         results = tuple(r.squeeze(0) for r in results) if single else results
         return results if count > 1 else results[0]

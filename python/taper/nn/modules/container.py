@@ -1,4 +1,5 @@
 """Modules that hold others: in a row, in a list, under names; and parameters in a list or under names."""
+
 from collections import OrderedDict
 from itertools import chain
 from operator import index
@@ -19,7 +20,9 @@ def _index(count, idx):
 def _pairs(what, pairs):
     """The entries of a dict, or of a sequence of pairs."""
     if not hasattr(pairs, "__iter__"):
-        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got {type(pairs).__name__}")
+        raise TypeError(
+            f"{what}.update should be called with an iterable of key/value pairs, but got {type(pairs).__name__}"
+        )
     if hasattr(pairs, "items"):
         return list(pairs.items())
     what, pairs = what.replace("Parameters", "Parameter"), list(pairs)
@@ -36,14 +39,20 @@ class Container(Module):
 
     def __init__(self, **kwargs):
         from warnings import warn
+
         super().__init__()
-        warn("nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that instead.", FutureWarning, stacklevel=2)
+        warn(
+            "nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
         for name, module in kwargs.items():
             self.add_module(name, module)
 
 
 class _Holder(Module):
     """What all of them are: children or parameters that _held() names in their order, filled by _fill from what the constructor is given."""
+
     _fill = "update"
 
     def _take(self, given):
@@ -59,6 +68,7 @@ class _Holder(Module):
 
 class _Row(_Holder):
     """Children in a row, under their numbers."""
+
     _fill = "extend"
 
     def __iter__(self):
@@ -203,7 +213,9 @@ class ModuleList(_Row):
                 runs[-1][1] = i
             else:
                 runs.append([i, i, text])
-        lines = [_addindent(f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}", 2) for a, b, text in runs]
+        lines = [
+            _addindent(f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}", 2) for a, b, text in runs
+        ]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
     def __dir__(self):
@@ -263,6 +275,7 @@ def _describe(key, value, dtype):
 
 class ParameterList(_Holder):
     """A list whose tensors are parameters."""
+
     _fill = "extend"
 
     def __init__(self, values=None):
@@ -319,8 +332,10 @@ class ParameterDict(_Dictionary):
 
     def _attribute(self, key):
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Open an issue on "
-                            "github if you need non-string keys.")
+            raise TypeError(
+                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Open an issue on "
+                "github if you need non-string keys."
+            )
         return key
 
     def __getitem__(self, key):
@@ -367,7 +382,9 @@ class ParameterDict(_Dictionary):
 
     def update(self, parameters):
         pairs = _pairs("ParametersDict", parameters)
-        for key, value in sorted(pairs) if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict) else pairs:
+        for key, value in (
+            sorted(pairs) if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict) else pairs
+        ):
             self[key] = value
 
     def extra_repr(self):

@@ -1,4 +1,5 @@
 """Modules whose parameters take their shapes from the first input."""
+
 from itertools import chain
 from warnings import warn
 
@@ -9,13 +10,20 @@ from taper.nn.parameter import is_lazy
 class LazyModuleMixin:
     """Beside a Module: the first call hands its arguments to initialize_parameters, which materialises the parameters; then the module
     becomes an ordinary cls_to_become."""
+
     cls_to_become = None
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        hooks = (self._register_load_state_dict_pre_hook(self._lazy_load_hook), self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True))
+        hooks = (
+            self._register_load_state_dict_pre_hook(self._lazy_load_hook),
+            self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True),
+        )
         self._load_hook, self._initialize_hook = hooks
-        warn("Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any moment.", stacklevel=2)
+        warn(
+            "Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any moment.",
+            stacklevel=2,
+        )
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         """As Module's, with the parameters that have no shape yet as they are."""
@@ -48,5 +56,7 @@ class LazyModuleMixin:
         module.__class__ = module.cls_to_become or type(module)
 
     def _replicate_for_data_parallel(self):
-        raise RuntimeError("Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to correctly initialize "
-                           "the modules")
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to correctly initialize "
+            "the modules"
+        )

@@ -1,4 +1,5 @@
 """torch.nn.Module. Attributes and plain calls are in C (python/ext/nn.c); here is what is asked of a module less often: hooks, state, walks."""
+
 import weakref
 from collections import OrderedDict
 
@@ -14,7 +15,11 @@ _global_forward_pre_hooks, _global_forward_hooks = OrderedDict(), OrderedDict()
 _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called = OrderedDict(), OrderedDict()
 _global_backward_pre_hooks, _global_backward_hooks = OrderedDict(), OrderedDict()
 _global_is_full_backward_hook = None  # True or False once there was a hook of that kind
-_global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = OrderedDict(), OrderedDict(), OrderedDict()
+_global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = (
+    OrderedDict(),
+    OrderedDict(),
+    OrderedDict(),
+)
 _C._set_parameter_types(Parameter, Buffer, _global_module_registration_hooks, _global_buffer_registration_hooks)
 
 
@@ -42,7 +47,9 @@ def register_module_forward_pre_hook(hook):
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     """A hook after the forward of every module; with always_call also when forward fails."""
-    handle = _register_global(_global_forward_hooks, hook, _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called)
+    handle = _register_global(
+        _global_forward_hooks, hook, _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called
+    )
     if with_kwargs:
         _global_forward_hooks_with_kwargs[handle.id] = True
     if always_call:
@@ -58,7 +65,9 @@ def register_module_full_backward_pre_hook(hook):
 def _global_backward(hook, full):
     global _global_is_full_backward_hook
     if _global_is_full_backward_hook is not None and _global_is_full_backward_hook is not full:
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them.")
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
+        )
     _global_is_full_backward_hook = full
     return _register_global(_global_backward_hooks, hook)
 
@@ -110,6 +119,7 @@ class _WrappedHook:
 
     def __init__(self, hook, module=None):
         from functools import update_wrapper
+
         self.hook, self.with_module = hook, module is not None
         self.module = None if module is None else weakref.ref(module)
         update_wrapper(self, hook)
@@ -145,11 +155,17 @@ def _alike(first, second):
 def _is_wrapper(tensor):
     """Is it of a class that says which tensors it consists of? Then there is no memory to take over."""
     kind = type(tensor)
-    return kind is not Tensor and kind is not Parameter and hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
+    return (
+        kind is not Tensor
+        and kind is not Parameter
+        and hasattr(kind, "__tensor_flatten__")
+        and hasattr(kind, "__tensor_unflatten__")
+    )
 
 
 def _swap(first, second, what):
     from taper.utils import swap_tensors
+
     try:
         swap_tensors(first, second)
     except Exception as error:
@@ -158,6 +174,7 @@ def _swap(first, second, what):
 
 class _IncompatibleKeys(tuple):
     """What load_state_dict missed and what it did not expect."""
+
     __slots__ = ()
     missing_keys = property(lambda self: self[0])
     unexpected_keys = property(lambda self: self[1])
@@ -190,6 +207,7 @@ class _CallSignature:
         if module is None:
             raise AttributeError("__signature__")
         from inspect import Parameter as Argument, Signature
+
         return Signature([Argument("args", Argument.VAR_POSITIONAL), Argument("kwargs", Argument.VAR_KEYWORD)])
 
 
@@ -205,13 +223,30 @@ class Module(_C.ModuleBase):
     def __init__(self, *args, **kwargs):
         if not self.call_super_init and (args or kwargs):
             given = next(iter(kwargs)) if kwargs else None
-            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{given}'" if given else
-                            f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
-        self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _backward_pre_hooks=OrderedDict(),
-                             _backward_hooks=OrderedDict(), _is_full_backward_hook=None, _forward_hooks=OrderedDict(), _forward_hooks_with_kwargs=OrderedDict(),
-                             _forward_hooks_always_called=OrderedDict(), _forward_pre_hooks=OrderedDict(), _forward_pre_hooks_with_kwargs=OrderedDict(),
-                             _state_dict_hooks=OrderedDict(), _state_dict_pre_hooks=OrderedDict(), _load_state_dict_pre_hooks=OrderedDict(),
-                             _load_state_dict_post_hooks=OrderedDict(), _modules={})
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{given}'"
+                if given
+                else f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
+        self.__dict__.update(
+            training=True,
+            _parameters={},
+            _buffers={},
+            _non_persistent_buffers_set=set(),
+            _backward_pre_hooks=OrderedDict(),
+            _backward_hooks=OrderedDict(),
+            _is_full_backward_hook=None,
+            _forward_hooks=OrderedDict(),
+            _forward_hooks_with_kwargs=OrderedDict(),
+            _forward_hooks_always_called=OrderedDict(),
+            _forward_pre_hooks=OrderedDict(),
+            _forward_pre_hooks_with_kwargs=OrderedDict(),
+            _state_dict_hooks=OrderedDict(),
+            _state_dict_pre_hooks=OrderedDict(),
+            _load_state_dict_pre_hooks=OrderedDict(),
+            _load_state_dict_post_hooks=OrderedDict(),
+            _modules={},
+        )
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -234,7 +269,9 @@ class Module(_C.ModuleBase):
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
         tensor = _registered(_global_buffer_registration_hooks, self, name, tensor)
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
@@ -247,11 +284,17 @@ class Module(_C.ModuleBase):
         if hasattr(self, name) and name not in self._parameters:
             raise KeyError(f"attribute '{name}' already exists")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
         if param is not None and param.grad_fn:
-            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express '{name}' as a "
-                             "function of another Tensor, compute the value in the forward() method.")
-        self._parameters[name] = None if param is None else _registered(_global_parameter_registration_hooks, self, name, param)
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express '{name}' as a "
+                "function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = (
+            None if param is None else _registered(_global_parameter_registration_hooks, self, name, param)
+        )
 
     def add_module(self, name, module):
         """Adds a child under a name."""
@@ -271,10 +314,13 @@ class Module(_C.ModuleBase):
         """`module.name = Buffer(...)`: through register_buffer, which a subclass may have written without `persistent`."""
         if type(self).register_buffer is not Module.register_buffer:
             from inspect import signature
+
             if "persistent" not in signature(self.register_buffer).parameters:
                 if not buffer.persistent:
-                    raise RuntimeError("Registering a non-persistent buffer on a Module subclass that implements register_buffer() without the persistent "
-                                       "argument is not allowed.")
+                    raise RuntimeError(
+                        "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without the persistent "
+                        "argument is not allowed."
+                    )
                 return self.register_buffer(name, buffer)
         return self.register_buffer(name, buffer, buffer.persistent)
 
@@ -321,12 +367,16 @@ class Module(_C.ModuleBase):
         return self._get_at(target, "a buffer", "_buffers")
 
     def get_extra_state(self):
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
-                           "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug.")
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+        )
 
     def set_extra_state(self, state):
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called. Please file an issue at "
-                           "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug.")
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called. Please file an issue at "
+            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+        )
 
     # ---- Walking ----
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
@@ -415,7 +465,11 @@ class Module(_C.ModuleBase):
                 self._parameters[name].grad = moved.requires_grad_(gradient.requires_grad)
             elif swap or _is_wrapper(moved):
                 if moved is not gradient:
-                    _swap(gradient, moved.requires_grad_(gradient.requires_grad), f"_apply(): Couldn't swap {self._get_name()}.{name}.grad")
+                    _swap(
+                        gradient,
+                        moved.requires_grad_(gradient.requires_grad),
+                        f"_apply(): Couldn't swap {self._get_name()}.{name}.grad",
+                    )
                 parameter.grad = gradient
             elif moved is not gradient:
                 gradient.data = moved
@@ -429,7 +483,11 @@ class Module(_C.ModuleBase):
         if gradient is not None:
             parameter.grad = None
         try:
-            _swap(parameter, Parameter(changed, parameter.requires_grad), f"_apply(): Couldn't swap {self._get_name()}.{name}")
+            _swap(
+                parameter,
+                Parameter(changed, parameter.requires_grad),
+                f"_apply(): Couldn't swap {self._get_name()}.{name}",
+            )
         except RuntimeError:
             parameter.grad = gradient
             raise
@@ -438,16 +496,21 @@ class Module(_C.ModuleBase):
         """Moves and converts parameters and buffers, in place; only floating and complex ones change dtype."""
         device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
 
         def convert(t):
             if device is not None and t.is_meta and device.type != "meta":
-                raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
-                                          "module from meta to a different device.")
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+                    "module from meta to a different device."
+                )
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             if memory_format is not None and t.dim() in (4, 5):
                 return t.to(device=device, dtype=wanted, memory_format=memory_format)
             return t.to(device=device, dtype=wanted)
+
         return self._apply(convert)
 
     def _to_floating(self, dtype):
@@ -526,8 +589,12 @@ class Module(_C.ModuleBase):
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) after forward; what it returns replaces the output."""
-        return _register(self._forward_hooks, hook, prepend,
-                         [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)])
+        return _register(
+            self._forward_hooks,
+            hook,
+            prepend,
+            [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)],
+        )
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces grad_input."""
@@ -539,7 +606,9 @@ class Module(_C.ModuleBase):
 
     def _register_backward(self, hook, full, prepend=False):
         if self._is_full_backward_hook is not None and self._is_full_backward_hook is not full:
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+            )
         self._is_full_backward_hook = full
         return _register(self._backward_hooks, hook, prepend)
 
@@ -553,7 +622,9 @@ class Module(_C.ModuleBase):
                 result = hook(self, args, kwargs)
                 if result is not None:
                     if not isinstance(result, tuple) or len(result) != 2:
-                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+                        raise RuntimeError(
+                            f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
+                        )
                     args, kwargs = result
             else:
                 result = hook(self, args)
@@ -604,14 +675,19 @@ class Module(_C.ModuleBase):
     def _call_always_hooks(self, called, args, kwargs):
         """Forward failed: the hooks that asked to be called anyway."""
         for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
-            if key in called or (key not in _global_forward_hooks_always_called and key not in self._forward_hooks_always_called):
+            if key in called or (
+                key not in _global_forward_hooks_always_called and key not in self._forward_hooks_always_called
+            ):
                 continue
             try:
                 self._after_forward(key, hook, args, kwargs, None)
             except Exception as second:
                 from warnings import warn
+
                 which = "global module" if key in _global_forward_hooks else "module"
-                warn(f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}")
+                warn(
+                    f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}"
+                )
 
     def compile(self, *args, **kwargs):
         """PyTorch compiles the call; here it stays as it is."""
@@ -626,7 +702,9 @@ class Module(_C.ModuleBase):
 
     def _register_state_dict_hook(self, hook):
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook"
+            )
         return _register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
@@ -655,9 +733,14 @@ class Module(_C.ModuleBase):
         """Parameters and persistent buffers by path, sharing their memory."""
         if args:
             from warnings import warn
-            warn("Positional args are being deprecated, use kwargs instead. Refer to "
-                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.", FutureWarning, stacklevel=2)
-            destination, prefix, keep_vars = (list(args) + [destination, prefix, keep_vars][len(args):])[:3]
+
+            warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            destination, prefix, keep_vars = (list(args) + [destination, prefix, keep_vars][len(args) :])[:3]
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -679,7 +762,9 @@ class Module(_C.ModuleBase):
                 destination = changed
         return destination
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
@@ -694,7 +779,9 @@ class Module(_C.ModuleBase):
                 continue
             given = state_dict[key]
             if not isinstance(given, Tensor):
-                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+                error_msgs.append(
+                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}'
+                )
                 continue
             if is_lazy(own) and not is_lazy(given):
                 own.materialize(given.shape)
@@ -703,20 +790,27 @@ class Module(_C.ModuleBase):
                 given.shape  # raises, and says what to do
             if own.is_meta and not given.is_meta and not assign:
                 from warnings import warn
-                warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. (Did you mean to "
-                     "pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying them in place?)",
-                     stacklevel=2)
+
+                warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. (Did you mean to "
+                    "pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying them in place?)",
+                    stacklevel=2,
+                )
             if not lazy and own.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
                 given = given[0]
             if not lazy and given.shape != own.shape:
-                error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
+                error_msgs.append(
+                    f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}."
+                )
                 continue
             try:
                 with _no_grad():
                     self._load_one(name, own, given, assign, swap)
             except Exception as error:
-                error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose dimensions in the '
-                                  f"checkpoint are {given.size()}, an exception occurred : {error.args}.")
+                error_msgs.append(
+                    f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose dimensions in the '
+                    f"checkpoint are {given.size()}, an exception occurred : {error.args}."
+                )
         extra = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not Module.set_extra_state:
             if extra in state_dict:
@@ -728,8 +822,10 @@ class Module(_C.ModuleBase):
         if strict:
             for key in state_dict:
                 if key.startswith(prefix) and key != extra:
-                    name = key[len(prefix):].split(".", 1)
-                    if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in self._parameters and name[0] not in buffers):
+                    name = key[len(prefix) :].split(".", 1)
+                    if (len(name) > 1 and name[0] not in self._modules) or (
+                        len(name) == 1 and name[0] not in self._parameters and name[0] not in buffers
+                    ):
                         unexpected_keys.append(key)
 
     def _load_one(self, name, own, given, assign, swap):
@@ -737,11 +833,14 @@ class Module(_C.ModuleBase):
         if swap:
             loaded = own.module_load(given, assign=assign)
             if loaded is given or loaded is own:
-                raise RuntimeError("module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load")
+                raise RuntimeError(
+                    "module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load"
+                )
             if isinstance(own, Parameter):
                 loaded = loaded if isinstance(loaded, Parameter) else Parameter(loaded, own.requires_grad)
                 loaded.requires_grad_(own.requires_grad)
             from taper.utils import swap_tensors
+
             swap_tensors(own, loaded)
         elif assign:
             if isinstance(own, Parameter):
@@ -773,8 +872,11 @@ class Module(_C.ModuleBase):
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if incompatible_keys "
-                                         "need to be modified, it should be done inplace.")
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if incompatible_keys "
+                        "need to be modified, it should be done inplace."
+                    )
+
         load(self, state)
         del load  # which holds itself, and what it was given
         if strict:
@@ -788,17 +890,33 @@ class Module(_C.ModuleBase):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        for name, kind in (("_forward_pre_hooks", OrderedDict), ("_forward_pre_hooks_with_kwargs", OrderedDict), ("_forward_hooks", OrderedDict),
-                           ("_forward_hooks_with_kwargs", OrderedDict), ("_forward_hooks_always_called", OrderedDict), ("_backward_hooks", OrderedDict),
-                           ("_backward_pre_hooks", OrderedDict), ("_state_dict_hooks", OrderedDict), ("_state_dict_pre_hooks", OrderedDict),
-                           ("_load_state_dict_pre_hooks", OrderedDict), ("_load_state_dict_post_hooks", OrderedDict), ("_non_persistent_buffers_set", set)):
+        for name, kind in (
+            ("_forward_pre_hooks", OrderedDict),
+            ("_forward_pre_hooks_with_kwargs", OrderedDict),
+            ("_forward_hooks", OrderedDict),
+            ("_forward_hooks_with_kwargs", OrderedDict),
+            ("_forward_hooks_always_called", OrderedDict),
+            ("_backward_hooks", OrderedDict),
+            ("_backward_pre_hooks", OrderedDict),
+            ("_state_dict_hooks", OrderedDict),
+            ("_state_dict_pre_hooks", OrderedDict),
+            ("_load_state_dict_pre_hooks", OrderedDict),
+            ("_load_state_dict_post_hooks", OrderedDict),
+            ("_non_persistent_buffers_set", set),
+        ):
             self.__dict__.setdefault(name, kind())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
     def _replicate_for_data_parallel(self):
         """A copy for a replica: its parameters are to be set, and it holds on to this module's otherwise."""
         replica = self.__new__(type(self))
-        replica.__dict__ = {**self.__dict__, "_parameters": {}, "_buffers": dict(self._buffers), "_modules": dict(self._modules), "_is_replica": True}
+        replica.__dict__ = {
+            **self.__dict__,
+            "_parameters": {},
+            "_buffers": dict(self._buffers),
+            "_modules": dict(self._modules),
+            "_is_replica": True,
+        }
         return replica
 
     # ---- Printing ----
@@ -837,7 +955,11 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, me
         elif arg is not None:
             fits, device = fits and not at and isinstance(arg, (str, int, _C.device)), arg
     if not fits:
-        given = [type(arg).__name__ for arg in args] + [f"{name}={type(arg).__name__}" for name, arg in {**other, "dtype": dtype}.items() if arg is not None]
-        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(given)}), but expected a device, a dtype, a device and a dtype, "
-                        "or a Tensor, then non_blocking and copy, and memory_format by keyword")
+        given = [type(arg).__name__ for arg in args] + [
+            f"{name}={type(arg).__name__}" for name, arg in {**other, "dtype": dtype}.items() if arg is not None
+        ]
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({', '.join(given)}), but expected a device, a dtype, a device and a dtype, "
+            "or a Tensor, then non_blocking and copy, and memory_format by keyword"
+        )
     return device if device is None else _C.device(device), dtype, non_blocking, memory_format

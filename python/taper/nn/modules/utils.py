@@ -4,11 +4,14 @@
 def _ntuple(n, name="parse"):
     def times(x):
         return tuple(x) if hasattr(x, "__iter__") else (x,) * n
+
     times.__name__ = name
     return times
 
 
-_single, _pair, _triple, _quadruple, _sextuple = (_ntuple(n, name) for n, name in ((1, "_single"), (2, "_pair"), (3, "_triple"), (4, "_quadruple"), (6, "_sextuple")))
+_single, _pair, _triple, _quadruple, _sextuple = (
+    _ntuple(n, name) for n, name in ((1, "_single"), (2, "_pair"), (3, "_triple"), (4, "_quadruple"), (6, "_sextuple"))
+)
 
 
 def _reverse_repeat_tuple(t, n):
@@ -35,4 +38,4 @@ def consume_prefix_in_state_dict_if_present(state_dict, prefix):
 def _rename(entries, prefix, shortest):
     """Takes the prefix off keys that have it, or have as much of it as shortest says."""
     for key in [key for key in entries if key and (key == shortest or key.startswith(prefix))]:
-        entries[key[len(prefix):]] = entries.pop(key)
+        entries[key[len(prefix) :]] = entries.pop(key)

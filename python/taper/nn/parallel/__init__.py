@@ -1,4 +1,5 @@
 """torch.nn.parallel: one module on several devices of this process, or in several processes."""
+
 from taper.nn.parallel.data_parallel import DataParallel, data_parallel  # noqa: F401
 from taper.nn.parallel.parallel_apply import parallel_apply  # noqa: F401
 from taper.nn.parallel.replicate import replicate  # noqa: F401
@@ -8,6 +9,7 @@ from taper.nn.parallel.scatter_gather import gather, scatter  # noqa: F401
 def __getattr__(name):  # needs torch.distributed, which few programs load
     if name in ("DistributedDataParallel", "distributed"):
         from importlib import import_module
+
         room = import_module("taper.nn.parallel.distributed")
         return room if name == "distributed" else room.DistributedDataParallel
     raise AttributeError(f"module 'torch.nn.parallel' has no attribute '{name}'")

@@ -4,6 +4,7 @@ is there, while the backward goes on.
 Every rank starts its buckets in the order of their numbers, whatever order gradients come in, so that the same bucket meets the same bucket; and
 the sum is taken by rank, so that a run gives the same bits again. A reducer is told of each backward by `prepare`; hooks on the parameters do
 the rest, and the last one waits for what is still on its way."""
+
 import taper
 from taper import _C
 from taper import distributed as dist
@@ -40,7 +41,9 @@ class GradBucket:
         self._buffer = tensor
 
     def gradients(self):
-        return [self._buffer[at:at + p.numel()].view(p.shape) for p, at in zip(self._bucket.params, self._bucket.places)]
+        return [
+            self._buffer[at : at + p.numel()].view(p.shape) for p, at in zip(self._bucket.params, self._bucket.places)
+        ]
 
     def parameters(self):
         return list(self._bucket.params)
@@ -65,9 +68,9 @@ class Bucket:
     def _view(self, p, at):
         """The parameter's part, laid out as the parameter is."""
         if p.is_contiguous():
-            return self.flat[at:at + p.numel()].view(p.shape)
+            return self.flat[at : at + p.numel()].view(p.shape)
         order = sorted(range(p.dim()), key=p.stride, reverse=True)
-        dense = self.flat[at:at + p.numel()].view([p.shape[d] for d in order])
+        dense = self.flat[at : at + p.numel()].view([p.shape[d] for d in order])
         return dense.permute([order.index(d) for d in range(p.dim())])
 
 
@@ -92,11 +95,17 @@ class Reducer:
         self.params, self.names, self.group = params, names, group
         self.world = dist.get_world_size(group)
         self.find_unused, self.as_views, self.static_graph = find_unused, as_views, static_graph
-        self.buckets = [Bucket(i, part) for i, part in enumerate(_bucket_lists(params, (min(FIRST_BUCKET_BYTES, cap_bytes), cap_bytes)))]
+        self.buckets = [
+            Bucket(i, part)
+            for i, part in enumerate(_bucket_lists(params, (min(FIRST_BUCKET_BYTES, cap_bytes), cap_bytes)))
+        ]
         self.place = {p: (bucket, i) for bucket in self.buckets for i, p in enumerate(bucket.params)}
         self.hook, self.divisor = None, self.world
         self.expects, self.running, self.next_bucket = False, False, 0
-        self.counts, self.left = None, None  # with a static graph: how often each parameter's gradient grows in a backward
+        self.counts, self.left = (
+            None,
+            None,
+        )  # with a static graph: how often each parameter's gradient grows in a backward
         self.handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in params]
 
     # ---- Before a backward ----
@@ -110,7 +119,8 @@ class Reducer:
             "were not used in producing loss. You can enable unused parameter detection by passing the keyword argument `find_unused_parameters=True` to "
             "`torch.nn.parallel.DistributedDataParallel`, and by making sure all `forward` function outputs participate in calculating loss.\n"
             f"Parameters which did not receive grad for rank {dist.get_rank(self.group)}: {', '.join(self.names[i] for i in silent)}\n"
-            f"Parameter indices which did not receive grad for rank {dist.get_rank(self.group)}: {' '.join(map(str, silent))}")
+            f"Parameter indices which did not receive grad for rank {dist.get_rank(self.group)}: {' '.join(map(str, silent))}"
+        )
 
     def prepare(self, outputs):
         """The next backward is to be reduced. outputs: what the forward gave, None where its parameters are known to be all used."""
@@ -149,7 +159,8 @@ class Reducer:
             raise RuntimeError(
                 f"Expected to mark a variable ready only once: parameter '{self.names[self.params.index(p)]}' has been marked as ready twice. Either it is used "
                 "in several forwards or reentrant backwards of one iteration (if the graph does not change, _set_static_graph() or static_graph=True helps), or a "
-                "forward output that it hangs on is not part of the loss.")
+                "forward output that it hangs on is not part of the loss."
+            )
         self._ready(p, True)
 
     def _end_of_first(self):

@@ -3,6 +3,7 @@
 Each rank hands out its mean, its sum of squared distances from it and its count; from these every rank works out the same statistics (by
 rank, so with the same bits). The gradient of the input needs two sums over all ranks; those of weight and bias stay a rank's own, for
 DistributedDataParallel averages them."""
+
 import taper
 from taper import _C
 from taper import distributed as dist
@@ -51,13 +52,15 @@ class _Normalise(Function):
         shape, over = [1, -1] + [1] * (x.dim() - 2), [d for d in range(x.dim()) if d != 1]
         away = x - mean.view(shape)
         sums = _cat([grad.sum(over), (grad * away).sum(over)]).to(mean.dtype)
-        grad_weight = (sums[len(mean):] * scale).to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
-        grad_bias = sums[:len(mean)].to(weight.dtype) if weight is not None and ctx.needs_input_grad[2] else None
+        grad_weight = (
+            (sums[len(mean) :] * scale).to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
+        )
+        grad_bias = sums[: len(mean)].to(weight.dtype) if weight is not None and ctx.needs_input_grad[2] else None
         grad_x = None
         shared = sums.clone()
         dist.all_reduce(shared, group=ctx.group)  # also where x needs none: all ranks come here
         if ctx.needs_input_grad[0]:
-            of_grad, of_product = shared[:len(mean)] / total, shared[len(mean):] / total
+            of_grad, of_product = shared[: len(mean)] / total, shared[len(mean) :] / total
             grad_x = (grad - of_grad.view(shape) - away * (scale.square() * of_product).view(shape)) * scale.view(shape)
             grad_x = (grad_x * weight.view(shape) if weight is not None else grad_x).to(x.dtype)
         return grad_x, grad_weight, grad_bias, None, None

@@ -1,5 +1,6 @@
 """torch.nn.DataParallel: one module, its batch cut over the devices of this process. With one device, or none, it is the module itself under the name
 `module`, so that state dicts have PyTorch's keys."""
+
 from taper import cuda
 from taper.nn.modules.module import Module
 from taper.nn.parallel.parallel_apply import parallel_apply
@@ -28,7 +29,7 @@ class DataParallel(Module):
         parts, named = scatter_kwargs(inputs, kwargs, self.device_ids, self.dim)
         if len(self.device_ids) == 1:
             return self.module(*parts[0], **named[0])
-        used = self.device_ids[:len(parts)]
+        used = self.device_ids[: len(parts)]
         return gather(parallel_apply(replicate(self.module, used), parts, named, used), self.output_device, self.dim)
 
 
@@ -39,5 +40,9 @@ def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, mo
     if len(devices) < 2:
         return module(*inputs, **module_kwargs or {})
     parts, named = scatter_kwargs(inputs, module_kwargs or {}, devices, dim)
-    used = devices[:len(parts)]
-    return gather(parallel_apply(replicate(module, used), parts, named, used), devices[0] if output_device is None else output_device, dim)
+    used = devices[: len(parts)]
+    return gather(
+        parallel_apply(replicate(module, used), parts, named, used),
+        devices[0] if output_device is None else output_device,
+        dim,
+    )

@@ -1,4 +1,5 @@
 """torch.nn.parallel.parallel_apply: one call per device, side by side in threads."""
+
 import threading
 
 from taper import _C

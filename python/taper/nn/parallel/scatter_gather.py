@@ -1,4 +1,5 @@
 """torch.nn.parallel.scatter_gather: batches cut over devices, results put together again; both can be differentiated."""
+
 import taper
 from taper._C import Tensor
 
@@ -33,7 +34,10 @@ def scatter(inputs, target_gpus, dim=0):
     if isinstance(inputs, Tensor):
         return [part.to(_name(device)) for part, device in zip(inputs.chunk(n, dim), target_gpus)]
     if isinstance(inputs, dict) and inputs:
-        return [dict(zip(inputs, values)) for values in zip(*(scatter(value, target_gpus, dim) for value in inputs.values()))]
+        return [
+            dict(zip(inputs, values))
+            for values in zip(*(scatter(value, target_gpus, dim) for value in inputs.values()))
+        ]
     if isinstance(inputs, (list, tuple)) and len(inputs):
         return [_like(inputs, values) for values in zip(*(scatter(value, target_gpus, dim) for value in inputs))]
     return [inputs] * n
@@ -44,7 +48,10 @@ def scatter_kwargs(inputs, kwargs, target_gpus, dim=0):
     parts = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
     count = max(len(parts), len(named), 1)
-    return (tuple(tuple(part) for part in parts) + ((),) * (count - len(parts)), tuple(named) + ({},) * (count - len(named)))
+    return (
+        tuple(tuple(part) for part in parts) + ((),) * (count - len(parts)),
+        tuple(named) + ({},) * (count - len(named)),
+    )
 
 
 def gather(outputs, target_device, dim=0):

@@ -1,4 +1,5 @@
 """torch.nn.utils._named_member_accessor: one tensor of a module in place of another."""
+
 from taper._C import Tensor
 from taper.nn.modules.module import Module
 

@@ -1,4 +1,5 @@
 """Gradients kept within bounds: by their joint norm, or element by element."""
+
 from types import GeneratorType
 from warnings import warn
 
@@ -21,12 +22,15 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     norm_type, tensors = float(norm_type), _as_list(tensors)
     if any(hasattr(tensor, "_spec") for tensor in tensors):
         from taper.distributed.tensor._dtensor import total_norm
+
         total = total_norm(tensors, norm_type)
     else:
         total = _C._total_norm(tensors, norm_type)
     if error_if_nonfinite and not total.isfinite():
-        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
-                           "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
     return total
 
 
@@ -51,7 +55,11 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
 
 def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The old name of clip_grad_norm_."""
-    warn("`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

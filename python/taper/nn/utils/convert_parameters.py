@@ -1,4 +1,5 @@
 """Parameters as one vector, and back."""
+
 from taper._C import Tensor
 from taper._C import _functions as _op
 
@@ -26,5 +27,5 @@ def vector_to_parameters(vec, parameters):
     for parameter in parameters:
         place = _one_device(place, parameter)
         count = parameter.numel()
-        parameter.data = vec[at:at + count].view_as(parameter).data
+        parameter.data = vec[at : at + count].view_as(parameter).data
         at += count

@@ -1,4 +1,5 @@
 """Batch normalisation folded into the layer before it, for eval."""
+
 from copy import deepcopy
 
 from taper._C import _functions as _op
@@ -16,8 +17,10 @@ def _fused(weight, bias, scale, mean, shift, shape):
     """Parameters of (weight x + bias - mean) scale + shift, in the dtypes they had."""
     weight_dtype, bias_dtype = weight.dtype, weight.dtype if bias is None else bias.dtype
     bias = _op["zeros_like"](mean) if bias is None else bias
-    return (Parameter((weight * scale.reshape(shape)).to(weight_dtype), weight.requires_grad),
-            Parameter(((bias - mean) * scale + shift).to(bias_dtype), bias.requires_grad))
+    return (
+        Parameter((weight * scale.reshape(shape)).to(weight_dtype), weight.requires_grad),
+        Parameter(((bias - mean) * scale + shift).to(bias_dtype), bias.requires_grad),
+    )
 
 
 def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
@@ -33,7 +36,9 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
     """A copy of the convolution that does the normalisation as well."""
     _check_eval(conv, bn)
     fused = deepcopy(conv)
-    fused.weight, fused.bias = fuse_conv_bn_weights(conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
     return fused
 
 
@@ -46,8 +51,12 @@ def fuse_linear_bn_eval(linear, bn):
     """A copy of the linear layer that does the normalisation as well."""
     _check_eval(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
-        raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got linear.out_features="
-                             f"{linear.out_features} and bn.num_features={bn.num_features}")
+        raise AssertionError(
+            "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got linear.out_features="
+            f"{linear.out_features} and bn.num_features={bn.num_features}"
+        )
     fused = deepcopy(linear)
-    fused.weight, fused.bias = fuse_linear_bn_weights(linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias)
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        linear.weight, linear.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
     return fused

@@ -6,6 +6,7 @@ def skip_init(module_cls, *args, **kwargs):
     from inspect import signature
     from taper._C import default_generator
     from taper.nn.modules.module import Module
+
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in signature(module_cls).parameters:

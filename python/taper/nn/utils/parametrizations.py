@@ -1,4 +1,5 @@
 """torch.nn.utils.parametrizations: weights that stay orthogonal, of spectral norm one, or split into norms and directions."""
+
 from taper import _C
 from taper._C import Tensor
 from taper._C import _functions as _op
@@ -17,7 +18,10 @@ def _tensor_of(module, name):
 
 def _is_orthogonal(q):
     from taper import finfo
-    return _op["allclose"](q.mH @ q, _op["eye"](q.shape[-1], dtype=q.dtype, device=q.device), atol=10.0 * q.shape[-2] * finfo(q.dtype).eps)
+
+    return _op["allclose"](
+        q.mH @ q, _op["eye"](q.shape[-1], dtype=q.dtype, device=q.device), atol=10.0 * q.shape[-2] * finfo(q.dtype).eps
+    )
 
 
 def _nearest_by_qr(a):
@@ -64,14 +68,18 @@ class _Orthogonal(Module):
 
     def right_inverse(self, q):
         if q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}.")
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}."
+            )
         with _no_grad():
             wide = q.shape[-2] < q.shape[-1]
             tall = q.mT if wide else q
             n, k = tall.shape[-2:]
             if not hasattr(self, "base"):
                 if self.orthogonal_map != "householder":
-                    raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+                    raise NotImplementedError(
+                        "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
+                    )
                 a, tau = _op["geqrf"](tall)
                 signs = a.diagonal(dim1=-2, dim2=-1)
                 signs.sign_()
@@ -95,8 +103,12 @@ def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] or weight.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
-    return register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization), unsafe=True)
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
+    return register_parametrization(
+        module, name, _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization), unsafe=True
+    )
 
 
 class _WeightNorm(Module):
@@ -120,6 +132,7 @@ def weight_norm(module, name="weight", dim=0):
         if all(key in state_dict for key in old):
             for i, key in enumerate(old):
                 state_dict[f"{prefix}parametrizations.{name}.original{i}"] = state_dict.pop(key)
+
     module._register_load_state_dict_pre_hook(rename)
     return module
 
@@ -131,7 +144,9 @@ class _SpectralNorm(Module):
         if not -ndim <= dim < ndim:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.dim, self.eps = dim % ndim, eps
         if ndim > 1:
             self.n_power_iterations = n_power_iterations

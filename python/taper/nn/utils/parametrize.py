@@ -2,6 +2,7 @@
 
 A parametrised tensor becomes a property of a class of its own (ParametrizedLinear); what it is computed from lies in
 module.parametrizations.NAME, under `original`, or `original0`, `original1`, ... where the first parametrisation takes several tensors."""
+
 from contextlib import contextmanager
 from copy import deepcopy
 
@@ -33,6 +34,7 @@ def _register(module, name, tensor):
 
 def _is_sequence(value):
     from collections.abc import Sequence
+
     return isinstance(value, Sequence)
 
 
@@ -66,15 +68,19 @@ class ParametrizationList(ModuleList):
                     except NotImplementedError:
                         pass
         if not isinstance(start, Tensor) and not _is_sequence(start):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(start).__name__}")
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(start).__name__}"
+            )
         return start
 
     def _adopt(self, original, start):
         for what in ("dtype", "device"):
             before, after = getattr(original, what), getattr(start, what)
             if before != after:
-                raise ValueError(f"When `right_inverse` outputs one tensor, it may not change the {what}.\noriginal.{what}: {before}\n"
-                                 f"right_inverse(original).{what}: {after}")
+                raise ValueError(
+                    f"When `right_inverse` outputs one tensor, it may not change the {what}.\noriginal.{what}: {before}\n"
+                    f"right_inverse(original).{what}: {after}"
+                )
         with _no_grad():
             original.set_(start)
         _register(self, "original", original)
@@ -82,8 +88,10 @@ class ParametrizationList(ModuleList):
     def _adopt_several(self, original, start):
         for i, tensor in enumerate(start):
             if not isinstance(tensor, Tensor):
-                raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} of the sequence with type "
-                                 f"{type(tensor).__name__}.")
+                raise ValueError(
+                    f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} of the sequence with type "
+                    f"{type(tensor).__name__}."
+                )
             if isinstance(original, Parameter):
                 tensor = Parameter(tensor, original.requires_grad)
             _register(self, f"original{i}", tensor.requires_grad_(original.requires_grad))
@@ -99,24 +107,36 @@ class ParametrizationList(ModuleList):
                 if not isinstance(value, Tensor):
                     raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}")
                 if value.dtype != self.original.dtype:
-                    raise ValueError(f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has dtype {self.original.dtype}")
+                    raise ValueError(
+                        f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has dtype {self.original.dtype}"
+                    )
                 self.original.set_(value)
                 return
             if not _is_sequence(value):
                 raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}.")
             if len(value) != self.ntensors:
-                raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(value)}.")
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(value)}."
+                )
             for i, tensor in enumerate(value):
                 own = getattr(self, f"original{i}")
                 if not isinstance(tensor, Tensor):
-                    raise ValueError(f"'right_inverse' must return a sequence of tensors or reference-type opaques. Got element {i} of type {type(tensor).__name__}.")
+                    raise ValueError(
+                        f"'right_inverse' must return a sequence of tensors or reference-type opaques. Got element {i} of type {type(tensor).__name__}."
+                    )
                 if own.dtype != tensor.dtype:
-                    raise ValueError(f"Tensor {i} returned by `right_inverse` has dtype {tensor.dtype} while `original{i}` has dtype {own.dtype}")
+                    raise ValueError(
+                        f"Tensor {i} returned by `right_inverse` has dtype {tensor.dtype} while `original{i}` has dtype {own.dtype}"
+                    )
                 own.set_(tensor)
 
     def forward(self):
         first, *rest = self
-        value = first(self.original) if self.is_tensor else first(*[getattr(self, f"original{i}") for i in range(self.ntensors)])
+        value = (
+            first(self.original)
+            if self.is_tensor
+            else first(*[getattr(self, f"original{i}") for i in range(self.ntensors)])
+        )
         for module in rest:
             value = module(value)
         return value
@@ -127,8 +147,10 @@ def _check_result(result, dtype, shape):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
     for what, before, after in (("dtype", dtype, result.dtype), ("shape", shape, result.shape)):
         if before != after:
-            raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is enabled.\nunparametrized {what}: {before}\n"
-                             f"parametrized {what}: {after}")
+            raise ValueError(
+                f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is enabled.\nunparametrized {what}: {before}\n"
+                f"parametrized {what}: {after}"
+            )
 
 
 def _check_next(module, name, parametrization):
@@ -139,8 +161,10 @@ def _check_next(module, name, parametrization):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
     for what in ("dtype", "shape"):
         if getattr(result, what) != getattr(now, what):
-            raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is enabled.\n"
-                             f"module.{name}.{what}: {getattr(now, what)}\nparametrization(module.{name}).{what}: {getattr(result, what)}")
+            raise ValueError(
+                f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is enabled.\n"
+                f"module.{name}.{what}: {getattr(now, what)}\nparametrization(module.{name}).{what}: {getattr(result, what)}"
+            )
     if not hasattr(parametrization, "right_inverse"):
         return
     try:
@@ -151,8 +175,10 @@ def _check_next(module, name, parametrization):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
     for what in ("dtype", "shape"):
         if getattr(back, what) != getattr(now, what):
-            raise ValueError(f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the `unsafe` flag is enabled.\n"
-                             f"module.{name}.{what}: {getattr(now, what)}\nreturned {what}: {getattr(back, what)}")
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the `unsafe` flag is enabled.\n"
+                f"module.{name}.{what}: {getattr(now, what)}\nreturned {what}: {getattr(back, what)}"
+            )
 
 
 def _own_class(module):
@@ -160,14 +186,17 @@ def _own_class(module):
     kind = type(module)
 
     def refuse_state(self):
-        raise RuntimeError("Serialization of parametrized modules is only supported through state_dict(). See:\n"
-                           "https://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training")
+        raise RuntimeError(
+            "Serialization of parametrized modules is only supported through state_dict(). See:\n"
+            "https://pytorch.org/tutorials/beginner/saving_loading_models.html#saving-loading-a-general-checkpoint-for-inference-and-or-resuming-training"
+        )
 
     def copied(self, memo):
         if id(self) not in memo:
             memo[id(self)] = copy = type(self).__new__(type(self))
             copy.__dict__.update(deepcopy(self.__dict__, memo))
         return memo[id(self)]
+
     members = {"__getstate__": refuse_state}
     if not hasattr(kind, "__deepcopy__"):
         members["__deepcopy__"] = copied
@@ -187,6 +216,7 @@ def _own_property(module, name):
 
     def put(self, value):
         self.parametrizations[name].right_inverse(value)
+
     setattr(type(module), name, property(get, put))
 
 
@@ -208,7 +238,9 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         _own_property(module, tensor_name)
         module.parametrizations[tensor_name] = held
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+        )
     return module
 
 
@@ -234,7 +266,9 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         value = getattr(module, tensor_name)
         original = Parameter(value) if value.requires_grad else value
     else:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors."
+        )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     _register(module, tensor_name, original)

@@ -1,5 +1,6 @@
 """torch.nn.utils.prune: parameters with elements masked out. A pruned `weight` is `weight_orig` times `weight_mask`, made anew before every
 forward; several prunings of one tensor share a PruningContainer."""
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from numbers import Integral, Real
@@ -10,15 +11,23 @@ from taper.nn.utils.convert_parameters import parameters_to_vector
 
 def _check_scores(scores, tensor, what):
     if scores is not None and scores.shape != tensor.shape:
-        raise AssertionError(f"importance_scores should have the same shape as {what}, got {scores.shape} vs {tensor.shape}")
+        raise AssertionError(
+            f"importance_scores should have the same shape as {what}, got {scores.shape} vs {tensor.shape}"
+        )
     return tensor if scores is None else scores
 
 
 def _pruner_of(module, name):
     """The key of the pruning hook of a tensor; None if there is none."""
-    keys = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name]
+    keys = [
+        key
+        for key, hook in module._forward_pre_hooks.items()
+        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
+    ]
     if len(keys) > 1:
-        raise AssertionError(f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer.")
+        raise AssertionError(
+            f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer."
+        )
     return keys[0] if keys else None
 
 
@@ -105,8 +114,10 @@ class PruningContainer(BasePruningMethod):
         if method is not None and not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
-            raise ValueError(f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found "
-                             f"'{method._tensor_name}'")
+            raise ValueError(
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found "
+                f"'{method._tensor_name}'"
+            )
         self._pruning_methods = *self._pruning_methods, method
 
     def __len__(self):
@@ -125,7 +136,9 @@ class PruningContainer(BasePruningMethod):
             return mask == 1
         if kind == "structured":
             if getattr(method, "dim", None) is None:
-                raise AttributeError('Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.')
+                raise AttributeError(
+                    'Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.'
+                )
             dim = method.dim + t.dim() if method.dim < 0 else method.dim
             if dim < 0:
                 raise IndexError(f"Index is out of bounds for tensor with dimensions {t.dim()}")
@@ -164,7 +177,9 @@ def _channels(t, dim):
     """How many channels t has along dim."""
     dims = t.dim()
     if dims <= 1:
-        raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims")
+        raise ValueError(
+            f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims"
+        )
     if dim >= dims:
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
     return t.shape[dim]
@@ -179,6 +194,7 @@ def _keep(t, dim, channels, default_mask):
 
 class Identity(BasePruningMethod):
     """Masks nothing: for the names that pruning gives."""
+
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t, default_mask):
@@ -191,6 +207,7 @@ class Identity(BasePruningMethod):
 
 class _Some(BasePruningMethod):
     """Masks the elements that a subclass picks."""
+
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount):
@@ -227,6 +244,7 @@ class L1Unstructured(_Some):
 
 class RandomStructured(BasePruningMethod):
     """Masks whole channels at random."""
+
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount, dim=-1):
@@ -247,6 +265,7 @@ class RandomStructured(BasePruningMethod):
 
 class LnStructured(BasePruningMethod):
     """Masks the channels of the smallest n-norm."""
+
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount, n, dim=-1):
@@ -271,6 +290,7 @@ class LnStructured(BasePruningMethod):
 
 class CustomFromMask(BasePruningMethod):
     """Masks what a given mask says."""
+
     PRUNING_TYPE = "global"
 
     def __init__(self, mask):
@@ -278,7 +298,9 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t, default_mask):
         if default_mask.shape != self.mask.shape:
-            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
+            raise AssertionError(
+                f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
+            )
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
     @classmethod
@@ -335,11 +357,15 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     container._tensor_name = method._tensor_name = "temp"
     kind = method.PRUNING_TYPE
     if kind != "unstructured":
-        raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
-                        f"{pruning_method} of type {kind}")
+        raise TypeError(
+            'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
+            f"{pruning_method} of type {kind}"
+        )
     method._after(container)
-    mask = container.compute_mask(parameters_to_vector([scores.get(pair, tensor) for pair, tensor in zip(parameters, tensors)]),
-                                  parameters_to_vector([_op["ones_like"](t) if m is None else m for m, t in zip(masks, tensors)]))
+    mask = container.compute_mask(
+        parameters_to_vector([scores.get(pair, tensor) for pair, tensor in zip(parameters, tensors)]),
+        parameters_to_vector([_op["ones_like"](t) if m is None else m for m, t in zip(masks, tensors)]),
+    )
     for (module, name), tensor, part in zip(parameters, tensors, mask.split([t.numel() for t in tensors])):
         custom_from_mask(module, name, mask=part.view_as(tensor))
 
@@ -356,4 +382,6 @@ def remove(module, name):
 
 def is_pruned(module):
     """Is anything of the module, or below it, pruned?"""
-    return any(isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values())
+    return any(
+        isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()
+    )

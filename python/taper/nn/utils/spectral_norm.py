@@ -1,4 +1,5 @@
 """Spectral normalisation by hooks, the old form: a weight over its largest singular value, which power iteration follows in `name_u` and `name_v`."""
+
 from taper._C import _functions as _op
 from taper.autograd.grad_mode import no_grad as _no_grad
 from taper.nn.functional import normalize
@@ -7,11 +8,14 @@ from taper.nn.parameter import Parameter, is_lazy
 
 class SpectralNorm:
     """The hook before forward that makes the weight of `name_orig`, and those around saving and loading."""
+
     _version = 1
 
     def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
         if not n_power_iterations > 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.name, self.dim, self.n_power_iterations, self.eps = name, dim, n_power_iterations, eps
 
     def reshape_weight_to_matrix(self, weight):
@@ -52,8 +56,10 @@ class SpectralNorm:
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         if is_lazy(weight):
-            raise ValueError("The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
-                             "spectral normalization")
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
+                "spectral normalization"
+            )
         with _no_grad():
             matrix = norm.reshape_weight_to_matrix(weight)
             u, v = (normalize(weight.new_empty(n).normal_(0, 1), dim=0, eps=eps) for n in matrix.shape)

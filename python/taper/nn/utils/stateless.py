@@ -5,6 +5,11 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
     """module(*args, **kwargs) with these tensors in the places of its parameters and buffers."""
     from warnings import warn
     from taper import func
-    warn("`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
-         "`torch.func.functional_call` instead which is a drop-in replacement.", FutureWarning, stacklevel=2)
+
+    warn(
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
+        "`torch.func.functional_call` instead which is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return func.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)

@@ -1,4 +1,5 @@
 """Weight normalisation by hooks, the old form: a weight as its norms `name_g` and its directions `name_v`."""
+
 from warnings import warn
 
 from taper._C import _functions as _op
@@ -17,13 +18,19 @@ class WeightNorm:
 
     @staticmethod
     def apply(module, name, dim):
-        warn("`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=3)
+        warn(
+            "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+            FutureWarning,
+            stacklevel=3,
+        )
         if _found(module, name) is not None:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         norm, weight = WeightNorm(name, dim), getattr(module, name)
         if is_lazy(weight):
-            raise ValueError("The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
-                             "weight normalization")
+            raise ValueError(
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
+                "weight normalization"
+            )
         module._parameters.pop(name)
         for end, part in (("_g", _op["norm_except_dim"](weight, 2, norm.dim)), ("_v", weight)):
             module.register_parameter(name + end, Parameter(part.data))
@@ -43,7 +50,10 @@ class WeightNorm:
 
 
 def _found(module, name):
-    return next((key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, WeightNorm) and hook.name == name), None)
+    return next(
+        (key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, WeightNorm) and hook.name == name),
+        None,
+    )
 
 
 def weight_norm(module, name="weight", dim=0):

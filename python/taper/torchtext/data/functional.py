@@ -1,4 +1,5 @@
 """torchtext.data.functional."""
+
 from taper.utils.data import Dataset
 
 

@@ -1,10 +1,25 @@
 """torchtext.data.utils: tokenisers and n-grams."""
+
 import re
 from functools import partial
 
-_ENGLISH = [(re.compile(pattern), text) for pattern, text in (
-    (r"\'", " '  "), (r"\"", ""), (r"\.", " . "), (r"<br \/>", " "), (r",", " , "), (r"\(", " ( "), (r"\)", " ) "), (r"\!", " ! "), (r"\?", " ? "),
-    (r"\;", " "), (r"\:", " "), (r"\s+", " "))]
+_ENGLISH = [
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (r"\'", " '  "),
+        (r"\"", ""),
+        (r"\.", " . "),
+        (r"<br \/>", " "),
+        (r",", " , "),
+        (r"\(", " ( "),
+        (r"\)", " ) "),
+        (r"\!", " ! "),
+        (r"\?", " ? "),
+        (r"\;", " "),
+        (r"\:", " "),
+        (r"\s+", " "),
+    )
+]
 
 
 def _basic_english_normalize(line):
@@ -35,9 +50,12 @@ def get_tokenizer(tokenizer, language="en"):
         return _basic_english_normalize
     if tokenizer == "spacy":
         import spacy
+
         return partial(_spacy, spacy=spacy.load(language))
-    raise ValueError(f"Requested tokenizer {tokenizer}, valid choices are a callable that takes a single string as input, "
-                     '"basic_english" and "spacy".')
+    raise ValueError(
+        f"Requested tokenizer {tokenizer}, valid choices are a callable that takes a single string as input, "
+        '"basic_english" and "spacy".'
+    )
 
 
 def ngrams_iterator(token_list, ngrams):

@@ -1,4 +1,5 @@
 """STL10, SVHN and USPS: small images in one file for each split."""
+
 import os
 
 import taper as torch
@@ -19,7 +20,9 @@ class _PlanesDataset(ArrayDataset):
 
     def _picture(self, index):
         planes = torch.as_tensor(self.data[index])
-        return pillow().frombytes("RGB", (planes.shape[2], planes.shape[1]), bytes(memoryview(planes.permute(1, 2, 0).contiguous())))
+        return pillow().frombytes(
+            "RGB", (planes.shape[2], planes.shape[1]), bytes(memoryview(planes.permute(1, 2, 0).contiguous()))
+        )
 
     def _need(self, folder, files, download):
         if not all(check_integrity(os.path.join(folder, name)) for name in files):
@@ -41,7 +44,11 @@ class STL10(_PlanesDataset):
         self.folds = folds
         self._folder = os.path.join(os.fspath(self.root), self.base_folder)
         parts = self.split.split("+")
-        self._need(self._folder, [f"{part}_X.bin" for part in parts] + [f"{p}_y.bin" for p in parts if p != "unlabeled"], download)
+        self._need(
+            self._folder,
+            [f"{part}_X.bin" for part in parts] + [f"{p}_y.bin" for p in parts if p != "unlabeled"],
+            download,
+        )
         pairs = [self._load(part) for part in parts]
         data, labels = (torch.cat(column) for column in zip(*pairs))
         if folds is not None and "train" in parts:
@@ -57,7 +64,9 @@ class STL10(_PlanesDataset):
         return _C._read_file(os.path.join(self._folder, name))
 
     def _load(self, part):
-        images = self._bytes(f"{part}_X.bin").view(-1, 3, 96, 96).transpose(2, 3).contiguous()  # columns come first in the files
+        images = (
+            self._bytes(f"{part}_X.bin").view(-1, 3, 96, 96).transpose(2, 3).contiguous()
+        )  # columns come first in the files
         labels = torch.full((len(images),), -1) if part == "unlabeled" else self._bytes(f"{part}_y.bin").long() - 1
         return images, labels
 
@@ -75,7 +84,9 @@ class SVHN(_PlanesDataset):
         try:
             import scipy.io
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("SVHN's files are MATLAB's, which SciPy reads: `pip install scipy`", name="scipy") from None
+            raise ModuleNotFoundError(
+                "SVHN's files are MATLAB's, which SciPy reads: `pip install scipy`", name="scipy"
+            ) from None
         arrays = scipy.io.loadmat(os.path.join(os.fspath(self.root), name))
         self.labels = arrays["y"].astype("int64").squeeze()
         self.labels[self.labels == 10] = 0  # the files' way to write the digit 0

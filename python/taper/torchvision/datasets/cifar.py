@@ -1,4 +1,5 @@
 """CIFAR-10 and CIFAR-100 from the files of their Python versions. The pickles are read by a reader that makes arrays and nothing else."""
+
 import os
 import pickle
 
@@ -28,7 +29,13 @@ class _Dtype(str):
         """The order of bytes, which single bytes do not have."""
 
 
-_NAMES = Names(call={**{f"numpy.{home}._reconstruct": lambda *args: _Bytes() for home in ("core.multiarray", "_core.multiarray")}, "numpy.ndarray": _Bytes, "numpy.dtype": _Dtype})
+_NAMES = Names(
+    call={
+        **{f"numpy.{home}._reconstruct": lambda *args: _Bytes() for home in ("core.multiarray", "_core.multiarray")},
+        "numpy.ndarray": _Bytes,
+        "numpy.dtype": _Dtype,
+    }
+)
 
 
 def read_batch(path):
@@ -49,7 +56,9 @@ class CIFAR10(ArrayDataset):
         self.train = train
         folder = os.path.join(os.fspath(self.root), self.base_folder)
         if not self._check_integrity():
-            raise missing(type(self).__name__, [name for name, _ in self._list()] + [self.meta["filename"]], folder, download)
+            raise missing(
+                type(self).__name__, [name for name, _ in self._list()] + [self.meta["filename"]], folder, download
+            )
         batches = [read_batch(os.path.join(folder, name)) for name, _ in self._list()]
         planes = torch.cat([batch["data"].data for batch in batches]).view(-1, 3, 32, 32)
         self.data = _as_array(planes.permute(0, 2, 3, 1).contiguous())
@@ -62,12 +71,20 @@ class CIFAR10(ArrayDataset):
 
     def _check_integrity(self):
         folder = os.path.join(os.fspath(self.root), self.base_folder)
-        return all(check_integrity(os.path.join(folder, name)) for name in [n for n, _ in self._list()] + [self.meta["filename"]])
+        return all(
+            check_integrity(os.path.join(folder, name))
+            for name in [n for n, _ in self._list()] + [self.meta["filename"]]
+        )
 
     def download(self):
         """Nothing to do where the files are there."""
         if not self._check_integrity():
-            raise missing(type(self).__name__, [n for n, _ in self._list()], os.path.join(os.fspath(self.root), self.base_folder), True)
+            raise missing(
+                type(self).__name__,
+                [n for n, _ in self._list()],
+                os.path.join(os.fspath(self.root), self.base_folder),
+                True,
+            )
 
     def _planes(self, data):
         return data.movedim(-1, -3).contiguous()

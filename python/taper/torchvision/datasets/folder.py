@@ -1,4 +1,5 @@
 """Images in folders, one for each class."""
+
 import os
 
 from taper.torchvision._pillow import pillow
@@ -50,7 +51,16 @@ def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=No
 class DatasetFolder(VisionDataset):
     """root/class/file, each read by `loader`."""
 
-    def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None, allow_empty=False):
+    def __init__(
+        self,
+        root,
+        loader,
+        extensions=None,
+        transform=None,
+        target_transform=None,
+        is_valid_file=None,
+        allow_empty=False,
+    ):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.loader, self.extensions = loader, extensions
         self.classes, self.class_to_idx = self.find_classes(self.root)
@@ -83,6 +93,16 @@ default_loader = pil_loader
 
 
 class ImageFolder(DatasetFolder):
-    def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None, allow_empty=False):
-        super().__init__(root, loader, IMG_EXTENSIONS if is_valid_file is None else None, transform, target_transform, is_valid_file, allow_empty)
+    def __init__(
+        self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None, allow_empty=False
+    ):
+        super().__init__(
+            root,
+            loader,
+            IMG_EXTENSIONS if is_valid_file is None else None,
+            transform,
+            target_transform,
+            is_valid_file,
+            allow_empty,
+        )
         self.imgs = self.samples

@@ -1,4 +1,5 @@
 """MNIST and the datasets in its format, from the files of torchvision's layout: root/NAME/raw/*-ubyte, packed (.gz) or not."""
+
 import math
 import os
 import string
@@ -8,7 +9,14 @@ from taper.torchvision._pillow import pillow
 from taper.torchvision.datasets.utils import check_integrity, missing, open_packed, read_claimed, verify_str_arg
 from taper.torchvision.datasets.vision import ArrayDataset, through
 
-SN3_PASCALVINCENT_TYPEMAP = {8: torch.uint8, 9: torch.int8, 11: torch.int16, 12: torch.int32, 13: torch.float32, 14: torch.float64}
+SN3_PASCALVINCENT_TYPEMAP = {
+    8: torch.uint8,
+    9: torch.int8,
+    11: torch.int16,
+    12: torch.int32,
+    13: torch.float32,
+    14: torch.float64,
+}
 
 
 def read_sn3_pascalvincent_tensor(path, strict=True):
@@ -19,11 +27,16 @@ def read_sn3_pascalvincent_tensor(path, strict=True):
         sizes = read_claimed(file, 4 * ndim)
         if head[:2] != b"\0\0" or kind not in SN3_PASCALVINCENT_TYPEMAP or len(sizes) < 4 * ndim:
             raise ValueError(f"{path} is not in the format of the MNIST files")
-        shape, dtype = [int.from_bytes(sizes[4 * i:4 * i + 4], "big") for i in range(ndim)], SN3_PASCALVINCENT_TYPEMAP[kind]
+        shape, dtype = (
+            [int.from_bytes(sizes[4 * i : 4 * i + 4], "big") for i in range(ndim)],
+            SN3_PASCALVINCENT_TYPEMAP[kind],
+        )
         promised = math.prod(shape) * dtype.itemsize
         data = read_claimed(file, promised + 1)
     if len(data) < promised or strict and len(data) > promised:
-        raise ValueError(f"{path} holds {len(data)} bytes of elements{' or more' if len(data) > promised else ''}, its header promises {shape}")
+        raise ValueError(
+            f"{path} holds {len(data)} bytes of elements{' or more' if len(data) > promised else ''}, its header promises {shape}"
+        )
     if not promised:
         return torch.empty(shape, dtype=dtype)
     body = torch.frombuffer(data, dtype=torch.uint8, count=promised)
@@ -48,9 +61,28 @@ def read_image_file(path):
 
 class MNIST(ArrayDataset):
     mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/"]
-    resources = [(name + ".gz", None) for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")]
+    resources = [
+        (name + ".gz", None)
+        for name in (
+            "train-images-idx3-ubyte",
+            "train-labels-idx1-ubyte",
+            "t10k-images-idx3-ubyte",
+            "t10k-labels-idx1-ubyte",
+        )
+    ]
     training_file, test_file = "training.pt", "test.pt"
-    classes = ["0 - zero", "1 - one", "2 - two", "3 - three", "4 - four", "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"]
+    classes = [
+        "0 - zero",
+        "1 - one",
+        "2 - two",
+        "3 - three",
+        "4 - four",
+        "5 - five",
+        "6 - six",
+        "7 - seven",
+        "8 - eight",
+        "9 - nine",
+    ]
 
     def __init__(self, root, train=True, transform=None, target_transform=None, download=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
@@ -121,11 +153,18 @@ class KMNIST(MNIST):
 
 class EMNIST(MNIST):
     """Letters and digits; the files lie in root/EMNIST/raw."""
+
     splits = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")
     _all = set(string.digits + string.ascii_letters)
     _merged = sorted(_all - set("cijklmopsuvwxyz"))
-    classes_split_dict = {"byclass": sorted(_all), "bymerge": _merged, "balanced": _merged, "letters": ["N/A"] + list(string.ascii_lowercase),
-                          "digits": list(string.digits), "mnist": list(string.digits)}
+    classes_split_dict = {
+        "byclass": sorted(_all),
+        "bymerge": _merged,
+        "balanced": _merged,
+        "letters": ["N/A"] + list(string.ascii_lowercase),
+        "digits": list(string.digits),
+        "mnist": list(string.digits),
+    }
 
     def __init__(self, root, split, **kwargs):
         self.split = verify_str_arg(split, "split", self.splits)
@@ -139,10 +178,13 @@ class EMNIST(MNIST):
 
 class QMNIST(MNIST):
     """MNIST with all its test images; compat=False gives eight numbers about each image in place of its label."""
+
     subsets = {"train": "train", "test": "test", "test10k": "test", "test50k": "test", "nist": "nist"}
 
     def __init__(self, root, what=None, compat=True, train=True, **kwargs):
-        self.what = verify_str_arg(("train" if train else "test") if what is None else what, "what", tuple(self.subsets))
+        self.what = verify_str_arg(
+            ("train" if train else "test") if what is None else what, "what", tuple(self.subsets)
+        )
         self.compat = compat
         super().__init__(root, train, **kwargs)
 

@@ -1,4 +1,5 @@
 """Files of datasets. Taper downloads nothing by itself: what would, says which file belongs where."""
+
 import hashlib
 import os
 
@@ -13,7 +14,9 @@ def missing(name, files, folder, download):
     """The error for a dataset whose files are not there."""
     listed = "\n".join(f"  {os.path.join(folder, file)}" for file in files)
     why = "Taper downloads nothing by itself. " if download else "Dataset not found. "
-    return RuntimeError(f"{why}{name} needs these files (where a name ends in .gz, the unpacked file serves too):\n{listed}")
+    return RuntimeError(
+        f"{why}{name} needs these files (where a name ends in .gz, the unpacked file serves too):\n{listed}"
+    )
 
 
 def download_url(url, root, filename=None, md5=None, max_redirect_hops=3):
@@ -42,14 +45,17 @@ def extract_archive(from_path, to_path=None, remove_finished=False):
     to_path = to_path or os.path.dirname(from_path)
     if from_path.endswith(".zip"):
         import zipfile
+
         with zipfile.ZipFile(from_path) as archive:
             archive.extractall(to_path)
     elif from_path.endswith((".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz")):
         import tarfile
+
         with tarfile.open(from_path) as archive:
             archive.extractall(to_path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     elif from_path.endswith((".gz", ".bz2", ".xz")):
         import shutil
+
         to_path = os.path.join(to_path, os.path.splitext(os.path.basename(from_path))[0])
         with open_packed(from_path) as packed, open(to_path, "wb") as plain:
             shutil.copyfileobj(packed, plain)
@@ -72,12 +78,15 @@ def open_packed(path):
     """Opens a file for reading, unpacking by its name."""
     if path.endswith(".gz"):
         import gzip
+
         return gzip.open(path, "rb")
     if path.endswith(".bz2"):
         import bz2
+
         return bz2.open(path, "rb")
     if path.endswith(".xz"):
         import lzma
+
         return lzma.open(path, "rb")
     return open(path, "rb")
 
@@ -115,5 +124,8 @@ def verify_str_arg(value, arg=None, valid_values=None, custom_msg=None):
     if not isinstance(value, str):
         raise ValueError(f"Expected type str{f' for argument {arg}' if arg else ''}, but got type {type(value)}.")
     if valid_values is not None and value not in valid_values:
-        raise ValueError(custom_msg or f"Unknown value '{value}' for argument {arg}. Valid values are {{{', '.join(map(repr, valid_values))}}}.")
+        raise ValueError(
+            custom_msg
+            or f"Unknown value '{value}' for argument {arg}. Valid values are {{{', '.join(map(repr, valid_values))}}}."
+        )
     return value

@@ -1,4 +1,5 @@
 """What datasets of images share: transforms, printing, and items that skip Pillow where nobody sees the difference."""
+
 import os
 
 import taper as torch
@@ -53,8 +54,13 @@ class VisionDataset(Dataset):
 
     def __repr__(self):
         root, steps = self.root, getattr(self, "transforms", None)
-        facts = [f"Dataset {type(self).__name__}", f"Number of datapoints: {len(self)}", *([] if root is None else [f"Root location: {root}"]),
-                 *self.extra_repr().splitlines(), *([] if steps is None else [f"{steps!r}"])]
+        facts = [
+            f"Dataset {type(self).__name__}",
+            f"Number of datapoints: {len(self)}",
+            *([] if root is None else [f"Root location: {root}"]),
+            *self.extra_repr().splitlines(),
+            *([] if steps is None else [f"{steps!r}"]),
+        ]
         return ("\n" + " " * self._repr_indent).join(facts)
 
     def extra_repr(self):
@@ -76,8 +82,14 @@ class ArrayDataset(VisionDataset):
     def _steps(self):
         """The Normalize, or an empty tuple, where the transform begins with ToTensor and has nothing else; otherwise None."""
         from taper.torchvision.transforms.transforms import Compose, Normalize, ToTensor
+
         steps = self.transform.transforms if type(self.transform) is Compose else [self.transform]
-        if type(steps) in (list, tuple) and 1 <= len(steps) <= 2 and type(steps[0]) is ToTensor and all(type(s) is Normalize for s in steps[1:]):
+        if (
+            type(steps) in (list, tuple)
+            and 1 <= len(steps) <= 2
+            and type(steps[0]) is ToTensor
+            and all(type(s) is Normalize for s in steps[1:])
+        ):
             return tuple(steps[1:])
         return None
 

@@ -1,13 +1,14 @@
 """Builders of models by name, and the weights that torchvision offers for them. Weights are read from the folder where PyTorch keeps what it
 downloads; where a file is not there, the error says which one belongs there."""
+
 import os
 from enum import Enum
 from functools import lru_cache, partial, wraps
 
 HOME = os.path.dirname(os.path.abspath(__file__))
 URL = "https://download.pytorch.org/models/"
-_builders = {}   # name -> builder
-_enums = {}      # name of an enumeration of weights -> it, once asked for
+_builders = {}  # name -> builder
+_enums = {}  # name of an enumeration of weights -> it, once asked for
 
 
 class Weights:
@@ -30,13 +31,18 @@ class WeightsEnum(Enum):
             return obj
         if isinstance(obj, str):
             return cls[obj.replace(cls.__name__ + ".", "")]
-        raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {obj.__class__.__name__}.")
+        raise TypeError(
+            f"Invalid Weight class provided; expected {cls.__name__} but received {obj.__class__.__name__}."
+        )
 
     def get_state_dict(self, *args, **kwargs):
         import taper as torch
+
         path = os.path.join(checkpoints(), os.path.basename(self.url))
         if not os.path.isfile(path):
-            raise RuntimeError(f"{self} is not on this machine, and Taper downloads nothing by itself: please put {self.url} into {path}")
+            raise RuntimeError(
+                f"{self} is not on this machine, and Taper downloads nothing by itself: please put {self.url} into {path}"
+            )
         return torch.load(path, map_location="cpu", weights_only=True)
 
     def __reduce_ex__(self, protocol):
@@ -53,6 +59,7 @@ class WeightsEnum(Enum):
 def checkpoints():
     """The folder of downloaded weights: $TORCH_HOME/hub/checkpoints unless torch.hub.set_dir says otherwise."""
     from taper import hub
+
     return os.path.join(hub.get_dir(), "checkpoints")
 
 
@@ -71,10 +78,16 @@ def _preset(crop, resize, interpolation, colours):
     def make(**changes):
         from taper.torchvision.transforms._interpolation import InterpolationMode
         from taper.torchvision.transforms._presets import ImageClassification
-        options = {"crop_size": int(crop), "resize_size": int(resize), "interpolation": InterpolationMode(interpolation)}
+
+        options = {
+            "crop_size": int(crop),
+            "resize_size": int(resize),
+            "interpolation": InterpolationMode(interpolation),
+        }
         if colours != "-":
             options["mean"], options["std"] = (tuple(map(float, part.split(","))) for part in colours.split("/"))
         return ImageClassification(**{**options, **changes})
+
     return partial(make)
 
 
@@ -88,10 +101,17 @@ def weights_enum(name):
     """The enumeration of that name, made from weights.txt."""
     if name not in _enums:
         members = {}
-        for _, member, file, crop, resize, interpolation, colours, parameters, smallest, top1, top5 in (row for row in _rows() if row[0] == name):
-            meta = _Meta(num_params=int(parameters), min_size=tuple(map(int, smallest.split("x"))),
-                         _metrics={"ImageNet-1K": {"acc@1": float(top1), "acc@5": float(top5)}})
-            weights = members[member.rstrip("*")] = Weights(URL + file, _preset(crop, resize, interpolation, colours), meta)
+        for _, member, file, crop, resize, interpolation, colours, parameters, smallest, top1, top5 in (
+            row for row in _rows() if row[0] == name
+        ):
+            meta = _Meta(
+                num_params=int(parameters),
+                min_size=tuple(map(int, smallest.split("x"))),
+                _metrics={"ImageNet-1K": {"acc@1": float(top1), "acc@5": float(top5)}},
+            )
+            weights = members[member.rstrip("*")] = Weights(
+                URL + file, _preset(crop, resize, interpolation, colours), meta
+            )
             if member.endswith("*"):
                 default = weights
         _enums[name] = WeightsEnum(name, {**members, "DEFAULT": default}, module="taper.torchvision.models")
@@ -100,6 +120,7 @@ def weights_enum(name):
 
 def builder(enum_name):
     """Makes a function of a model's options into torchvision's: weights=, progress=, and the old pretrained=, which also comes first."""
+
     def decorate(function):
         @wraps(function)
         def build(*args, weights=None, progress=True, **kwargs):
@@ -109,19 +130,26 @@ def builder(enum_name):
             enum = weights_enum(enum_name)
             if isinstance(weights, bool):
                 import warnings
-                warnings.warn("The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, please use 'weights' instead.")
+
+                warnings.warn(
+                    "The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, please use 'weights' instead."
+                )
                 weights = next(iter(enum)) if weights else None
             weights = enum.verify(weights)
             if weights is None:
                 return function(**kwargs)
             if kwargs.setdefault("num_classes", 1000) != 1000:
-                raise ValueError(f"The parameter 'num_classes' expected value 1000 but got {kwargs['num_classes']} instead.")
+                raise ValueError(
+                    f"The parameter 'num_classes' expected value 1000 but got {kwargs['num_classes']} instead."
+                )
             state = weights.get_state_dict(progress=progress, check_hash=True)
             loaded = getattr(function, "loaded", None)
             return loaded(state, **kwargs) if loaded else _with_state(function(**kwargs), state)
+
         _builders[function.__name__] = build
         build.weights = enum_name
         return build
+
     return decorate
 
 
@@ -145,8 +173,15 @@ def list_models(module=None, include=None, exclude=None):
 
     def matches(name, patterns):
         return any(fnmatch(name, p) for p in ([patterns] if isinstance(patterns, str) else patterns))
-    names = [n for n in _builders if module is None or module.__name__ in (_builders[n].__module__, "taper.torchvision.models")]
-    return sorted(n for n in names if (include is None or matches(n, include)) and (exclude is None or not matches(n, exclude)))
+
+    names = [
+        n
+        for n in _builders
+        if module is None or module.__name__ in (_builders[n].__module__, "taper.torchvision.models")
+    ]
+    return sorted(
+        n for n in names if (include is None or matches(n, include)) and (exclude is None or not matches(n, exclude))
+    )
 
 
 def get_model_builder(name):

@@ -1,4 +1,5 @@
 """What models share."""
+
 from collections import OrderedDict
 
 from taper import nn
@@ -48,7 +49,7 @@ class IntermediateLayerGetter(nn.ModuleDict):
             raise ValueError("return_layers are not present in model")
         wanted = {str(k): str(v) for k, v in return_layers.items()}
         last = max(i for i, name in enumerate(children) if name in wanted)
-        super().__init__(OrderedDict(list(children.items())[:last + 1]))
+        super().__init__(OrderedDict(list(children.items())[: last + 1]))
         self.return_layers = wanted
 
     def forward(self, x):

@@ -1,4 +1,5 @@
 """AlexNet, as torchvision has it."""
+
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import builder, weights_enum
@@ -15,12 +16,18 @@ class AlexNet(nn.Module):
         super().__init__()
         features, width = [], 3
         for out, kernel, stride, padding, pooled in _CONVS:
-            features += [nn.Conv2d(width, out, kernel, stride, padding), nn.ReLU(inplace=True)] + [nn.MaxPool2d(3, 2)] * pooled
+            features += [nn.Conv2d(width, out, kernel, stride, padding), nn.ReLU(inplace=True)] + [
+                nn.MaxPool2d(3, 2)
+            ] * pooled
             width = out
         self.features = nn.Sequential(*features)
         side = 6
         self.avgpool = nn.AdaptiveAvgPool2d((side, side))
-        hidden = [layer for i in (width * side * side, 4096) for layer in (nn.Dropout(dropout), nn.Linear(i, 4096), nn.ReLU(inplace=True))]
+        hidden = [
+            layer
+            for i in (width * side * side, 4096)
+            for layer in (nn.Dropout(dropout), nn.Linear(i, 4096), nn.ReLU(inplace=True))
+        ]
         self.classifier = nn.Sequential(*hidden, nn.Linear(4096, num_classes))
 
     def forward(self, x):

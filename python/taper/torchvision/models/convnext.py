@@ -1,4 +1,5 @@
 """ConvNeXts."""
+
 from functools import partial
 from itertools import count, islice
 
@@ -12,7 +13,9 @@ from taper.torchvision.ops.misc import Conv2dNormActivation, Permute, Stochastic
 
 class LayerNorm2d(nn.LayerNorm):
     def forward(self, x):
-        return F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias, self.eps).permute(0, 3, 1, 2)
+        return F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias, self.eps).permute(
+            0, 3, 1, 2
+        )
 
 
 class CNBlock(nn.Module):
@@ -40,14 +43,29 @@ class CNBlockConfig:
 
 
 class ConvNeXt(nn.Module):
-    def __init__(self, block_setting, stochastic_depth_prob=0.0, layer_scale=1e-6, num_classes=1000, block=None, norm_layer=None, **kwargs):
+    def __init__(
+        self,
+        block_setting,
+        stochastic_depth_prob=0.0,
+        layer_scale=1e-6,
+        num_classes=1000,
+        block=None,
+        norm_layer=None,
+        **kwargs,
+    ):
         super().__init__()
         if len(block_setting or ()) == 0:
             raise ValueError("The block_setting should not be empty")
         block, norm_layer = block or CNBlock, norm_layer or partial(LayerNorm2d, eps=1e-6)
-        layers = [Conv2dNormActivation(3, block_setting[0].input_channels, 4, 4, 0, norm_layer=norm_layer, activation_layer=None, bias=True)]
+        layers = [
+            Conv2dNormActivation(
+                3, block_setting[0].input_channels, 4, 4, 0, norm_layer=norm_layer, activation_layer=None, bias=True
+            )
+        ]
         last = sum(stage.num_layers for stage in block_setting) - 1.0
-        drops = (stochastic_depth_prob * number / last for number in count())  # the deeper, the more often a block is skipped
+        drops = (
+            stochastic_depth_prob * number / last for number in count()
+        )  # the deeper, the more often a block is skipped
         for stage in block_setting:
             width, after = stage.input_channels, stage.out_channels
             layers.append(nn.Sequential(*(block(width, layer_scale, drop) for drop in islice(drops, stage.num_layers))))
@@ -55,7 +73,9 @@ class ConvNeXt(nn.Module):
                 layers.append(nn.Sequential(norm_layer(width), nn.Conv2d(width, after, 2, 2)))
         self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(norm_layer(after or width), nn.Flatten(1), nn.Linear(after or width, num_classes))
+        self.classifier = nn.Sequential(
+            norm_layer(after or width), nn.Flatten(1), nn.Linear(after or width, num_classes)
+        )
         start(self, {(nn.Conv2d, nn.Linear): partial(nn.init.trunc_normal_, std=0.02)})
 
     def forward(self, x):
@@ -68,6 +88,7 @@ def _builder(size, widths, depths, probability):
     def build(**kwargs):
         setting = [CNBlockConfig(w, after, n) for w, after, n in zip(widths, [*widths[1:], None], depths)]
         return ConvNeXt(setting, stochastic_depth_prob=kwargs.pop("stochastic_depth_prob", probability), **kwargs)
+
     register(globals(), name, enum, build)
 
 

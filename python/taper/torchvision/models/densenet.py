@@ -1,4 +1,5 @@
 """DenseNets."""
+
 import re
 from collections import OrderedDict
 
@@ -11,7 +12,11 @@ from taper.torchvision.models._utils import start
 
 def _before(width, out, kernel):
     """Norm, relu and convolution, by what each is called."""
-    return {"norm": nn.BatchNorm2d(width), "relu": nn.ReLU(inplace=True), "conv": nn.Conv2d(width, out, kernel, padding=kernel // 2, bias=False)}
+    return {
+        "norm": nn.BatchNorm2d(width),
+        "relu": nn.ReLU(inplace=True),
+        "conv": nn.Conv2d(width, out, kernel, padding=kernel // 2, bias=False),
+    }
 
 
 class _DenseLayer(nn.Module):
@@ -32,6 +37,7 @@ class _DenseLayer(nn.Module):
         inputs = [input] if isinstance(input, torch.Tensor) else input
         if self.memory_efficient and any(t.requires_grad for t in inputs):
             from taper.utils.checkpoint import checkpoint
+
             x = checkpoint(self.bn_function, *inputs, use_reentrant=False)
         else:
             x = self.bn_function(*inputs)
@@ -44,8 +50,12 @@ class _DenseBlock(nn.ModuleDict):
 
     def __init__(self, num_layers, num_input_features, bn_size, growth_rate, drop_rate, memory_efficient=False):
         widths = range(num_input_features, num_input_features + num_layers * growth_rate, growth_rate)
-        super().__init__(OrderedDict((f"denselayer{number}", _DenseLayer(width, growth_rate, bn_size, drop_rate, memory_efficient))
-                                     for number, width in enumerate(widths, 1)))
+        super().__init__(
+            OrderedDict(
+                (f"denselayer{number}", _DenseLayer(width, growth_rate, bn_size, drop_rate, memory_efficient))
+                for number, width in enumerate(widths, 1)
+            )
+        )
 
     def forward(self, init_features):
         made = [init_features]
@@ -60,11 +70,23 @@ class _Transition(nn.Sequential):
 
 
 class DenseNet(nn.Module):
-    def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4, drop_rate=0, num_classes=1000,
-                 memory_efficient=False):
+    def __init__(
+        self,
+        growth_rate=32,
+        block_config=(6, 12, 24, 16),
+        num_init_features=64,
+        bn_size=4,
+        drop_rate=0,
+        num_classes=1000,
+        memory_efficient=False,
+    ):
         super().__init__()
-        parts = OrderedDict(conv0=nn.Conv2d(3, num_init_features, 7, 2, 3, bias=False), norm0=nn.BatchNorm2d(num_init_features),
-                            relu0=nn.ReLU(inplace=True), pool0=nn.MaxPool2d(3, 2, 1))
+        parts = OrderedDict(
+            conv0=nn.Conv2d(3, num_init_features, 7, 2, 3, bias=False),
+            norm0=nn.BatchNorm2d(num_init_features),
+            relu0=nn.ReLU(inplace=True),
+            pool0=nn.MaxPool2d(3, 2, 1),
+        )
         width = num_init_features
         for number, layers in enumerate(block_config, 1):
             if number > 1:
@@ -90,8 +112,14 @@ def _builder(name, growth_rate, block_config, num_init_features):
     def loaded(state, **kwargs):
         """The files are of a time when layers were called norm.1 in place of norm1."""
         model = build(**kwargs)
-        model.load_state_dict({re.sub(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)", r"\1\2", key): value for key, value in state.items()})
+        model.load_state_dict(
+            {
+                re.sub(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)", r"\1\2", key): value
+                for key, value in state.items()
+            }
+        )
         return model
+
     register(globals(), name, enum, build, loaded)
 
 

@@ -1,4 +1,5 @@
 """torchvision.models.feature_extraction: values from inside a model, found by name in its traced graph."""
+
 import copy
 import re
 from collections import OrderedDict
@@ -56,8 +57,12 @@ class NodePathTracer(LeafModuleAwareTracer):
 def _tracer(options):
     options = dict(options or {})
     import math
-    return NodePathTracer(autowrap_modules=options.get("autowrap_modules", (math, ops)), autowrap_functions=options.get("autowrap_functions", ()),
-                          leaf_modules=options.get("leaf_modules", _leaves_of_ops()))
+
+    return NodePathTracer(
+        autowrap_modules=options.get("autowrap_modules", (math, ops)),
+        autowrap_functions=options.get("autowrap_functions", ()),
+        leaf_modules=options.get("leaf_modules", _leaves_of_ops()),
+    )
 
 
 def _traced(model, training, options, concrete_args):
@@ -68,12 +73,19 @@ def _traced(model, training, options, concrete_args):
 def get_graph_node_names(model, tracer_kwargs=None, suppress_diff_warning=False, concrete_args=None):
     """The names that create_feature_extractor takes, in the order of execution: in training, and in evaluation."""
     was_training = model.training
-    names = [list(_traced(model, training, tracer_kwargs, concrete_args)[0].node_to_qualname.values()) for training in (True, False)]
+    names = [
+        list(_traced(model, training, tracer_kwargs, concrete_args)[0].node_to_qualname.values())
+        for training in (True, False)
+    ]
     model.train(was_training)
     if names[0] != names[1] and not suppress_diff_warning:
         import warnings
-        warnings.warn("The nodes obtained by tracing the model in eval mode are not the same as in train mode. When choosing nodes for feature extraction, you "
-                      "may need to specify output nodes for train and eval mode separately.", stacklevel=2)
+
+        warnings.warn(
+            "The nodes obtained by tracing the model in eval mode are not the same as in train mode. When choosing nodes for feature extraction, you "
+            "may need to specify output nodes for train and eval mode separately.",
+            stacklevel=2,
+        )
     return names[0], names[1]
 
 
@@ -83,6 +95,7 @@ class DualGraphModule(fx.GraphModule):
     def __init__(self, root, train_graph, eval_graph, class_name="GraphModule"):
         super().__init__(root, train_graph, class_name)
         from taper.fx.graph_module import _copy_attribute
+
         for node in eval_graph.nodes:
             if node.op in ("get_attr", "call_module"):
                 _copy_attribute(root, self, node.target)
@@ -96,12 +109,20 @@ class DualGraphModule(fx.GraphModule):
 
     def __deepcopy__(self, memo):
         plain = nn.Module()
-        plain.__dict__.update(copy.deepcopy({key: value for key, value in self.__dict__.items() if "graph" not in key and key != "_code"}, memo))
+        plain.__dict__.update(
+            copy.deepcopy(
+                {key: value for key, value in self.__dict__.items() if "graph" not in key and key != "_code"}, memo
+            )
+        )
         return DualGraphModule(plain, copy.deepcopy(self.train_graph), copy.deepcopy(self.eval_graph))
 
 
 def _by_name(nodes):
-    return OrderedDict((str(key), str(value)) for key, value in nodes.items()) if isinstance(nodes, dict) else OrderedDict((str(n), str(n)) for n in nodes)
+    return (
+        OrderedDict((str(key), str(value)) for key, value in nodes.items())
+        if isinstance(nodes, dict)
+        else OrderedDict((str(n), str(n)) for n in nodes)
+    )
 
 
 def _is_at(name, query):
@@ -116,8 +137,10 @@ def _cut(tracer, graph, nodes):
     for query, key in nodes.items():
         node = next((node for node in reversed(names) if _is_at(names[node], query)), None)
         if node is None:
-            raise ValueError(f"node: '{query}' is not present in model. Hint: use `get_graph_node_names` to make sure the `return_nodes` you specified are present. "
-                             "It may even be that you need to specify `train_return_nodes` and `eval_return_nodes` separately.")
+            raise ValueError(
+                f"node: '{query}' is not present in model. Hint: use `get_graph_node_names` to make sure the `return_nodes` you specified are present. "
+                "It may even be that you need to specify `train_return_nodes` and `eval_return_nodes` separately."
+            )
         found[key] = node
     order = list(graph.nodes)
     output = order.pop()
@@ -127,15 +150,28 @@ def _cut(tracer, graph, nodes):
     graph.eliminate_dead_code()
 
 
-def create_feature_extractor(model, return_nodes=None, train_return_nodes=None, eval_return_nodes=None, tracer_kwargs=None, suppress_diff_warning=False,
-                             concrete_args=None):
+def create_feature_extractor(
+    model,
+    return_nodes=None,
+    train_return_nodes=None,
+    eval_return_nodes=None,
+    tracer_kwargs=None,
+    suppress_diff_warning=False,
+    concrete_args=None,
+):
     """A module that gives a dict of values from inside the model: return_nodes is a list of their names, or a dict to names of your own."""
     if all(nodes is None for nodes in (return_nodes, train_return_nodes, eval_return_nodes)):
-        raise ValueError("Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified")
+        raise ValueError(
+            "Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified"
+        )
     if (train_return_nodes is None) != (eval_return_nodes is None):
-        raise ValueError("If any of `train_return_nodes` and `eval_return_nodes` are specified, then both should be specified")
+        raise ValueError(
+            "If any of `train_return_nodes` and `eval_return_nodes` are specified, then both should be specified"
+        )
     if return_nodes is not None and train_return_nodes is not None:
-        raise ValueError("If `train_return_nodes` and `eval_return_nodes` are specified, then `return_nodes` should not be")
+        raise ValueError(
+            "If `train_return_nodes` and `eval_return_nodes` are specified, then `return_nodes` should not be"
+        )
     wanted = {True: _by_name(return_nodes or train_return_nodes), False: _by_name(return_nodes or eval_return_nodes)}
     was_training, graphs = model.training, {}
     for training, nodes in wanted.items():

@@ -1,4 +1,5 @@
 """Inception V3."""
+
 import warnings
 from collections import namedtuple
 
@@ -26,8 +27,15 @@ class InceptionA(nn.Module):
 
     def forward(self, x):
         pool = F.avg_pool2d(x, kernel_size=3, stride=1, padding=1)
-        return torch.cat([self.branch1x1(x), self.branch5x5_2(self.branch5x5_1(x)),
-                          self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x))), self.branch_pool(pool)], 1)
+        return torch.cat(
+            [
+                self.branch1x1(x),
+                self.branch5x5_2(self.branch5x5_1(x)),
+                self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x))),
+                self.branch_pool(pool),
+            ],
+            1,
+        )
 
 
 class InceptionB(nn.Module):
@@ -103,8 +111,17 @@ class InceptionE(nn.Module):
         three = self.branch3x3_1(x)
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
         pool = F.avg_pool2d(x, kernel_size=3, stride=1, padding=1)
-        return torch.cat([self.branch1x1(x), self.branch3x3_2a(three), self.branch3x3_2b(three), self.branch3x3dbl_3a(double),
-                          self.branch3x3dbl_3b(double), self.branch_pool(pool)], 1)
+        return torch.cat(
+            [
+                self.branch1x1(x),
+                self.branch3x3_2a(three),
+                self.branch3x3_2b(three),
+                self.branch3x3dbl_3a(double),
+                self.branch3x3dbl_3b(double),
+                self.branch_pool(pool),
+            ],
+            1,
+        )
 
 
 class InceptionAux(nn.Module):
@@ -123,12 +140,31 @@ class InceptionAux(nn.Module):
 
 
 class Inception3(nn.Module):
-    def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, inception_blocks=None, init_weights=None, dropout=0.5):
+    def __init__(
+        self,
+        num_classes=1000,
+        aux_logits=True,
+        transform_input=False,
+        inception_blocks=None,
+        init_weights=None,
+        dropout=0.5,
+    ):
         super().__init__()
-        conv, a, b, c, d, e, aux = inception_blocks or (BasicConv2d, InceptionA, InceptionB, InceptionC, InceptionD, InceptionE, InceptionAux)
+        conv, a, b, c, d, e, aux = inception_blocks or (
+            BasicConv2d,
+            InceptionA,
+            InceptionB,
+            InceptionC,
+            InceptionD,
+            InceptionE,
+            InceptionAux,
+        )
         if init_weights is None:
-            warnings.warn("The default weight initialization of inception_v3 will be changed in future releases of torchvision. If you wish to keep the "
-                          "old behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.", FutureWarning)
+            warnings.warn(
+                "The default weight initialization of inception_v3 will be changed in future releases of torchvision. If you wish to keep the "
+                "old behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.",
+                FutureWarning,
+            )
             init_weights = True
         self.aux_logits, self.transform_input = aux_logits, transform_input
         self.Conv2d_1a_3x3 = conv(3, 32, kernel_size=3, stride=2)
@@ -161,7 +197,16 @@ class Inception3(nn.Module):
             x = recoloured(x)
         x = self.maxpool1(self.Conv2d_2b_3x3(self.Conv2d_2a_3x3(self.Conv2d_1a_3x3(x))))
         x = self.maxpool2(self.Conv2d_4a_3x3(self.Conv2d_3b_1x1(x)))
-        for block in (self.Mixed_5b, self.Mixed_5c, self.Mixed_5d, self.Mixed_6a, self.Mixed_6b, self.Mixed_6c, self.Mixed_6d, self.Mixed_6e):
+        for block in (
+            self.Mixed_5b,
+            self.Mixed_5c,
+            self.Mixed_5d,
+            self.Mixed_6a,
+            self.Mixed_6b,
+            self.Mixed_6c,
+            self.Mixed_6d,
+            self.Mixed_6e,
+        ):
             x = block(x)
         with_aux = self.training and self.aux_logits
         aux = self.AuxLogits(x) if with_aux and self.AuxLogits is not None else None

@@ -1,4 +1,5 @@
 """MNASNets."""
+
 from functools import partial
 
 from taper import nn
@@ -23,8 +24,11 @@ class _InvertedResidual(nn.Module):
             raise ValueError(f"kernel_size should be 3 or 5 instead of {kernel_size}")
         mid, norm = in_ch * expansion_factor, partial(nn.BatchNorm2d, momentum=bn_momentum)
         self.apply_residual = (stride, in_ch) == (1, out_ch)
-        self.layers = nn.Sequential(*_conv(in_ch, mid, norm=norm), *_conv(mid, mid, kernel_size, stride, mid, norm),
-                                    *_conv(mid, out_ch, norm=norm, active=False))
+        self.layers = nn.Sequential(
+            *_conv(in_ch, mid, norm=norm),
+            *_conv(mid, mid, kernel_size, stride, mid, norm),
+            *_conv(mid, out_ch, norm=norm, active=False),
+        )
 
     def forward(self, input):
         return self.layers(input) + input if self.apply_residual else self.layers(input)
@@ -47,12 +51,22 @@ class MNASNet(nn.Module):
         for base, kernel, stride, expansion, blocks in _STACKS:
             out = _make_divisible(base * alpha, 8)
             ends = [(width, stride)] + [(out, 1)] * (blocks - 1)
-            layers.append(nn.Sequential(*(_InvertedResidual(i, out, kernel, s, expansion, _norm.keywords["momentum"]) for i, s in ends)))
+            layers.append(
+                nn.Sequential(
+                    *(_InvertedResidual(i, out, kernel, s, expansion, _norm.keywords["momentum"]) for i, s in ends)
+                )
+            )
             width = out
         self.layers = nn.Sequential(*layers, *_conv(width, 1280))
         self.classifier = nn.Sequential(nn.Dropout(dropout, inplace=True), nn.Linear(1280, num_classes))
-        start(self, {nn.Conv2d: fan_out, nn.BatchNorm2d: nn.init.ones_,
-                     nn.Linear: partial(nn.init.kaiming_uniform_, mode="fan_out", nonlinearity="sigmoid")})
+        start(
+            self,
+            {
+                nn.Conv2d: fan_out,
+                nn.BatchNorm2d: nn.init.ones_,
+                nn.Linear: partial(nn.init.kaiming_uniform_, mode="fan_out", nonlinearity="sigmoid"),
+            },
+        )
 
     def forward(self, x):
         return self.classifier(self.layers(x).mean([2, 3]))
@@ -61,6 +75,7 @@ class MNASNet(nn.Module):
 def _builder(name, enum, alpha):
     def build(**kwargs):
         return MNASNet(alpha, **kwargs)
+
     register(globals(), name, enum, build)
 
 

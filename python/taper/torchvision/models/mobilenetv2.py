@@ -1,4 +1,5 @@
 """MobileNet V2."""
+
 from functools import partial
 
 import taper as torch
@@ -24,7 +25,9 @@ class InvertedResidual(nn.Module):
         self.use_res_connect = (stride, inp) == (1, oup)
         unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
         widened = [unit(inp, wide, 1)] if expand_ratio != 1 else []
-        self.conv = nn.Sequential(*widened, unit(wide, wide, stride=stride, groups=wide), nn.Conv2d(wide, oup, 1, bias=False), norm_layer(oup))
+        self.conv = nn.Sequential(
+            *widened, unit(wide, wide, stride=stride, groups=wide), nn.Conv2d(wide, oup, 1, bias=False), norm_layer(oup)
+        )
         self.out_channels, self._is_cn = oup, stride > 1
 
     def forward(self, x):
@@ -32,16 +35,35 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    def __init__(self, num_classes=1000, width_mult=1.0, inverted_residual_setting=None, round_nearest=8, block=None, norm_layer=None, dropout=0.2):
+    def __init__(
+        self,
+        num_classes=1000,
+        width_mult=1.0,
+        inverted_residual_setting=None,
+        round_nearest=8,
+        block=None,
+        norm_layer=None,
+        dropout=0.2,
+    ):
         super().__init__()
         block, norm_layer = block or InvertedResidual, norm_layer or nn.BatchNorm2d
         setting = inverted_residual_setting  # expansion, channels, repeats, stride
         if setting is None:
-            setting = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]]
+            setting = [
+                [1, 16, 1, 1],
+                [6, 24, 2, 2],
+                [6, 32, 3, 2],
+                [6, 64, 4, 2],
+                [6, 96, 3, 1],
+                [6, 160, 3, 2],
+                [6, 320, 1, 1],
+            ]
         if len(setting) == 0 or len(setting[0]) != 4:
             raise ValueError(f"inverted_residual_setting should be non-empty or a 4-element list, got {setting}")
+
         def scaled(channels, factor=width_mult):
             return _make_divisible(channels * factor, round_nearest)
+
         unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
         width, self.last_channel = scaled(32), scaled(1280, max(1.0, width_mult))
         layers = [unit(3, width, stride=2)]

@@ -1,4 +1,5 @@
 """MobileNet V3."""
+
 from functools import partial
 
 import taper as torch
@@ -13,11 +14,23 @@ MobileNet_V3_Small_Weights = weights_enum("MobileNet_V3_Small_Weights")
 
 
 class InvertedResidualConfig:
-    def __init__(self, input_channels, kernel, expanded_channels, out_channels, use_se, activation, stride, dilation, width_mult):
-        widths = {"input_channels": input_channels, "expanded_channels": expanded_channels, "out_channels": out_channels}
+    def __init__(
+        self, input_channels, kernel, expanded_channels, out_channels, use_se, activation, stride, dilation, width_mult
+    ):
+        widths = {
+            "input_channels": input_channels,
+            "expanded_channels": expanded_channels,
+            "out_channels": out_channels,
+        }
         for name, channels in widths.items():
             setattr(self, name, self.adjust_channels(channels, width_mult))
-        self.kernel, self.use_se, self.use_hs, self.stride, self.dilation = kernel, use_se, activation == "HS", stride, dilation
+        self.kernel, self.use_se, self.use_hs, self.stride, self.dilation = (
+            kernel,
+            use_se,
+            activation == "HS",
+            stride,
+            dilation,
+        )
 
     @staticmethod
     def adjust_channels(channels, width_mult):
@@ -30,7 +43,9 @@ class InvertedResidual(nn.Module):
         if cnf.stride not in (1, 2):
             raise ValueError("illegal stride value")
         i, wide, o = cnf.input_channels, cnf.expanded_channels, cnf.out_channels
-        unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish if cnf.use_hs else nn.ReLU)
+        unit = partial(
+            Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish if cnf.use_hs else nn.ReLU
+        )
         widened = [unit(i, wide, 1)] if wide != i else []
         stride = cnf.stride if cnf.dilation <= 1 else 1
         depthwise = unit(wide, wide, cnf.kernel, stride, groups=wide, dilation=cnf.dilation)
@@ -46,7 +61,16 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    def __init__(self, inverted_residual_setting, last_channel, num_classes=1000, block=None, norm_layer=None, dropout=0.2, **kwargs):
+    def __init__(
+        self,
+        inverted_residual_setting,
+        last_channel,
+        num_classes=1000,
+        block=None,
+        norm_layer=None,
+        dropout=0.2,
+        **kwargs,
+    ):
         super().__init__()
         if len(inverted_residual_setting or ()) == 0:
             raise ValueError("The inverted_residual_setting should not be empty")
@@ -57,8 +81,12 @@ class MobileNetV3(nn.Module):
         width = inverted_residual_setting[-1].out_channels
         self.features = nn.Sequential(first, *blocks, unit(width, 6 * width, 1))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(nn.Linear(6 * width, last_channel), nn.Hardswish(inplace=True), nn.Dropout(dropout, inplace=True),
-                                        nn.Linear(last_channel, num_classes))
+        self.classifier = nn.Sequential(
+            nn.Linear(6 * width, last_channel),
+            nn.Hardswish(inplace=True),
+            nn.Dropout(dropout, inplace=True),
+            nn.Linear(last_channel, num_classes),
+        )
         start(self, MOBILE)
 
     def forward(self, x):
@@ -66,13 +94,42 @@ class MobileNetV3(nn.Module):
 
 
 _SETTINGS = {  # input, kernel, expanded, out, squeezed, activation, stride, in the tail (whose width may be halved and stride dilated)
-    "large": ([(16, 3, 16, 16, 0, "RE", 1, 0), (16, 3, 64, 24, 0, "RE", 2, 0), (24, 3, 72, 24, 0, "RE", 1, 0), (24, 5, 72, 40, 1, "RE", 2, 0),
-               (40, 5, 120, 40, 1, "RE", 1, 0), (40, 5, 120, 40, 1, "RE", 1, 0), (40, 3, 240, 80, 0, "HS", 2, 0), (80, 3, 200, 80, 0, "HS", 1, 0),
-               (80, 3, 184, 80, 0, "HS", 1, 0), (80, 3, 184, 80, 0, "HS", 1, 0), (80, 3, 480, 112, 1, "HS", 1, 0), (112, 3, 672, 112, 1, "HS", 1, 0),
-               (112, 5, 672, 160, 1, "HS", 2, 1), (160, 5, 960, 160, 1, "HS", 1, 2), (160, 5, 960, 160, 1, "HS", 1, 2)], 1280),
-    "small": ([(16, 3, 16, 16, 1, "RE", 2, 0), (16, 3, 72, 24, 0, "RE", 2, 0), (24, 3, 88, 24, 0, "RE", 1, 0), (24, 5, 96, 40, 1, "HS", 2, 0),
-               (40, 5, 240, 40, 1, "HS", 1, 0), (40, 5, 240, 40, 1, "HS", 1, 0), (40, 5, 120, 48, 1, "HS", 1, 0), (48, 5, 144, 48, 1, "HS", 1, 0),
-               (48, 5, 288, 96, 1, "HS", 2, 1), (96, 5, 576, 96, 1, "HS", 1, 2), (96, 5, 576, 96, 1, "HS", 1, 2)], 1024),
+    "large": (
+        [
+            (16, 3, 16, 16, 0, "RE", 1, 0),
+            (16, 3, 64, 24, 0, "RE", 2, 0),
+            (24, 3, 72, 24, 0, "RE", 1, 0),
+            (24, 5, 72, 40, 1, "RE", 2, 0),
+            (40, 5, 120, 40, 1, "RE", 1, 0),
+            (40, 5, 120, 40, 1, "RE", 1, 0),
+            (40, 3, 240, 80, 0, "HS", 2, 0),
+            (80, 3, 200, 80, 0, "HS", 1, 0),
+            (80, 3, 184, 80, 0, "HS", 1, 0),
+            (80, 3, 184, 80, 0, "HS", 1, 0),
+            (80, 3, 480, 112, 1, "HS", 1, 0),
+            (112, 3, 672, 112, 1, "HS", 1, 0),
+            (112, 5, 672, 160, 1, "HS", 2, 1),
+            (160, 5, 960, 160, 1, "HS", 1, 2),
+            (160, 5, 960, 160, 1, "HS", 1, 2),
+        ],
+        1280,
+    ),
+    "small": (
+        [
+            (16, 3, 16, 16, 1, "RE", 2, 0),
+            (16, 3, 72, 24, 0, "RE", 2, 0),
+            (24, 3, 88, 24, 0, "RE", 1, 0),
+            (24, 5, 96, 40, 1, "HS", 2, 0),
+            (40, 5, 240, 40, 1, "HS", 1, 0),
+            (40, 5, 240, 40, 1, "HS", 1, 0),
+            (40, 5, 120, 48, 1, "HS", 1, 0),
+            (48, 5, 144, 48, 1, "HS", 1, 0),
+            (48, 5, 288, 96, 1, "HS", 2, 1),
+            (96, 5, 576, 96, 1, "HS", 1, 2),
+            (96, 5, 576, 96, 1, "HS", 1, 2),
+        ],
+        1024,
+    ),
 }
 
 
@@ -82,8 +139,19 @@ def _mobilenet_v3(size, width_mult=1.0, reduced_tail=False, dilated=False, **kwa
     setting = []
     for i, kernel, expanded, out, squeezed, activation, stride, tail in rows:
         i, expanded = (i // reduce, expanded // reduce) if tail == 2 else (i, expanded)
-        setting.append(InvertedResidualConfig(i, kernel, expanded, out // reduce if tail else out, bool(squeezed), activation, stride,
-                                              dilation if tail else 1, width_mult))
+        setting.append(
+            InvertedResidualConfig(
+                i,
+                kernel,
+                expanded,
+                out // reduce if tail else out,
+                bool(squeezed),
+                activation,
+                stride,
+                dilation if tail else 1,
+                width_mult,
+            )
+        )
     return MobileNetV3(setting, InvertedResidualConfig.adjust_channels(last // reduce, width_mult), **kwargs)
 
 

@@ -1,4 +1,5 @@
 """ResNets, ResNeXts and wide ResNets."""
+
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
@@ -37,33 +38,55 @@ class _Block(nn.Module):
 class BasicBlock(_Block):
     expansion, _depth = 1, 2
 
-    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
+    def __init__(
+        self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None
+    ):
         if (groups, base_width) != (1, 64):
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
         if not dilation <= 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
-        super().__init__([conv3x3(inplanes, planes, stride), conv3x3(planes, planes)], norm_layer, 1, downsample, stride)
+        super().__init__(
+            [conv3x3(inplanes, planes, stride), conv3x3(planes, planes)], norm_layer, 1, downsample, stride
+        )
 
 
 class Bottleneck(_Block):
     """The stride is the 3x3 convolution's (ResNet V1.5)."""
+
     expansion, _depth = 4, 3
 
-    def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
+    def __init__(
+        self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None
+    ):
         mid = groups * int(planes * base_width / 64)
-        convs = [conv1x1(inplanes, mid), conv3x3(mid, mid, stride, groups, dilation), conv1x1(mid, self.expansion * planes)]
+        convs = [
+            conv1x1(inplanes, mid),
+            conv3x3(mid, mid, stride, groups, dilation),
+            conv1x1(mid, self.expansion * planes),
+        ]
         super().__init__(convs, norm_layer, 3, downsample, stride)
 
 
 class ResNet(nn.Module):
-    def __init__(self, block, layers, num_classes=1000, zero_init_residual=False, groups=1, width_per_group=64,
-                 replace_stride_with_dilation=None, norm_layer=None):
+    def __init__(
+        self,
+        block,
+        layers,
+        num_classes=1000,
+        zero_init_residual=False,
+        groups=1,
+        width_per_group=64,
+        replace_stride_with_dilation=None,
+        norm_layer=None,
+    ):
         super().__init__()
         self._norm_layer = norm_layer or nn.BatchNorm2d
         self.inplanes, self.dilation, self.groups, self.base_width = 64, 1, groups, width_per_group
         dilated = replace_stride_with_dilation or (False, False, False)
         if len(dilated) != 3:
-            raise ValueError(f"replace_stride_with_dilation should be None or a 3-element tuple, got {replace_stride_with_dilation}")
+            raise ValueError(
+                f"replace_stride_with_dilation should be None or a 3-element tuple, got {replace_stride_with_dilation}"
+            )
         self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
         self.bn1 = self._norm_layer(64)
         self.relu = nn.ReLU(inplace=True)
@@ -104,6 +127,7 @@ class ResNet(nn.Module):
 def _builder(name, enum, block, layers, **fixed):
     def build(**kwargs):
         return ResNet(block, layers, **{**fixed, **kwargs})
+
     register(globals(), name, enum, build)
 
 

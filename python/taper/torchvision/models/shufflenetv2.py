@@ -1,4 +1,5 @@
 """ShuffleNet V2."""
+
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
@@ -23,7 +24,9 @@ class InvertedResidual(nn.Module):
             raise ValueError("illegal stride value")
         half = oup // 2
         if stride == 1 and inp != 2 * half:
-            raise ValueError(f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 then inp should be equal to oup // 2 << 1.")
+            raise ValueError(
+                f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 then inp should be equal to oup // 2 << 1."
+            )
         self.stride = stride
         self.branch1 = nn.Sequential(*(self._filtered(inp, half, stride) if stride > 1 else ()))
         self.branch2 = nn.Sequential(*_unit(inp if stride > 1 else half, half), *self._filtered(half, half, stride))
@@ -68,6 +71,7 @@ def _builder(size, channels):
 
     def build(**kwargs):
         return ShuffleNetV2([4, 8, 4], channels, **kwargs)
+
     register(globals(), name, enum, build)
 
 

@@ -1,4 +1,5 @@
 """SqueezeNets."""
+
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import builder, weights_enum
@@ -14,8 +15,11 @@ class Fire(nn.Module):
     def __init__(self, inplanes, squeeze_planes, expand1x1_planes, expand3x3_planes):
         super().__init__()
         self.inplanes = inplanes
-        parts = {"squeeze": (inplanes, squeeze_planes, 1), "expand1x1": (squeeze_planes, expand1x1_planes, 1),
-                 "expand3x3": (squeeze_planes, expand3x3_planes, 3)}
+        parts = {
+            "squeeze": (inplanes, squeeze_planes, 1),
+            "expand1x1": (squeeze_planes, expand1x1_planes, 1),
+            "expand3x3": (squeeze_planes, expand3x3_planes, 3),
+        }
         for name, (i, o, kernel) in parts.items():
             self.add_module(name, nn.Conv2d(i, o, kernel, padding=kernel // 2))
             self.add_module(f"{name}_activation", nn.ReLU(inplace=True))
@@ -30,8 +34,34 @@ class Fire(nn.Module):
 
 # Squeezed and expanded widths of the Fire modules, "M" for a pool
 _LAYERS = {
-    "1_0": [(96, 7), "M", (16, 64), (16, 64), (32, 128), "M", (32, 128), (48, 192), (48, 192), (64, 256), "M", (64, 256)],
-    "1_1": [(64, 3), "M", (16, 64), (16, 64), "M", (32, 128), (32, 128), "M", (48, 192), (48, 192), (64, 256), (64, 256)],
+    "1_0": [
+        (96, 7),
+        "M",
+        (16, 64),
+        (16, 64),
+        (32, 128),
+        "M",
+        (32, 128),
+        (48, 192),
+        (48, 192),
+        (64, 256),
+        "M",
+        (64, 256),
+    ],
+    "1_1": [
+        (64, 3),
+        "M",
+        (16, 64),
+        (16, 64),
+        "M",
+        (32, 128),
+        (32, 128),
+        "M",
+        (48, 192),
+        (48, 192),
+        (64, 256),
+        (64, 256),
+    ],
 }
 
 
@@ -52,7 +82,10 @@ class SqueezeNet(nn.Module):
         self.features = nn.Sequential(*layers)
         last = nn.Conv2d(width, num_classes, 1)
         self.classifier = nn.Sequential(nn.Dropout(dropout), last, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1)))
-        start(self, {nn.Conv2d: lambda weight: narrow(weight) if weight is last.weight else nn.init.kaiming_uniform_(weight)})
+        start(
+            self,
+            {nn.Conv2d: lambda weight: narrow(weight) if weight is last.weight else nn.init.kaiming_uniform_(weight)},
+        )
 
     def forward(self, x):
         return torch.flatten(self.classifier(self.features(x)), 1)

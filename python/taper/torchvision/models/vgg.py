@@ -1,4 +1,5 @@
 """VGG networks."""
+
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
@@ -11,7 +12,11 @@ class VGG(nn.Module):
         side, hidden = 7, 4096
         self.features = features
         self.avgpool = nn.AdaptiveAvgPool2d((side, side))
-        head = [layer for i in (512 * side * side, hidden) for layer in (nn.Linear(i, hidden), nn.ReLU(True), nn.Dropout(dropout))]
+        head = [
+            layer
+            for i in (512 * side * side, hidden)
+            for layer in (nn.Linear(i, hidden), nn.ReLU(True), nn.Dropout(dropout))
+        ]
         self.classifier = nn.Sequential(*head, nn.Linear(hidden, num_classes))
         if init_weights:
             start(self, {nn.Conv2d: fan_out, nn.BatchNorm2d: nn.init.ones_, nn.Linear: narrow})
@@ -21,15 +26,22 @@ class VGG(nn.Module):
 
 
 # How many convolutions there are of each width; "M" is a pool
-cfgs = {name: [step for width, n in zip((64, 128, 256, 512, 512), map(int, counts)) for step in [width] * n + ["M"]]
-        for name, counts in (("A", "11222"), ("B", "22222"), ("D", "22333"), ("E", "22444"))}
+cfgs = {
+    name: [step for width, n in zip((64, 128, 256, 512, 512), map(int, counts)) for step in [width] * n + ["M"]]
+    for name, counts in (("A", "11222"), ("B", "22222"), ("D", "22333"), ("E", "22444"))
+}
 
 
 def make_layers(cfg, batch_norm=False):
     def stage(width, step):
         if step == "M":
             return [nn.MaxPool2d(2, 2)]
-        return [nn.Conv2d(width, step, 3, padding=1), *([nn.BatchNorm2d(step)] if batch_norm else []), nn.ReLU(inplace=True)]
+        return [
+            nn.Conv2d(width, step, 3, padding=1),
+            *([nn.BatchNorm2d(step)] if batch_norm else []),
+            nn.ReLU(inplace=True),
+        ]
+
     widths = [3]
     for step in cfg:
         widths.append(widths[-1] if step == "M" else step)
@@ -41,6 +53,7 @@ def _builder(name, cfg, batch_norm):
 
     def build(**kwargs):
         return VGG(make_layers(cfgs[cfg], batch_norm=batch_norm), **kwargs)
+
     register(globals(), name, enum, build)
 
 

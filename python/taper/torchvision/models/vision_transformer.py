@@ -1,4 +1,5 @@
 """Vision transformers."""
+
 import math
 from collections import OrderedDict
 from functools import partial
@@ -17,7 +18,9 @@ class MLPBlock(MLP):
 
 
 class EncoderBlock(nn.Module):
-    def __init__(self, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer=partial(nn.LayerNorm, eps=1e-6)):
+    def __init__(
+        self, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer=partial(nn.LayerNorm, eps=1e-6)
+    ):
         super().__init__()
         self.num_heads = num_heads
         attention = nn.MultiheadAttention(hidden_dim, num_heads, attention_dropout, batch_first=True)
@@ -33,12 +36,29 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    def __init__(self, seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer=partial(nn.LayerNorm, eps=1e-6)):
+    def __init__(
+        self,
+        seq_length,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        mlp_dim,
+        dropout,
+        attention_dropout,
+        norm_layer=partial(nn.LayerNorm, eps=1e-6),
+    ):
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.empty(1, seq_length, hidden_dim).normal_(std=0.02))
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.Sequential(OrderedDict(
-            (f"encoder_layer_{i}", EncoderBlock(num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)) for i in range(num_layers)))
+        self.layers = nn.Sequential(
+            OrderedDict(
+                (
+                    f"encoder_layer_{i}",
+                    EncoderBlock(num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer),
+                )
+                for i in range(num_layers)
+            )
+        )
         self.ln = norm_layer(hidden_dim)
 
     def forward(self, input):
@@ -47,14 +67,29 @@ class Encoder(nn.Module):
 
 
 def _trunc_normal(conv):
-    nn.init.trunc_normal_(conv.weight, std=math.sqrt(1 / (conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1])))
+    nn.init.trunc_normal_(
+        conv.weight, std=math.sqrt(1 / (conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]))
+    )
     if conv.bias is not None:
         nn.init.zeros_(conv.bias)
 
 
 class VisionTransformer(nn.Module):
-    def __init__(self, image_size, patch_size, num_layers, num_heads, hidden_dim, mlp_dim, dropout=0.0, attention_dropout=0.0, num_classes=1000,
-                 representation_size=None, norm_layer=partial(nn.LayerNorm, eps=1e-6), conv_stem_configs=None):
+    def __init__(
+        self,
+        image_size,
+        patch_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        mlp_dim,
+        dropout=0.0,
+        attention_dropout=0.0,
+        num_classes=1000,
+        representation_size=None,
+        norm_layer=partial(nn.LayerNorm, eps=1e-6),
+        conv_stem_configs=None,
+    ):
         super().__init__()
         if image_size % patch_size:
             raise AssertionError("Input shape indivisible by patch size!")
@@ -64,7 +99,9 @@ class VisionTransformer(nn.Module):
         self.conv_proj = self._stem(conv_stem_configs)
         self.class_token = nn.Parameter(torch.zeros(1, 1, hidden_dim))
         seq_length = (image_size // patch_size) ** 2 + 1
-        self.encoder = Encoder(seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
+        self.encoder = Encoder(
+            seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer
+        )
         self.seq_length = seq_length
         heads = OrderedDict()
         if representation_size is not None:
@@ -78,8 +115,17 @@ class VisionTransformer(nn.Module):
             return nn.Conv2d(3, self.hidden_dim, kernel_size=self.patch_size, stride=self.patch_size)
         layers, width = nn.Sequential(), 3
         for i, config in enumerate(configs):
-            layers.add_module(f"conv_bn_relu_{i}", Conv2dNormActivation(width, config.out_channels, config.kernel_size, config.stride,
-                                                                       norm_layer=config.norm_layer, activation_layer=config.activation_layer))
+            layers.add_module(
+                f"conv_bn_relu_{i}",
+                Conv2dNormActivation(
+                    width,
+                    config.out_channels,
+                    config.kernel_size,
+                    config.stride,
+                    norm_layer=config.norm_layer,
+                    activation_layer=config.activation_layer,
+                ),
+            )
             width = config.out_channels
         layers.add_module("conv_last", nn.Conv2d(width, self.hidden_dim, kernel_size=1))
         return layers
@@ -92,7 +138,11 @@ class VisionTransformer(nn.Module):
             _trunc_normal(stem)
         if "pre_logits" in heads:
             nn.init.trunc_normal_(heads["pre_logits"].weight, std=math.sqrt(1 / heads["pre_logits"].in_features))
-        biases = [part.bias for part in (getattr(stem, "conv_last", None), heads.get("pre_logits"), heads["head"]) if part is not None]
+        biases = [
+            part.bias
+            for part in (getattr(stem, "conv_last", None), heads.get("pre_logits"), heads["head"])
+            if part is not None
+        ]
         for zeroed in (*biases, heads["head"].weight):
             nn.init.zeros_(zeroed)
 
@@ -122,10 +172,14 @@ def interpolate_embeddings(image_size, patch_size, model_state, interpolation_mo
         return model_state
     side = int(math.sqrt(seq_length - 1))
     if side * side != seq_length - 1:
-        raise ValueError(f"seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = {side * side} and seq_length = {seq_length - 1}")
+        raise ValueError(
+            f"seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = {side * side} and seq_length = {seq_length - 1}"
+        )
     grid = positions[:, 1:].permute(0, 2, 1).reshape(1, hidden, side, side)
     grid = nn.functional.interpolate(grid, size=image_size // patch_size, mode=interpolation_mode, align_corners=True)
-    model_state["encoder.pos_embedding"] = torch.cat([positions[:, :1], grid.reshape(1, hidden, new_length - 1).permute(0, 2, 1)], dim=1)
+    model_state["encoder.pos_embedding"] = torch.cat(
+        [positions[:, :1], grid.reshape(1, hidden, new_length - 1).permute(0, 2, 1)], dim=1
+    )
     if reset_heads:
         return OrderedDict((k, v) for k, v in model_state.items() if not k.startswith("heads"))
     return model_state
@@ -141,6 +195,7 @@ def _builder(name, enum, patch_size, num_layers, num_heads, hidden_dim, mlp_dim)
         model = build(**kwargs)
         model.load_state_dict(state)
         return model
+
     register(globals(), name, enum, build, loaded)
 
 

@@ -1,4 +1,5 @@
 """Boxes: areas, overlaps, conversions, and the choice of the best of many."""
+
 import math
 
 import taper as torch
@@ -16,7 +17,9 @@ def nms(boxes, scores, iou_threshold):
     if boxes.ndim != 2 or boxes.shape[-1] != 4:
         raise RuntimeError(f"boxes should be a 2d tensor of shape [N, 4], got {list(boxes.shape)}")
     if len(boxes) != len(scores):
-        raise RuntimeError(f"boxes and scores should have same number of elements in dimension 0, got {len(boxes)} and {len(scores)}")
+        raise RuntimeError(
+            f"boxes and scores should have same number of elements in dimension 0, got {len(boxes)} and {len(scores)}"
+        )
     order = torch.sort(scores, stable=True, descending=True).indices
     boxes = boxes[order]
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
@@ -46,7 +49,9 @@ def remove_small_boxes(boxes, min_size):
 
 def clip_boxes_to_image(boxes, size):
     height, width = size
-    return torch.stack((boxes[..., 0::2].clamp(min=0, max=width), boxes[..., 1::2].clamp(min=0, max=height)), dim=boxes.dim()).reshape(boxes.shape)
+    return torch.stack(
+        (boxes[..., 0::2].clamp(min=0, max=width), boxes[..., 1::2].clamp(min=0, max=height)), dim=boxes.dim()
+    ).reshape(boxes.shape)
 
 
 def _to_corners(boxes, fmt):
@@ -84,7 +89,10 @@ def box_area(boxes, fmt="xyxy"):
 
 def _shared(boxes1, boxes2):
     """What each pair shares, and what it covers together."""
-    sides = _upcast(torch.min(boxes1[..., None, 2:], boxes2[..., None, :, 2:]) - torch.max(boxes1[..., None, :2], boxes2[..., None, :, :2])).clamp(min=0)
+    sides = _upcast(
+        torch.min(boxes1[..., None, 2:], boxes2[..., None, :, 2:])
+        - torch.max(boxes1[..., None, :2], boxes2[..., None, :, :2])
+    ).clamp(min=0)
     inter = sides[..., 0] * sides[..., 1]
     return inter, box_area(boxes1)[..., None] + box_area(boxes2)[..., None, :] - inter
 
@@ -99,7 +107,10 @@ def box_iou(boxes1, boxes2, fmt="xyxy"):
 
 def _hull(boxes1, boxes2):
     """The sides of the smallest boxes that hold each pair."""
-    return _upcast(torch.max(boxes1[..., None, 2:], boxes2[..., None, :, 2:]) - torch.min(boxes1[..., None, :2], boxes2[..., None, :, :2])).clamp(min=0)
+    return _upcast(
+        torch.max(boxes1[..., None, 2:], boxes2[..., None, :, 2:])
+        - torch.min(boxes1[..., None, :2], boxes2[..., None, :, :2])
+    ).clamp(min=0)
 
 
 def generalized_box_iou(boxes1, boxes2):
@@ -127,7 +138,7 @@ def complete_box_iou(boxes1, boxes2, eps=1e-7):
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     iou, apart = _distance(boxes1, boxes2, eps)
     slopes = [torch.atan((b[..., 2] - b[..., 0]) / (b[..., 3] - b[..., 1])) for b in (boxes1, boxes2)]
-    v = 4 / math.pi ** 2 * torch.pow(slopes[0][..., None] - slopes[1][..., None, :], 2)
+    v = 4 / math.pi**2 * torch.pow(slopes[0][..., None] - slopes[1][..., None, :], 2)
     with torch.no_grad():
         alpha = v / (1 - iou + v + eps)
     return iou - apart - alpha * v
@@ -152,12 +163,17 @@ def _reduced(loss, reduction):
         return loss.mean() if loss.numel() > 0 else 0.0 * loss.sum()
     if reduction == "sum":
         return loss.sum()
-    raise ValueError(f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'")
+    raise ValueError(
+        f"Invalid Value for arg 'reduction': '{reduction} \n Supported reduction modes: 'none', 'mean', 'sum'"
+    )
 
 
 def _pair(boxes1, boxes2, eps):
     """Of the i-th with the i-th: the overlap, what they cover, their hull's sides."""
-    boxes1, boxes2 = (b if b.is_floating_point() and b.dtype in (torch.float32, torch.float64) else b.float() for b in (boxes1, boxes2))
+    boxes1, boxes2 = (
+        b if b.is_floating_point() and b.dtype in (torch.float32, torch.float64) else b.float()
+        for b in (boxes1, boxes2)
+    )
     sides = torch.min(boxes1[..., 2:], boxes2[..., 2:]) - torch.max(boxes1[..., :2], boxes2[..., :2])
     inter = torch.where((sides > 0).all(-1), sides.prod(-1), torch.zeros_like(sides[..., 0]))
     union = box_area(boxes1) + box_area(boxes2) - inter
@@ -174,7 +190,7 @@ def generalized_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
 def _distance_loss(boxes1, boxes2, eps):
     boxes1, boxes2, iou, _, hull = _pair(boxes1, boxes2, eps)
     apart = (((boxes1[..., :2] + boxes1[..., 2:]) / 2 - (boxes2[..., :2] + boxes2[..., 2:]) / 2) ** 2).sum(-1)
-    return boxes1, boxes2, iou, 1 - iou + apart / ((hull ** 2).sum(-1) + eps)
+    return boxes1, boxes2, iou, 1 - iou + apart / ((hull**2).sum(-1) + eps)
 
 
 def distance_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
@@ -184,7 +200,7 @@ def distance_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
 def complete_box_iou_loss(boxes1, boxes2, reduction="none", eps=1e-7):
     boxes1, boxes2, iou, loss = _distance_loss(boxes1, boxes2, eps)
     slopes = [torch.atan((b[..., 2] - b[..., 0]) / (b[..., 3] - b[..., 1])) for b in (boxes1, boxes2)]
-    v = 4 / math.pi ** 2 * torch.pow(slopes[1] - slopes[0], 2)
+    v = 4 / math.pi**2 * torch.pow(slopes[1] - slopes[0], 2)
     with torch.no_grad():
         alpha = v / (1 - iou + v + eps)
     return _reduced(loss + alpha * v, reduction)

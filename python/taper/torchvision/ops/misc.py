@@ -1,4 +1,5 @@
 """Small modules that models are made of."""
+
 import taper as torch
 from taper import nn
 
@@ -30,15 +31,40 @@ def _layer(kind, inplace):
 
 
 class ConvNormActivation(nn.Sequential):
-    def __init__(self, in_channels, out_channels, kernel_size=3, stride=1, padding=None, groups=1, norm_layer=nn.BatchNorm2d,
-                 activation_layer=nn.ReLU, dilation=1, inplace=True, bias=None, conv_layer=nn.Conv2d):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size=3,
+        stride=1,
+        padding=None,
+        groups=1,
+        norm_layer=nn.BatchNorm2d,
+        activation_layer=nn.ReLU,
+        dilation=1,
+        inplace=True,
+        bias=None,
+        conv_layer=nn.Conv2d,
+    ):
         if padding is None:
-            n = len(kernel_size) if isinstance(kernel_size, (tuple, list)) else len(dilation) if isinstance(dilation, (tuple, list)) else 0
+            n = (
+                len(kernel_size)
+                if isinstance(kernel_size, (tuple, list))
+                else len(dilation)
+                if isinstance(dilation, (tuple, list))
+                else 0
+            )
             kernels = kernel_size if isinstance(kernel_size, (tuple, list)) else (kernel_size,) * n
             dilations = dilation if isinstance(dilation, (tuple, list)) else (dilation,) * n
-            padding = tuple((k - 1) // 2 * d for k, d in zip(kernels, dilations)) if n else (kernel_size - 1) // 2 * dilation
+            padding = (
+                tuple((k - 1) // 2 * d for k, d in zip(kernels, dilations)) if n else (kernel_size - 1) // 2 * dilation
+            )
         bias = norm_layer is None if bias is None else bias
-        layers = [conv_layer(in_channels, out_channels, kernel_size, stride, padding, dilation=dilation, groups=groups, bias=bias)]
+        layers = [
+            conv_layer(
+                in_channels, out_channels, kernel_size, stride, padding, dilation=dilation, groups=groups, bias=bias
+            )
+        ]
         if norm_layer is not None:
             layers.append(norm_layer(out_channels))
         if activation_layer is not None:
@@ -52,9 +78,34 @@ class Conv2dNormActivation(ConvNormActivation):
 
 
 class Conv3dNormActivation(ConvNormActivation):
-    def __init__(self, in_channels, out_channels, kernel_size=3, stride=1, padding=None, groups=1, norm_layer=nn.BatchNorm3d,
-                 activation_layer=nn.ReLU, dilation=1, inplace=True, bias=None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, groups, norm_layer, activation_layer, dilation, inplace, bias, nn.Conv3d)
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size=3,
+        stride=1,
+        padding=None,
+        groups=1,
+        norm_layer=nn.BatchNorm3d,
+        activation_layer=nn.ReLU,
+        dilation=1,
+        inplace=True,
+        bias=None,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            groups,
+            norm_layer,
+            activation_layer,
+            dilation,
+            inplace,
+            bias,
+            nn.Conv3d,
+        )
 
 
 class SqueezeExcitation(nn.Module):
@@ -76,7 +127,16 @@ class SqueezeExcitation(nn.Module):
 
 
 class MLP(nn.Sequential):
-    def __init__(self, in_channels, hidden_channels, norm_layer=None, activation_layer=nn.ReLU, inplace=None, bias=True, dropout=0.0):
+    def __init__(
+        self,
+        in_channels,
+        hidden_channels,
+        norm_layer=None,
+        activation_layer=nn.ReLU,
+        inplace=None,
+        bias=True,
+        dropout=0.0,
+    ):
         options = {} if inplace is None else {"inplace": inplace}
         layers, width = [], in_channels
         for hidden in hidden_channels[:-1]:

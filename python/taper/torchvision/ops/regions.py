@@ -1,4 +1,5 @@
 """Features of regions: RoIAlign, and the layers of detectors that stand on it."""
+
 import math
 from collections import OrderedDict
 
@@ -54,14 +55,21 @@ def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, a
 class RoIAlign(nn.Module):
     def __init__(self, output_size, spatial_scale, sampling_ratio, aligned=False):
         super().__init__()
-        self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned = output_size, spatial_scale, sampling_ratio, aligned
+        self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned = (
+            output_size,
+            spatial_scale,
+            sampling_ratio,
+            aligned,
+        )
 
     def forward(self, input, rois):
         return roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned)
 
     def __repr__(self):
-        return (f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-                f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned})")
+        return (
+            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
+            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned})"
+        )
 
 
 def roi_pool(input, boxes, output_size, spatial_scale=1.0):
@@ -75,6 +83,7 @@ def roi_pool(input, boxes, output_size, spatial_scale=1.0):
         def part(i, start, length, parts, size):
             clip = lambda v: min(max(v, 0), size)  # noqa: E731
             return clip(start + math.floor(i * length / parts)), clip(start + math.ceil((i + 1) * length / parts))
+
         cells = []
         for i in range(height):
             top, bottom = part(i, y1, h, height, input.shape[2])
@@ -104,12 +113,21 @@ class FeaturePyramidNetwork(nn.Module):
     def __init__(self, in_channels_list, out_channels, extra_blocks=None, norm_layer=None):
         super().__init__()
         from taper.torchvision.ops.misc import Conv2dNormActivation
+
         self.inner_blocks, self.layer_blocks = nn.ModuleList(), nn.ModuleList()
         for width in in_channels_list:
             if width == 0:
                 raise ValueError("in_channels=0 is currently not supported")
-            self.inner_blocks.append(Conv2dNormActivation(width, out_channels, kernel_size=1, padding=0, norm_layer=norm_layer, activation_layer=None))
-            self.layer_blocks.append(Conv2dNormActivation(out_channels, out_channels, kernel_size=3, norm_layer=norm_layer, activation_layer=None))
+            self.inner_blocks.append(
+                Conv2dNormActivation(
+                    width, out_channels, kernel_size=1, padding=0, norm_layer=norm_layer, activation_layer=None
+                )
+            )
+            self.layer_blocks.append(
+                Conv2dNormActivation(
+                    out_channels, out_channels, kernel_size=3, norm_layer=norm_layer, activation_layer=None
+                )
+            )
         for m in self.modules():
             if isinstance(m, nn.Conv2d):
                 nn.init.kaiming_uniform_(m.weight, a=1)

@@ -1,4 +1,5 @@
 """The transforms' arithmetic on Pillow images: Pillow's own operations, called as torchvision calls them."""
+
 from taper.torchvision._pillow import is_pil, pillow
 
 _is_pil_image = is_pil
@@ -81,7 +82,9 @@ def _fill(fill, img, name="fillcolor"):
     if len(levels) == 1:
         levels *= bands
     if len(levels) != bands:
-        raise ValueError(f"The number of elements in 'fill' does not match the number of channels of the image ({len(levels)} != {bands})")
+        raise ValueError(
+            f"The number of elements in 'fill' does not match the number of channels of the image ({len(levels)} != {bands})"
+        )
     levels = tuple(levels if img.mode == "F" else map(int, levels))
     return {name: levels if several or bands > 1 else levels[0]}
 
@@ -106,14 +109,22 @@ def pad(img, padding, fill=0, padding_mode="constant"):
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if padding_mode == "constant":
         return _with_palette(pillow("ImageOps").expand(img, border=padding, **_fill(fill, img, name="fill")), img)
-    left, top, right, bottom = [padding] * 4 if isinstance(padding, int) else padding * 2 if len(padding) == 2 else padding
+    left, top, right, bottom = (
+        [padding] * 4 if isinstance(padding, int) else padding * 2 if len(padding) == 2 else padding
+    )
     cut = [-min(side, 0) for side in (left, top, right, bottom)]
     if any(cut):
         img = img.crop((cut[0], cut[1], img.width - cut[2], img.height - cut[3]))
         left, top, right, bottom = (max(side, 0) for side in (left, top, right, bottom))
     from taper.torchvision.transforms import _functional_tensor as on_tensors
     from taper.torchvision.transforms.functional import pil_to_tensor, to_pil_image
-    return _with_palette(to_pil_image(on_tensors.pad(pil_to_tensor(img), [left, top, right, bottom], padding_mode=padding_mode), mode=img.mode), img)
+
+    return _with_palette(
+        to_pil_image(
+            on_tensors.pad(pil_to_tensor(img), [left, top, right, bottom], padding_mode=padding_mode), mode=img.mode
+        ),
+        img,
+    )
 
 
 def crop(img, top, left, height, width):
@@ -140,7 +151,9 @@ def rotate(img, angle, interpolation=0, expand=False, center=None, fill=None):
 
 def perspective(img, perspective_coeffs, interpolation=3, fill=None):
     _check(img)
-    return img.transform(img.size, pillow().Transform.PERSPECTIVE, perspective_coeffs, interpolation, **_fill(fill, img))
+    return img.transform(
+        img.size, pillow().Transform.PERSPECTIVE, perspective_coeffs, interpolation, **_fill(fill, img)
+    )
 
 
 def to_grayscale(img, num_output_channels):

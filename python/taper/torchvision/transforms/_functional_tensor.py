@@ -1,4 +1,5 @@
 """The transforms' arithmetic on tensors of shape (..., C, H, W), integers from 0 to the dtype's largest, floating ones from 0 to 1."""
+
 import taper as torch
 from taper.nn import functional as nnf
 
@@ -32,7 +33,10 @@ def _max_value(dtype):
 
 
 _FLOATING = torch.float16, torch.bfloat16, torch.float32, torch.float64
-_UNSAFE = {torch.float32: (torch.int32, torch.int64), torch.float64: (torch.int64,)}  # floats too coarse for the largest of these
+_UNSAFE = {
+    torch.float32: (torch.int32, torch.int64),
+    torch.float64: (torch.int64,),
+}  # floats too coarse for the largest of these
 
 
 def convert_image_dtype(image, dtype=torch.float32):
@@ -61,8 +65,13 @@ def vflip(img):
 def crop(img, top, left, height, width):
     h, w = _checked(img).shape[-2:]
     right, bottom = left + width, top + height
-    outside = [max(-left + min(0, right), 0), max(-top + min(0, bottom), 0), max(right - max(w, left), 0), max(bottom - max(h, top), 0)]
-    inside = img[..., max(top, 0):bottom, max(left, 0):right]
+    outside = [
+        max(-left + min(0, right), 0),
+        max(-top + min(0, bottom), 0),
+        max(right - max(w, left), 0),
+        max(bottom - max(h, top), 0),
+    ]
+    inside = img[..., max(top, 0) : bottom, max(left, 0) : right]
     return pad(inside, outside) if any(outside) else inside
 
 
@@ -121,7 +130,7 @@ def adjust_gamma(img, gamma, gain=1):
         raise ValueError("Gamma should be a non-negative real number")
     _assert_channels(img)
     result = img if img.is_floating_point() else convert_image_dtype(img, torch.float32)
-    return convert_image_dtype((gain * result ** gamma).clamp(0, 1), img.dtype)
+    return convert_image_dtype((gain * result**gamma).clamp(0, 1), img.dtype)
 
 
 def _rgb2hsv(img):
@@ -163,10 +172,16 @@ def resize(img, size, interpolation="bilinear", antialias=True):
     smooth = interpolation in ("bilinear", "bicubic")
 
     def work(batch):
-        out = nnf.interpolate(batch, size=list(size) if isinstance(size, tuple) else size, mode=interpolation,
-                              align_corners=False if smooth else None, antialias=bool(antialias) and smooth)
+        out = nnf.interpolate(
+            batch,
+            size=list(size) if isinstance(size, tuple) else size,
+            mode=interpolation,
+            align_corners=False if smooth else None,
+            antialias=bool(antialias) and smooth,
+        )
         overshot = interpolation == "bicubic" and img.dtype == torch.uint8
         return out.clamp(0, 255) if overshot else out
+
     return _on_batch(_checked(img), [torch.float32, torch.float64], work)
 
 
@@ -181,7 +196,7 @@ def _mirrored(n, before, after):
     """The positions of a line of n that is continued by its mirror image, the edges repeated; negative numbers cut."""
     line = range(max(-before, 0), n - max(-after, 0))
     before, after = max(before, 0), max(after, 0)
-    return torch.tensor([*reversed(line[:before]), *line, *reversed(line[len(line) - after:])])
+    return torch.tensor([*reversed(line[:before]), *line, *reversed(line[len(line) - after :])])
 
 
 def pad(img, padding, fill=0, padding_mode="constant"):
@@ -211,7 +226,9 @@ def pad(img, padding, fill=0, padding_mode="constant"):
 # ---- Turning and bending: a grid says where each pixel of the result comes from ----
 def _apply_grid_transform(img, grid, mode, fill):
     def sampled(batch):
-        return nnf.grid_sample(batch, grid.expand(len(batch), -1, -1, -1), mode=mode, padding_mode="zeros", align_corners=False)
+        return nnf.grid_sample(
+            batch, grid.expand(len(batch), -1, -1, -1), mode=mode, padding_mode="zeros", align_corners=False
+        )
 
     def filled(batch):
         """A last channel of ones tells how much of a pixel comes from within."""
@@ -219,7 +236,12 @@ def _apply_grid_transform(img, grid, mode, fill):
         out, inside = out[:, :-1], out[:, -1:].expand_as(out[:, :-1])
         colour = fill if isinstance(fill, (tuple, list)) else [float(fill)]
         background = torch.tensor(colour, dtype=out.dtype).view(1, len(colour), 1, 1).expand_as(out)
-        return torch.where(inside < 0.5, background, out) if mode == "nearest" else out * inside + (1.0 - inside) * background
+        return (
+            torch.where(inside < 0.5, background, out)
+            if mode == "nearest"
+            else out * inside + (1.0 - inside) * background
+        )
+
     return _on_batch(img, [grid.dtype], sampled if fill is None else filled)
 
 
@@ -228,8 +250,10 @@ def _assert_grid_transform_inputs(img, interpolation, modes, fill):
         raise TypeError("Input img should be Tensor")
     channels = get_dimensions(img)[0]
     if isinstance(fill, (tuple, list)) and len(fill) > 1 and len(fill) != channels:
-        raise ValueError("The number of elements in 'fill' cannot broadcast to match the number of channels of the image "
-                         f"({len(fill)} != {channels})")
+        raise ValueError(
+            "The number of elements in 'fill' cannot broadcast to match the number of channels of the image "
+            f"({len(fill)} != {channels})"
+        )
     if interpolation not in modes:
         raise ValueError(f"Interpolation mode '{interpolation}' is unsupported with Tensor input")
 
@@ -261,7 +285,9 @@ def affine(img, matrix, interpolation="nearest", fill=None):
 
 
 def _compute_affine_output_size(matrix, w, h):
-    corners = torch.tensor([[-0.5 * w, -0.5 * h, 1.0], [-0.5 * w, 0.5 * h, 1.0], [0.5 * w, 0.5 * h, 1.0], [0.5 * w, -0.5 * h, 1.0]])
+    corners = torch.tensor(
+        [[-0.5 * w, -0.5 * h, 1.0], [-0.5 * w, 0.5 * h, 1.0], [0.5 * w, 0.5 * h, 1.0], [0.5 * w, -0.5 * h, 1.0]]
+    )
     points = corners @ torch.tensor(matrix, dtype=torch.float32).view(2, 3).T
     low = points.min(dim=0).values + torch.tensor((w * 0.5, h * 0.5))
     top = points.max(dim=0).values + torch.tensor((w * 0.5, h * 0.5))
@@ -288,7 +314,9 @@ def _perspective_grid(coeffs, ow, oh, dtype):
 def perspective(img, perspective_coeffs, interpolation="bilinear", fill=None):
     _assert_grid_transform_inputs(img, interpolation, ["nearest", "bilinear"], fill)
     h, w = img.shape[-2:]
-    return _apply_grid_transform(img, _perspective_grid(perspective_coeffs, ow=w, oh=h, dtype=_floating(img)), interpolation, fill=fill)
+    return _apply_grid_transform(
+        img, _perspective_grid(perspective_coeffs, ow=w, oh=h, dtype=_floating(img)), interpolation, fill=fill
+    )
 
 
 def _create_identity_grid(size):
@@ -406,7 +434,9 @@ def normalize(tensor, mean, std, inplace=False):
     if not _checked(tensor).is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {tensor.dtype}.")
     if tensor.ndim <= 2:
-        raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tensor.size()}")
+        raise ValueError(
+            f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tensor.size()}"
+        )
     mean, std = (torch.as_tensor(values, dtype=tensor.dtype) for values in (mean, std))
     if not std.all():
         raise ValueError(f"std evaluated to zero after conversion to {tensor.dtype}, leading to division by zero.")
@@ -416,5 +446,5 @@ def normalize(tensor, mean, std, inplace=False):
 
 def erase(img, i, j, h, w, v, inplace=False):
     out = _checked(img) if inplace else _checked(img).clone()
-    out[..., i:i + h, j:j + w] = v
+    out[..., i : i + h, j : j + w] = v
     return out

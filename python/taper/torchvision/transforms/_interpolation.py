@@ -1,4 +1,5 @@
 """How pixels between pixels are made up."""
+
 from enum import Enum
 
 
@@ -13,7 +14,10 @@ class InterpolationMode(Enum):
 
 
 _BY_NUMBER = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
-PIL_NUMBER = {**{InterpolationMode(name): number for number, name in _BY_NUMBER.items()}, InterpolationMode.NEAREST_EXACT: 0}
+PIL_NUMBER = {
+    **{InterpolationMode(name): number for number, name in _BY_NUMBER.items()},
+    InterpolationMode.NEAREST_EXACT: 0,
+}
 
 
 def interpolation_of(mode):

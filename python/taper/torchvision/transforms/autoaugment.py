@@ -2,6 +2,7 @@
 
 A `space` names each operation with the magnitudes it may take, a list from weak to strong (empty: it takes none), and whether a coin decides
 their sign."""
+
 import math
 from enum import Enum
 
@@ -71,10 +72,16 @@ def _policy(kind):
     def operation(text):
         name, probability, strength = text.split()
         return name, float(probability), None if strength == "-" else int(strength)
+
     return [tuple(operation(text) for text in pair.split(",")) for pair in _POLICIES[kind].split(";")]
 
 
-_COLOURS = {"Brightness": F.adjust_brightness, "Color": F.adjust_saturation, "Contrast": F.adjust_contrast, "Sharpness": F.adjust_sharpness}
+_COLOURS = {
+    "Brightness": F.adjust_brightness,
+    "Color": F.adjust_saturation,
+    "Contrast": F.adjust_contrast,
+    "Sharpness": F.adjust_sharpness,
+}
 _LEVELS = {"AutoContrast": F.autocontrast, "Equalize": F.equalize, "Invert": F.invert, "Identity": lambda img: img}
 
 
@@ -97,7 +104,16 @@ def _apply_op(img, op_name, magnitude, interpolation, fill):
         translate[axis] = int(magnitude)
     else:
         raise ValueError(f"The provided operator {op_name} is not recognized.")
-    return F.affine(img, angle=0.0, translate=translate, scale=1.0, shear=shear, interpolation=interpolation, fill=fill, center=center)
+    return F.affine(
+        img,
+        angle=0.0,
+        translate=translate,
+        scale=1.0,
+        shear=shear,
+        interpolation=interpolation,
+        fill=fill,
+        center=center,
+    )
 
 
 _SIGNED = frozenset("ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness".split())
@@ -118,8 +134,17 @@ def _space(names, bins, tops, bits=8, bits_lost=4):
 
 
 def _tops(shear, x, y, degrees, colour):
-    return {"ShearX": shear, "ShearY": shear, "TranslateX": x, "TranslateY": y, "Rotate": degrees,
-            "Brightness": colour, "Color": colour, "Contrast": colour, "Sharpness": colour}
+    return {
+        "ShearX": shear,
+        "ShearY": shear,
+        "TranslateX": x,
+        "TranslateY": y,
+        "Rotate": degrees,
+        "Brightness": colour,
+        "Color": colour,
+        "Contrast": colour,
+        "Sharpness": colour,
+    }
 
 
 def _coin(signed, magnitude):
@@ -182,14 +207,18 @@ class RandAugment(_Augment):
     _shown = "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"
     _names = "Identity ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize AutoContrast Equalize"
 
-    def __init__(self, num_ops=2, magnitude=9, num_magnitude_bins=31, interpolation=InterpolationMode.NEAREST, fill=None):
+    def __init__(
+        self, num_ops=2, magnitude=9, num_magnitude_bins=31, interpolation=InterpolationMode.NEAREST, fill=None
+    ):
         super().__init__(interpolation, fill)
         self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, num_magnitude_bins
 
     def forward(self, img):
         fill = self._fill_for(img)
         _, height, width = F.get_dimensions(img)
-        space = _space(self._names, self.num_magnitude_bins, _tops(0.3, 150.0 / 331.0 * width, 150.0 / 331.0 * height, 30.0, 0.9))
+        space = _space(
+            self._names, self.num_magnitude_bins, _tops(0.3, 150.0 / 331.0 * width, 150.0 / 331.0 * height, 30.0, 0.9)
+        )
         for _ in range(self.num_ops):
             name, magnitudes, signed = _draw(space)
             magnitude = float(magnitudes[self.magnitude]) if magnitudes else 0.0
@@ -207,7 +236,9 @@ class TrivialAugmentWide(_Augment):
 
     def forward(self, img):
         fill = self._fill_for(img)
-        name, magnitudes, signed = _draw(_space(self._names, self.num_magnitude_bins, _tops(0.99, 32.0, 32.0, 135.0, 0.99), bits_lost=6))
+        name, magnitudes, signed = _draw(
+            _space(self._names, self.num_magnitude_bins, _tops(0.99, 32.0, 32.0, 135.0, 0.99), bits_lost=6)
+        )
         magnitude = float(magnitudes[torch.randint(len(magnitudes), (1,)).item()]) if magnitudes else 0.0
         return _apply_op(img, name, _coin(signed, magnitude), self.interpolation, fill)
 
@@ -217,11 +248,26 @@ class AugMix(_Augment):
     _names = "ShearX ShearY TranslateX TranslateY Rotate Posterize Solarize AutoContrast Equalize"
     _colours = " Brightness Color Contrast Sharpness"
 
-    def __init__(self, severity=3, mixture_width=3, chain_depth=-1, alpha=1.0, all_ops=True, interpolation=InterpolationMode.BILINEAR, fill=None):
+    def __init__(
+        self,
+        severity=3,
+        mixture_width=3,
+        chain_depth=-1,
+        alpha=1.0,
+        all_ops=True,
+        interpolation=InterpolationMode.BILINEAR,
+        fill=None,
+    ):
         super().__init__(interpolation, fill)
         if not 1 <= severity <= 10:
             raise ValueError(f"The severity must be between [1, 10]. Got {severity} instead.")
-        self.severity, self.mixture_width, self.chain_depth, self.alpha, self.all_ops = severity, mixture_width, chain_depth, alpha, all_ops
+        self.severity, self.mixture_width, self.chain_depth, self.alpha, self.all_ops = (
+            severity,
+            mixture_width,
+            chain_depth,
+            alpha,
+            all_ops,
+        )
 
     def _dirichlet(self, n, batch):
         return torch._sample_dirichlet(torch.tensor([self.alpha] * n).expand(batch, -1))
@@ -238,7 +284,9 @@ class AugMix(_Augment):
         fill = self._fill_for(orig_img)
         _, height, width = F.get_dimensions(orig_img)
         img = orig_img if isinstance(orig_img, torch.Tensor) else F.pil_to_tensor(orig_img)
-        space = _space(self._names + self._colours * self.all_ops, 10, _tops(0.3, width / 3.0, height / 3.0, 30.0, 0.9), bits=4)
+        space = _space(
+            self._names + self._colours * self.all_ops, 10, _tops(0.3, width / 3.0, height / 3.0, 30.0, 0.9), bits=4
+        )
         batch = img.view([1] * max(4 - img.ndim, 0) + list(img.shape))
         n = [batch.size(0)] + [1] * (batch.ndim - 1)
         share = self._dirichlet(2, n[0])  # of the image itself, of all chains together

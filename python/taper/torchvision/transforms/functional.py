@@ -1,4 +1,5 @@
 """torchvision.transforms.functional: each transform as a function of a Pillow image or of a tensor (..., C, H, W)."""
+
 import math
 import numbers
 import sys
@@ -61,7 +62,9 @@ def to_tensor(pic):
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
         if pic.ndim == 2:
             pic = pic[:, :, None]
-        img = torch.from_numpy(pic.transpose((2, 0, 1)).copy() if min(pic.strides, default=0) < 0 else pic.transpose((2, 0, 1))).contiguous()
+        img = torch.from_numpy(
+            pic.transpose((2, 0, 1)).copy() if min(pic.strides, default=0) < 0 else pic.transpose((2, 0, 1))
+        ).contiguous()
     else:
         img = _pixels(pic)
     return img.to(dtype=torch.get_default_dtype()).div_(255) if img.dtype == torch.uint8 else img
@@ -116,8 +119,11 @@ def to_pil_image(pic, mode=None):
     else:
         permitted = _MODES_OF[channels]
         if mode is not None and mode not in permitted:
-            raise ValueError(f"Only modes {list(permitted)} are supported for {channels} channel inputs" if len(permitted) > 1 else
-                             f"Only modes {list(permitted)} are supported for 2D inputs")
+            raise ValueError(
+                f"Only modes {list(permitted)} are supported for {channels} channel inputs"
+                if len(permitted) > 1
+                else f"Only modes {list(permitted)} are supported for 2D inputs"
+            )
         mode = mode or permitted[0]
         if planes.dtype != torch.uint8:
             raise TypeError(f"Input type {planes.dtype} is not supported")
@@ -144,7 +150,9 @@ def _compute_resized_output_size(image_size, size, max_size=None, allow_size_non
     edges = None
     if size is not None:
         if max_size is not None and max_size <= size[0]:
-            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}")
+            raise ValueError(
+                f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}"
+            )
         edges = size[0], int(size[0] * long / short)
     if edges is None or max_size is not None and edges[1] > max_size:  # the longer edge decides
         short, long = edges or (short, long)
@@ -158,10 +166,14 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
     interpolation = interpolation_of(interpolation)
     if isinstance(size, (list, tuple)):
         if len(size) not in (1, 2):
-            raise ValueError(f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element tuple/list")
+            raise ValueError(
+                f"Size must be an int or a 1 or 2 element tuple/list, not a {len(size)} element tuple/list"
+            )
         if max_size is not None and len(size) != 1:
-            raise ValueError("max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be an int or "
-                             "a sequence of length 1 in torchscript mode.")
+            raise ValueError(
+                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be an int or "
+                "a sequence of length 1 in torchscript mode."
+            )
     now = get_dimensions(img)[1:]
     wanted = _compute_resized_output_size(now, [size] if isinstance(size, int) else list(size), max_size)
     if wanted == list(now):
@@ -213,7 +225,9 @@ def vflip(img):
 
 def _get_perspective_coeffs(startpoints, endpoints):
     if {len(startpoints), len(endpoints)} != {4}:
-        raise ValueError(f"Please provide exactly four corners, got {len(startpoints)} startpoints and {len(endpoints)} endpoints.")
+        raise ValueError(
+            f"Please provide exactly four corners, got {len(startpoints)} startpoints and {len(endpoints)} endpoints."
+        )
     a = torch.zeros(8, 8, dtype=torch.float64)
     for i, ((sx, sy), (ex, ey)) in enumerate(zip(startpoints, endpoints)):
         a[2 * i] = torch.tensor([ex, ey, 1, 0, 0, 0, -sx * ex, -sx * ey])
@@ -240,9 +254,14 @@ def five_crop(img, size):
     crop_height, crop_width = _pair(size)
     height, width = get_dimensions(img)[1:]
     if crop_width > width or crop_height > height:
-        raise ValueError(f"Requested crop size {tuple(size) if not isinstance(size, int) else size} is bigger than input size {(height, width)}")
+        raise ValueError(
+            f"Requested crop size {tuple(size) if not isinstance(size, int) else size} is bigger than input size {(height, width)}"
+        )
     right, bottom = width - crop_width, height - crop_height
-    corners = [crop(img, top, left, crop_height, crop_width) for top, left in ((0, 0), (0, right), (bottom, 0), (bottom, right))]
+    corners = [
+        crop(img, top, left, crop_height, crop_width)
+        for top, left in ((0, 0), (0, right), (bottom, 0), (bottom, right))
+    ]
     return (*corners, center_crop(img, [crop_height, crop_width]))
 
 
@@ -324,7 +343,9 @@ def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, ce
         raise TypeError("Argument angle should be int or float")
     _check_center(center)
     if not isinstance(img, torch.Tensor):
-        return F_pil.rotate(img, angle=angle, interpolation=PIL_NUMBER[interpolation], expand=expand, center=center, fill=fill)
+        return F_pil.rotate(
+            img, angle=angle, interpolation=PIL_NUMBER[interpolation], expand=expand, center=center, fill=fill
+        )
     turned = _get_inverse_affine_matrix(_from_middle(img, center), -angle, [0.0, 0.0], 1.0, [0.0, 0.0])
     return F_t.rotate(img, turned, interpolation.value, expand, fill)
 
@@ -354,8 +375,15 @@ def affine(img, angle, translate, scale, shear, interpolation=InterpolationMode.
     height, width = get_dimensions(img)[1:]
     if _kind(img) is F_pil:
         middle = [width * 0.5, height * 0.5] if center is None else center
-        return F_pil.affine(img, _get_inverse_affine_matrix(middle, angle, translate, scale, shear), PIL_NUMBER[interpolation], fill)
-    return F_t.affine(img, _get_inverse_affine_matrix(_from_middle(img, center), angle, translate, scale, shear), interpolation.value, fill)
+        return F_pil.affine(
+            img, _get_inverse_affine_matrix(middle, angle, translate, scale, shear), PIL_NUMBER[interpolation], fill
+        )
+    return F_t.affine(
+        img,
+        _get_inverse_affine_matrix(_from_middle(img, center), angle, translate, scale, shear),
+        interpolation.value,
+        fill,
+    )
 
 
 # ---- Blur, levels, holes ----
@@ -436,5 +464,9 @@ def elastic_transform(img, displacement, interpolation=InterpolationMode.BILINEA
         raise TypeError("Argument displacement should be a Tensor")
     height, width = get_dimensions(img)[1:]
     if displacement.shape != (1, height, width, 2):
-        raise ValueError(f"Argument displacement shape should be {(1, height, width, 2)}, but given {displacement.shape}")
-    return _through_tensor(img, lambda t: F_t.elastic_transform(t, displacement, interpolation=interpolation.value, fill=fill))
+        raise ValueError(
+            f"Argument displacement shape should be {(1, height, width, 2)}, but given {displacement.shape}"
+        )
+    return _through_tensor(
+        img, lambda t: F_t.elastic_transform(t, displacement, interpolation=interpolation.value, fill=fill)
+    )

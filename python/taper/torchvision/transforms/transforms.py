@@ -1,5 +1,6 @@
 """torchvision.transforms: the transforms as modules. Random ones draw from PyTorch's generator, in torchvision's order: the same seed gives the
 same pictures."""
+
 import math
 import numbers
 import random
@@ -51,7 +52,9 @@ def _setup_size(size, error_msg="Please provide only two dimensions (h, w) for s
 def _check_sequence_input(x, name, req_sizes):
     known = _is_sequence(x)
     if not known or len(x) not in req_sizes:
-        raise (ValueError if known else TypeError)(f"{name} should be a sequence of length {' or '.join(map(str, req_sizes))}.")
+        raise (ValueError if known else TypeError)(
+            f"{name} should be a sequence of length {' or '.join(map(str, req_sizes))}."
+        )
 
 
 def _optional_pair(x, name):
@@ -96,6 +99,7 @@ def _fill_for(img, fill):
 # ---- What transforms share ----
 class _Shown:
     """Prints as its name and the attributes that `_shows` names, less those that have the value given in `_unless`."""
+
     _shows = ""
     _unless = {}
     _comma = ", "
@@ -111,6 +115,7 @@ class _Shown:
 class _Transform(_Shown, Module):
     """A transform that is a module: `_does` names a function and the attributes that it gets after the image. Version 2 puts its own functions in
     place of these."""
+
     _F = F
     _does = ""
 
@@ -245,6 +250,7 @@ class ConvertImageDtype(_Transform):
 
 class Normalize(_Transform):
     """(image - mean) / std for each channel."""
+
     _does, _shows = "normalize mean std inplace", "mean std"
 
     def __init__(self, mean, std, inplace=False):
@@ -264,20 +270,26 @@ class LinearTransformation(_Transform):
         if rows != columns:
             raise ValueError(f"transformation_matrix should be square. Got [{rows} x {columns}] rectangular matrix.")
         if mean_vector.size(0) != rows:
-            raise ValueError(f"mean_vector should have the same length {mean_vector.size(0)} as any one of the dimensions of the "
-                             f"transformation_matrix [{tuple(transformation_matrix.size())}]")
+            raise ValueError(
+                f"mean_vector should have the same length {mean_vector.size(0)} as any one of the dimensions of the "
+                f"transformation_matrix [{tuple(transformation_matrix.size())}]"
+            )
         self.transformation_matrix, self.mean_vector = transformation_matrix, mean_vector
 
     def forward(self, tensor):
         shape, n = tensor.shape, math.prod(tensor.shape[-3:])
         if len(self.transformation_matrix) != n:
-            raise ValueError("Input tensor and transformation matrix have incompatible shape."
-                             f"[{shape[-3]} x {shape[-2]} x {shape[-1]}] != {self.transformation_matrix.shape[0]}")
+            raise ValueError(
+                "Input tensor and transformation matrix have incompatible shape."
+                f"[{shape[-3]} x {shape[-2]} x {shape[-1]}] != {self.transformation_matrix.shape[0]}"
+            )
         return torch.mm(tensor.reshape(-1, n) - self.mean_vector, self.transformation_matrix).reshape(shape)
 
     def __repr__(self):
-        return (f"{type(self).__name__}(transformation_matrix={self.transformation_matrix.tolist()}, "
-                f"mean_vector={self.mean_vector.tolist()})")
+        return (
+            f"{type(self).__name__}(transformation_matrix={self.transformation_matrix.tolist()}, "
+            f"mean_vector={self.mean_vector.tolist()})"
+        )
 
 
 # ---- Sizes ----
@@ -290,7 +302,12 @@ class Resize(_Transform):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
         if _is_sequence(size) and len(size) not in (1, 2):
             raise ValueError("If size is a sequence, it should have 1 or 2 values")
-        self.size, self.max_size, self.interpolation, self.antialias = size, max_size, interpolation_of(interpolation), antialias
+        self.size, self.max_size, self.interpolation, self.antialias = (
+            size,
+            max_size,
+            interpolation_of(interpolation),
+            antialias,
+        )
 
 
 class _Crop(_Transform):
@@ -329,7 +346,9 @@ class Pad(_Transform):
         if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
             raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
         if _is_sequence(padding) and len(padding) not in (1, 2, 4):
-            raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
+            raise ValueError(
+                f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple"
+            )
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
 
@@ -351,6 +370,7 @@ class RandomCrop(_Crop):
     def forward(self, img):
         def padded(img, padding):
             return self._F.pad(img, padding, self.fill, self.padding_mode)
+
         img = img if self.padding is None else padded(img, self.padding)
         if self.pad_if_needed:
             more_y, more_x = (max(want - have, 0) for want, have in zip(self.size, self._F.get_dimensions(img)[1:]))
@@ -361,9 +381,17 @@ class RandomCrop(_Crop):
 
 class RandomResizedCrop(_Crop):
     """A part of random area and shape, resized."""
+
     _shows = "size scale ratio interpolation antialias"
 
-    def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR, antialias=True):
+    def __init__(
+        self,
+        size,
+        scale=(0.08, 1.0),
+        ratio=(3.0 / 4.0, 4.0 / 3.0),
+        interpolation=InterpolationMode.BILINEAR,
+        antialias=True,
+    ):
         super().__init__(size)
         self.scale, self.ratio = _checked_shares(scale, ratio)
         self.interpolation, self.antialias = interpolation_of(interpolation), antialias
@@ -389,6 +417,7 @@ class RandomResizedCrop(_Crop):
 # ---- With a probability ----
 class _Sometimes(_Transform):
     """Done with probability p."""
+
     _shows, _comma = "p", ","
 
     def __init__(self, p=0.5):
@@ -464,7 +493,12 @@ class RandomPerspective(_Transform):
 
     def __init__(self, distortion_scale=0.5, p=0.5, interpolation=InterpolationMode.BILINEAR, fill=0):
         super().__init__()
-        self.p, self.interpolation, self.distortion_scale, self.fill = p, interpolation_of(interpolation), distortion_scale, _checked_fill(fill)
+        self.p, self.interpolation, self.distortion_scale, self.fill = (
+            p,
+            interpolation_of(interpolation),
+            distortion_scale,
+            _checked_fill(fill),
+        )
 
     def forward(self, img):
         _, height, width = self._F.get_dimensions(img)
@@ -476,9 +510,11 @@ class RandomPerspective(_Transform):
     @staticmethod
     def get_params(width, height, distortion_scale):
         """The corners, clockwise from the first pixel, and each of them moved towards the middle."""
+
         def moved(place, length):
             reach = int(distortion_scale * (length // 2))
             return _below(place + 1, place - reach) if place else _below(reach + 1)
+
         right, bottom = width - 1, height - 1
         corners = [[0, 0], [right, 0], [right, bottom], [0, bottom]]
         return corners, [[moved(x, width), moved(y, height)] for x, y in corners]
@@ -486,6 +522,7 @@ class RandomPerspective(_Transform):
 
 class ColorJitter(_Transform):
     """Brightness, contrast, saturation and hue changed by random factors, in random order."""
+
     _shows = "brightness contrast saturation hue"
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
@@ -513,7 +550,10 @@ class ColorJitter(_Transform):
     @staticmethod
     def get_params(brightness, contrast, saturation, hue):
         order = torch.randperm(4)
-        return (order, *(None if limits is None else _uniform(*limits) for limits in (brightness, contrast, saturation, hue)))
+        return (
+            order,
+            *(None if limits is None else _uniform(*limits) for limits in (brightness, contrast, saturation, hue)),
+        )
 
     def forward(self, img):
         names = self._shows.split()
@@ -537,14 +577,32 @@ class RandomRotation(_Transform):
         return _uniform(*degrees)
 
     def forward(self, img):
-        return self._F.rotate(img, self.get_params(self.degrees), self.interpolation, self.expand, self.center, _fill_for(img, self.fill))
+        return self._F.rotate(
+            img, self.get_params(self.degrees), self.interpolation, self.expand, self.center, _fill_for(img, self.fill)
+        )
 
 
 class RandomAffine(_Transform):
     _shows = "degrees translate scale shear interpolation fill center"
-    _unless = {"translate": None, "scale": None, "shear": None, "interpolation": InterpolationMode.NEAREST, "fill": 0, "center": None}
+    _unless = {
+        "translate": None,
+        "scale": None,
+        "shear": None,
+        "interpolation": InterpolationMode.NEAREST,
+        "fill": 0,
+        "center": None,
+    }
 
-    def __init__(self, degrees, translate=None, scale=None, shear=None, interpolation=InterpolationMode.NEAREST, fill=0, center=None):
+    def __init__(
+        self,
+        degrees,
+        translate=None,
+        scale=None,
+        shear=None,
+        interpolation=InterpolationMode.NEAREST,
+        fill=0,
+        center=None,
+    ):
         super().__init__()
         self.degrees = _setup_angle(degrees, "degrees")
         if not all(0.0 <= share <= 1.0 for share in _optional_pair(translate, "translate") or ()):
@@ -563,7 +621,7 @@ class RandomAffine(_Transform):
         reach = [share * length for share, length in zip(translate or (), img_size)]
         shift = tuple(int(round(_uniform(-r, r))) for r in reach) or (0, 0)
         factor = _uniform(*scale_ranges) if scale_ranges else 1.0
-        slants = [_uniform(*shears[i:i + 2]) for i in range(0, len(shears or ()), 2)]
+        slants = [_uniform(*shears[i : i + 2]) for i in range(0, len(shears or ()), 2)]
         return angle, shift, factor, tuple(slants + [0.0, 0.0])[:2]
 
     def forward(self, img):
@@ -574,6 +632,7 @@ class RandomAffine(_Transform):
 
 class RandomErasing(_Transform):
     """A rectangle of the tensor becomes a value, a colour, or noise (value='random')."""
+
     _shows = "p scale ratio value inplace"
 
     def __init__(self, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=False):
@@ -594,16 +653,28 @@ class RandomErasing(_Transform):
         channels, height, width = img.shape[-3:]
         for h, w in _rectangles(height * width, scale, ratio):
             if h < height and w < width:
-                filling = torch.empty([channels, h, w], dtype=torch.float32).normal_() if value is None else torch.tensor(value)[:, None, None]
+                filling = (
+                    torch.empty([channels, h, w], dtype=torch.float32).normal_()
+                    if value is None
+                    else torch.tensor(value)[:, None, None]
+                )
                 return (*_corner((height, width), (h, w)), h, w, filling)
         return 0, 0, height, width, img
 
     def forward(self, img):
         if not torch.rand(1) < self.p:
             return img
-        value = None if isinstance(self.value, str) else list(self.value) if _is_sequence(self.value) else [float(self.value)]
+        value = (
+            None
+            if isinstance(self.value, str)
+            else list(self.value)
+            if _is_sequence(self.value)
+            else [float(self.value)]
+        )
         if len(value or [0]) not in (1, img.shape[-3]):
-            raise ValueError(f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)")
+            raise ValueError(
+                f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)"
+            )
         return self._F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 
 
@@ -620,8 +691,11 @@ class GaussianBlur(_Transform):
         if not (_is_sequence(limits) and len(limits) == 2):
             raise ValueError("sigma should be a single number or a list/tuple with length 2.")
         if limits[0] <= 0 or limits[1] < limits[0]:
-            raise ValueError("If sigma is a single number, it must be positive." if one else
-                             "sigma values should be positive and of the form (min, max).")
+            raise ValueError(
+                "If sigma is a single number, it must be positive."
+                if one
+                else "sigma values should be positive and of the form (min, max)."
+            )
         self.sigma = limits
 
     @staticmethod
@@ -634,6 +708,7 @@ class GaussianBlur(_Transform):
 
 class ElasticTransform(_Transform):
     """Bent by a smooth random field."""
+
     _shows = "alpha sigma interpolation fill"
 
     def __init__(self, alpha=50.0, sigma=5.0, interpolation=InterpolationMode.BILINEAR, fill=0):
@@ -660,12 +735,15 @@ class ElasticTransform(_Transform):
                 kernel = int(8 * sigma[axis] + 1) | 1
                 d = F.gaussian_blur(d, [kernel, kernel], list(sigma))
             return d * alpha[axis] / size[1 - axis]  # x first in alpha, height first in size
+
         dx = field(0)
         return torch.concat([dx, field(1)], 1).permute([0, 2, 3, 1])
 
     def forward(self, tensor):
         _, height, width = self._F.get_dimensions(tensor)
-        return self._F.elastic_transform(tensor, self.get_params(self.alpha, self.sigma, [height, width]), self.interpolation, self.fill)
+        return self._F.elastic_transform(
+            tensor, self.get_params(self.alpha, self.sigma, [height, width]), self.interpolation, self.fill
+        )
 
     def _text(self, name, value):
         return f"{name}={value}"

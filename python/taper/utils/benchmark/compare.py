@@ -1,4 +1,5 @@
 """Compare: measurements as tables, a row per sub_label and number of threads, a column per description."""
+
 import math
 
 from taper.utils.benchmark.measurement import Measurement, ordered_unique, select_unit, trim_sigfig, unit_to_english
@@ -25,7 +26,10 @@ class _Table:
         found = [row[column] for row in self.rows.values() if column in row]
         if not self.trim:
             return 1
-        return min(max(result.significant_figures - max(math.ceil(math.log10(result.median / self.scale)), 1), 0) for result in found)
+        return min(
+            max(result.significant_figures - max(math.ceil(math.log10(result.median / self.scale)), 1), 0)
+            for result in found
+        )
 
     def _cell(self, result, digits):
         value = result.median / self.scale
@@ -55,7 +59,10 @@ class _Table:
         def line(name, texts, key=None):
             shown = [texts.get(column, "").center(widths[column]) for column in self.columns]
             if key and self.colour:
-                shown = [_BEST.format(text) if column in self.rows[key] and self._best(key, column) else text for text, column in zip(shown, self.columns)]
+                shown = [
+                    _BEST.format(text) if column in self.rows[key] and self._best(key, column) else text
+                    for text, column in zip(shown, self.columns)
+                ]
             return "  |  ".join([name.ljust(first), *shown])
 
         head = line("", heads)
@@ -103,7 +110,10 @@ class Compare:
         tables = {}
         for result in Measurement.merge(self._results):
             tables.setdefault(result.task_spec.label or result.task_spec.stmt, []).append(result)
-        return "\n".join("\n".join(_Table(results, self._trim, self._colour, self._rowwise, self._warn).lines()) + "\n" for results in tables.values())
+        return "\n".join(
+            "\n".join(_Table(results, self._trim, self._colour, self._rowwise, self._warn).lines()) + "\n"
+            for results in tables.values()
+        )
 
     __repr__ = __str__
 

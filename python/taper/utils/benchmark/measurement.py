@@ -1,4 +1,5 @@
 """Measurement: the times of one statement, and what they say; TaskSpec: what was measured."""
+
 import math
 from collections import namedtuple
 
@@ -28,8 +29,15 @@ def ordered_unique(elements):
     return list(dict.fromkeys(elements))
 
 
-class TaskSpec(namedtuple("TaskSpec", "stmt setup global_setup label sub_label description env num_threads", defaults=("", None, None, None, None, 1))):
+class TaskSpec(
+    namedtuple(
+        "TaskSpec",
+        "stmt setup global_setup label sub_label description env num_threads",
+        defaults=("", None, None, None, None, 1),
+    )
+):
     """What was measured, by which runs are told apart."""
+
     __slots__ = ()
 
     @property
@@ -62,7 +70,12 @@ class Measurement:
     """raw_times of number_per_run runs each."""
 
     def __init__(self, number_per_run, raw_times, task_spec, metadata=None):
-        self.number_per_run, self.raw_times, self.task_spec, self.metadata = number_per_run, list(raw_times), task_spec, metadata
+        self.number_per_run, self.raw_times, self.task_spec, self.metadata = (
+            number_per_run,
+            list(raw_times),
+            task_spec,
+            metadata,
+        )
 
     def __getattr__(self, name):  # stmt, setup, label, ... are the task's
         if name != "task_spec" and name in TaskSpec._fields:
@@ -97,11 +110,14 @@ class Measurement:
     def significant_figures(self):
         """How many digits of the median can be trusted."""
         ordered = self._ordered()
-        middle = ordered[len(ordered) // 4:math.ceil(3 * len(ordered) / 4)] or ordered
+        middle = ordered[len(ordered) // 4 : math.ceil(3 * len(ordered) / 4)] or ordered
         mean = sum(middle) / len(middle)
         deviation = math.sqrt(sum((time - mean) ** 2 for time in middle) / len(middle))
         interval = max(1.645 * deviation / math.sqrt(len(middle)), _MIN_CONFIDENCE_INTERVAL)
-        return min(max(int(math.floor(math.log10(self.median / interval))) if self.median > 0 else 1, 1), _MAX_SIGNIFICANT_FIGURES)
+        return min(
+            max(int(math.floor(math.log10(self.median / interval))) if self.median > 0 else 1, 1),
+            _MAX_SIGNIFICANT_FIGURES,
+        )
 
     @property
     def has_warnings(self):
@@ -131,14 +147,21 @@ class Measurement:
         else:
             ordered = self._ordered()
             low, high = (_quantile(ordered, q) / scale for q in (0.25, 0.75))
-            lines += [f"  Median: {self.median / scale:.2f} {unit}", f"  IQR:    {self.iqr / scale:.2f} {unit} ({low:.2f} to {high:.2f})"]
-        lines.append(f"  {count} measurement{'s' if count > 1 else ''}, {runs} runs {'per measurement' if count > 1 else ''}, "
-                     f"{spec.num_threads} thread{'s' if spec.num_threads > 1 else ''}")
+            lines += [
+                f"  Median: {self.median / scale:.2f} {unit}",
+                f"  IQR:    {self.iqr / scale:.2f} {unit} ({low:.2f} to {high:.2f})",
+            ]
+        lines.append(
+            f"  {count} measurement{'s' if count > 1 else ''}, {runs} runs {'per measurement' if count > 1 else ''}, "
+            f"{spec.num_threads} thread{'s' if spec.num_threads > 1 else ''}"
+        )
         if count > 1 and self.has_warnings:
             strong = self.iqr / self.median > _IQR_GROSS_WARN
-            lines += [f"  WARNING: Interquartile range is {self.iqr / self.median * 100:.1f}% of the median measurement.",
-                      f"           This {'suggests significant' if strong else 'could indicate system'} "
-                      f"{'environmental influence' if strong else 'fluctuation'}."]
+            lines += [
+                f"  WARNING: Interquartile range is {self.iqr / self.median * 100:.1f}% of the median measurement.",
+                f"           This {'suggests significant' if strong else 'could indicate system'} "
+                f"{'environmental influence' if strong else 'fluctuation'}.",
+            ]
         return "\n".join(lines)
 
     @staticmethod

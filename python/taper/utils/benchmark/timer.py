@@ -1,4 +1,5 @@
 """Timer: runs a statement often enough to say how long it takes."""
+
 import enum
 import textwrap
 import timeit
@@ -31,8 +32,20 @@ class set_torch_threads:
 class Timer:
     """Measures a statement, on one thread unless told otherwise."""
 
-    def __init__(self, stmt="pass", setup="pass", global_setup="", timer=timer, globals=None, label=None, sub_label=None, description=None,
-                 env=None, num_threads=1, language=Language.PYTHON):
+    def __init__(
+        self,
+        stmt="pass",
+        setup="pass",
+        global_setup="",
+        timer=timer,
+        globals=None,
+        label=None,
+        sub_label=None,
+        description=None,
+        env=None,
+        num_threads=1,
+        language=Language.PYTHON,
+    ):
         if language not in (Language.PYTHON, "py", "python"):
             raise NotCovered("torch.utils.benchmark.Timer(language='c++')")
         if not isinstance(stmt, str):
@@ -40,6 +53,7 @@ class Timer:
         if global_setup:
             raise ValueError("`global_setup` is for C++ alone; a Python program puts it into `setup`")
         import taper
+
         names = dict(globals or {})
         names.setdefault("torch", taper)
         stmt, setup = (textwrap.dedent(text).strip("\n") for text in (stmt, setup))
@@ -70,7 +84,7 @@ class Timer:
         number = 1
         while True:
             taken = self._run(number)
-            if overhead / taken <= 1e-4 and taken >= min_run_time / 1000 or taken > min_run_time or number >= 10 ** 9:
+            if overhead / taken <= 1e-4 and taken >= min_run_time / 1000 or taken > min_run_time or number >= 10**9:
                 return number
             number *= 10
 
@@ -80,9 +94,16 @@ class Timer:
 
     def adaptive_autorange(self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None):
         """Measurements until the middle half of them lies within `threshold` of the median."""
+
         def enough(measured):
             total = sum(measured.raw_times)
-            return total >= max_run_time or len(measured.raw_times) >= 3 and total >= min_run_time and measured.meets_confidence(threshold)
+            return (
+                total >= max_run_time
+                or len(measured.raw_times) >= 3
+                and total >= min_run_time
+                and measured.meets_confidence(threshold)
+            )
+
         return self._measure(enough, min_run_time, callback)
 
     def _measure(self, enough, min_run_time, callback):
@@ -97,6 +118,7 @@ class Timer:
     def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False):
         """Counts instructions under valgrind: not there."""
         import shutil
+
         if shutil.which("valgrind") is None:
             raise OSError("Timer.collect_callgrind needs valgrind, which is not installed")
         raise NotCovered("torch.utils.benchmark.Timer.collect_callgrind")

@@ -2,6 +2,7 @@
 
 Each worker has a channel of its own and gets batches in turn, so many ahead as prefetch_factor says; what it reads waits in its channel until
 its turn comes. A worker that dies is seen by its process and named with what ended it. Nothing is left running when the iterator goes."""
+
 import os
 import signal
 import socket
@@ -23,7 +24,7 @@ class _Handle:
     def __init__(self, process, channel):
         self.process, self.channel = process, channel
         self.marks = deque()  # one per batch that it has to read: where the sampler stood
-        self.ended = False    # its part of an iterable dataset is read
+        self.ended = False  # its part of an iterable dataset is read
 
 
 def _start(context, work, saved):
@@ -34,8 +35,11 @@ def _start(context, work, saved):
         for worker_id in range(work.workers):
             ours, theirs = socket.socketpair()
             others = [handle.channel.socket for handle in handles] + [ours] if forks else []
-            process = context.Process(target=worker_main, daemon=True,
-                                      args=(work, theirs, others, worker_id, os.getpid(), saved and saved[worker_id]))
+            process = context.Process(
+                target=worker_main,
+                daemon=True,
+                args=(work, theirs, others, worker_id, os.getpid(), saved and saved[worker_id]),
+            )
             try:
                 process.start()
             except BaseException:
@@ -71,6 +75,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader):
         import multiprocessing
+
         self._context = loader.multiprocessing_context or multiprocessing.get_context()
         if self._context.get_start_method() != "fork":
             import taper.multiprocessing  # noqa: F401  (tensors of the dataset are shared instead of copied)
@@ -164,11 +169,15 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 handle.process.join(1.0)  # until its status can be had
             code, pid = handle.process.exitcode, handle.process.pid
             if code is not None and code < 0:
-                words.append(f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}. (It was worker {worker_id} of "
-                             f"{self._num_workers}.)")
+                words.append(
+                    f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}. (It was worker {worker_id} of "
+                    f"{self._num_workers}.)"
+                )
             elif code is not None:
-                words.append(f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost due to multiprocessing. "
-                             f"Rerunning with num_workers=0 may give better error trace. (It was worker {worker_id} of {self._num_workers}.)")
+                words.append(
+                    f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost due to multiprocessing. "
+                    f"Rerunning with num_workers=0 may give better error trace. (It was worker {worker_id} of {self._num_workers}.)"
+                )
         self._shutdown_workers(0)
         raise RuntimeError("\n".join(words) or "DataLoader workers exited unexpectedly")
 

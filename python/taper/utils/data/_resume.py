@@ -3,12 +3,19 @@
 An epoch is known by the states that the random generators had when its order was drawn, and by how many batches the program has got.
 To go back, the order is drawn again from those states and as many batches of indices are passed over; no sample is read for
 them. Samplers and datasets that have state_dict and load_state_dict of their own are asked instead."""
+
 import sys
 from contextlib import contextmanager
 from copy import deepcopy
 
 from taper import _C
-from taper.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+from taper.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 _OWN = BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
@@ -21,6 +28,7 @@ def can_tell(thing):
 def numbers_state():
     """The states of all generators that a program draws from without naming them."""
     import random
+
     state = {"torch": _C.default_generator.get_state(), "random": random.getstate()}
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
@@ -31,6 +39,7 @@ def numbers_state():
 
 def set_numbers_state(state):
     import random
+
     _C.default_generator.set_state(state["torch"])
     if "random" in state:
         random.setstate(state["random"])
@@ -40,7 +49,11 @@ def set_numbers_state(state):
 
 
 def same_numbers(a, b):
-    return a.keys() == b.keys() and _C._functions["equal"](a["torch"], b["torch"]) and all(a[key] == b[key] for key in a if key != "torch")
+    return (
+        a.keys() == b.keys()
+        and _C._functions["equal"](a["torch"], b["torch"])
+        and all(a[key] == b[key] for key in a if key != "torch")
+    )
 
 
 def dataset_state(fetcher):
@@ -134,7 +147,9 @@ class Order:
 
     def _go_on(self, saved, batches):
         if ("sampler" in saved) != (self.teller is not None):
-            raise ValueError("the saved loader's sampler and this loader's are not alike: one has a state_dict, the other has not")
+            raise ValueError(
+                "the saved loader's sampler and this loader's are not alike: one has a state_dict, the other has not"
+            )
         if self.teller is not None:
             self.teller.load_state_dict(deepcopy(saved["sampler"]))
             self.at_start, self.first_mark, self.indices = None, saved["sampler"], iter(self.sampler)
@@ -147,7 +162,9 @@ class Order:
                 self.sources.set_state(self.at_draw)
             for passed in range(batches):
                 if next(self.indices, self) is self:
-                    raise ValueError(f"the saved loader had read {batches} batches, this one has only {passed} in an epoch")
+                    raise ValueError(
+                        f"the saved loader had read {batches} batches, this one has only {passed} in an epoch"
+                    )
 
     def rehearse(self, fetch, batches):
         """Reads so many batches of an iterable dataset again, as at the epoch's beginning, and forgets them."""
@@ -163,11 +180,17 @@ class Position:
 
     def __init__(self, order, base_seed, batches):
         self.order, self.base_seed, self.batches, self.finished = order, base_seed, batches, False
-        self.mark = None     # of the sampler, as of the last batch that the program got
+        self.mark = None  # of the sampler, as of the last batch that the program got
         self.dataset = None  # the dataset's own state as of then, where it has one and is read in this process
         self.workers = None  # per worker: what it told with its last batch that the program got
-        self.turn = 0        # the worker whose batch comes next
+        self.turn = 0  # the worker whose batch comes next
 
     def state(self):
-        return {"batches": self.batches, "base_seed": self.base_seed, "order": self.order.state(self.mark), "dataset": self.dataset,
-                "workers": deepcopy(self.workers), "turn": self.turn}
+        return {
+            "batches": self.batches,
+            "base_seed": self.base_seed,
+            "order": self.order.state(self.mark),
+            "dataset": self.dataset,
+            "workers": deepcopy(self.workers),
+            "turn": self.turn,
+        }

@@ -1,4 +1,5 @@
 """A loader's epoch read by threads of the library's (native.py), ahead of the program."""
+
 from collections import deque
 
 from taper import _C
@@ -13,10 +14,17 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader):
         native = native_of(loader.dataset) if loader.collate_fn is default_collate and loader._auto_collation else None
         if native is None:
-            raise ValueError("worker_threads needs a dataset that Taper reads in C (taper.utils.data.native, a TensorDataset of plain tensors, or a Subset "
-                             f"of one) with batches made by default_collate, got {type(loader.dataset).__name__}; num_workers reads any dataset")
+            raise ValueError(
+                "worker_threads needs a dataset that Taper reads in C (taper.utils.data.native, a TensorDataset of plain tensors, or a Subset "
+                f"of one) with batches made by default_collate, got {type(loader.dataset).__name__}; num_workers reads any dataset"
+            )
         room = loader.worker_threads * max(1, loader.prefetch_factor)
-        self._reader, self._room, self._count, self._marks = _C._Reader(native, loader.worker_threads, room), room, len(native), deque()
+        self._reader, self._room, self._count, self._marks = (
+            _C._Reader(native, loader.worker_threads, room),
+            room,
+            len(native),
+            deque(),
+        )
         super().__init__(loader)
         self._ask()
 

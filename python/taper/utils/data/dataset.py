@@ -1,4 +1,5 @@
 """torch.utils.data.dataset: where samples come from, by index (Dataset) or in a row (IterableDataset)."""
+
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
@@ -6,7 +7,16 @@ from types import GenericAlias
 
 from taper import _C
 
-__all__ = ["Dataset", "IterableDataset", "TensorDataset", "StackDataset", "ConcatDataset", "ChainDataset", "Subset", "random_split"]
+__all__ = [
+    "Dataset",
+    "IterableDataset",
+    "TensorDataset",
+    "StackDataset",
+    "ConcatDataset",
+    "ChainDataset",
+    "Subset",
+    "random_split",
+]
 
 
 class Dataset:
@@ -57,7 +67,9 @@ class StackDataset(Dataset):
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given.")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given."
+            )
         self.datasets = args or kwargs
         if not self.datasets:
             raise ValueError("At least one dataset should be passed")
@@ -80,7 +92,9 @@ class StackDataset(Dataset):
         for dataset in self._parts():
             columns.append(_read_many(dataset, indices))
             if len(columns[-1]) != len(indices):
-                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(columns[-1])}")
+                raise ValueError(
+                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(columns[-1])}"
+                )
         return [self._sample(parts) for parts in zip(*columns)]
 
     def __len__(self):
@@ -116,6 +130,7 @@ class ConcatDataset(Dataset):
     @property
     def cummulative_sizes(self):
         import warnings
+
         warnings.warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
@@ -150,7 +165,8 @@ class Subset(Dataset):
             raise NotImplementedError(
                 f"{cls.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding __getitem__, you must also "
                 "override __getitems__ to ensure DataLoader works correctly with your custom logic. A simple implementation:\n\n"
-                "def __getitems__(self, indices):\n    return [self.__getitem__(idx) for idx in indices]")
+                "def __getitems__(self, indices):\n    return [self.__getitem__(idx) for idx in indices]"
+            )
 
     def __getitem__(self, idx):
         return self.dataset[[self.indices[i] for i in idx] if isinstance(idx, list) else self.indices[idx]]
@@ -165,6 +181,7 @@ class Subset(Dataset):
 def _lengths_of(fractions, total):
     """Whole numbers of samples: each fraction's rounded down, what is left over one by one from the first on."""
     from math import floor
+
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction at index {i} is not between 0 and 1")
@@ -174,6 +191,7 @@ def _lengths_of(fractions, total):
     for i, length in enumerate(lengths):
         if length == 0:
             import warnings
+
             warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=3)
     return lengths
 
@@ -181,9 +199,10 @@ def _lengths_of(fractions, total):
 def random_split(dataset, lengths, generator=_C.default_generator):
     """Subsets of the given lengths, or of fractions that sum to 1, drawn at random without overlap."""
     from math import isclose
+
     if isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of(lengths, len(dataset))
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = _C._functions["randperm"](sum(lengths), generator=generator).tolist()
-    return [Subset(dataset, order[end - length:end]) for end, length in zip(accumulate(lengths), lengths)]
+    return [Subset(dataset, order[end - length : end]) for end, length in zip(accumulate(lengths), lengths)]

@@ -1,4 +1,5 @@
 """torch.utils.data.distributed: each process of a group gets its share of a dataset."""
+
 from taper import _C
 from taper.utils.data.sampler import Sampler, _seeded
 
@@ -8,6 +9,7 @@ __all__ = ["DistributedSampler"]
 def _from_group(name):
     """The world size or the rank of the process group, which has to be there."""
     from taper import distributed
+
     if not distributed.is_available():
         raise RuntimeError("Requires distributed package to be available")
     return getattr(distributed, name)()
@@ -32,7 +34,11 @@ class DistributedSampler(Sampler):
 
     def __iter__(self):
         n = len(self.dataset)
-        order = _C._functions["randperm"](n, generator=_seeded(self.seed + self.epoch)).tolist() if self.shuffle else range(n)
+        order = (
+            _C._functions["randperm"](n, generator=_seeded(self.seed + self.epoch)).tolist()
+            if self.shuffle
+            else range(n)
+        )
         return iter([order[i % n] for i in range(self.rank, self.total_size, self.num_replicas)])
 
     def __len__(self):

@@ -1,4 +1,5 @@
 """torch.utils.data.graph: which pipes a pipe reads from."""
+
 from functools import partial
 
 __all__ = ["traverse", "traverse_dps"]
@@ -7,6 +8,7 @@ __all__ = ["traverse", "traverse_dps"]
 def _found(value, pipes, depth=0):
     """The pipes in a value: itself, or in containers, bound methods and partial functions, without those that they read from."""
     from taper.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
+
     if isinstance(value, (IterDataPipe, MapDataPipe)):
         if all(value is not other for other in pipes):
             pipes.append(value)

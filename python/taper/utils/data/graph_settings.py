@@ -1,4 +1,5 @@
 """torch.utils.data.graph_settings: finds the steps of a pipe that shuffle or take shares, and tells them how."""
+
 from taper.utils.data.graph import traverse_dps
 
 __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings", "get_all_graph_pipes"]
@@ -12,6 +13,7 @@ def get_all_graph_pipes(graph):
         for key, (pipe, sources) in part.items():
             found.setdefault(key, pipe)
             collect(sources)
+
     collect(graph)
     return list(found.values())
 
@@ -23,6 +25,7 @@ def _steps(datapipe):
 def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None):
     """Each step that takes shares takes this one; on a way through the pipes there may be one such step."""
     from taper.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES, _ShardingIterDataPipe
+
     group = SHARDING_PRIORITIES.DEFAULT if sharding_group is None else sharding_group
 
     def apply(part, before):
@@ -30,14 +33,17 @@ def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None)
             applied = before
             if callable(getattr(type(pipe), "apply_sharding", None)):
                 if before is not None:
-                    raise RuntimeError("Sharding twice on a single pipeline is likely unintended and will cause data loss. "
-                                       f"Sharding already applied to {before} while trying to apply to {pipe}")
+                    raise RuntimeError(
+                        "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
+                        f"Sharding already applied to {before} while trying to apply to {pipe}"
+                    )
                 if isinstance(pipe, _ShardingIterDataPipe):
                     pipe.apply_sharding(num_of_instances, instance_id, sharding_group=group)
                 else:
                     pipe.apply_sharding(num_of_instances, instance_id)
                 applied = pipe
             apply(sources, applied)
+
     apply(traverse_dps(datapipe), None)
     return datapipe
 
@@ -49,8 +55,12 @@ def apply_shuffle_settings(datapipe, shuffle=None):
     shufflers = [step for step in _steps(datapipe) if hasattr(type(step), "set_shuffle")]
     if shuffle and not shufflers:
         import warnings
-        warnings.warn("`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. "
-                      "Be aware that the default buffer size might not be sufficient for your task.", stacklevel=2)
+
+        warnings.warn(
+            "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. "
+            "Be aware that the default buffer size might not be sufficient for your task.",
+            stacklevel=2,
+        )
         datapipe = datapipe.shuffle()
         shufflers = [datapipe]
     for step in shufflers:
@@ -61,6 +71,7 @@ def apply_shuffle_settings(datapipe, shuffle=None):
 def apply_random_seed(datapipe, rng):
     """Gives each step by chance a seed drawn from rng."""
     from taper import empty, int64
+
     for step in _steps(datapipe):
         if hasattr(type(step), "set_seed"):
             step.set_seed(int(empty((), dtype=int64).random_(generator=rng).item()))

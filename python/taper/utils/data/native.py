@@ -1,5 +1,6 @@
 """Datasets that are read in C. Beyond PyTorch: DataLoader(dataset, worker_threads=N) reads them ahead on threads, which share this process's
 memory, need no pickling, and start at once. Rows of plain tensors (TensorDataset) and subsets of such datasets can be read so, too."""
+
 from taper import _C
 from taper._C import Tensor
 from taper.utils.data.dataset import Dataset, Subset, TensorDataset
@@ -61,14 +62,24 @@ def read_idx(path):
 
 
 def _plain(tensor):
-    return type(tensor) is Tensor and tensor.dim() > 0 and tensor.is_contiguous() and tensor.device.type == "cpu" and not tensor.requires_grad
+    return (
+        type(tensor) is Tensor
+        and tensor.dim() > 0
+        and tensor.is_contiguous()
+        and tensor.device.type == "cpu"
+        and not tensor.requires_grad
+    )
 
 
 def native_of(dataset):
     """The library's dataset with the same samples, or None where Python has to read them."""
     if type(dataset) is NativeDataset:
         return dataset._native
-    if type(dataset) is TensorDataset and 0 < len(dataset.tensors) <= 16 and all(_plain(tensor) for tensor in dataset.tensors):
+    if (
+        type(dataset) is TensorDataset
+        and 0 < len(dataset.tensors) <= 16
+        and all(_plain(tensor) for tensor in dataset.tensors)
+    ):
         return _C._dataset_of_tensors(dataset.tensors)
     if type(dataset) is Subset and (whole := native_of(dataset.dataset)) is not None:
         n = len(whole)

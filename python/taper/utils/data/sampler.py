@@ -1,10 +1,18 @@
 """torch.utils.data.sampler: in which order a loader reads a dataset. The random ones draw what PyTorch's draw."""
+
 from itertools import islice
 from types import GenericAlias
 
 from taper import _C
 
-__all__ = ["BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"]
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
 
 
 def _draw_seed(generator=None):
@@ -29,6 +37,7 @@ class Sampler:
     def __init__(self, data_source=None):
         if data_source is not None:
             import warnings
+
             warnings.warn("`data_source` argument is not used and will be removed.", stacklevel=2)
 
     def __iter__(self):
@@ -52,7 +61,12 @@ class RandomSampler(Sampler):
     """All indices in random order, num_samples of them if given (starting over where that is more), or each drawn anew (replacement)."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
-        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+        self.data_source, self.replacement, self._num_samples, self.generator = (
+            data_source,
+            replacement,
+            num_samples,
+            generator,
+        )
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         _positive("num_samples", self.num_samples)
@@ -65,11 +79,13 @@ class RandomSampler(Sampler):
         n, wanted = len(self.data_source), self.num_samples
         generator = _seeded(_draw_seed()) if self.generator is None else self.generator
         if self.replacement:
-            for start in range(0, wanted - wanted % 32 + 1, 32):  # by 32, the last piece may be empty: so many numbers are drawn
+            for start in range(
+                0, wanted - wanted % 32 + 1, 32
+            ):  # by 32, the last piece may be empty: so many numbers are drawn
                 yield from _C._functions["randint"](n, (min(32, wanted - start),), generator=generator).tolist()
         else:
             for start in range(0, wanted - wanted % n + 1, n):  # the permutation of an empty last piece is drawn too
-                yield from _C._functions["randperm"](n, generator=generator).tolist()[:wanted - start]
+                yield from _C._functions["randperm"](n, generator=generator).tolist()[: wanted - start]
 
     def __len__(self):
         return self.num_samples
@@ -98,11 +114,15 @@ class WeightedRandomSampler(Sampler):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = _C.as_tensor(weights, dtype=_C.float64)
         if self.weights.dim() != 1:
-            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self):
-        yield from _C._functions["multinomial"](self.weights, self.num_samples, self.replacement, generator=self.generator).tolist()
+        yield from _C._functions["multinomial"](
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        ).tolist()
 
     def __len__(self):
         return self.num_samples

@@ -1,4 +1,5 @@
 """Files for TensorBoard's projector: points, their labels, their pictures in one sprite, and the list of what there is."""
+
 import os
 
 from taper import _C
@@ -26,14 +27,16 @@ def _write_rows(path, rows):
 
 def _write_metadata(path, metadata, header):
     rows = [row if header else [row] for row in metadata]
-    assert not header or all(len(row) == len(header) for row in rows), "len of header must be equal to the number of columns in metadata"
+    assert not header or all(len(row) == len(header) for row in rows), (
+        "len of header must be equal to the number of columns in metadata"
+    )
     _write_rows(path, ([_cell(value) for value in row] for row in ([header] if header else []) + rows))
 
 
 def _write_sprite(path, pictures):
     """The pictures (N, C, H, W) in a square, row by row."""
     count, channels, height, width = pictures.shape
-    side = int(count ** 0.5 + 0.999999)
+    side = int(count**0.5 + 0.999999)
     if pictures.dtype != _C.uint8:
         pictures = (pictures.float() * 255).clamp(0, 255).to(_C.uint8)
     square = _C._functions["zeros"]((side * side, 3 if channels == 1 else channels, height, width), dtype=_C.uint8)
@@ -49,7 +52,13 @@ def _config_entry(tag, step, folder, has_metadata, pictures):
         lines.append(f'  metadata_path: "{folder}/metadata.tsv"')
     if pictures is not None:
         height, width = pictures.shape[2:]
-        lines += ["  sprite {", f'    image_path: "{folder}/sprite.png"', f"    single_image_dim: {width}", f"    single_image_dim: {height}", "  }"]
+        lines += [
+            "  sprite {",
+            f'    image_path: "{folder}/sprite.png"',
+            f"    single_image_dim: {width}",
+            f"    single_image_dim: {height}",
+            "  }",
+        ]
     return "\n".join([*lines, f'  tensor_path: "{folder}/tensors.tsv"', "}", ""])
 
 

@@ -1,4 +1,5 @@
 """A model as a graph for TensorBoard: one call is watched, and each operator becomes a node in the scope of the module that called it."""
+
 from taper import _C
 from taper.autograd.grad_mode import no_grad
 from taper.overrides import DisableTorchFunctionSubclass
@@ -96,9 +97,13 @@ class _Watcher:
         if next(_tensors(result), None) is None:
             return result
         inputs = [self._source(tensor) for tensor in _tensors(arguments)]
-        result = _replace(result, lambda tensor: tensor if isinstance(tensor, _Watched) else tensor.as_subclass(_Watched))
+        result = _replace(
+            result, lambda tensor: tensor if isinstance(tensor, _Watched) else tensor.as_subclass(_Watched)
+        )
         op = func.__name__.strip("_") or func.__name__
-        settings = ", ".join(f"{key}={value}" for key, value in arguments[1].items() if not isinstance(value, _C.Tensor))
+        settings = ", ".join(
+            f"{key}={value}" for key, value in arguments[1].items() if not isinstance(value, _C.Tensor)
+        )
         self._add("/".join([*self.scopes, op]), op, inputs, list(_tensors(result)), settings or None)
         return result
 
@@ -117,8 +122,10 @@ def graph(model, inputs, verbose=False, use_strict_trace=False):
         with no_grad():
             result = model(*_replace(tuple(inputs), watcher.watch))
         if use_strict_trace and isinstance(result, dict):
-            raise RuntimeError("Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does not "
-                               "change based on the module's inputs. Consider using a constant container instead, or call with use_strict_trace=False.")
+            raise RuntimeError(
+                "Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does not "
+                "change based on the module's inputs. Consider using a constant container instead, or call with use_strict_trace=False."
+            )
         message = watcher.finish(result)
     finally:
         _Watcher.now = None

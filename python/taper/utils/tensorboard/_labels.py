@@ -1,4 +1,5 @@
 """Labels of boxes, drawn by Pillow where it is installed."""
+
 from taper import _C
 
 
@@ -7,7 +8,9 @@ def with_labels(picture, dataformats, boxes, labels):
     try:
         from PIL import Image, ImageDraw
     except ImportError:
-        raise ModuleNotFoundError("the labels of boxes are drawn by Pillow, which is not installed: pip install pillow") from None
+        raise ModuleNotFoundError(
+            "the labels of boxes are drawn by Pillow, which is not installed: pip install pillow"
+        ) from None
     order = [dataformats.upper().index(letter) for letter in "HWC" if letter in dataformats.upper()]
     picture = picture.permute(order)
     picture = picture.unsqueeze(-1) if picture.dim() == 2 else picture

@@ -1,4 +1,5 @@
 """Figures as pictures, and the order of a picture's dims."""
+
 from taper import _C
 
 
@@ -13,6 +14,7 @@ def figure_to_image(figures, close=True):
         pixels = _C.tensor(bytearray(canvas.buffer_rgba()), dtype=_C.uint8).view(height, width, 4)
         if close:
             from matplotlib import pyplot
+
             pyplot.close(figure)
         return pixels[:, :, :3].permute(2, 0, 1)
 
@@ -22,6 +24,7 @@ def figure_to_image(figures, close=True):
 def _prepare_video(V):
     """An array (N, T, C, H, W) as (T, H, W, C): the N videos in a grid of rows and columns that are powers of two; bytes become 0 to 1."""
     import numpy
+
     n, t, c, h, w = V.shape
     if V.dtype == numpy.uint8:
         V = numpy.float32(V) / 255.0
@@ -37,6 +40,7 @@ def _prepare_video(V):
 def make_grid(I, ncols=8):
     """Pictures (N, C, H, W) side by side, `ncols` to a row."""
     import numpy
+
     assert isinstance(I, numpy.ndarray), "plugin error, should pass numpy array here"
     if I.shape[1] == 1:
         I = numpy.concatenate([I, I, I], 1)
@@ -46,17 +50,20 @@ def make_grid(I, ncols=8):
     canvas = numpy.zeros((3, h * rows, w * columns), dtype=I.dtype)
     for i in range(n):
         y, x = i // columns * h, i % columns * w
-        canvas[:, y:y + h, x:x + w] = I[i]
+        canvas[:, y : y + h, x : x + w] = I[i]
     return canvas
 
 
 def convert_to_HWC(tensor, input_format):
     """A picture, or several in a grid, as (H, W, 3)."""
     import numpy
+
     if len(set(input_format)) != len(input_format):
         raise AssertionError(f"You can not use the same dimension shordhand twice. input_format: {input_format}")
     if len(tensor.shape) != len(input_format):
-        raise AssertionError(f"size of input tensor and input format are different. tensor shape: {tensor.shape}, input_format: {input_format}")
+        raise AssertionError(
+            f"size of input tensor and input format are different. tensor shape: {tensor.shape}, input_format: {input_format}"
+        )
     input_format = input_format.upper()
     if len(input_format) == 4:
         return make_grid(tensor.transpose([input_format.find(c) for c in "NCHW"])).transpose(1, 2, 0)

@@ -1,4 +1,5 @@
 """What TensorBoard shows, as bytes of its protocol buffers. The C library makes them; here is what Python's objects need on the way."""
+
 from taper import _C
 from taper.utils.tensorboard._convert_np import as_number, as_tensor, make_np  # noqa: F401
 
@@ -12,6 +13,7 @@ class Summary(bytes):
     @property
     def _message(self):
         from tensorboard.compat.proto.summary_pb2 import Summary as Message
+
         return Message.FromString(bytes(self))
 
     def __getattr__(self, name):
@@ -72,6 +74,7 @@ def image_boxes(tag, tensor_image, tensor_boxes, rescale=1, dataformats="CHW", l
     picture = as_tensor(tensor_image)
     if labels is not None:
         from taper.utils.tensorboard._labels import with_labels
+
         picture, dataformats = with_labels(picture, dataformats, as_tensor(tensor_boxes), labels), "HWC"
     return Summary(_C._summary_image(tag, picture, dataformats, as_tensor(tensor_boxes), rescale))
 
@@ -88,8 +91,15 @@ def audio(tag, tensor, sample_rate=44100):
 
 def pr_curve(tag, labels, predictions, num_thresholds=127, weights=None):
     """Precision and recall by threshold."""
-    return Summary(_C._summary_pr_curve(tag, as_tensor(labels), as_tensor(predictions), min(num_thresholds, 127),
-                                        None if weights is None else as_tensor(weights)))
+    return Summary(
+        _C._summary_pr_curve(
+            tag,
+            as_tensor(labels),
+            as_tensor(predictions),
+            min(num_thresholds, 127),
+            None if weights is None else as_tensor(weights),
+        )
+    )
 
 
 def pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, num_thresholds=127, weights=None):
@@ -101,6 +111,7 @@ def pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, num_thresholds=127, wei
 def mesh(tag, vertices, colors, faces, config_dict, display_name=None, description=None):
     """Points in space, with colours and triangles."""
     import json
+
     parts = [None if part is None else as_tensor(part) for part in (vertices, colors, faces)]
     return Summary(_C._summary_mesh(tag, *parts, json.dumps(config_dict, sort_keys=True) if config_dict else "{}"))
 
@@ -131,8 +142,14 @@ def _check_domain(hparams, domain):
     if not isinstance(domain, dict):
         raise TypeError("parameter: hparam_domain_discrete should be a dictionary, nothing logged.")
     for name, values in domain.items():
-        if name not in hparams or not isinstance(values, list) or not all(isinstance(value, type(hparams[name])) for value in values):
-            raise TypeError(f"parameter: hparam_domain_discrete[{name}] should be a list of same type as hparam_dict[{name}].")
+        if (
+            name not in hparams
+            or not isinstance(values, list)
+            or not all(isinstance(value, type(hparams[name])) for value in values)
+        ):
+            raise TypeError(
+                f"parameter: hparam_domain_discrete[{name}] should be a list of same type as hparam_dict[{name}]."
+            )
 
 
 def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None, _bools=False):
@@ -141,6 +158,9 @@ def hparams(hparam_dict=None, metric_dict=None, hparam_domain_discrete=None, _bo
     if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
         raise TypeError("parameter: hparam_dict and metric_dict should be dictionaries, nothing logged.")
     _check_domain(hparam_dict, domain)
-    listed = [(name, _setting(value, _bools), [_setting(choice, _bools) for choice in domain.get(name, [])])
-              for name, value in hparam_dict.items() if value is not None]
+    listed = [
+        (name, _setting(value, _bools), [_setting(choice, _bools) for choice in domain.get(name, [])])
+        for name, value in hparam_dict.items()
+        if value is not None
+    ]
     return tuple(Summary(_C._summary_hparams(part, listed, list(metric_dict))) for part in range(3))

@@ -1,4 +1,5 @@
 """SummaryWriter and FileWriter: what a training logs, into event files of the C library."""
+
 import os
 import time
 
@@ -10,6 +11,7 @@ _SUMMARY, _GRAPH, _WHOLE = 5, 4, 0  # tp_event_part
 
 def _default_folder(comment):
     import socket
+
     return os.path.join("runs", time.strftime("%b%d_%H-%M-%S") + "_" + socket.gethostname() + comment)
 
 
@@ -73,7 +75,12 @@ class SummaryWriter:
 
     def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
         self.log_dir = os.fspath(log_dir) if log_dir else _default_folder(comment)
-        self.purge_step, self.max_queue, self.flush_secs, self.filename_suffix = purge_step, max_queue, flush_secs, filename_suffix
+        self.purge_step, self.max_queue, self.flush_secs, self.filename_suffix = (
+            purge_step,
+            max_queue,
+            flush_secs,
+            filename_suffix,
+        )
         self.all_writers = self.file_writer = None
         self._get_file_writer()
 
@@ -108,7 +115,9 @@ class SummaryWriter:
         """Several numbers, which are drawn in one picture: each in a folder of its own."""
         when = _now(walltime)
         for tag, value in tag_scalar_dict.items():
-            self._sub_writer(self._scalars_folder(main_tag, tag)).add_summary(_summary.scalar(main_tag, value), global_step, when)
+            self._sub_writer(self._scalars_folder(main_tag, tag)).add_summary(
+                _summary.scalar(main_tag, value), global_step, when
+            )
 
     def _scalars_folder(self, main_tag, tag):
         return os.path.join(self._get_file_writer().get_logdir(), main_tag.replace("/", "_") + "_" + tag)
@@ -127,11 +136,17 @@ class SummaryWriter:
         """How many of the values lie where. bins: TensorBoard's own, one of NumPy's rules ("auto", "fd", ...), a number or edges."""
         self._add(_summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
-    def add_histogram_raw(self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None):
+    def add_histogram_raw(
+        self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None
+    ):
         """A histogram that was counted elsewhere: bucket_limits are the upper edges of bucket_counts."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
-        self._add(_summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts), global_step, walltime)
+        self._add(
+            _summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts),
+            global_step,
+            walltime,
+        )
 
     def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW"):
         """A picture: bytes from 0 to 255, or floats from 0 to 1."""
@@ -143,17 +158,28 @@ class SummaryWriter:
             img_tensor = _C._functions["stack"]([_summary.as_tensor(img) for img in img_tensor])
         self._add(_summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
-    def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None):
+    def add_image_with_boxes(
+        self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None
+    ):
         """A picture with boxes (left, top, right, bottom) drawn on it."""
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != len(box_tensor):
             labels = None
-        self._add(_summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime)
+        self._add(
+            _summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime
+        )
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
         """One of matplotlib's figures, or a list of them."""
         from taper.utils.tensorboard._utils import figure_to_image
-        self.add_image(tag, figure_to_image(figure, close), global_step, walltime, dataformats="NCHW" if isinstance(figure, list) else "CHW")
+
+        self.add_image(
+            tag,
+            figure_to_image(figure, close),
+            global_step,
+            walltime,
+            dataformats="NCHW" if isinstance(figure, list) else "CHW",
+        )
 
     def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
         """Moving pictures (N, T, C, H, W), shown as an animated GIF."""
@@ -171,11 +197,36 @@ class SummaryWriter:
         """Precision and recall of predictions from 0 to 1, by threshold."""
         self._add(_summary.pr_curve(tag, labels, predictions, num_thresholds, weights), global_step, walltime)
 
-    def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision,
-                         recall, global_step=None, num_thresholds=127, weights=None, walltime=None):
+    def add_pr_curve_raw(
+        self,
+        tag,
+        true_positive_counts,
+        false_positive_counts,
+        true_negative_counts,
+        false_negative_counts,
+        precision,
+        recall,
+        global_step=None,
+        num_thresholds=127,
+        weights=None,
+        walltime=None,
+    ):
         """The same, counted elsewhere."""
-        self._add(_summary.pr_curve_raw(tag, true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision,
-                                        recall, num_thresholds, weights), global_step, walltime)
+        self._add(
+            _summary.pr_curve_raw(
+                tag,
+                true_positive_counts,
+                false_positive_counts,
+                true_negative_counts,
+                false_negative_counts,
+                precision,
+                recall,
+                num_thresholds,
+                weights,
+            ),
+            global_step,
+            walltime,
+        )
 
     def add_mesh(self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None):
         """Points in space (B, N, 3), with colours and triangles."""
@@ -198,7 +249,9 @@ class SummaryWriter:
         """A run's settings and the metrics that judge them, in a folder of their own."""
         if {type(hparam_dict), type(metric_dict)} != {dict}:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        self._write_hparams(_summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete), metric_dict, run_name, global_step)
+        self._write_hparams(
+            _summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete), metric_dict, run_name, global_step
+        )
 
     def _write_hparams(self, summaries, metric_dict, run_name, global_step):
         folder = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
@@ -211,16 +264,21 @@ class SummaryWriter:
     def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
         """Points for TensorBoard's projector: one per row of mat, with labels and small pictures."""
         from taper.utils.tensorboard._embedding import write_embedding
-        write_embedding(self._get_file_writer().get_logdir(), mat, metadata, label_img, global_step, tag, metadata_header)
+
+        write_embedding(
+            self._get_file_writer().get_logdir(), mat, metadata, label_img, global_step, tag, metadata_header
+        )
 
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
         """A model's modules and operators, and the tensors between them, as one call with the input goes through them."""
         from taper.utils.tensorboard._graph import graph
+
         self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))
 
     def add_onnx_graph(self, prototxt):
         """Not there: Taper does not read ONNX files."""
         from taper._hook import NotCovered
+
         raise NotCovered("torch.utils.tensorboard.SummaryWriter.add_onnx_graph")
 
     def flush(self):

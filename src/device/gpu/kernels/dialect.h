@@ -1,20 +1,22 @@
-/* One language for kernels: what CUDA C (NVRTC), HIP and OpenCL C 1.2 have in common, under one set of names. Every program begins with this
- * text; gpu/program.c puts HAS_F64 (0 or 1) and WARP (threads that run in step) before it. C as all three read it: no templates, no
- * overloading, no compound literals, no static variables.
+/* One language for kernels: what CUDA C (NVRTC), HIP and OpenCL C 1.2 have in common, under one set of names. Every
+ * program begins with this text; gpu/program.c puts HAS_F64 (0 or 1) and WARP (threads that run in step) before it. C
+ * as all three read it: no templates, no overloading, no compound literals, no static variables.
  *
  *   KERNEL(name)(PTR(out), PTR(x), const int64_t n) { GLOBAL float *p = AT(float, x); ... }
  *
  * PTR(name)      declares a pointer argument (OpenCL's is a buffer and an offset in bytes), AT(type, name) reads it
  * GLOBAL         memory of the device, SHARED of the block: SHARED float tile[32][33]; at the top of a kernel
  * INLINE, HEAVY  declare a function, put in line or not
- * THREAD, THREADS, BLOCK, BLOCKS       number and count of threads in the block, of blocks in the grid; _Y and _Z the other two dims
- * BARRIER()      all threads of the block come here, and see what the others wrote before
- * SHARED_OF      of a pointer to shared memory; SWAP(x, by), CUDA and HIP alone: x of the thread of this warp whose number differs by that bit
- * UNROLL         before a loop;  KERNEL_OF(name, threads, blocks)  a kernel of so many threads a block, that many blocks of which share a processor
+ * THREAD, THREADS, BLOCK, BLOCKS       number and count of threads in the block, of blocks in the grid; _Y and _Z the
+ * other two dims BARRIER()      all threads of the block come here, and see what the others wrote before SHARED_OF of a
+ * pointer to shared memory; SWAP(x, by), CUDA and HIP alone: x of the thread of this warp whose number differs by that
+ * bit UNROLL         before a loop;  KERNEL_OF(name, threads, blocks)  a kernel of so many threads a block, that many
+ * blocks of which share a processor
  *
- * Elements in memory are of a storage type, s_<dtype>; get_<dtype> gives the value in its compute type (b8, i32, i64, f32, f64, c64,
- * c128: f16 and bf16 compute in f32, the small integers in i32) and set_<dtype> takes one back. to_<ctype>_<ctype>() converts among compute
- * types as casts of tensors do. Without double precision `double` is float, and programs for float64 and complex128 are not made. */
+ * Elements in memory are of a storage type, s_<dtype>; get_<dtype> gives the value in its compute type (b8, i32, i64,
+ * f32, f64, c64, c128: f16 and bf16 compute in f32, the small integers in i32) and set_<dtype> takes one back.
+ * to_<ctype>_<ctype>() converts among compute types as casts of tensors do. Without double precision `double` is float,
+ * and programs for float64 and complex128 are not made. */
 #ifndef DIALECT_H
 #define DIALECT_H
 
@@ -33,31 +35,31 @@ typedef uint uint32_t;
 typedef int int32_t;
 typedef ulong uint64_t;
 typedef long int64_t;
-#define KERNEL(name) __kernel void name
+#define KERNEL(name)                     __kernel void name
 #define KERNEL_OF(name, threads, blocks) __kernel void name
-#define GLOBAL __global
-#define SHARED __local
-#define SHARED_OF __local
-#define PTR(name) __global char *name##_block, const ulong name##_offset
-#define AT(type, name) ((__global type *)(name##_block + name##_offset))
-#define INLINE static inline
-#define HEAVY static __attribute__((noinline))
-#define THREAD ((int)get_local_id(0))
-#define THREAD_Y ((int)get_local_id(1))
-#define THREAD_Z ((int)get_local_id(2))
-#define THREADS ((int)get_local_size(0))
-#define THREADS_Y ((int)get_local_size(1))
-#define BLOCK ((unsigned)get_group_id(0))
-#define BLOCK_Y ((unsigned)get_group_id(1))
-#define BLOCK_Z ((unsigned)get_group_id(2))
-#define BLOCKS ((unsigned)get_num_groups(0))
-#define BLOCKS_Y ((unsigned)get_num_groups(1))
-#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define UNROLL __attribute__((opencl_unroll_hint))
-#define MULHI(a, b) mul_hi((uint32_t)(a), (uint32_t)(b))
-#define F32_BITS(x) as_uint(x)
-#define BITS_F32(u) as_float(u)
-#define INT64_MAX 0x7fffffffffffffffL
+#define GLOBAL                           __global
+#define SHARED                           __local
+#define SHARED_OF                        __local
+#define PTR(name)                        __global char *name##_block, const ulong name##_offset
+#define AT(type, name)                   ((__global type *)(name##_block + name##_offset))
+#define INLINE                           static inline
+#define HEAVY                            static __attribute__((noinline))
+#define THREAD                           ((int)get_local_id(0))
+#define THREAD_Y                         ((int)get_local_id(1))
+#define THREAD_Z                         ((int)get_local_id(2))
+#define THREADS                          ((int)get_local_size(0))
+#define THREADS_Y                        ((int)get_local_size(1))
+#define BLOCK                            ((unsigned)get_group_id(0))
+#define BLOCK_Y                          ((unsigned)get_group_id(1))
+#define BLOCK_Z                          ((unsigned)get_group_id(2))
+#define BLOCKS                           ((unsigned)get_num_groups(0))
+#define BLOCKS_Y                         ((unsigned)get_num_groups(1))
+#define BARRIER()                        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define UNROLL                           __attribute__((opencl_unroll_hint))
+#define MULHI(a, b)                      mul_hi((uint32_t)(a), (uint32_t)(b))
+#define F32_BITS(x)                      as_uint(x)
+#define BITS_F32(u)                      as_float(u)
+#define INT64_MAX                        0x7fffffffffffffffL
 #else /* CUDA and HIP */
 #if defined(__HIP__) && !defined(__HIPCC_RTC__)
 #include <hip/hip_runtime.h>
@@ -69,14 +71,14 @@ typedef long int64_t;
 #undef INFINITY
 #undef NAN
 #elif defined(__HIPCC_RTC__) /* versions differ in which of them they have */
-#define uint8_t unsigned char
-#define int8_t signed char
+#define uint8_t  unsigned char
+#define int8_t   signed char
 #define uint16_t unsigned short
-#define int16_t short
+#define int16_t  short
 #define uint32_t unsigned int
-#define int32_t int
+#define int32_t  int
 #define uint64_t unsigned long long
-#define int64_t long long
+#define int64_t  long long
 #undef INFINITY
 #undef NAN
 #else
@@ -89,7 +91,7 @@ typedef int int32_t;
 typedef unsigned long long uint64_t;
 typedef long long int64_t;
 #endif
-#define KERNEL(name) extern "C" __global__ void name
+#define KERNEL(name)                     extern "C" __global__ void name
 #define KERNEL_OF(name, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name
 #define GLOBAL
 #define SHARED __shared__
@@ -99,28 +101,28 @@ typedef long long int64_t;
 #else
 #define SWAP(x, by) __shfl_xor_sync(0xffffffffu, x, by)
 #endif
-#define PTR(name) char *name
+#define PTR(name)      char *name
 #define AT(type, name) ((type *)(name))
-#define INLINE static __device__ __forceinline__
-#define HEAVY static __device__ __noinline__
-#define THREAD ((int)threadIdx.x)
-#define THREAD_Y ((int)threadIdx.y)
-#define THREAD_Z ((int)threadIdx.z)
-#define THREADS ((int)blockDim.x)
-#define THREADS_Y ((int)blockDim.y)
-#define BLOCK blockIdx.x
-#define BLOCK_Y blockIdx.y
-#define BLOCK_Z blockIdx.z
-#define BLOCKS gridDim.x
-#define BLOCKS_Y gridDim.y
-#define BARRIER() __syncthreads()
-#define UNROLL _Pragma("unroll")
-#define MULHI(a, b) __umulhi((uint32_t)(a), (uint32_t)(b))
-#define F32_BITS(x) __float_as_uint(x)
-#define BITS_F32(u) __uint_as_float(u)
-#define INT64_MAX 0x7fffffffffffffffLL
-#define INFINITY __int_as_float(0x7f800000)
-#define NAN __int_as_float(0x7fc00000)
+#define INLINE         static __device__ __forceinline__
+#define HEAVY          static __device__ __noinline__
+#define THREAD         ((int)threadIdx.x)
+#define THREAD_Y       ((int)threadIdx.y)
+#define THREAD_Z       ((int)threadIdx.z)
+#define THREADS        ((int)blockDim.x)
+#define THREADS_Y      ((int)blockDim.y)
+#define BLOCK          blockIdx.x
+#define BLOCK_Y        blockIdx.y
+#define BLOCK_Z        blockIdx.z
+#define BLOCKS         gridDim.x
+#define BLOCKS_Y       gridDim.y
+#define BARRIER()      __syncthreads()
+#define UNROLL         _Pragma("unroll")
+#define MULHI(a, b)    __umulhi((uint32_t)(a), (uint32_t)(b))
+#define F32_BITS(x)    __float_as_uint(x)
+#define BITS_F32(u)    __uint_as_float(u)
+#define INT64_MAX      0x7fffffffffffffffLL
+#define INFINITY       __int_as_float(0x7f800000)
+#define NAN            __int_as_float(0x7fc00000)
 #endif
 #define INT64_MIN (-INT64_MAX - 1)
 #define INT32_MAX 0x7fffffff
@@ -153,7 +155,10 @@ typedef union param_t {
     tpi_c128 c128;
     int64_t room[2];
 } param_t;
-#define PARAMS_TYPE(n) typedef struct params_t { param_t p[n]; } params_t; /* what kernels of the tables read their parameters from */
+#define PARAMS_TYPE(n)        \
+    typedef struct params_t { \
+        param_t p[n];         \
+    } params_t; /* what kernels of the tables read their parameters from */
 
 /* ---- Storage types ---- */
 typedef uint8_t s_bool;
@@ -227,37 +232,37 @@ INLINE s_float16 set_float16(float x) {
 #endif
 
 /* ---- Casts among compute types: reals take the real part, bools ask for nonzero, and integers wrap ---- */
-#define CASTS_OF_REAL(from, F)                                              \
-    INLINE uint8_t to_b8_##from(F x) { return x != 0; }                     \
-    INLINE int32_t to_i32_##from(F x) { return (int32_t)x; }                \
-    INLINE int64_t to_i64_##from(F x) { return (int64_t)x; }                \
-    INLINE float to_f32_##from(F x) { return (float)x; }                    \
-    INLINE double to_f64_##from(F x) { return (double)x; }                  \
-    INLINE tpi_c64 to_c64_##from(F x) {                                     \
-        tpi_c64 c;                                                          \
-        c.re = (float)x, c.im = 0;                                          \
-        return c;                                                           \
-    }                                                                       \
-    INLINE tpi_c128 to_c128_##from(F x) {                                   \
-        tpi_c128 c;                                                         \
-        c.re = (double)x, c.im = 0;                                         \
-        return c;                                                           \
+#define CASTS_OF_REAL(from, F)                               \
+    INLINE uint8_t to_b8_##from(F x) { return x != 0; }      \
+    INLINE int32_t to_i32_##from(F x) { return (int32_t)x; } \
+    INLINE int64_t to_i64_##from(F x) { return (int64_t)x; } \
+    INLINE float to_f32_##from(F x) { return (float)x; }     \
+    INLINE double to_f64_##from(F x) { return (double)x; }   \
+    INLINE tpi_c64 to_c64_##from(F x) {                      \
+        tpi_c64 c;                                           \
+        c.re = (float)x, c.im = 0;                           \
+        return c;                                            \
+    }                                                        \
+    INLINE tpi_c128 to_c128_##from(F x) {                    \
+        tpi_c128 c;                                          \
+        c.re = (double)x, c.im = 0;                          \
+        return c;                                            \
     }
-#define CASTS_OF_COMPLEX(from, F)                                           \
-    INLINE uint8_t to_b8_##from(F x) { return (x.re != 0) | (x.im != 0); }  \
-    INLINE int32_t to_i32_##from(F x) { return (int32_t)x.re; }             \
-    INLINE int64_t to_i64_##from(F x) { return (int64_t)x.re; }             \
-    INLINE float to_f32_##from(F x) { return (float)x.re; }                 \
-    INLINE double to_f64_##from(F x) { return (double)x.re; }               \
-    INLINE tpi_c64 to_c64_##from(F x) {                                     \
-        tpi_c64 c;                                                          \
-        c.re = (float)x.re, c.im = (float)x.im;                             \
-        return c;                                                           \
-    }                                                                       \
-    INLINE tpi_c128 to_c128_##from(F x) {                                   \
-        tpi_c128 c;                                                         \
-        c.re = (double)x.re, c.im = (double)x.im;                           \
-        return c;                                                           \
+#define CASTS_OF_COMPLEX(from, F)                                          \
+    INLINE uint8_t to_b8_##from(F x) { return (x.re != 0) | (x.im != 0); } \
+    INLINE int32_t to_i32_##from(F x) { return (int32_t)x.re; }            \
+    INLINE int64_t to_i64_##from(F x) { return (int64_t)x.re; }            \
+    INLINE float to_f32_##from(F x) { return (float)x.re; }                \
+    INLINE double to_f64_##from(F x) { return (double)x.re; }              \
+    INLINE tpi_c64 to_c64_##from(F x) {                                    \
+        tpi_c64 c;                                                         \
+        c.re = (float)x.re, c.im = (float)x.im;                            \
+        return c;                                                          \
+    }                                                                      \
+    INLINE tpi_c128 to_c128_##from(F x) {                                  \
+        tpi_c128 c;                                                        \
+        c.re = (double)x.re, c.im = (double)x.im;                          \
+        return c;                                                          \
     }
 CASTS_OF_REAL(b8, uint8_t)
 CASTS_OF_REAL(i32, int32_t)

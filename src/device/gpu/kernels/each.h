@@ -1,5 +1,5 @@
-/* A thread per element: EACH(i, n) { ... } goes through n elements in steps of the whole grid. Before this text: LARGE, whether n is beyond 2^30; index_t
- * holds numbers of elements. */
+/* A thread per element: EACH(i, n) { ... } goes through n elements in steps of the whole grid. Before this text: LARGE,
+ * whether n is beyond 2^30; index_t holds numbers of elements. */
 #ifndef EACH_H
 #define EACH_H
 #if LARGE

@@ -1,5 +1,5 @@
-/* What a kernel that takes indices does about one that is out of range: it notes it in the device's fault word, which the host looks at when it has waited
- * for the device anyway (gpu/fault.c), and computes on without it.
+/* What a kernel that takes indices does about one that is out of range: it notes it in the device's fault word, which
+ * the host looks at when it has waited for the device anyway (gpu/fault.c), and computes on without it.
  *
  *   KERNEL(entry)(FAULT, PTR(out), ...) { ... if (k < 0 || k >= size) NOTE_FAULT(k, size); ... }
  *
@@ -11,7 +11,7 @@
 #else
 #define FENCE_OF_ALL() __threadfence_system()
 #endif
-#define FAULT PTR(fault), const int64_t fault_op
+#define FAULT               PTR(fault), const int64_t fault_op
 #define NOTE_FAULT(k, size) note_fault(AT(volatile int64_t, fault), fault_op, k, size)
 
 INLINE void note_fault(GLOBAL volatile int64_t *fault, int64_t op, int64_t index, int64_t size) {

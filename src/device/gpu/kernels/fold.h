@@ -1,30 +1,31 @@
-/* Reductions. Three kernels over the operator's functions, each in a fixed order, so that results are the same bits every time:
- *   FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
- *   FOLD_COLUMNS  a group of threads side by side, each of which reads VEC neighbouring columns; the block's other threads take other rows
- *   FOLD_MERGE    a group of threads per column, over the states that its pieces left
- * With SPLIT a column has several pieces, whose states go to memory as [piece][column]; without, results are written at once. Without SHARING
- * threads do not work together: a group is one thread, or in FOLD_COLUMNS all of the block's. */
+/* Reductions. Three kernels over the operator's functions, each in a fixed order, so that results are the same bits
+ * every time: FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
+ *   FOLD_COLUMNS  a group of threads side by side, each of which reads VEC neighbouring columns; the block's other
+ * threads take other rows FOLD_MERGE    a group of threads per column, over the states that its pieces left With SPLIT
+ * a column has several pieces, whose states go to memory as [piece][column]; without, results are written at once.
+ * Without SHARING threads do not work together: a group is one thread, or in FOLD_COLUMNS all of the block's. */
 
 #include "axes.h"
 #include "states.h"
 
-/* `a` of a group's threads becomes, in the first of them, that of all. ROOM: states in shared memory that this takes. */
+/* `a` of a group's threads becomes, in the first of them, that of all. ROOM: states in shared memory that this takes.
+ */
 #if !defined(__OPENCL_VERSION__)
 #define ROOM TEAMS
-#define MERGE_GROUP                                                                               \
+#define MERGE_GROUP                                                                                          \
     for (int s = (group < TEAM ? group : TEAM) / 2; s > 0; s /= 2) a = op_merge(a, state_down(a, s), param); \
-    if (group > TEAM) {                                                                           \
-        if (THREAD % TEAM == 0) room[THREAD / TEAM] = a;                                          \
-        BARRIER();                                                                                \
+    if (group > TEAM) {                                                                                      \
+        if (THREAD % TEAM == 0) room[THREAD / TEAM] = a;                                                     \
+        BARRIER();                                                                                           \
         for (int w = 1; w < group / TEAM && lane == 0; w++) a = op_merge(a, room[THREAD / TEAM + w], param); \
     }
 #elif SHARING
 #define ROOM BLOCK_SIZE
-#define MERGE_GROUP                                                                               \
-    room[THREAD] = a;                                                                             \
-    for (int s = group / 2; s > 0; s /= 2) {                                                      \
-        BARRIER();                                                                                \
-        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);                    \
+#define MERGE_GROUP                                                            \
+    room[THREAD] = a;                                                          \
+    for (int s = group / 2; s > 0; s /= 2) {                                   \
+        BARRIER();                                                             \
+        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param); \
     }
 #else
 #define MERGE_GROUP
@@ -41,12 +42,14 @@ INLINE void write_results(const axes_t *g, const params_t param, const state_t a
 
 /* VEC elements of one column, one after the other. */
 INLINE state_t step_pack(state_t a, const pack_t p, const index_t i, const params_t param) {
-    UNROLL for (int v = 0; v < VEC; v++) a = op_step(a, READ(p.e[v]), i + v, param);
+    UNROLL
+    for (int v = 0; v < VEC; v++) a = op_step(a, READ(p.e[v]), i + v, param);
     return a;
 }
 
 #if defined(FOLD_ROWS)
-KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)
+(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
     SHARED state_t room[ROOM];
 #endif
@@ -54,7 +57,8 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
     const int64_t unit = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
 #if SPLIT
     const int64_t column = unit / g.pieces, piece = unit - column * g.pieces;
-    const index_t from = (index_t)(piece * g.piece), to = (index_t)(from + g.piece < g.total ? from + g.piece : g.total);
+    const index_t from = (index_t)(piece * g.piece),
+                  to = (index_t)(from + g.piece < g.total ? from + g.piece : g.total);
 #else
     const int64_t column = unit;
     const index_t from = 0, to = (index_t)g.total;
@@ -66,14 +70,16 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
         index_t i = from + lane * VEC;
         for (; i + (3 * group + 1) * VEC <= to; i += 4 * group * VEC) { /* four reads on their way at a time */
             pack_t p0 = read_pack(row + i * sizeof(sx_t)), p1 = read_pack(row + (i + group * VEC) * sizeof(sx_t));
-            pack_t p2 = read_pack(row + (i + 2 * group * VEC) * sizeof(sx_t)), p3 = read_pack(row + (i + 3 * group * VEC) * sizeof(sx_t));
+            pack_t p2 = read_pack(row + (i + 2 * group * VEC) * sizeof(sx_t)),
+                   p3 = read_pack(row + (i + 3 * group * VEC) * sizeof(sx_t));
             a = step_pack(a, p0, i, param);
             a = step_pack(a, p1, i + group * VEC, param);
             a = step_pack(a, p2, i + 2 * group * VEC, param);
             a = step_pack(a, p3, i + 3 * group * VEC, param);
         }
         for (; i + VEC <= to; i += group * VEC) a = step_pack(a, read_pack(row + i * sizeof(sx_t)), i, param);
-        for (i = (index_t)(to - (to - from) % VEC) + lane; i < to; i += group) a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
+        for (i = (index_t)(to - (to - from) % VEC) + lane; i < to; i += group)
+            a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
 #else
         index_t i = from + lane;
         for (; i + 3 * group < to; i += 4 * group) {
@@ -98,7 +104,8 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
 #endif
 
 #if defined(FOLD_COLUMNS)
-KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)
+(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
     SHARED state_t room[BLOCK_SIZE];
 #endif
@@ -107,14 +114,16 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
     const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
     const bool inside = first < g.kept;
     state_t a[VEC];
-    UNROLL for (int v = 0; v < VEC; v++) a[v] = op_start(param);
+    UNROLL
+    for (int v = 0; v < VEC; v++) a[v] = op_start(param);
     if (inside) {
         GLOBAL const char *top = AT(const char, x) + column_x(&g, first);
         int64_t i = from + down;
         for (; i + 3 * tall < to; i += 4 * tall) {
             pack_t p0 = read_pack(top + element_x(&g, i)), p1 = read_pack(top + element_x(&g, i + tall));
             pack_t p2 = read_pack(top + element_x(&g, i + 2 * tall)), p3 = read_pack(top + element_x(&g, i + 3 * tall));
-            UNROLL for (int v = 0; v < VEC; v++) {
+            UNROLL
+            for (int v = 0; v < VEC; v++) {
                 a[v] = op_step(a[v], READ(p0.e[v]), i, param);
                 a[v] = op_step(a[v], READ(p1.e[v]), i + tall, param);
                 a[v] = op_step(a[v], READ(p2.e[v]), i + 2 * tall, param);
@@ -123,11 +132,13 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
         }
         for (; i < to; i += tall) {
             pack_t p = read_pack(top + element_x(&g, i));
-            UNROLL for (int v = 0; v < VEC; v++) a[v] = op_step(a[v], READ(p.e[v]), i, param);
+            UNROLL
+            for (int v = 0; v < VEC; v++) a[v] = op_step(a[v], READ(p.e[v]), i, param);
         }
     }
 #if SHARING
-    UNROLL for (int v = 0; v < VEC; v++) {
+    UNROLL
+    for (int v = 0; v < VEC; v++) {
         BARRIER();
         room[THREAD] = a[v];
         for (int s = tall / 2; s > 0; s /= 2) {
@@ -137,7 +148,8 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
     }
 #endif
     if (down || !inside) return;
-    UNROLL for (int v = 0; v < VEC; v++) {
+    UNROLL
+    for (int v = 0; v < VEC; v++) {
 #if SPLIT
         AT(state_t, states)[BLOCK_Y * g.kept + first + v] = a[v];
 #else
@@ -148,7 +160,8 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
 #endif
 
 #if defined(FOLD_MERGE)
-KERNEL(entry)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)
+(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
     SHARED state_t room[ROOM];
 #endif
@@ -156,7 +169,8 @@ KERNEL(entry)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) 
     const int64_t column = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
     state_t a = op_start(param);
     if (column < g.kept)
-        for (int64_t p = lane; p < g.pieces; p += group) a = op_merge(a, AT(const state_t, states)[p * g.kept + column], param);
+        for (int64_t p = lane; p < g.pieces; p += group)
+            a = op_merge(a, AT(const state_t, states)[p * g.kept + column], param);
     MERGE_GROUP
     if (lane == 0 && column < g.kept) write_results(&g, param, a, column, OUT_VALUES);
 }

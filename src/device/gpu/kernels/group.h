@@ -1,9 +1,9 @@
-/* Groups of threads that work on one row each. Before this text: GROUP, how many threads a row has (a power of two), and GROUPS, how many rows a
- * block has; a block has GROUP * GROUPS threads. Sums and largest values over a group are the same for all its threads, and their order depends on
- * GROUP alone. All threads of the block call them. */
+/* Groups of threads that work on one row each. Before this text: GROUP, how many threads a row has (a power of two),
+ * and GROUPS, how many rows a block has; a block has GROUP * GROUPS threads. Sums and largest values over a group are
+ * the same for all its threads, and their order depends on GROUP alone. All threads of the block call them. */
 #ifndef GROUP_H
 #define GROUP_H
-#define LANE (THREAD % GROUP)
+#define LANE      (THREAD % GROUP)
 #define GROUP_ROW ((int64_t)BLOCK * GROUPS + THREAD / GROUP)
 
 /* Room in shared memory that a reduction of this type takes: GROUP_ROOM elements. */
@@ -17,49 +17,49 @@
 
 /* name(x, room): the values of a group joined by JOIN(a, b), which is the same with its sides exchanged. */
 #if defined(__OPENCL_VERSION__)
-#define GROUP_REDUCTION(name, type, JOIN)                                            \
-    INLINE type name(type x, SHARED_OF type *room) {                                 \
-        room[THREAD] = x;                                                            \
-        BARRIER();                                                                   \
-        for (int half_of = GROUP / 2; half_of > 0; half_of /= 2) {                   \
-            type other = room[THREAD ^ half_of];                                     \
-            BARRIER();                                                               \
-            x = JOIN(x, other);                                                      \
-            room[THREAD] = x;                                                        \
-            BARRIER();                                                               \
-        }                                                                            \
-        return x;                                                                    \
+#define GROUP_REDUCTION(name, type, JOIN)                          \
+    INLINE type name(type x, SHARED_OF type *room) {               \
+        room[THREAD] = x;                                          \
+        BARRIER();                                                 \
+        for (int half_of = GROUP / 2; half_of > 0; half_of /= 2) { \
+            type other = room[THREAD ^ half_of];                   \
+            BARRIER();                                             \
+            x = JOIN(x, other);                                    \
+            room[THREAD] = x;                                      \
+            BARRIER();                                             \
+        }                                                          \
+        return x;                                                  \
     }
 #elif GROUP > WARP
-#define GROUP_REDUCTION(name, type, JOIN)                                            \
-    INLINE type name(type x, SHARED_OF type *room) {                                 \
-        UNROLL                                                                       \
-        for (int by = WARP / 2; by > 0; by /= 2) {                                   \
-            type other = SWAP(x, by);                                                \
-            x = JOIN(x, other);                                                      \
-        }                                                                            \
-        BARRIER();                                                                   \
-        if (THREAD % WARP == 0) room[THREAD / WARP] = x;                             \
-        BARRIER();                                                                   \
-        const int first = THREAD / GROUP * (GROUP / WARP);                           \
-        x = room[first];                                                             \
-        UNROLL                                                                       \
-        for (int i = 1; i < GROUP / WARP; i++) x = JOIN(x, room[first + i]);         \
-        return x;                                                                    \
+#define GROUP_REDUCTION(name, type, JOIN)                                    \
+    INLINE type name(type x, SHARED_OF type *room) {                         \
+        UNROLL                                                               \
+        for (int by = WARP / 2; by > 0; by /= 2) {                           \
+            type other = SWAP(x, by);                                        \
+            x = JOIN(x, other);                                              \
+        }                                                                    \
+        BARRIER();                                                           \
+        if (THREAD % WARP == 0) room[THREAD / WARP] = x;                     \
+        BARRIER();                                                           \
+        const int first = THREAD / GROUP * (GROUP / WARP);                   \
+        x = room[first];                                                     \
+        UNROLL                                                               \
+        for (int i = 1; i < GROUP / WARP; i++) x = JOIN(x, room[first + i]); \
+        return x;                                                            \
     }
 #else
-#define GROUP_REDUCTION(name, type, JOIN)                                            \
-    INLINE type name(type x, SHARED_OF type *room) {                                 \
-        (void)room;                                                                  \
-        UNROLL                                                                       \
-        for (int by = GROUP / 2; by > 0; by /= 2) {                                  \
-            type other = SWAP(x, by);                                                \
-            x = JOIN(x, other);                                                      \
-        }                                                                            \
-        return x;                                                                    \
+#define GROUP_REDUCTION(name, type, JOIN)            \
+    INLINE type name(type x, SHARED_OF type *room) { \
+        (void)room;                                  \
+        UNROLL                                       \
+        for (int by = GROUP / 2; by > 0; by /= 2) {  \
+            type other = SWAP(x, by);                \
+            x = JOIN(x, other);                      \
+        }                                            \
+        return x;                                    \
     }
 #endif
 
-#define JOIN_SUM(a, b) ((a) + (b))
+#define JOIN_SUM(a, b)  ((a) + (b))
 #define JOIN_MOST(a, b) ((a) != (a) || (a) > (b) ? (a) : (b)) /* a NaN stays */
 #endif

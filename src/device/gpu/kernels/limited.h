@@ -1,5 +1,6 @@
-/* Storage types that few operators know, included by the programs that read or write one: see dialect.h for get_ and set_, and
- * src/base/scalar.c for the same conversions on the host. uint64 has casts of its own, for int64 holds half of its values. */
+/* Storage types that few operators know, included by the programs that read or write one: see dialect.h for get_ and
+ * set_, and src/base/scalar.c for the same conversions on the host. uint64 has casts of its own, for int64 holds half
+ * of its values. */
 #ifndef LIMITED_H
 #define LIMITED_H
 
@@ -75,7 +76,7 @@ INLINE uint32_t float8_code(float x, int m, int bias) {
     }
     return (u + (1u << (rest - 1u)) - 1u + (u >> rest & 1u) - (shift << 23)) >> rest;
 }
-#define SIGN8(x) (F32_BITS(x) >> 24 & 0x80u)
+#define SIGN8(x)   (F32_BITS(x) >> 24 & 0x80u)
 #define IS_NAN8(x) ((F32_BITS(x) & 0x7fffffffu) > 0x7f800000u)
 
 INLINE float get_float8_e4m3fn(s_float8_e4m3fn x) { return (x & 0x7f) == 0x7f ? NAN : float8_value(x, 3, 7); }
@@ -99,7 +100,9 @@ INLINE uint8_t float8_fnuz(float x, int m, int bias) {
 }
 INLINE s_float8_e4m3fnuz set_float8_e4m3fnuz(float x) { return float8_fnuz(x, 3, 8); }
 INLINE s_float8_e5m2fnuz set_float8_e5m2fnuz(float x) { return float8_fnuz(x, 2, 16); }
-INLINE float get_float8_e8m0fnu(s_float8_e8m0fnu x) { return BITS_F32(x == 255 ? 0x7fc00000u : x == 0 ? 0x400000u : (uint32_t)x << 23); }
+INLINE float get_float8_e8m0fnu(s_float8_e8m0fnu x) {
+    return BITS_F32(x == 255 ? 0x7fc00000u : x == 0 ? 0x400000u : (uint32_t)x << 23);
+}
 INLINE s_float8_e8m0fnu set_float8_e8m0fnu(float x) {
     uint32_t u = F32_BITS(x), exponent = u >> 23 & 255u, fraction = u & 0x7fffffu;
     return (uint8_t)(exponent == 255u ? 255u : exponent + (exponent ? fraction >= 0x400000u : fraction > 0x400000u));

@@ -1,16 +1,17 @@
-/* Copies whose source runs fastest along another dim than their destination: a block reads a tile of TILE by TILE elements row by row, turns it
- * over in shared memory, and writes it row by row. Rows move LOAD and STORE elements at once (16 bytes, or one element where the memory is
- * not aligned to that); all that a thread reads is on its way before it waits. The program defines
+/* Copies whose source runs fastest along another dim than their destination: a block reads a tile of TILE by TILE
+ * elements row by row, turns it over in shared memory, and writes it row by row. Rows move LOAD and STORE elements at
+ * once (16 bytes, or one element where the memory is not aligned to that); all that a thread reads is on its way before
+ * it waits. The program defines
  *
  *   S, D             storage types of source and destination, and CONVERT(x) from one to the other
  *   LOAD, STORE      elements per access, TILE a multiple of both
  *
  * Dimension 0 is the destination's fastest, dimension 1 the source's; others are counted by the grid. */
 #define TURN_THREADS 256
-#define MAX_OUTER 8
+#define MAX_OUTER    8
 typedef struct turn_t {
     uint32_t size[2], tiles[2], outer, size_outer[MAX_OUTER], room;
-    int64_t from_row, to_row;                 /* bytes from one row of the tile to the next: along dimension 0, and along dimension 1 */
+    int64_t from_row, to_row; /* bytes from one row of the tile to the next: along dimension 0, and along dimension 1 */
     int64_t from_outer[MAX_OUTER], to_outer[MAX_OUTER];
 } turn_t;
 typedef union load_t {
@@ -25,10 +26,11 @@ typedef union store_t {
     word16 w;
 #endif
 } store_t;
-#define LOADS (TILE * (TILE / LOAD) / TURN_THREADS)
+#define LOADS  (TILE * (TILE / LOAD) / TURN_THREADS)
 #define STORES (TILE * (TILE / STORE) / TURN_THREADS)
 
-KERNEL(entry)(PTR(to), PTR(from), const turn_t g) {
+KERNEL(entry)
+(PTR(to), PTR(from), const turn_t g) {
     SHARED D tile[TILE][TILE + 1];
     uint32_t block = BLOCK;
     const uint32_t at0 = block % g.tiles[0] * TILE;
@@ -45,7 +47,8 @@ KERNEL(entry)(PTR(to), PTR(from), const turn_t g) {
     load_t read[LOADS];
     UNROLL
     for (int l = 0; l < LOADS; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD), column = place % (TILE / LOAD) * LOAD;
+        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD),
+                       column = place % (TILE / LOAD) * LOAD;
         if (at0 + row >= g.size[0] || at1 + column >= g.size[1]) continue;
         GLOBAL const char *p = source + row * g.from_row + column * (int)sizeof(S);
 #if LOAD > 1
@@ -56,14 +59,16 @@ KERNEL(entry)(PTR(to), PTR(from), const turn_t g) {
     }
     UNROLL
     for (int l = 0; l < LOADS; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD), column = place % (TILE / LOAD) * LOAD;
+        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / LOAD),
+                       column = place % (TILE / LOAD) * LOAD;
         UNROLL
         for (int i = 0; i < LOAD; i++) tile[row][column + i] = CONVERT(read[l].e[i]);
     }
     BARRIER();
     UNROLL
     for (int l = 0; l < STORES; l++) {
-        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / STORE), column = place % (TILE / STORE) * STORE;
+        const uint32_t place = l * TURN_THREADS + THREAD, row = place / (TILE / STORE),
+                       column = place % (TILE / STORE) * STORE;
         if (at1 + row >= g.size[1] || at0 + column >= g.size[0]) continue;
         store_t write;
         UNROLL

@@ -1,4 +1,5 @@
 """torch.distributed.algorithms._checkpoint.checkpoint_wrapper: modules that keep their inputs alone and compute the rest again in the backward."""
+
 from enum import Enum, auto
 from functools import partial
 
@@ -6,7 +7,15 @@ from taper.autograd.graph import save_on_cpu
 from taper.distributed._wrapper import Wrapper
 from taper.utils.checkpoint import checkpoint
 
-__all__ = ["ActivationWrapper", "CheckpointImpl", "CheckpointWrapper", "OffloadWrapper", "apply_activation_checkpointing", "checkpoint_wrapper", "offload_wrapper"]
+__all__ = [
+    "ActivationWrapper",
+    "CheckpointImpl",
+    "CheckpointWrapper",
+    "OffloadWrapper",
+    "apply_activation_checkpointing",
+    "checkpoint_wrapper",
+    "offload_wrapper",
+]
 
 _INNER = _CHECKPOINT_WRAPPED_MODULE = "_checkpoint_wrapped_module"
 _CHECKPOINT_PREFIX = _INNER + "."
@@ -35,8 +44,10 @@ class ActivationWrapper(Wrapper):
 
     @staticmethod
     def _with_wrapper(module, state_dict, prefix, *rest):
-        for name in [name for name in state_dict if name.startswith(prefix) and not name.startswith(f"{prefix}{_INNER}.")]:
-            state_dict[f"{prefix}{_INNER}.{name[len(prefix):]}"] = state_dict.pop(name)
+        for name in [
+            name for name in state_dict if name.startswith(prefix) and not name.startswith(f"{prefix}{_INNER}.")
+        ]:
+            state_dict[f"{prefix}{_INNER}.{name[len(prefix) :]}"] = state_dict.pop(name)
 
     def named_parameters(self, *args, **kwargs):
         for name, p in super().named_parameters(*args, **kwargs):
@@ -49,7 +60,10 @@ class CheckpointWrapper(ActivationWrapper):
     def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
         super().__init__(mod)
         how = {} if checkpoint_fn else {"use_reentrant": checkpoint_impl == CheckpointImpl.REENTRANT}
-        self.checkpoint_impl, self.checkpoint_fn = checkpoint_impl, partial(checkpoint_fn or checkpoint, **how, **checkpoint_fn_kwargs)
+        self.checkpoint_impl, self.checkpoint_fn = (
+            checkpoint_impl,
+            partial(checkpoint_fn or checkpoint, **how, **checkpoint_fn_kwargs),
+        )
 
     def forward(self, *args, **kwargs):
         return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
@@ -73,10 +87,13 @@ def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, chec
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
-def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True, auto_wrap_policy=None):
+def apply_activation_checkpointing(
+    model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True, auto_wrap_policy=None
+):
     """Wraps the modules inside a model that check_fn (or a policy of FSDP's) names, in place."""
     if auto_wrap_policy is not None:
         from taper.distributed.fsdp.wrap import wrap_children
+
         wrap_children(model, auto_wrap_policy, checkpoint_wrapper_fn)
         return
     for name, child in list(model.named_children()):

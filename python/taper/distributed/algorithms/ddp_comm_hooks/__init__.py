@@ -1,4 +1,5 @@
 """torch.distributed.algorithms.ddp_comm_hooks: other ways than plain averaging to make gradients the same on all ranks."""
+
 from enum import Enum
 from functools import partial
 
@@ -20,6 +21,7 @@ def _powered(hook, rank, model, state):
 
 class DDPCommHookType(Enum):
     """The hooks by name: register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, model, state=None)."""
+
     ALLREDUCE = partial(_plain, _default.allreduce_hook)
     FP16_COMPRESS = partial(_plain, _default.fp16_compress_hook)
     BF16_COMPRESS = partial(_plain, _default.bf16_compress_hook)

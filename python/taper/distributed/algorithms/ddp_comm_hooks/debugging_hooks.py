@@ -1,4 +1,5 @@
 """torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks: nothing is exchanged."""
+
 from taper.futures import Future
 
 __all__ = ["noop_hook"]

@@ -1,8 +1,15 @@
 """torch.distributed.algorithms.ddp_comm_hooks.default_hooks: averaging, as it is and through 16 bits."""
+
 from taper import _C
 from taper import distributed as dist
 
-__all__ = ["allreduce_hook", "fp16_compress_hook", "bf16_compress_hook", "fp16_compress_wrapper", "bf16_compress_wrapper"]
+__all__ = [
+    "allreduce_hook",
+    "fp16_compress_hook",
+    "bf16_compress_hook",
+    "fp16_compress_wrapper",
+    "bf16_compress_wrapper",
+]
 
 
 def _average(group, tensor):
@@ -42,7 +49,9 @@ def _wrapper(hook, dtype):
 
         def widen(future):
             return before.copy_(_first(future.value()))
+
         return hook(state, bucket).then(widen)
+
     return wrapped
 
 

@@ -2,6 +2,7 @@
 
 Of a gradient M (n, m) with what the last time left out added, P = M Q is summed over the ranks and made orthonormal, then Q = Mᵀ P is averaged; all
 take P Qᵀ for the average. Q is kept for the next iteration, and each rank keeps M - P Qᵀ, so that nothing is lost for good."""
+
 import taper
 from taper import distributed as dist
 from taper.autograd.grad_mode import no_grad
@@ -14,15 +15,39 @@ __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 class PowerSGDState:
     """The hook's settings, and what it keeps from one iteration to the next, by the bucket's number."""
 
-    def __init__(self, process_group, matrix_approximation_rank=1, start_powerSGD_iter=1000, min_compression_rate=2, use_error_feedback=True, warm_start=True,
-                 orthogonalization_epsilon=0, random_seed=0, compression_stats_logging_frequency=10_000, batch_tensors_with_same_shape=False):
+    def __init__(
+        self,
+        process_group,
+        matrix_approximation_rank=1,
+        start_powerSGD_iter=1000,
+        min_compression_rate=2,
+        use_error_feedback=True,
+        warm_start=True,
+        orthogonalization_epsilon=0,
+        random_seed=0,
+        compression_stats_logging_frequency=10_000,
+        batch_tensors_with_same_shape=False,
+    ):
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
-            raise ValueError("Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because PowerSGD can only be applied after the "
-                             "first two iterations in DDP.")
-        self.process_group, self.matrix_approximation_rank, self.start_powerSGD_iter = process_group, matrix_approximation_rank, start_powerSGD_iter
-        self.min_compression_rate, self.use_error_feedback, self.warm_start = min_compression_rate, use_error_feedback, warm_start
+            raise ValueError(
+                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because PowerSGD can only be applied after the "
+                "first two iterations in DDP."
+            )
+        self.process_group, self.matrix_approximation_rank, self.start_powerSGD_iter = (
+            process_group,
+            matrix_approximation_rank,
+            start_powerSGD_iter,
+        )
+        self.min_compression_rate, self.use_error_feedback, self.warm_start = (
+            min_compression_rate,
+            use_error_feedback,
+            warm_start,
+        )
         self.orthogonalization_epsilon, self.random_seed = orthogonalization_epsilon, random_seed
-        self.compression_stats_logging_frequency, self.batch_tensors_with_same_shape = compression_stats_logging_frequency, batch_tensors_with_same_shape
+        self.compression_stats_logging_frequency, self.batch_tensors_with_same_shape = (
+            compression_stats_logging_frequency,
+            batch_tensors_with_same_shape,
+        )
         self.error_dict, self.p_memory_dict, self.q_memory_dict = {}, {}, {}
         self.iter = self.total_numel_before_compression = self.total_numel_after_compression = 0
 
@@ -46,9 +71,9 @@ class PowerSGDState:
 def _orthonormal(matrix, epsilon):
     """The columns made orthogonal to those before them, and of length one, in place."""
     for i in range(matrix.shape[1]):
-        column = matrix[:, i:i + 1]
+        column = matrix[:, i : i + 1]
         column.div_(column.norm() + epsilon if epsilon or not bool((column != 0).any()) else column.norm())
-        rest = matrix[:, i + 1:]
+        rest = matrix[:, i + 1 :]
         rest.sub_(column @ (column.t() @ rest))
     return matrix.nan_to_num_()
 
@@ -117,23 +142,29 @@ def _with_feedback(state, bucket, compress):
 
 def powerSGD_hook(state, bucket):
     """Each gradient of two dimensions or more by itself; what compressing would not shorten is averaged as it is."""
+
     def compress(group, world):
         matrices, rest = [], []
         for gradient in bucket.gradients():
             matrix = gradient.view(gradient.shape[0], -1) if gradient.dim() > 1 else None
-            (matrices if matrix is not None and _worth(state, *matrix.shape) else rest).append(gradient if matrix is None else matrix)
+            (matrices if matrix is not None and _worth(state, *matrix.shape) else rest).append(
+                gradient if matrix is None else matrix
+            )
         _together(rest, group, world)
         _compress(state, bucket.index(), matrices, group, world)
+
     return _with_feedback(state, bucket, compress)
 
 
 def batched_powerSGD_hook(state, bucket):
     """All gradients of a bucket as one square matrix."""
+
     def compress(group, world):
         buffer = bucket.buffer()
-        side = int(-(-buffer.numel() ** 0.5 // 1))
+        side = int(-(-(buffer.numel() ** 0.5) // 1))
         square = taper.zeros(side * side, dtype=buffer.dtype, device=buffer.device)
-        square[:buffer.numel()] = buffer
+        square[: buffer.numel()] = buffer
         _compress(state, bucket.index(), [square.view(side, side)], group, world)
-        buffer.copy_(square[:buffer.numel()])
+        buffer.copy_(square[: buffer.numel()])
+
     return _with_feedback(state, bucket, compress)

@@ -1,4 +1,5 @@
 """torch.distributed.algorithms.model_averaging.averagers: when parameters are averaged."""
+
 import warnings
 
 from taper import distributed as dist
@@ -27,8 +28,10 @@ class PeriodicModelAverager(ModelAverager):
         if period < 1:
             raise ValueError("Arg ``period`` must be a positive value.")
         if period == 1:
-            warnings.warn("When period is 1, no need to use model averaging because the communication cost of all-reducing parameters will be no less than the cost "
-                          "of all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only DistributedDataParallel should be used for this case.")
+            warnings.warn(
+                "When period is 1, no need to use model averaging because the communication cost of all-reducing parameters will be no less than the cost "
+                "of all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only DistributedDataParallel should be used for this case."
+            )
         self.period, self.warmup_steps = period, warmup_steps
 
     def average_parameters(self, params):

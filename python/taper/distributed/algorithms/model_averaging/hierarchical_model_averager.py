@@ -1,4 +1,5 @@
 """torch.distributed.algorithms.model_averaging.hierarchical_model_averager: small groups average often, large ones seldom."""
+
 from taper import distributed as dist
 from taper.distributed.algorithms.model_averaging.averagers import ModelAverager
 from taper.distributed.algorithms.model_averaging.utils import average_parameters_or_parameter_groups
@@ -17,8 +18,10 @@ class HierarchicalModelAverager(ModelAverager):
         if self._periods[0] <= 0:
             raise ValueError("The minimum period in arg ``period_group_size_dict`` must be a positive value.")
         if sizes[-1] != dist.get_world_size(self.process_group):
-            raise ValueError(f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg ``process_group`` "
-                             f"{dist.get_world_size(self.process_group)}.")
+            raise ValueError(
+                f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg ``process_group`` "
+                f"{dist.get_world_size(self.process_group)}."
+            )
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
         self.warmup_steps, self.period_process_group_dict = warmup_steps, {}
@@ -28,7 +31,10 @@ class HierarchicalModelAverager(ModelAverager):
 
     def _find_process_group(self):
         """The group of the longest period that divides the step."""
-        return next((self.period_process_group_dict[period] for period in reversed(self._periods) if self.step % period == 0), None)
+        return next(
+            (self.period_process_group_dict[period] for period in reversed(self._periods) if self.step % period == 0),
+            None,
+        )
 
     def average_parameters(self, params):
         if self.step >= self.warmup_steps:

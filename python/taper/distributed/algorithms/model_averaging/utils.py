@@ -1,4 +1,5 @@
 """torch.distributed.algorithms.model_averaging.utils: averaging parameters over ranks."""
+
 import taper
 from taper import distributed as dist
 from taper._C import Tensor

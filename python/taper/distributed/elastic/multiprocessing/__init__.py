@@ -1,2 +1,3 @@
 """torch.distributed.elastic.multiprocessing: see errors."""
+
 from taper.distributed.elastic.multiprocessing import errors  # noqa: F401

@@ -1,4 +1,5 @@
 """RemoteModule: a module that lives on another worker and is called from here."""
+
 from taper import nn
 from taper.distributed import rpc
 
@@ -10,7 +11,9 @@ _ABSENT = """register_buffer register_parameter add_module apply cuda ipu xpu cp
 def _create(module_cls, args, kwargs, device):
     module = module_cls(*args, **kwargs)
     if not isinstance(module, nn.Module):
-        raise ValueError(f"Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, but it returns an instance of {type(module)}.")
+        raise ValueError(
+            f"Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, but it returns an instance of {type(module)}."
+        )
     return module.to(device)
 
 
@@ -65,6 +68,7 @@ def _absent(name):
     def refuse(self, *args, **kwargs):
         more = {"parameters": ". Please use ``remote_parameters`` instead."}.get(name, "")
         raise ValueError(f"Method ``{name}`` not supported for RemoteModule{more}")
+
     refuse.__name__ = name
     return refuse
 

@@ -1,4 +1,5 @@
 """torch.distributed.tensor.parallel.api: parallelize_module."""
+
 from fnmatch import fnmatchcase
 
 from taper.distributed.tensor.parallel.style import ParallelStyle
@@ -11,6 +12,7 @@ def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_d
     if device_mesh is None:
         from taper import distributed as dist
         from taper.distributed.device_mesh import init_device_mesh
+
         device_mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     if isinstance(parallelize_plan, ParallelStyle):
         return parallelize_plan._apply(module, device_mesh)
@@ -18,6 +20,7 @@ def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_d
         found = [(name, child) for name, child in module.named_modules() if _matches(name, path)]
         if not found:
             import warnings
+
             warnings.warn(f"Parallelize plan key '{path}' could not be resolved: no submodule matching it")
         for _, child in found:
             style._apply(child, device_mesh)

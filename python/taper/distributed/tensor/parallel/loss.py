@@ -1,4 +1,5 @@
 """torch.distributed.tensor.parallel.loss: a loss of logits that are cut along the classes."""
+
 from taper.distributed.tensor.experimental import implicit_replication
 
 __all__ = ["loss_parallel"]

@@ -1,11 +1,20 @@
 """torch.distributed.tensor.parallel.style: how a layer's weight lies on the ranks, and what is exchanged around its call.
 
 Inside of such a layer's forward every tensor is plain: this rank's part of the weight, and of the input or the output."""
+
 from taper.distributed.tensor import _collectives as collectives
 from taper.distributed.tensor._dtensor import DTensor, distribute_tensor
 from taper.distributed.tensor.placement_types import Replicate, Shard
 
-__all__ = ["ColwiseParallel", "ParallelStyle", "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput", "RowwiseParallel", "SequenceParallel"]
+__all__ = [
+    "ColwiseParallel",
+    "ParallelStyle",
+    "PrepareModuleInput",
+    "PrepareModuleInputOutput",
+    "PrepareModuleOutput",
+    "RowwiseParallel",
+    "SequenceParallel",
+]
 
 
 class ParallelStyle:
@@ -17,6 +26,7 @@ class ParallelStyle:
 
 def _shard_parameter(module, name, mesh, placement):
     from taper.nn import Parameter
+
     p = module._parameters.get(name)
     if p is not None:
         module.register_parameter(name, Parameter(distribute_tensor(p.data, mesh, [placement]), p.requires_grad))
@@ -37,7 +47,11 @@ def move(value, group, have, want):
     if have.is_replicate() and want.is_shard():
         return collectives.Split.apply(value, group, want.dim % value.dim())
     if have.is_partial():
-        return collectives.Reduce.apply(value, group, have) if want.is_replicate() else collectives.SumToRows.apply(value, group, want.dim % value.dim())
+        return (
+            collectives.Reduce.apply(value, group, have)
+            if want.is_replicate()
+            else collectives.SumToRows.apply(value, group, want.dim % value.dim())
+        )
     dim = have.dim % value.dim()
     whole = collectives.Gather.apply(value, group, dim, _whole_size(value, group, dim))
     return collectives.Split.apply(whole, group, want.dim % value.dim())
@@ -46,6 +60,7 @@ def move(value, group, have, want):
 def _whole_size(value, group, dim):
     import taper
     from taper import distributed as dist
+
     size = taper.tensor([value.shape[dim]])
     dist.all_reduce(size, group=group)
     return int(size.item())
@@ -67,6 +82,7 @@ class ColwiseParallel(_LayerStyle):
     def _apply(self, module, device_mesh):
         from taper import nn
         from taper.nn import functional as F
+
         group, have = device_mesh.get_group(), self.input_layouts or Replicate()
         want = self.output_layouts or Shard(-1)
         if isinstance(module, nn.Linear):
@@ -79,8 +95,17 @@ class ColwiseParallel(_LayerStyle):
             _shard_parameter(module, "weight", device_mesh, Shard(1))
 
             def forward(x):
-                return finish(F.embedding(_local(x), _local(module.weight), module.padding_idx, module.max_norm, module.norm_type,
-                                          module.scale_grad_by_freq, module.sparse))
+                return finish(
+                    F.embedding(
+                        _local(x),
+                        _local(module.weight),
+                        module.padding_idx,
+                        module.max_norm,
+                        module.norm_type,
+                        module.scale_grad_by_freq,
+                        module.sparse,
+                    )
+                )
         else:
             raise NotImplementedError("ColwiseParallel currently only support nn.Linear and nn.Embedding!")
 
@@ -105,6 +130,7 @@ class RowwiseParallel(_LayerStyle):
         from taper import nn
         from taper.nn import functional as F
         from taper.distributed.tensor.placement_types import Partial
+
         group, want = device_mesh.get_group(), self.output_layouts or Replicate()
         if isinstance(module, nn.Linear):
             have = self.input_layouts or Shard(-1)
@@ -113,7 +139,9 @@ class RowwiseParallel(_LayerStyle):
 
             def forward(x):
                 y = move(F.linear(move(x, group, have, Shard(-1)), _local(module.weight)), group, Partial(), want)
-                return self._result(y if module.bias is None else y + _bias(module.bias, group, want), device_mesh, want)
+                return self._result(
+                    y if module.bias is None else y + _bias(module.bias, group, want), device_mesh, want
+                )
         elif isinstance(module, nn.Embedding):
             rows = module.num_embeddings
             _shard_parameter(module, "weight", device_mesh, Shard(0))
@@ -158,7 +186,9 @@ class SequenceParallel(ParallelStyle):
 
         def after(module, inputs, output):
             module._parameters.update(kept)
-            return output if self.use_local_output else DTensor.from_local(output, device_mesh, [Shard(self.sequence_dim)])
+            return (
+                output if self.use_local_output else DTensor.from_local(output, device_mesh, [Shard(self.sequence_dim)])
+            )
 
         module.register_forward_pre_hook(before)
         module.register_forward_hook(after)
@@ -173,7 +203,15 @@ def _each(layouts, values):
 class PrepareModuleInput(ParallelStyle):
     """What comes into a module, lying as its layers want it."""
 
-    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None, use_local_output=False):
+    def __init__(
+        self,
+        *,
+        input_layouts=None,
+        desired_input_layouts=None,
+        input_kwarg_layouts=None,
+        desired_input_kwarg_layouts=None,
+        use_local_output=False,
+    ):
         self.have, self.want = input_layouts, desired_input_layouts
         self.have_kwargs, self.want_kwargs = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
 
@@ -181,8 +219,14 @@ class PrepareModuleInput(ParallelStyle):
         group = device_mesh.get_group()
 
         def before(module, args, kwargs):
-            args = tuple(move(value, group, have, want) for value, have, want in zip(args, _each(self.have, args), _each(self.want, args)))
-            return args, {key: move(value, group, self.have_kwargs.get(key), self.want_kwargs.get(key)) for key, value in kwargs.items()}
+            args = tuple(
+                move(value, group, have, want)
+                for value, have, want in zip(args, _each(self.have, args), _each(self.want, args))
+            )
+            return args, {
+                key: move(value, group, self.have_kwargs.get(key), self.want_kwargs.get(key))
+                for key, value in kwargs.items()
+            }
 
         module.register_forward_pre_hook(before, with_kwargs=True)
         return module
@@ -200,7 +244,10 @@ class PrepareModuleOutput(ParallelStyle):
         def after(module, inputs, output):
             if not isinstance(output, tuple):
                 return move(output, group, _each(self.have, [0])[0], _each(self.want, [0])[0])
-            return tuple(move(value, group, have, want) for value, have, want in zip(output, _each(self.have, output), _each(self.want, output)))
+            return tuple(
+                move(value, group, have, want)
+                for value, have, want in zip(output, _each(self.have, output), _each(self.want, output))
+            )
 
         module.register_forward_hook(after)
         return module
@@ -209,10 +256,24 @@ class PrepareModuleOutput(ParallelStyle):
 class PrepareModuleInputOutput(ParallelStyle):
     """Both."""
 
-    def __init__(self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None, use_local_input=False,
-                 output_layouts, desired_output_layouts, use_local_output=True):
-        self.input = PrepareModuleInput(input_layouts=input_layouts, desired_input_layouts=desired_input_layouts, input_kwarg_layouts=input_kwarg_layouts,
-                                        desired_input_kwarg_layouts=desired_input_kwarg_layouts)
+    def __init__(
+        self,
+        *,
+        input_layouts=None,
+        desired_input_layouts=None,
+        input_kwarg_layouts=None,
+        desired_input_kwarg_layouts=None,
+        use_local_input=False,
+        output_layouts,
+        desired_output_layouts,
+        use_local_output=True,
+    ):
+        self.input = PrepareModuleInput(
+            input_layouts=input_layouts,
+            desired_input_layouts=desired_input_layouts,
+            input_kwarg_layouts=input_kwarg_layouts,
+            desired_input_kwarg_layouts=desired_input_kwarg_layouts,
+        )
         self.output = PrepareModuleOutput(output_layouts=output_layouts, desired_output_layouts=desired_output_layouts)
 
     def _apply(self, module, device_mesh):

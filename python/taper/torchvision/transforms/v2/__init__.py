@@ -1,5 +1,6 @@
 """torchvision.transforms.v2: version 1's transforms for whole samples: images with their boxes, masks and labels, in any nest of lists and dicts.
 Everything in a sample is changed by the same random draws."""
+
 from enum import Enum
 
 import taper as torch
@@ -20,6 +21,7 @@ def _is_image(x):
 
 class Transform(Module):
     """Subclasses write transform(inpt, params), and make_params(flat_inputs) for what all parts of a sample share."""
+
     _transformed_types = (torch.Tensor,)
 
     def check_inputs(self, flat_inputs):
@@ -61,6 +63,7 @@ class Transform(Module):
 
 class _Same(Transform):
     """A transform of version 1, done to each part of a sample with the same random numbers."""
+
     _F = F
     _of_images = False
 
@@ -79,7 +82,9 @@ class _Same(Transform):
             if wanted:
                 torch.set_rng_state(start)
                 result = self._old.forward(self, flat[i])
-                flat[i] = wrap(result, like=flat[i]) if isinstance(flat[i], TVTensor) and F.is_pure_tensor(result) else result
+                flat[i] = (
+                    wrap(result, like=flat[i]) if isinstance(flat[i], TVTensor) and F.is_pure_tensor(result) else result
+                )
                 after = after if after is not None else torch.get_rng_state()
         if after is not None:
             torch.set_rng_state(after)
@@ -90,13 +95,21 @@ def _twins(names, of_images, module=_v1):
     """Classes of version 1 for whole samples."""
     for name in names.split():
         old = getattr(module, name)
-        globals()[name] = type(name, (_Same, old), {"_old": old, "_of_images": of_images, "__module__": __name__, "__doc__": old.__doc__})
+        globals()[name] = type(
+            name, (_Same, old), {"_old": old, "_of_images": of_images, "__module__": __name__, "__doc__": old.__doc__}
+        )
 
 
-_twins("CenterCrop ElasticTransform FiveCrop Pad RandomAffine RandomHorizontalFlip RandomPerspective RandomResizedCrop RandomRotation "
-       "RandomVerticalFlip TenCrop", of_images=False)
-_twins("ColorJitter GaussianBlur Grayscale LinearTransformation Normalize RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomErasing "
-       "RandomGrayscale RandomInvert RandomPosterize RandomSolarize", of_images=True)
+_twins(
+    "CenterCrop ElasticTransform FiveCrop Pad RandomAffine RandomHorizontalFlip RandomPerspective RandomResizedCrop RandomRotation "
+    "RandomVerticalFlip TenCrop",
+    of_images=False,
+)
+_twins(
+    "ColorJitter GaussianBlur Grayscale LinearTransformation Normalize RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomErasing "
+    "RandomGrayscale RandomInvert RandomPosterize RandomSolarize",
+    of_images=True,
+)
 _twins("AugMix AutoAugment RandAugment TrivialAugmentWide", of_images=True, module=_auto)
 
 
@@ -104,7 +117,12 @@ class Resize(_Same, _v1.Resize):
     _old = _v1.Resize
 
     def __init__(self, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True):
-        super().__init__([size] if isinstance(size, int) else size, interpolation=interpolation, max_size=max_size, antialias=antialias)
+        super().__init__(
+            [size] if isinstance(size, int) else size,
+            interpolation=interpolation,
+            max_size=max_size,
+            antialias=antialias,
+        )
 
 
 class RandomCrop(_Same, _v1.RandomCrop):
@@ -126,8 +144,11 @@ class Compose(Transform):
     def __init__(self, transforms):
         super().__init__()
         if not isinstance(transforms, (list, tuple)) or not transforms:
-            raise TypeError("Argument transforms should be a sequence of callables" if not isinstance(transforms, (list, tuple))
-                            else "Pass at least one transform")
+            raise TypeError(
+                "Argument transforms should be a sequence of callables"
+                if not isinstance(transforms, (list, tuple))
+                else "Pass at least one transform"
+            )
         self.transforms = transforms
 
     def forward(self, *inputs):
@@ -315,6 +336,7 @@ class _Mixed(Transform):
         super().__init__()
         self.alpha, self.num_classes = float(alpha), num_classes
         from taper.distributions import Beta
+
         self._beta = Beta(torch.tensor([self.alpha]), torch.tensor([self.alpha]))
 
     def forward(self, *inputs):

@@ -1,4 +1,5 @@
 """torchvision.transforms.v2.functional: version 1's functions, for boxes and masks too; what comes out is of the kind that went in."""
+
 import taper as torch
 from taper.torchvision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, TVTensor, wrap
 from taper.torchvision.ops.boxes import box_convert, clip_boxes_to_image
@@ -67,7 +68,13 @@ def to_tensor(inpt):
 
 def convert_bounding_box_format(inpt, old_format=None, new_format=None, inplace=False):
     new = BoundingBoxFormat[new_format.upper()] if isinstance(new_format, str) else new_format
-    old = inpt.format if isinstance(inpt, BoundingBoxes) else BoundingBoxFormat[old_format.upper()] if isinstance(old_format, str) else old_format
+    old = (
+        inpt.format
+        if isinstance(inpt, BoundingBoxes)
+        else BoundingBoxFormat[old_format.upper()]
+        if isinstance(old_format, str)
+        else old_format
+    )
     boxes = box_convert(_plain(inpt), old.value.lower(), new.value.lower()).to(inpt.dtype)
     return wrap(boxes, like=inpt, format=new) if isinstance(inpt, BoundingBoxes) else boxes
 
@@ -81,7 +88,11 @@ def clamp_bounding_boxes(inpt, format=None, canvas_size=None, clamping_mode="sof
 def _on_corners(boxes, change, **kwargs):
     """Boxes with their corners changed, in their own format."""
     kind = boxes.format.value.lower()
-    return wrap(box_convert(change(box_convert(_plain(boxes), kind, "xyxy")), "xyxy", kind).to(boxes.dtype), like=boxes, **kwargs)
+    return wrap(
+        box_convert(change(box_convert(_plain(boxes), kind, "xyxy")), "xyxy", kind).to(boxes.dtype),
+        like=boxes,
+        **kwargs,
+    )
 
 
 # ---- Geometry: a function of images and masks, and what becomes of boxes' corners ----
@@ -93,15 +104,18 @@ def _shifted(boxes, x, y, size):
 
 def _images(function):
     """A function of version 1 for images and masks, in the kind that they are."""
+
     def apply(inpt, *args, **kwargs):
         if isinstance(inpt, BoundingBoxes):
             from taper._hook import NotCovered
+
             raise NotCovered(f"torchvision.transforms.v2.functional.{function.__name__} of bounding boxes")
         flat = isinstance(inpt, Mask) and inpt.ndim == 2
         plain = _plain(inpt)
         result = function(plain.unsqueeze(0) if flat else plain, *args, **kwargs)
         result = result.squeeze(0) if flat else result
         return wrap(result, like=inpt) if isinstance(inpt, TVTensor) and isinstance(result, torch.Tensor) else result
+
     apply.__name__ = function.__name__
     apply.__doc__ = function.__doc__
     return apply
@@ -110,14 +124,18 @@ def _images(function):
 def horizontal_flip(inpt):
     if isinstance(inpt, BoundingBoxes):
         width = inpt.canvas_size[1]
-        return _on_corners(inpt, lambda b: torch.stack([width - b[..., 2], b[..., 1], width - b[..., 0], b[..., 3]], -1))
+        return _on_corners(
+            inpt, lambda b: torch.stack([width - b[..., 2], b[..., 1], width - b[..., 0], b[..., 3]], -1)
+        )
     return _images(v1.hflip)(inpt)
 
 
 def vertical_flip(inpt):
     if isinstance(inpt, BoundingBoxes):
         height = inpt.canvas_size[0]
-        return _on_corners(inpt, lambda b: torch.stack([b[..., 0], height - b[..., 3], b[..., 2], height - b[..., 1]], -1))
+        return _on_corners(
+            inpt, lambda b: torch.stack([b[..., 0], height - b[..., 3], b[..., 2], height - b[..., 1]], -1)
+        )
     return _images(v1.vflip)(inpt)
 
 
@@ -154,6 +172,7 @@ def resized_crop(inpt, top, left, height, width, size, interpolation=Interpolati
 def pad(inpt, padding, fill=None, padding_mode="constant"):
     if isinstance(inpt, BoundingBoxes):
         from taper.torchvision.transforms._functional_tensor import _padding_sides
+
         left, right, top, bottom = _padding_sides(padding)
         return _shifted(inpt, left, top, (inpt.canvas_size[0] + top + bottom, inpt.canvas_size[1] + left + right))
     return _images(v1.pad)(inpt, padding, 0 if fill is None or isinstance(inpt, Mask) else fill, padding_mode)
@@ -188,10 +207,46 @@ elastic_transform = elastic
 
 
 # ---- Colours: of images alone ----
-(adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue, adjust_gamma, adjust_sharpness, rgb_to_grayscale, autocontrast, equalize, invert,
- posterize, solarize, gaussian_blur, normalize, erase, five_crop, ten_crop) = (_images(f) for f in (
-     v1.adjust_brightness, v1.adjust_contrast, v1.adjust_saturation, v1.adjust_hue, v1.adjust_gamma, v1.adjust_sharpness, v1.rgb_to_grayscale,
-     v1.autocontrast, v1.equalize, v1.invert, v1.posterize, v1.solarize, v1.gaussian_blur, v1.normalize, v1.erase, v1.five_crop, v1.ten_crop))
+(
+    adjust_brightness,
+    adjust_contrast,
+    adjust_saturation,
+    adjust_hue,
+    adjust_gamma,
+    adjust_sharpness,
+    rgb_to_grayscale,
+    autocontrast,
+    equalize,
+    invert,
+    posterize,
+    solarize,
+    gaussian_blur,
+    normalize,
+    erase,
+    five_crop,
+    ten_crop,
+) = (
+    _images(f)
+    for f in (
+        v1.adjust_brightness,
+        v1.adjust_contrast,
+        v1.adjust_saturation,
+        v1.adjust_hue,
+        v1.adjust_gamma,
+        v1.adjust_sharpness,
+        v1.rgb_to_grayscale,
+        v1.autocontrast,
+        v1.equalize,
+        v1.invert,
+        v1.posterize,
+        v1.solarize,
+        v1.gaussian_blur,
+        v1.normalize,
+        v1.erase,
+        v1.five_crop,
+        v1.ten_crop,
+    )
+)
 to_grayscale = rgb_to_grayscale
 
 

@@ -2,6 +2,7 @@
 ones lie in shared memory, whose descriptors travel with the message: they belong to the kernel on the way, so nothing is left behind
 when a process is killed, and they are closed on arrival, so that kept batches cost no descriptors. A worker uses
 shared memory again once the loader's process has let go of it: fresh pages cost more than filling them."""
+
 import io
 import os
 import pickle
@@ -41,7 +42,7 @@ class _Parcel:
     """A message's data. Region 0 holds what is packed together; each further one is a shared storage of its own."""
 
     def __init__(self):
-        self.packed, self.size = [], 0        # (offset, tensor or buffer), and the bytes they take
+        self.packed, self.size = [], 0  # (offset, tensor or buffer), and the bytes they take
         self.buffers, self.storages = [], []  # (offset, bytes) of each buffer; region 1, 2, ...
 
     def _place(self, what, n):
@@ -84,7 +85,9 @@ class _Packer(pickle.Pickler):
     """Pickles a message without its data, which goes into the parcel."""
 
     def __init__(self, file, parcel):
-        super().__init__(file, 5, buffer_callback=parcel.put_buffer)  # not a method of self: a pickler keeps all that it has pickled
+        super().__init__(
+            file, 5, buffer_callback=parcel.put_buffer
+        )  # not a method of self: a pickler keeps all that it has pickled
         self.parcel = parcel
 
     def reducer_override(self, obj):
@@ -114,7 +117,9 @@ class Channel:
 
     def close(self):
         try:
-            self.socket.shutdown(socket.SHUT_RDWR)  # other processes may hold copies of this end: the other one is to see it now
+            self.socket.shutdown(
+                socket.SHUT_RDWR
+            )  # other processes may hold copies of this end: the other one is to see it now
         except OSError:
             pass
         self.socket.close()
@@ -148,7 +153,9 @@ class Channel:
         try:
             length, inline, count = _HEADER.unpack(header)
             if count != len(descriptors):
-                raise OSError(f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are open in this process")
+                raise OSError(
+                    f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are open in this process"
+                )
             file = io.BytesIO(self._read(length))
             packed, sizes, buffers = pickle.load(file)
             data, regions = self._read(inline), []

@@ -1,5 +1,6 @@
 """From samples to a batch: default_collate stacks tensors, arrays and numbers inside whatever containers the samples are made of;
 default_convert makes tensors of a single sample's arrays."""
+
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 
@@ -8,7 +9,9 @@ from taper._C import Tensor
 from taper.storage import _on_storage
 
 INLINE_BYTES = 1 << 15  # what workers send through their socket; larger data goes through shared memory
-default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 
 
 def _rebuilt(like, items, keys=None):
@@ -69,6 +72,7 @@ def collate(batch, *, collate_fn_map=None):
 
     def each(columns):
         return [collate(column, collate_fn_map=collate_fn_map) for column in columns]
+
     if isinstance(first, Mapping):
         return _rebuilt(first, each([sample[key] for sample in batch] for key in first), list(first))
     if isinstance(first, tuple) and hasattr(first, "_fields"):
@@ -84,11 +88,14 @@ def collate(batch, *, collate_fn_map=None):
 def _shared_batch(batch):
     """In a worker: room in shared memory for large tensors in a batch, so that they need not be copied there; None elsewhere."""
     from taper.utils.data._utils import worker
+
     first = batch[0]
     size = len(batch) * first.numel() * first.itemsize
     if worker.get_worker_info() is None or size <= INLINE_BYTES:
         return None
-    if not all(type(t) is Tensor and t.dtype == first.dtype and t.shape == first.shape and not t.requires_grad for t in batch):
+    if not all(
+        type(t) is Tensor and t.dtype == first.dtype and t.shape == first.shape and not t.requires_grad for t in batch
+    ):
         return None
     memory = worker.pool.get(size)
     if memory is None:  # there is no room: it goes another way
@@ -128,14 +135,22 @@ class _NumPyType(type):
 
     def __instancecheck__(cls, instance):
         import sys
+
         numpy = sys.modules.get("numpy")
         return numpy is not None and isinstance(instance, tuple(getattr(numpy, name) for name in cls.names))
 
 
 _Array = _NumPyType("ndarray", (), {"names": ("ndarray",)})
 _Number = _NumPyType("number", (), {"names": ("bool_", "number")})
-default_collate_fn_map = {Tensor: collate_tensor_fn, _Array: collate_numpy_array_fn, _Number: collate_numpy_scalar_fn, float: collate_float_fn,
-                          int: collate_int_fn, str: collate_str_fn, bytes: collate_str_fn}
+default_collate_fn_map = {
+    Tensor: collate_tensor_fn,
+    _Array: collate_numpy_array_fn,
+    _Number: collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
 
 
 def default_collate(batch):

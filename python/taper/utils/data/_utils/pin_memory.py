@@ -1,4 +1,5 @@
 """Pinned memory: batches that an accelerator copies by itself."""
+
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 

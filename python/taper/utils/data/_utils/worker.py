@@ -1,5 +1,6 @@
 """What a loader's worker process does: reads batches by the indices it is sent and sends them back, in that order, until the other end of
 its channel is gone. With each batch it tells what changed in its state, so that the loader can say where it stands at any time."""
+
 import os
 import sys
 from functools import partial
@@ -7,7 +8,14 @@ from functools import partial
 from taper import _C
 from taper._C import UntypedStorage
 from taper._utils import ExceptionWrapper
-from taper.utils.data._resume import dataset_state, numbers_state, same_numbers, set_numbers_state, tell_dataset, tell_iterator
+from taper.utils.data._resume import (
+    dataset_state,
+    numbers_state,
+    same_numbers,
+    set_numbers_state,
+    tell_dataset,
+    tell_iterator,
+)
 
 
 class WorkerInfo:
@@ -40,7 +48,8 @@ def get_worker_info():
 def _generate_state(base_seed, worker_id):
     """Four numbers to seed NumPy with, other ones for each worker: what numpy.random.SeedSequence draws from both seeds."""
     from numpy.random import SeedSequence
-    return SeedSequence([worker_id, base_seed & 0xffffffff, base_seed >> 32, 0]).generate_state(4).tolist()
+
+    return SeedSequence([worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]).generate_state(4).tolist()
 
 
 class _IterableDatasetStopIteration:
@@ -86,7 +95,7 @@ class _Pool:
             segment = UntypedStorage._new_shared(n + n // 16)
         except RuntimeError:
             return None
-        self.segments = [*self.segments[-self.MOST + 1:], segment]
+        self.segments = [*self.segments[-self.MOST + 1 :], segment]
         return segment
 
 
@@ -109,6 +118,7 @@ def _share_pipe(worker_init_fn, world_size, rank, base_seed, worker_id):
     """Each worker of each rank reads its share of a pipe; the seeds are the same for all, so that the shares are of one order."""
     from taper.utils.data.dataloader import _sharding_worker_init_fn
     from taper.utils.data.graph_settings import apply_random_seed
+
     apply_random_seed(_worker_info.dataset, _C.Generator().manual_seed(base_seed))
     _sharding_worker_init_fn(worker_init_fn, world_size, rank, worker_id)
 
@@ -117,20 +127,34 @@ class Work:
     """What all workers of a loader have in common; it travels to each of them."""
 
     def __init__(self, loader, base_seed):
-        self.kind, self.dataset, self.collate_fn, self.drop_last = loader._dataset_kind, loader.dataset, loader.collate_fn, loader.drop_last
-        self.auto_collation, self.init_fn, self.workers, self.base_seed = loader._auto_collation, loader.worker_init_fn, loader.num_workers, base_seed
+        self.kind, self.dataset, self.collate_fn, self.drop_last = (
+            loader._dataset_kind,
+            loader.dataset,
+            loader.collate_fn,
+            loader.drop_last,
+        )
+        self.auto_collation, self.init_fn, self.workers, self.base_seed = (
+            loader._auto_collation,
+            loader.worker_init_fn,
+            loader.num_workers,
+            base_seed,
+        )
         if _is_pipe(self.dataset):
             self.init_fn = partial(_share_pipe, self.init_fn, *_ranks(), base_seed)
 
     def fetcher(self):
         from taper.utils.data.dataloader import _DatasetKind
-        return _DatasetKind.create_fetcher(self.kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
+
+        return _DatasetKind.create_fetcher(
+            self.kind, self.dataset, self.auto_collation, self.collate_fn, self.drop_last
+        )
 
 
 def _prepare(work, worker_id):
     """Signals, threads and seeds, as PyTorch's workers have them."""
     import random
     import signal
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process gets it too, and ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _C.set_num_threads(1)
@@ -148,6 +172,7 @@ def _prepare(work, worker_id):
 def _read_tasks(channel, tasks, parent):
     """Takes tasks off the channel as they come, so that the loader never waits to send one; None at the end."""
     from multiprocessing.connection import wait
+
     try:
         while True:
             while not wait([channel], 1.0):
@@ -163,6 +188,7 @@ def _read_tasks(channel, tasks, parent):
 def _failure(where):
     """The exception at hand, such that it can be sent: of a type that the other side knows."""
     import pickle
+
     wrapper = ExceptionWrapper(where=where)
     try:
         pickle.dumps(wrapper)
@@ -177,7 +203,9 @@ class _Worker:
     def __init__(self, work, worker_id):
         self.work, self.where, self.iterable = work, f"in DataLoader worker process {worker_id}", work.kind == 1
         self.fetcher = self.broken = self.told = self.start = None
-        self.read = 0  # batches of this epoch, told with those of an iterable dataset, where each worker counts for itself
+        self.read = (
+            0  # batches of this epoch, told with those of an iterable dataset, where each worker counts for itself
+        )
 
     def begin(self, saved=None, init=None):
         """A new epoch, or one that is gone on with. What fails here is reported in place of the first batch."""
@@ -261,6 +289,7 @@ def worker_main(work, sock, others, worker_id, parent, saved):
     from queue import SimpleQueue
     from threading import Thread
     from taper.utils.data._utils.channel import Channel
+
     channel, tasks = Channel(sock), SimpleQueue()
     Thread(target=_read_tasks, args=(channel, tasks, parent), daemon=True).start()
     try:

@@ -1,4 +1,5 @@
 """Decorators of pipes."""
+
 from taper.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 __all__ = ["functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic"]
@@ -13,12 +14,15 @@ class functional_datapipe:
     def __call__(self, cls):
         if not isinstance(cls, type) or not issubclass(cls, (IterDataPipe, MapDataPipe)):
             raise TypeError("`functional_datapipe` can only decorate IterDataPipe or MapDataPipe")
-        (IterDataPipe if issubclass(cls, IterDataPipe) else MapDataPipe).register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
+        (IterDataPipe if issubclass(cls, IterDataPipe) else MapDataPipe).register_datapipe_as_function(
+            self.name, cls, self.enable_df_api_tracing
+        )
         return cls
 
 
 class guaranteed_datapipes_determinism:
     """Within it, pipes that say of themselves that their order is by chance are refused."""
+
     on = False
 
     def __init__(self):
@@ -44,5 +48,7 @@ class non_deterministic:
             self.cls = args[0]
             return self
         if guaranteed_datapipes_determinism.on and self.tells(*args, **kwargs):
-            raise TypeError(f"{self.cls.__name__} is non-deterministic, but you set 'guaranteed_datapipes_determinism'.")
+            raise TypeError(
+                f"{self.cls.__name__} is non-deterministic, but you set 'guaranteed_datapipes_determinism'."
+            )
         return self.cls(*args, **kwargs)

@@ -1,5 +1,6 @@
 """Readings of pipes. A pipe has one reading at a time: beginning another resets the pipe and makes those before it invalid. It counts the items it has
 given, so that a copy can be brought to the same place."""
+
 import sys
 from enum import Enum
 from functools import wraps
@@ -35,12 +36,15 @@ class Reading:
 
 def check_valid(pipe, number):
     if not pipe._is_valid(number):
-        raise RuntimeError("This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
-                           f"{pipe!r}\nThis may be caused multiple references to the same IterDataPipe. We recommend using `.fork()` if that is necessary.")
+        raise RuntimeError(
+            "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
+            f"{pipe!r}\nThis may be caused multiple references to the same IterDataPipe. We recommend using `.fork()` if that is necessary."
+        )
 
 
 def hooked(method):
     """A pipe's __iter__ as above."""
+
     @wraps(method)
     def begin(self):
         restored = self._fast_forward_iterator
@@ -54,5 +58,6 @@ def hooked(method):
         self._snapshot_state = _SnapshotState.Iterating
         made = method(self)
         return Reading(self, made if hasattr(made, "__next__") else iter(made), number)
+
     begin._is_hooked = True
     return begin

@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.datapipe: the two kinds of pipes, which steps derive from."""
+
 from functools import partial
 
 from taper.utils.data.dataset import Dataset, IterableDataset
@@ -35,7 +36,11 @@ class _Steps:
     __str__ = __repr__
 
     def __getstate__(self):
-        return {key: value for key, value in self.__dict__.items() if key not in ("_fast_forward_iterator", "_snapshot_state")}
+        return {
+            key: value
+            for key, value in self.__dict__.items()
+            if key not in ("_fast_forward_iterator", "_snapshot_state")
+        }
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -44,6 +49,7 @@ class _Steps:
 def _doc(name, step):
     """A step's doc as that of the method, with its arguments and a call."""
     import inspect
+
     arguments = list(inspect.signature(step).parameters.values())
     listed = "\n".join(f"    {argument}" for argument in arguments)
     given = ", ".join(a.name for a in arguments[1:] if a.default is a.empty and a.kind is a.POSITIONAL_OR_KEYWORD)
@@ -52,6 +58,7 @@ def _doc(name, step):
 
 class IterDataPipe(_Steps, IterableDataset):
     """A pipe that is read from its beginning to its end."""
+
     functions = {}
     _valid_iterator_id = None
     _number_of_samples_yielded = 0
@@ -92,6 +99,7 @@ class DFIterDataPipe(IterDataPipe):
 
 class MapDataPipe(_Steps, Dataset):
     """A pipe whose items have indices."""
+
     functions = {}
 
 

@@ -1,4 +1,5 @@
 """torch.ao.nn.quantized.dynamic: weights are whole numbers of eight bits; inputs are rounded by what each call brings."""
+
 import taper
 from taper import nn
 from taper._quantized import choose_scale, per_tensor_affine, qint8, quantize_per_tensor
@@ -44,8 +45,12 @@ class Linear(_Kept):
 
     def _set(self, weight, bias, dtype):
         kept = _of_weight(weight.detach().float()) if dtype is qint8 else weight.detach().half()
-        self._kept = {"scale": taper.tensor(self.scale), "zero_point": taper.tensor(self.zero_point), "_packed_params.dtype": dtype,
-                      "_packed_params._packed_params": (kept, None if bias is None else bias.detach().clone())}
+        self._kept = {
+            "scale": taper.tensor(self.scale),
+            "zero_point": taper.tensor(self.zero_point),
+            "_packed_params.dtype": dtype,
+            "_packed_params._packed_params": (kept, None if bias is None else bias.detach().clone()),
+        }
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False, dtype=qint8):
@@ -84,15 +89,20 @@ class _Recurrent(_Kept):
         self._inside, self._kept = [mod], {}
         for name, parameter in mod.named_parameters():
             value = parameter.detach()
-            self._kept[name] = value.clone() if name.startswith("bias") else _of_weight(value) if dtype is qint8 else value.half()
+            self._kept[name] = (
+                value.clone() if name.startswith("bias") else _of_weight(value) if dtype is qint8 else value.half()
+            )
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False, dtype=qint8):
         import copy
+
         return cls(copy.deepcopy(mod), dtype)
 
     def forward(self, input, hx=None):
-        weights = {name: kept.dequantize() if hasattr(kept, "_scale") else kept.float() for name, kept in self._kept.items()}
+        weights = {
+            name: kept.dequantize() if hasattr(kept, "_scale") else kept.float() for name, kept in self._kept.items()
+        }
         return taper.func.functional_call(self._inside[0], weights, (input,) if hx is None else (input, hx))
 
     def _get_name(self):

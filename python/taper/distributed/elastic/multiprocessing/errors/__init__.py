@@ -1,4 +1,5 @@
 """torch.distributed.elastic.multiprocessing.errors: a rank leaves the reason of its failure in the file that its launcher named."""
+
 import functools
 import json
 import os
@@ -20,10 +21,18 @@ class ProcessFailure:
     """How a process failed: its place, exit status, and what it left in its error file."""
 
     def __init__(self, local_rank, pid, exitcode, error_file="<N/A>", message=""):
-        self.local_rank, self.pid, self.exitcode, self.error_file, self.message, self.timestamp = local_rank, pid, exitcode, error_file, message, int(time.time())
+        self.local_rank, self.pid, self.exitcode, self.error_file, self.message, self.timestamp = (
+            local_rank,
+            pid,
+            exitcode,
+            error_file,
+            message,
+            int(time.time()),
+        )
 
     def signal_name(self):
         import signal
+
         return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
 
     def __repr__(self):
@@ -36,6 +45,7 @@ class ErrorHandler:
     def initialize(self):
         """Has crashes of the interpreter print their stack."""
         import faulthandler
+
         faulthandler.enable(all_threads=True)
 
     def record_exception(self, e):
@@ -52,8 +62,13 @@ def write(error):
     if not path or os.path.exists(path):
         return
     said = "".join(traceback.format_exception_only(type(error), error)).strip()
-    about = {"message": said, "extraInfo": {"py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-                                            "timestamp": str(int(time.time()))}}
+    about = {
+        "message": said,
+        "extraInfo": {
+            "py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+            "timestamp": str(int(time.time())),
+        },
+    }
     try:
         with open(path, "x", encoding="utf-8") as file:
             json.dump({"message": about}, file)
@@ -63,6 +78,7 @@ def write(error):
 
 def record(fn, error_handler=None):
     """A main function whose exceptions reach the launcher."""
+
     @functools.wraps(fn)
     def wrapper(*args, **kwargs):
         try:
@@ -72,4 +88,5 @@ def record(fn, error_handler=None):
         except BaseException as error:
             (error_handler or get_error_handler()).record_exception(error)
             raise
+
     return wrapper

@@ -1,4 +1,5 @@
 """torch.distributed.elastic.utils.data: samplers that go on where a job left off, and an iterator over epochs."""
+
 from taper.utils.data.distributed import DistributedSampler
 
 __all__ = ["CyclingIterator", "ElasticDistributedSampler"]
@@ -17,11 +18,12 @@ class ElasticDistributedSampler(DistributedSampler):
 
     def __iter__(self):
         from taper import Generator, randperm
+
         left = len(self.dataset) - self.start_index
         order = [self.start_index + i for i in randperm(left, generator=Generator().manual_seed(self.epoch)).tolist()]
         while len(order) < self.total_size:
-            order += order[:self.total_size - len(order)]
-        return iter(order[self.rank:self.total_size:self.num_replicas])
+            order += order[: self.total_size - len(order)]
+        return iter(order[self.rank : self.total_size : self.num_replicas])
 
 
 class CyclingIterator:

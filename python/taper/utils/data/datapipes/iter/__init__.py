@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.iter: the steps of pipes that are read in order."""
+
 import copy
 import random
 from collections.abc import Sized
@@ -8,13 +9,37 @@ from taper.utils.data._utils.collate import default_collate
 from taper.utils.data.datapipes._decorator import functional_datapipe
 from taper.utils.data.datapipes.datapipe import DataChunk, IterDataPipe
 from taper.utils.data.datapipes.iter._children import DemultiplexerIterDataPipe, ForkerIterDataPipe
-from taper.utils.data.datapipes.iter._files import FileListerIterDataPipe, FileOpenerIterDataPipe, RoutedDecoderIterDataPipe, StreamReaderIterDataPipe
+from taper.utils.data.datapipes.iter._files import (
+    FileListerIterDataPipe,
+    FileOpenerIterDataPipe,
+    RoutedDecoderIterDataPipe,
+    StreamReaderIterDataPipe,
+)
 from taper.utils.data.datapipes.iter.sharding import ShardingFilterIterDataPipe
 from taper.utils.data.datapipes.utils.common import _check_unpickable_fn, validate_input_col
 from taper.utils.data.sampler import SequentialSampler
 
-__all__ = ["Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker", "Grouper", "IterableWrapper", "Mapper", "Multiplexer",
-           "RoutedDecoder", "Sampler", "ShardingFilter", "Shuffler", "StreamReader", "UnBatcher", "Zipper"]
+__all__ = [
+    "Batcher",
+    "Collator",
+    "Concater",
+    "Demultiplexer",
+    "FileLister",
+    "FileOpener",
+    "Filter",
+    "Forker",
+    "Grouper",
+    "IterableWrapper",
+    "Mapper",
+    "Multiplexer",
+    "RoutedDecoder",
+    "Sampler",
+    "ShardingFilter",
+    "Shuffler",
+    "StreamReader",
+    "UnBatcher",
+    "Zipper",
+]
 
 
 class IterableWrapper(IterDataPipe):
@@ -111,7 +136,13 @@ class Filter(IterDataPipe):
 
     def __iter__(self):
         for item in self.datapipe:
-            looked_at = [item] if self.input_col is None else [item[c] for c in self.input_col] if isinstance(self.input_col, (list, tuple)) else [item[self.input_col]]
+            looked_at = (
+                [item]
+                if self.input_col is None
+                else [item[c] for c in self.input_col]
+                if isinstance(self.input_col, (list, tuple))
+                else [item[self.input_col]]
+            )
             kept = self.filter_fn(*looked_at)
             if not isinstance(kept, bool):
                 raise ValueError(f"Boolean output is required for `filter_fn` of FilterIterDataPipe, got {type(kept)}")
@@ -126,7 +157,12 @@ class Batcher(IterDataPipe):
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
         if batch_size <= 0:
             raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
+        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = (
+            datapipe,
+            batch_size,
+            drop_last,
+            wrapper_class,
+        )
 
     def __iter__(self):
         batch = []
@@ -182,7 +218,13 @@ class Shuffler(_Step):
         if buffer_size <= 0:
             raise AssertionError("buffer_size should be larger than 0")
         super().__init__(datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level))
-        self.buffer_size, self._enabled, self._seed, self._rng, self._buffer = buffer_size, True, None, random.Random(), []
+        self.buffer_size, self._enabled, self._seed, self._rng, self._buffer = (
+            buffer_size,
+            True,
+            None,
+            random.Random(),
+            [],
+        )
 
     def set_shuffle(self, shuffle=True):
         self._enabled = shuffle
@@ -197,6 +239,7 @@ class Shuffler(_Step):
         if self._enabled:
             if self._seed is None:
                 from taper.utils.data.sampler import _draw_seed
+
                 self._seed = _draw_seed(None)
             self._rng.seed(self._seed)
             self._seed = None
@@ -280,17 +323,41 @@ class Multiplexer(IterDataPipe):
 IterDataPipe.register_datapipe_as_function("fork", ForkerIterDataPipe)
 IterDataPipe.register_datapipe_as_function("demux", DemultiplexerIterDataPipe)
 Forker, Demultiplexer, ShardingFilter = ForkerIterDataPipe, DemultiplexerIterDataPipe, ShardingFilterIterDataPipe
-FileLister, FileOpener, RoutedDecoder, StreamReader = FileListerIterDataPipe, FileOpenerIterDataPipe, RoutedDecoderIterDataPipe, StreamReaderIterDataPipe
+FileLister, FileOpener, RoutedDecoder, StreamReader = (
+    FileListerIterDataPipe,
+    FileOpenerIterDataPipe,
+    RoutedDecoderIterDataPipe,
+    StreamReaderIterDataPipe,
+)
 
 
 @functional_datapipe("groupby")
 class Grouper(IterDataPipe):
     """Items with the same key together, in groups of at most group_size; a full buffer gives its largest group."""
 
-    def __init__(self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None, guaranteed_group_size=None, drop_remaining=False):
+    def __init__(
+        self,
+        datapipe,
+        group_key_fn,
+        *,
+        keep_key=False,
+        buffer_size=10000,
+        group_size=None,
+        guaranteed_group_size=None,
+        drop_remaining=False,
+    ):
         _check_unpickable_fn(group_key_fn)
-        self.datapipe, self.group_key_fn, self.keep_key, self.buffer_size, self.group_size = datapipe, group_key_fn, keep_key, buffer_size, group_size
-        self.least, self.drop_remaining = guaranteed_group_size if guaranteed_group_size is not None else group_size, drop_remaining
+        self.datapipe, self.group_key_fn, self.keep_key, self.buffer_size, self.group_size = (
+            datapipe,
+            group_key_fn,
+            keep_key,
+            buffer_size,
+            group_size,
+        )
+        self.least, self.drop_remaining = (
+            guaranteed_group_size if guaranteed_group_size is not None else group_size,
+            drop_remaining,
+        )
 
     def _given(self, key, group):
         chunk = DataChunk(group)
@@ -308,7 +375,9 @@ class Grouper(IterDataPipe):
             elif held == self.buffer_size:
                 key = max(groups, key=lambda k: len(groups[k]))
                 if self.least is not None and len(groups[key]) < self.least and not self.drop_remaining:
-                    raise RuntimeError(f"Failed to group items: the largest group has {len(groups[key])} items, which is fewer than the guaranteed group size")
+                    raise RuntimeError(
+                        f"Failed to group items: the largest group has {len(groups[key])} items, which is fewer than the guaranteed group size"
+                    )
                 group = groups.pop(key)
                 held -= len(group)
                 if self.least is None or len(group) >= self.least:
@@ -317,5 +386,18 @@ class Grouper(IterDataPipe):
             yield self._given(key, group)
 
 
-for _cls in (Batcher, Collator, Concater, Filter, Grouper, IterableWrapper, Mapper, Multiplexer, Sampler, Shuffler, UnBatcher, Zipper):
+for _cls in (
+    Batcher,
+    Collator,
+    Concater,
+    Filter,
+    Grouper,
+    IterableWrapper,
+    Mapper,
+    Multiplexer,
+    Sampler,
+    Shuffler,
+    UnBatcher,
+    Zipper,
+):
     globals()[f"{_cls.__name__}IterDataPipe"] = _cls

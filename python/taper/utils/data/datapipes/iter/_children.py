@@ -1,4 +1,5 @@
 """Several pipes over one: all of its items for each (fork), or each item for one of them (demux). What one child has not read yet waits in a buffer."""
+
 import copy as copying
 import warnings
 
@@ -12,7 +13,11 @@ class _Container(IterDataPipe):
     def __init__(self, datapipe, num_instances, buffer_size):
         self.main_datapipe, self.num_instances, self.buffer_size = datapipe, num_instances, buffer_size
         if buffer_size < 0:
-            warnings.warn(f"Unlimited buffer size is set for `{self.word}`, please be aware of OOM risks", UserWarning, stacklevel=4)
+            warnings.warn(
+                f"Unlimited buffer size is set for `{self.word}`, please be aware of OOM risks",
+                UserWarning,
+                stacklevel=4,
+            )
         self.reset()
 
     def reset(self):
@@ -43,7 +48,9 @@ class _Container(IterDataPipe):
 
     def _check_room(self, held):
         if 0 <= self.buffer_size < held:
-            raise BufferError(f"{type(self).__name__.strip('_')} buffer overflow, buffer size {self.buffer_size} is insufficient.")
+            raise BufferError(
+                f"{type(self).__name__.strip('_')} buffer overflow, buffer size {self.buffer_size} is insufficient."
+            )
 
 
 class _ForkerIterDataPipe(_Container):
@@ -58,13 +65,19 @@ class _ForkerIterDataPipe(_Container):
 
     def reset(self):
         super().reset()
-        self._items, self._first, self._read = [], 0, [0] * self.num_instances  # items that wait, the number of the first, how many each child has read
+        self._items, self._first, self._read = (
+            [],
+            0,
+            [0] * self.num_instances,
+        )  # items that wait, the number of the first, how many each child has read
 
     def _items_of(self, instance_id):
         while True:
             at = self._read[instance_id] - self._first
             if at == len(self._items):
-                self._check_room(len(self._items) + 1 - (min(self._read) - self._first) if self.num_instances > 1 else 0)
+                self._check_room(
+                    len(self._items) + 1 - (min(self._read) - self._first) if self.num_instances > 1 else 0
+                )
                 try:
                     self._items.append(self._next_of_source())
                 except StopIteration:
@@ -73,7 +86,7 @@ class _ForkerIterDataPipe(_Container):
             self._read[instance_id] += 1
             slowest = min(self._read)
             if slowest > self._first:
-                del self._items[:slowest - self._first]
+                del self._items[: slowest - self._first]
                 self._first = slowest
             yield item if self.copy_fn is None else self.copy_fn(item)
 
@@ -103,7 +116,9 @@ class _DemultiplexerIterDataPipe(_Container):
                 if kind is None and self.drop_none:
                     continue
                 if kind is None or not 0 <= kind < self.num_instances:
-                    raise ValueError(f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {kind} is returned.")
+                    raise ValueError(
+                        f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {kind} is returned."
+                    )
                 if kind != instance_id:
                     self._check_room(sum(map(len, self._waiting)) + 1)
                 self._waiting[kind].append(item)
@@ -112,6 +127,7 @@ class _DemultiplexerIterDataPipe(_Container):
 
 class _ChildDataPipe(IterDataPipe):
     """One of the pipes. A child that begins anew makes all of them begin anew."""
+
     _is_child_datapipe = True
 
     def __init__(self, main_datapipe, instance_id):
@@ -130,8 +146,12 @@ class _ChildDataPipe(IterDataPipe):
         elif self._valid_iterator_id == main._valid_iterator_id:
             main._valid_iterator_id += 1
             if not main.is_every_instance_exhausted():
-                warnings.warn("Some child DataPipes are not exhausted when __iter__ is called. We are resetting the buffer and each child DataPipe will read from the "
-                              "start again.", UserWarning, stacklevel=4)
+                warnings.warn(
+                    "Some child DataPipes are not exhausted when __iter__ is called. We are resetting the buffer and each child DataPipe will read from the "
+                    "start again.",
+                    UserWarning,
+                    stacklevel=4,
+                )
             main.reset()
         self._valid_iterator_id = main._valid_iterator_id
         return self._valid_iterator_id
@@ -150,7 +170,11 @@ class ForkerIterDataPipe(IterDataPipe):
     def __new__(cls, datapipe, num_instances, buffer_size=1000, copy=None):
         if num_instances < 1:
             raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
-        return datapipe if num_instances == 1 else _children(_ForkerIterDataPipe(datapipe, num_instances, buffer_size, copy))
+        return (
+            datapipe
+            if num_instances == 1
+            else _children(_ForkerIterDataPipe(datapipe, num_instances, buffer_size, copy))
+        )
 
 
 class DemultiplexerIterDataPipe(IterDataPipe):

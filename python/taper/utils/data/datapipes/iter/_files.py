@@ -1,4 +1,5 @@
 """Steps that list, open, read and decode files."""
+
 from taper.utils.data.datapipes._decorator import functional_datapipe
 from taper.utils.data.datapipes.datapipe import IterDataPipe
 from taper.utils.data.datapipes.utils import common
@@ -11,11 +12,19 @@ class FileListerIterDataPipe(IterDataPipe):
 
     def __init__(self, root=".", masks="", *, recursive=False, abspath=False, non_deterministic=False, length=-1):
         self.datapipe = [root] if isinstance(root, str) else root
-        self.masks, self.recursive, self.abspath, self.non_deterministic, self.length = masks, recursive, abspath, non_deterministic, length
+        self.masks, self.recursive, self.abspath, self.non_deterministic, self.length = (
+            masks,
+            recursive,
+            abspath,
+            non_deterministic,
+            length,
+        )
 
     def __iter__(self):
         for path in self.datapipe:
-            yield from common.get_file_pathnames_from_root(path, self.masks, self.recursive, self.abspath, self.non_deterministic)
+            yield from common.get_file_pathnames_from_root(
+                path, self.masks, self.recursive, self.abspath, self.non_deterministic
+            )
 
     def __len__(self):
         if self.length == -1:

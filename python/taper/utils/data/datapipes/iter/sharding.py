@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.iter.sharding: shares of a pipe for workers and ranks."""
+
 from collections.abc import Sized
 from enum import IntEnum
 

@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.iter.utils: some of the steps, under PyTorch's file."""
+
 from taper.utils.data.datapipes.iter import *  # noqa: F401,F403
 from taper.utils.data.datapipes import iter as _iter
 

@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.map: the steps of pipes whose items have indices."""
+
 from taper.utils.data.datapipes._decorator import functional_datapipe
 from taper.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, MapDataPipe
 from taper.utils.data.datapipes.utils.common import _check_unpickable_fn
@@ -11,6 +12,7 @@ class SequenceWrapper(MapDataPipe):
 
     def __init__(self, sequence, deepcopy=True):
         from copy import deepcopy as copied
+
         self.sequence = copied(sequence) if deepcopy else sequence
 
     def __getitem__(self, index):
@@ -53,13 +55,20 @@ class Batcher(MapDataPipe):
     def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
         if batch_size <= 0:
             raise AssertionError("Batch size is required to be larger than 0!")
-        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
+        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = (
+            datapipe,
+            batch_size,
+            drop_last,
+            wrapper_class,
+        )
 
     def __getitem__(self, index):
         if not 0 <= index < len(self):
             raise IndexError(f"Index {index} is out of bound.")
         first = index * self.batch_size
-        return self.wrapper_class([self.datapipe[i] for i in range(first, min(first + self.batch_size, len(self.datapipe)))])
+        return self.wrapper_class(
+            [self.datapipe[i] for i in range(first, min(first + self.batch_size, len(self.datapipe)))]
+        )
 
     def __len__(self):
         whole, rest = divmod(len(self.datapipe), self.batch_size)
@@ -99,7 +108,9 @@ class Zipper(MapDataPipe):
             try:
                 items.append(datapipe[index])
             except IndexError as error:
-                raise IndexError(f"Index {index} is out of range for one of the input MapDataPipes {datapipe}.") from error
+                raise IndexError(
+                    f"Index {index} is out of range for one of the input MapDataPipes {datapipe}."
+                ) from error
         return tuple(items)
 
     def __len__(self):
@@ -111,7 +122,13 @@ class Shuffler(IterDataPipe):
 
     def __init__(self, datapipe, *, indices=None):
         import random
-        self.datapipe, self.indices, self._enabled, self._seed = datapipe, list(range(len(datapipe)) if indices is None else indices), True, None
+
+        self.datapipe, self.indices, self._enabled, self._seed = (
+            datapipe,
+            list(range(len(datapipe)) if indices is None else indices),
+            True,
+            None,
+        )
         self._rng, self._shuffled_indices = random.Random(), list(self.indices)
 
     def set_shuffle(self, shuffle=True):
@@ -127,6 +144,7 @@ class Shuffler(IterDataPipe):
             return
         if self._seed is None:
             from taper.utils.data.sampler import _draw_seed
+
             self._seed = _draw_seed(None)
         self._rng.seed(self._seed)
         self._seed = None
@@ -144,4 +162,6 @@ class Shuffler(IterDataPipe):
         return len(self.datapipe)
 
 
-MapDataPipe.register_datapipe_as_function("shuffle", Shuffler)  # a step of these pipes, and itself one that is read in order
+MapDataPipe.register_datapipe_as_function(
+    "shuffle", Shuffler
+)  # a step of these pipes, and itself one that is read in order

@@ -1,11 +1,19 @@
 """torch.utils.data.datapipes.utils.common: files by their names, open files as items, and checks of functions."""
+
 import fnmatch
 import functools
 import inspect
 import os
 import warnings
 
-__all__ = ["StreamWrapper", "get_file_binaries_from_pathnames", "get_file_pathnames_from_root", "match_masks", "validate_input_col", "validate_pathname_binary_tuple"]
+__all__ = [
+    "StreamWrapper",
+    "get_file_binaries_from_pathnames",
+    "get_file_pathnames_from_root",
+    "match_masks",
+    "validate_input_col",
+    "validate_pathname_binary_tuple",
+]
 
 
 def validate_input_col(fn, input_col):
@@ -19,7 +27,9 @@ def validate_input_col(fn, input_col):
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in positional if p.default is p.empty]
     if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
-        raise ValueError(f"The function {name} takes keyword-only parameters without a default value, which is not allowed.")
+        raise ValueError(
+            f"The function {name} takes keyword-only parameters without a default value, which is not allowed."
+        )
     if len(required) > count:
         raise ValueError(f"The function {name} takes {len(required)} parameters, but {count} are required.")
     if len(positional) < count and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
@@ -32,13 +42,23 @@ def _check_unpickable_fn(fn):
         raise TypeError(f"A callable function is expected, but {type(fn)} is received.")
     while isinstance(fn, functools.partial):
         fn = fn.func
-    kind = "Lambda" if getattr(fn, "__name__", "") == "<lambda>" else "Local" if inspect.isfunction(fn) and "<locals>" in fn.__qualname__ else None
+    kind = (
+        "Lambda"
+        if getattr(fn, "__name__", "") == "<lambda>"
+        else "Local"
+        if inspect.isfunction(fn) and "<locals>" in fn.__qualname__
+        else None
+    )
     if kind is not None and not _has_dill():
-        warnings.warn(f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead.", stacklevel=3)
+        warnings.warn(
+            f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead.",
+            stacklevel=3,
+        )
 
 
 def _has_dill():
     from importlib.util import find_spec
+
     return find_spec("dill") is not None
 
 
@@ -51,9 +71,11 @@ def match_masks(name, masks):
 
 def get_file_pathnames_from_root(root, masks, recursive=False, abspath=False, non_deterministic=False):
     """The files of a folder, or a file itself."""
+
     def failed(error):
         warnings.warn(f"{error.filename}: {error.strerror}", stacklevel=2)
         raise error
+
     if os.path.isfile(root):
         path = os.path.abspath(root) if abspath else root
         if match_masks(os.path.basename(path), masks):

@@ -1,4 +1,5 @@
 """torch.utils.data.datapipes.utils.decoder: what is in files, by how their names end."""
+
 __all__ = ["Decoder", "basichandlers", "extension_extract_fn", "handle_extension"]
 
 
@@ -13,13 +14,16 @@ def basichandlers(extension, data):
             return None
     if extension in ("json", "jsn"):
         import json
+
         return json.loads(data)
     if extension in ("pyd", "pickle"):
         import pickle
+
         return pickle.loads(data)
     if extension == "pt":
         import io
         import taper
+
         return taper.load(io.BytesIO(data))
     return None
 
@@ -30,12 +34,16 @@ def handle_extension(extensions, f):
 
     def handler(key, data):
         parts = key.lower().split(".")
-        return f(data) if any(parts[-len(ending):] == ending for ending in endings if len(ending) <= len(parts)) else None
+        return (
+            f(data) if any(parts[-len(ending) :] == ending for ending in endings if len(ending) <= len(parts)) else None
+        )
+
     return handler
 
 
 def extension_extract_fn(pathname):
     import os
+
     return os.path.splitext(pathname)[1][1:]
 
 
@@ -51,6 +59,7 @@ class Decoder:
     def decode(self, data):
         """{name: what the file holds} of (name, data) pairs or a dict of them."""
         from taper.utils.data.datapipes.utils.common import StreamWrapper
+
         result = {}
         for key, value in data.items() if isinstance(data, dict) else [data]:
             for handler in self.handlers:
