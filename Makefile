@@ -7,11 +7,11 @@ JOBS  ?= $(shell nproc)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist bench docs clean help
+.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist bench docs reference clean help
 
 all: configure
 	@$(NINJA)
-	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory reference
 
 # What a goal needs is asked for all at once, before anything is built.
 setup:
@@ -36,9 +36,14 @@ python: setup-test configure
 	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 
 test: python
+	@tools/lint.sh
 	@$(NINJA) --target all tests
-	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory reference
 	@$(CTEST) -LE long -j $(JOBS)
+
+# Layout and lint of every tracked file; FIX=1 lays out what a tool can lay out.
+lint: python
+	@tools/lint.sh $(if $(FIX),--fix)
 
 test-all: setup-long test
 	@$(CTEST) -L long
@@ -66,7 +71,7 @@ test-clients: python
 kernels: configure
 	@$(NINJA) --target kernels
 
-# The archive goes along if `make kernels` made it.
+# The archive goes along if `make kernels` made it, the site and man pages if `make docs` did.
 install: configure
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -82,8 +87,15 @@ bench: setup-test configure python
 	@.venv/bin/python bench/python.py && .venv/bin/python bench/optimisers.py
 	@.venv/bin/python bench/compare.py --one-thread --compiled $(BENCH)
 
-# The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
-docs:
+# The site, with search, and the man pages: $(BUILD)/site, $(BUILD)/man. `make install` takes them along.
+docs: python
+	@$(NINJA) --target all
+	@$(MAKE) --no-print-directory reference
+	@tools/venv.sh --docs $(BUILD)
+	@.venv/bin/python tools/site/build.py $(BUILD) --sphinx $(BUILD)/docs-venv/bin/python
+
+# The tables' pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
+reference:
 	@test -n "$$CI" || for page in operators layers optimisers devices; do cmp -s $(BUILD)/generated/$$page.md docs/$$page.md || cp $(BUILD)/generated/$$page.md docs/$$page.md; done
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
@@ -94,12 +106,15 @@ help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'
 	@echo 'make demo         train a small network on handwritten digits'
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
+	@echo 'make lint         clang-format, ruff and shellcheck over all files; FIX=1 lays out what a tool can'
 	@echo 'make fuzz         parsers under libFuzzer: MINUTES=60 for an hour each'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
 	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
 	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
+	@echo 'make docs         the documentation site in $(BUILD)/site and the man pages in $(BUILD)/man (Sphinx from PyPI)'
+	@echo 'make reference    the tables'"'"' pages of docs/ and the type stubs, as the code has them now'
 	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'

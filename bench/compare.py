@@ -1,12 +1,15 @@
-"""`make bench`: Taper beside PyTorch on the rows of rows.py, in one run, turn by turn; writes results.md, results.png and results.json here.
+"""`make bench`: Taper beside PyTorch on the rows of rows.py, in one run, turn by turn; writes results.md, results.png
+and results.json here.
 
-    python bench/compare.py [--rounds 3] [--only gpt,lstm] [--threads 2] [--one-thread] [--compiled] [--pytorch PYTHON] [--out FOLDER]
+    python bench/compare.py [--rounds 3] [--only gpt,lstm] [--threads 2] [--one-thread] [--compiled] [--pytorch PYTHON]
+    [--out FOLDER]
 
-A group of rows runs in a process of its own, first Taper's, then PyTorch's, in every round; a row's time is its best round's, so that noise
-hits both alike. What memory alone decides differs by half from minute to minute on a shared machine: rows that are behind what is wanted after that, or
-ahead by less than a quarter, are measured again with both processes alive and by turns of a twentieth of a second, of which the middle one counts; the report
-names them. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
-sides under torch.compile.
+A group of rows runs in a process of its own, first Taper's, then PyTorch's, in every round; a row's time is its best
+round's, so that noise hits both alike. What memory alone decides differs by half from minute to minute on a shared
+machine: rows that are behind what is wanted after that, or ahead by less than a quarter, are measured again with both
+processes alive and by turns of a twentieth of a second, of which the middle one counts; the report names them. PyTorch
+comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds
+both sides under torch.compile.
 """
 
 import argparse
@@ -258,7 +261,8 @@ def turn(title, first, second, group, options, folder):
 
 
 def close_rows(title, first, second, group):
-    """Those of the group that are behind what is wanted, or hardly ahead. Files are not for short turns: what one side has not written yet, the other's wait for the disk would pay for."""
+    """Those of the group that are behind what is wanted, or hardly ahead. Files are not for short turns: what one side
+    has not written yet, the other's wait for the disk would pay for."""
     if group == "checkpoint":
         return []
     wanted = WANTED if title == "eager" else {}

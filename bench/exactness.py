@@ -1,10 +1,12 @@
-"""How exact float32 gradients are: a ResNet-18 for images of 32x32, batch 4, batch norm in training, against the same step in float64.
+"""How exact float32 gradients are: a ResNet-18 for images of 32x32, batch 4, batch norm in training, against the same
+step in float64.
 
     python exactness.py MODULE [--seeds N] [--threads N]
 
-A parameter's error is |g32 - g64| / |g64| over all of its elements. For each seed the program takes the middle one and the largest one of all parameters;
-it prints one JSON object with both lists and the middle seed of each. MODULE is taper or torch: run it for both and compare. A ReLU whose input
-changes its sign between the two precisions makes an error of about 1e-3 whatever the convolutions do: less exact ones make that more frequent.
+A parameter's error is |g32 - g64| / |g64| over all of its elements. For each seed the program takes the middle one and
+the largest one of all parameters; it prints one JSON object with both lists and the middle seed of each. MODULE is
+taper or torch: run it for both and compare. A ReLU whose input changes its sign between the two precisions makes an
+error of about 1e-3 whatever the convolutions do: less exact ones make that more frequent.
 """
 
 import argparse

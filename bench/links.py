@@ -1,10 +1,12 @@
-"""What a collective costs: all_reduce and all_gather over sizes, as a latency and a rate. Started by any launcher, on any backend:
+"""What a collective costs: all_reduce and all_gather over sizes, as a latency and a rate. Started by any launcher, on
+any backend:
 
     taper launch --nproc 4 bench/links.py                     # the library's own TCP engine
     mpirun -n 4 taper run bench/links.py mpi
 
-A time is the best of many rounds, of the slowest rank in each. alpha is what a round of messages costs, from the smallest size: ranks agree in ceil(log2 N) rounds
-and exchange in one. The rate, 1 / beta, is of the bytes that a rank sends of the largest: 2 (N - 1) / N of its buffer in an all_reduce, N - 1 times its part in an all_gather.
+A time is the best of many rounds, of the slowest rank in each. alpha is what a round of messages costs, from the
+smallest size: ranks agree in ceil(log2 N) rounds and exchange in one. The rate, 1 / beta, is of the bytes that a rank
+sends of the largest: 2 (N - 1) / N of its buffer in an all_reduce, N - 1 times its part in an all_gather.
 docs/scaling.md uses them.
 """
 

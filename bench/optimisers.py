@@ -1,4 +1,5 @@
-"""Microseconds of CPU time per optimiser step, beside PyTorch's plain, `foreach` and `fused` ones where it can be imported.
+"""Microseconds of CPU time per optimiser step, beside PyTorch's plain, `foreach` and `fused` ones where it can be
+imported.
 
     python bench/optimisers.py [PYTHON_WITH_PYTORCH]
 

@@ -1,4 +1,5 @@
-"""The Python package's figures: import, files opened, size, and microseconds per small call, beside PyTorch's where it can be imported.
+"""The Python package's figures: import, files opened, size, and microseconds per small call, beside PyTorch's where it
+can be imported.
 
     python bench/python.py [PYTHON_WITH_PYTORCH]
 

@@ -2,9 +2,10 @@
 
     python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR] [--turns ROW]
 
-Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one thread), and the process's
-peak memory. With --turns, for that row alone: says that it is ready, and gives the seconds of an iteration each time a line "go" comes in, until another one does.
-compare.py calls this, turn by turn for both sides.
+Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one
+thread), and the process's peak memory. With --turns, for that row alone: says that it is ready, and gives the seconds
+of an iteration each time a line "go" comes in, until another one does. compare.py calls this, turn by turn for both
+sides.
 """
 
 import argparse

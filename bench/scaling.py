@@ -1,8 +1,10 @@
-"""The table of docs/scaling.md: a model of data parallel training on many GPUs. `python bench/scaling.py`; change the assumptions below and look again."""
+"""The table of docs/scaling.md: a model of data parallel training on many GPUs. `python bench/scaling.py`; change the
+assumptions below and look again."""
 
 import math
 
-# Rates in bytes per second and direction for one GPU, seconds for a round of messages; what of a link's rate a collective reaches.
+# Rates in bytes per second and direction for one GPU, seconds for a round of messages; what of a link's rate a
+# collective reaches.
 MACHINES = {
     "4 GPUs, 2 NICs of 200 Gbit/s": dict(per_node=4, inside=300e9, between=12.5e9),
     "8 GPUs, 4 NICs of 200 Gbit/s": dict(per_node=8, inside=50e9, between=12.5e9),
@@ -20,7 +22,8 @@ MODELS = {
 
 
 def talk(machine, bytes_, ranks):
-    """Seconds of an all_reduce: within nodes, and between nodes over all NICs at once; halving and doubling, so rounds grow with the logarithm."""
+    """Seconds of an all_reduce: within nodes, and between nodes over all NICs at once; halving and doubling, so rounds
+    grow with the logarithm."""
     inside = min(ranks, machine["per_node"])
     nodes = ranks // inside
     within = 2 * (inside - 1) / inside * bytes_ / (REACHED * machine["inside"]) + 2 * math.log2(inside) * ALPHA_INSIDE

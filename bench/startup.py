@@ -1,9 +1,11 @@
-"""Start-up of a job: ranks that import torch, make a process group, all_reduce once and leave; Taper beside PyTorch with gloo, by turns in one run.
+"""Start-up of a job: ranks that import torch, make a process group, all_reduce once and leave; Taper beside PyTorch
+with gloo, by turns in one run.
 
     python bench/startup.py [--ranks 8] [--rounds 3] [--pytorch PYTHON]
 
-Wall time is the best round's. Processor time, of all processes together, is the best round's too; other work on the machine hardly adds to it, and
-divided by the cores it is what the wall time would be without that. Beside them stand as many bare `python -c pass` and `import taper`.
+Wall time is the best round's. Processor time, of all processes together, is the best round's too; other work on the
+machine hardly adds to it, and divided by the cores it is what the wall time would be without that. Beside them stand as
+many bare `python -c pass` and `import taper`.
 """
 
 import argparse

@@ -151,3 +151,8 @@ if(taper_blas_name STREQUAL "reference")
 endif()
 add_library(taper_blas INTERFACE)
 target_link_libraries(taper_blas INTERFACE ${found})
+# For tests that call the compiler by themselves.
+if(TARGET "${found}")
+    get_target_property(found "${found}" INTERFACE_LINK_LIBRARIES)
+endif()
+string(JOIN " " TAPER_BLAS_LINK ${found})

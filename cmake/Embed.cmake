@@ -9,5 +9,5 @@ foreach(path ${FILES})
     string(APPEND table "{\"${name}\",\n\"${text}\"},\n")
 endforeach()
 file(WRITE ${OUT} "/* The text of src/device/gpu/kernels, src/device/element and *.gpu.h. Written by cmake/Embed.cmake: do not edit. */
-#include \"device/gpu/program.h\"
+#include \"ops/kernels.h\"
 const tpi_kernel_text tpi_kernel_texts[] = {\n${table}{0, 0}};\n")

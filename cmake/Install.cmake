@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS taper EXPORT TaperTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
+install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "*.inc" PATTERN "*.f90")
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Taper)
 install(EXPORT TaperTargets NAMESPACE Taper:: DESTINATION ${package_folder})
@@ -18,3 +18,14 @@ install(FILES ${CMAKE_BINARY_DIR}/taper.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 
 # Job scripts and recipes for clusters.
 install(DIRECTORY packaging/ DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/packaging USE_SOURCE_PERMISSIONS)
+
+# find_package(Torch), for those who name share/taper/cmake in CMAKE_PREFIX_PATH: nobody finds it by accident.
+set(torch_prefix "\${CMAKE_CURRENT_LIST_DIR}/../../../..")
+set(torch_include "\"${torch_prefix}/${CMAKE_INSTALL_INCLUDEDIR}/taper/libtorch\" \"${torch_prefix}/${CMAKE_INSTALL_INCLUDEDIR}\"")
+set(torch_library "${torch_prefix}/${CMAKE_INSTALL_LIBDIR}/libtaper.so")
+configure_file(cmake/TorchConfig.cmake.in ${CMAKE_BINARY_DIR}/TorchConfig.cmake @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/TorchConfig.cmake DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/cmake/Torch)
+
+# The site and the man pages, where `make docs` built them.
+install(DIRECTORY ${CMAKE_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/html OPTIONAL)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)

@@ -7,7 +7,7 @@ set(isa_sources ${TAPER_GENERATED_ISA})
 # Partial redundancy elimination turns chains of choices (clamp) into branches that gcc 12 does not vectorise; threading jumps joins two of
 # them into one choice among three, which takes four times the instructions.
 set_source_files_properties(${TAPER_GENERATED_ISA} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-fno-tree-pre;-fno-thread-jumps>")
-foreach(room base tensor device linalg ops autograd amp graph nn optim io data dist)
+foreach(room base tensor device linalg dispatch ops autograd graph nn optim io data dist)
     file(GLOB_RECURSE room_sources CONFIGURE_DEPENDS src/${room}/*.c)
     list(FILTER room_sources EXCLUDE REGEX "/dist/plugins/") # files of their own: cmake/Plugins.cmake
     set(room_isa_sources ${room_sources})
@@ -25,7 +25,7 @@ endforeach()
 
 # Kernel text for devices that compile it travels in the library.
 file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h
-    src/ops/*/*.gpu.h src/amp/*.gpu.h src/optim/*.gpu.h)
+    src/ops/*/*.gpu.h src/optim/*.gpu.h)
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/kernel_texts.c
     COMMAND ${CMAKE_COMMAND} -DOUT=${TAPER_GENERATED}/kernel_texts.c "-DFILES=${kernel_texts}" -P ${CMAKE_SOURCE_DIR}/cmake/Embed.cmake

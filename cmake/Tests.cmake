@@ -44,7 +44,7 @@ add_custom_command(OUTPUT ${TAPER_GENERATED}/every_function_calls.h
 # Threads that wait sleep instead of spinning, or a machine that is busy with something else makes the tests many times slower.
 function(taper_register name timeout)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT
-        "TAPER_SOURCE_DIR=${CMAKE_SOURCE_DIR};TAPER_BUILD_DIR=${CMAKE_BINARY_DIR};CC=${CMAKE_C_COMPILER};OMP_WAIT_POLICY=passive")
+        "TAPER_SOURCE_DIR=${CMAKE_SOURCE_DIR};TAPER_BUILD_DIR=${CMAKE_BINARY_DIR};CC=${CMAKE_C_COMPILER};TAPER_BLAS_LINK=${TAPER_BLAS_LINK};OMP_WAIT_POLICY=passive")
     if(name MATCHES "^long/")
         set_tests_properties(${name} PROPERTIES LABELS long)
     endif()

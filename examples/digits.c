@@ -1,6 +1,6 @@
 /* Taper's main job in one page: trains a small convolutional network on handwritten digits, tests it, saves its
- * weights, loads them into a fresh network and shows twelve test digits with that network's answers. digits [DATA
- * [WEIGHTS [EPOCHS [IMAGES]]]]     defaults: examples/data digits.pt 6, all of them */
+ * weights, loads them into a fresh network and shows twelve test digits with that network's answers.
+ *     digits [DATA [WEIGHTS [EPOCHS [IMAGES]]]]     defaults: examples/data digits.pt 6, all of them */
 #include <stdio.h>
 #include <stdlib.h>
 #include <taper/taper.h>
@@ -70,8 +70,7 @@ static void train(tp_module *net, tp_dataset *data, int epochs) {
     if (!tp_ok()) stop("training");
 }
 
-/* Saves the network's state as PyTorch's state_dict (torch.load reads the file) and gives a fresh network that state.
- */
+/* Saves the state as PyTorch's state_dict (torch.load reads the file) and gives a fresh network that state. */
 static tp_module *save_and_load(tp_module *net, const char *path) {
     tp_module *fresh = network();
     tp_state from = tp_module_state(net), to = tp_module_state(fresh);
@@ -81,10 +80,9 @@ static tp_module *save_and_load(tp_module *net, const char *path) {
     return fresh;
 }
 
-static void show(tp_tensor *images, tp_tensor *said,
-                 tp_tensor *labels) { /* margins cut, three by two pixels to a letter */
-    tp_tensor *small =
-        tp_avg_pool2d(tp_narrow(tp_narrow(images, 2, 2, 24), 3, 4, 20), TP_INTS(3, 2)); /* (N, 1, 8, 10) */
+/* Margins are cut, and three by two pixels make a letter: (N, 1, 8, 10). */
+static void show(tp_tensor *images, tp_tensor *said, tp_tensor *labels) {
+    tp_tensor *small = tp_avg_pool2d(tp_narrow(tp_narrow(images, 2, 2, 24), 3, 4, 20), TP_INTS(3, 2));
     const float *shade = small ? tp_data(small) : (stop("showing"), NULL);
     const int64_t *answer = tp_data(said), *truth = tp_data(labels);
     for (int64_t first = 0; first < SHOWN; first += 6) {

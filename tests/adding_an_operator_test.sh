@@ -33,7 +33,7 @@ $cc $flags -c generated/bump_glue.c -o glue.o
 $cc $flags -c generated/bump_texts.c -o texts.o # its text for GPUs
 $cc $flags -c generated/registry.c -o registry.o
 # The new objects come first, so that the archive's own registry is not taken.
-libraries="$TAPER_BUILD_DIR/libtaper_testable.a -lopenblas -lz -lm -ldl -lpthread"
+libraries="$TAPER_BUILD_DIR/libtaper_testable.a $TAPER_BLAS_LINK -lz -lm -ldl -lpthread"
 $cc $flags program.c kernels_*.o glue.o texts.o registry.o $libraries -o program || fail "the page's program does not build"
 ./program > printed
 diff -u expected printed || fail "the page's program prints something else than the page says"

@@ -10,9 +10,7 @@ static tp_tensor *matrix(int64_t rows, int64_t columns) {
 }
 #define ASSERT_DTYPE(t, dtype) assert_int_equal(tp_dtype_of(t), dtype)
 
-/* ---- Regions
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Regions ---- */
 
 static void operators_choose_their_precision(void **state) {
     (void)state;
@@ -128,9 +126,7 @@ static void regions_belong_to_their_thread(void **state) {
     assert_error("device");
 }
 
-/* ---- Scaled gradients
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Scaled gradients ---- */
 
 static void gradients_are_unscaled_in_one_pass(void **state) {
     (void)state;
@@ -155,9 +151,7 @@ static void gradients_are_unscaled_in_one_pass(void **state) {
     }
 }
 
-/* ---- Profiles
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Profiles ---- */
 
 static int64_t find_event(const tp_profile *p, const char *name) {
     for (int64_t i = 0; i < tp_profile_count(p); i++)
@@ -205,9 +199,7 @@ static void a_profile_tells_who_ran_where(void **state) {
     }
 }
 
-/* ---- Memory
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
 static void cast_and_differentiate(void) {
     TP_SCOPE {

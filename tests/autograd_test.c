@@ -4,8 +4,7 @@
 #include "autograd/node.h"
 #include "tape_fixture.h"
 
-/* ---- Gradients
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Gradients ---- */
 
 static void gradients_accumulate(void **state) {
     (void)state;
@@ -142,8 +141,7 @@ static void roots_that_cannot_be_differentiated(void **state) {
     }
 }
 
-/* ---- Leaves
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Leaves ---- */
 
 static void leaves_and_what_they_refuse(void **state) {
     (void)state;
@@ -183,9 +181,7 @@ static void a_gradient_has_its_leafs_strides(void **state) {
     }
 }
 
-/* ---- In place
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- In place ---- */
 
 static void writes_to_leaves_are_refused(void **state) {
     (void)state;
@@ -312,9 +308,7 @@ static void views_made_without_a_tape_are_not_written_with_one(void **state) {
     }
 }
 
-/* ---- Long graphs
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Long graphs ---- */
 
 static void a_chain_of_a_million(void **state) {
     (void)state;
@@ -339,9 +333,7 @@ static void a_chain_of_a_million(void **state) {
     tp_release(x);
 }
 
-/* ---- Hooks
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Hooks ---- */
 
 static unsigned hook_calls;
 static int hooks_freed;
@@ -424,9 +416,7 @@ static void a_failing_hook_stops_the_backward(void **state) {
     }
 }
 
-/* ---- Modes
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Modes ---- */
 
 static void scopes_without_a_tape(void **state) {
     (void)state;
@@ -491,9 +481,7 @@ static void anomaly_mode_names_both_calls(void **state) {
     assert_false(tp_anomaly_enabled());
 }
 
-/* ---- Threads
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Threads ---- */
 
 struct shared {
     tp_tensor *x, *y;
@@ -527,9 +515,7 @@ static void threads_share_leaves_and_graphs(void **state) {
     }
 }
 
-/* ---- Custom functions
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Custom functions ---- */
 
 static bool cube_forward(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs,
                          int64_t noutputs) {
@@ -618,9 +604,7 @@ static void dirty_and_nondifferentiable(void **state) {
     }
 }
 
-/* ---- Checkpoints
- * -------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Checkpoints ---- */
 
 static tp_tensor *square_times(tp_tensors inputs, void *parameter) {
     return tp_mul(tp_mul(inputs.v[0], inputs.v[0]), tp_operand_tensor(parameter));
@@ -667,9 +651,7 @@ static void checkpoints_draw_the_same_numbers(void **state) {
     }
 }
 
-/* ---- Without memory
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Without memory ---- */
 
 static void a_bit_of_everything(void) {
     const tp_function cube = {.size = sizeof cube, .name = "Cube", .forward = cube_forward, .backward = cube_backward};

@@ -17,8 +17,7 @@
 #include "base/random.h"
 #include "base/threads.h"
 
-/* ---- Errors
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 static void test_first_error_stays(void **state) {
     (void)state;
     assert_true(tp_ok());
@@ -101,8 +100,7 @@ static void test_version(void **state) {
     assert_int_equal(tp_version_number(), major * 10000 + minor * 100 + patch);
 }
 
-/* ---- Dtypes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Dtypes ---- */
 enum {
     b = TP_BOOL,
     u1 = TP_UINT8,
@@ -232,8 +230,7 @@ static void test_integers_above_int64(void **state) {
     assert_true(element == UINT64_MAX);
 }
 
-/* ---- Float8: every code against its definition, and every tie between neighbours
- * ------------------------------------------------ */
+/* ---- Float8: every code against its definition, and every tie between neighbours ---- */
 static void test_float8(void **state) {
     (void)state;
     static const struct {
@@ -298,8 +295,7 @@ static void test_scalars_travel_through_elements(void **state) {
     assert_true(tpi_param_of(tp_cplx(1.5, -2), TPI_C64).c64.im == -2);
 }
 
-/* ---- 16-bit floats: every one of them, and every tie between neighbours
- * -------------------------------------------------------- */
+/* ---- 16-bit floats: every one of them, and every tie between neighbours ---- */
 static double half_value(int h) { /* the definition, in double */
     int exponent = h >> 10 & 31, fraction = h & 1023;
     double v = exponent == 31 ? (fraction ? NAN : INFINITY)
@@ -345,8 +341,7 @@ static void test_bfloat16s(void **state) {
     assert_int_equal(tpi_float_to_bf16(1 + 3 * 0x1p-8f), 0x3f82);
 }
 
-/* ---- The allocator
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The allocator ---- */
 static tp_memory_stats stats_now(void) {
     tp_memory_stats s = {.size = sizeof s};
     assert_true(tp_memory_query(&s));
@@ -506,9 +501,7 @@ static void test_blocks_may_be_freed_by_another_thread(void **state) {
     free(block);
 }
 
-/* ---- Threads
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Threads ---- */
 enum { CHUNKS = 1001 };
 static atomic_int visits[CHUNKS];
 
@@ -595,9 +588,7 @@ static void test_a_forked_child_works(void **state) {
     tp_set_num_threads(0);
 }
 
-/* ---- The generator
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The generator ---- */
 static const struct {
     uint64_t seed;
     float floats[3];

@@ -5,8 +5,7 @@
 static void count_up(void *count) { ++*(int *)count; }
 static void take_last(void *left) { *(tp_tensor **)left = NULL; }
 
-/* ---- Objects that stand for tensors
- * ------------------------------------------------------------------------------------ */
+/* ---- Objects that stand for tensors ---- */
 
 static void tensors_remember_their_objects(void **state) {
     (void)state;
@@ -84,9 +83,7 @@ static void results_can_be_owned_inside_of_scopes(void **state) {
     assert_null(tp_own(NULL));
 }
 
-/* ---- Storage
- * ------------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Storage ---- */
 
 static void data_has_a_version_of_its_own(void **state) {
     (void)state;
@@ -242,8 +239,7 @@ static void overlaps_are_told(void **state) {
     }
 }
 
-/* ---- Generators, devices, switches
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Generators, devices, switches ---- */
 
 static void generators_are_cloned_and_seeded_anew(void **state) {
     (void)state;
@@ -282,9 +278,7 @@ static void devices_and_switches(void **state) {
     tp_set_num_interop_threads(0);
 }
 
-/* ---- Without memory
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Without memory ---- */
 
 static void scopes_can_be_put_aside(void **state) {
     (void)state;

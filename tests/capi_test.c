@@ -36,8 +36,7 @@ static void assert_error(tp_code code, const char *words) {
     tp_error_clear();
 }
 
-/* ---- Errors
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void an_expression_is_checked_once_at_its_end(void **state) {
     (void)state;
@@ -104,8 +103,7 @@ static void errors_belong_to_their_thread(void **state) {
     assert_true(tp_ok());
 }
 
-/* ---- Scopes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Scopes ---- */
 
 static void a_scope_releases_what_was_not_kept(void **state) {
     (void)state;
@@ -207,8 +205,7 @@ static void a_break_behind_the_declaration_form_ends_the_loop(void **state) {
     assert_int_equal(tpi_alloc_live(), before);
 }
 
-/* ---- Mistakes with references
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Mistakes with references ---- */
 
 static void what_is_released_inside_a_scope_leaves_the_scope(void **state) {
     (void)state;
@@ -318,8 +315,7 @@ static void a_module_optimiser_or_schedule_that_is_gone_is_an_error(void **state
     tp_release(x);
 }
 
-/* ---- While an error stands
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- While an error stands ---- */
 
 static void effects_wait_until_an_error_is_read(void **state) {
     (void)state;
@@ -374,8 +370,7 @@ static void an_error_ends_the_epoch(void **state) {
     }
 }
 
-/* ---- Options and numbers
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Options and numbers ---- */
 
 static void options_are_designated_initialisers(void **state) {
     (void)state;
@@ -505,9 +500,7 @@ static void the_library_knows_its_version(void **state) {
     assert_int_equal(tp_version_number(), TP_VERSION_MAJOR * 10000 + TP_VERSION_MINOR * 100 + TP_VERSION_PATCH);
 }
 
-/* ---- By name
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- By name ---- */
 
 static void operators_are_called_by_name(void **state) {
     (void)state;
@@ -560,8 +553,7 @@ static void the_list_of_operators_can_be_read(void **state) {
         assert_ptr_equal(tp_find_operator(tp_operator_at(i)->name), tp_operator_at(i));
 }
 
-/* ---- Memory of others
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory of others ---- */
 
 static void count_release(void *context) { ++*(int *)context; }
 
@@ -601,9 +593,7 @@ static void tensors_travel_by_dlpack_without_a_copy(void **state) {
     assert_int_equal(tpi_alloc_live(), before);
 }
 
-/* ---- Threads
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Threads ---- */
 
 /* A graph of its own on each thread: x <- x - 0.1 d/dx sum((x * w)^2), many times. */
 static void *descend(void *result) {

@@ -88,8 +88,7 @@ static void assert_numbers(const tp_saved *v, tp_dtype dtype, tp_ints shape, con
     tp_release(t);
 }
 
-/* ---- PyTorch's files
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- PyTorch's files ---- */
 
 static void pytorchs_files_are_read(void **state) {
     (void)state;
@@ -165,8 +164,7 @@ static void objects_are_kept_as_values_where_they_are_let_through(void **state) 
     tp_close_file(file);
 }
 
-/* ---- There and back
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- There and back ---- */
 
 static void every_dtype_comes_back_in_every_format(void **state) {
     (void)state;
@@ -294,9 +292,7 @@ static void what_was_read_can_be_written(void **state) {
     }
 }
 
-/* ---- Hostile files
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Hostile files ---- */
 
 static bool read_everything(const tp_saved *v, int depth) {
     if (!v || depth > 20) return v != NULL;
@@ -426,9 +422,7 @@ static void changed_pickles_are_survived(void **state) {
     assert_int_equal(tpi_alloc_live(), live);
 }
 
-/* ---- Nothing is lost
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Nothing is lost ---- */
 
 enum { LAYERS = 4, LAYER = 20000 };
 static const char *const layer_names[LAYERS] = {"a", "b", "c", "d"};

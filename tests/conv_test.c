@@ -11,7 +11,7 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include "device/device.h"
-#include "ops/conv/onednn_split.h"
+#include "ops/conv/onednn.h"
 #include "ops/conv/winograd.h"
 #include "tpi_ops.h"
 
@@ -364,7 +364,7 @@ static void many_shapes_take_turns(void **state) {
                           .stride = {1, 1, 1},
                           .pad = {0, 1, 1},
                           .dilation = {1, 1, 1}};
-            bool fits = tpi_conv_onednn_fits(&c, TPI_CONV_Y, false, false);
+            bool fits = tpi_conv_onednn.fits(&(tpi_conv_call){.c = &c, .role = TPI_CONV_Y, .dtype = TP_FLOAT32});
             if (round == 0) first[s] = fits;
             assert_int_equal(fits, first[s]);
         }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <taper/taper.h>
-#include "dist/job/place.h"
+#include "dist/job/rank_environment.h"
 #include "dist/collective/reduce.h"
 #include "ranks.h"
 

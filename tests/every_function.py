@@ -1,7 +1,9 @@
-"""Reads the public headers and writes a call of each function for tests/every_function_test.c: `every_function.py OUTPUT HEADER...`.
+"""Reads the public headers and writes a call of each function for tests/every_function_test.c: `every_function.py
+OUTPUT HEADER...`.
 
-A call takes its arguments from the kit that the test prepares for a mode: nothing at all, things with zeros, things with extreme numbers, broken lists.
-A parameter of a type that is not known here stops the build, so that a new function cannot go untested."""
+A call takes its arguments from the kit that the test prepares for a mode: nothing at all, things with zeros, things
+with extreme numbers, broken lists. A parameter of a type that is not known here stops the build, so that a new function
+cannot go untested."""
 
 import re
 import sys
@@ -50,7 +52,8 @@ MADE = [
 ]
 # Arrays whose length another argument says.
 ARRAYS = {"tp_shard", "tp_field", "tp_hparam", "tp_chart", "tp_update_group", "tp_value"}
-# Memory that only the library hands out, and things that only a job or its callbacks have: NULL is all that can be tried.
+# Memory that only the library hands out, and things that only a job or its callbacks have: NULL is all that can be
+# tried.
 NEVER = {
     "void",
     "struct DLManagedTensor",
@@ -157,4 +160,5 @@ def main():
         out.write("};\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

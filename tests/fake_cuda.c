@@ -260,13 +260,18 @@ int cuEventElapsedTime(float *milliseconds, void *from, void *to) {
 }
 
 /* ---- What is never called here ---- */
-#define NOTHING(name) \
+#define SUCCEEDS(name) \
     int name(void) { return NO_KERNELS; }
-NOTHING(cuModuleLoadData)
-NOTHING(cuModuleGetFunction) NOTHING(cuOccupancyMaxActiveBlocksPerMultiprocessor) NOTHING(cuFuncSetAttribute)
-    NOTHING(cuLaunchKernel) NOTHING(cuStreamBeginCapture_v2) NOTHING(cuStreamEndCapture)
-        NOTHING(cuGraphInstantiateWithFlags) NOTHING(cuGraphLaunch) NOTHING(cuGraphExecDestroy)
-            NOTHING(cuGraphDestroy) int cuStreamIsCapturing(void *s, int *status) {
-    return (void)s, *status = 0, OK;
-}
+SUCCEEDS(cuModuleLoadData)
+SUCCEEDS(cuModuleGetFunction)
+SUCCEEDS(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+SUCCEEDS(cuFuncSetAttribute)
+SUCCEEDS(cuLaunchKernel)
+SUCCEEDS(cuStreamBeginCapture_v2)
+SUCCEEDS(cuStreamEndCapture)
+SUCCEEDS(cuGraphInstantiateWithFlags)
+SUCCEEDS(cuGraphLaunch)
+SUCCEEDS(cuGraphExecDestroy)
+SUCCEEDS(cuGraphDestroy)
+int cuStreamIsCapturing(void *s, int *status) { return (void)s, *status = 0, OK; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { return (void)mode, OK; }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <taper/taper.h>
+#include "ops/kernels.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/program.h"
 #include "ops/matmul/matmul_gpu.h"

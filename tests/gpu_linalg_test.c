@@ -56,6 +56,24 @@ static int general(const tpi_gpu_solver *s, char *a, char *b, char *values, tpi_
     return info;
 }
 
+/* A square matrix becomes its adjoint. */
+static void turn_over(tp_dtype dtype, int n, char *c) {
+    size_t size = tpi_dtype_bytes[dtype], half = size / 2;
+    char was[16];
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            char *a = c + (size_t)(i * n + j) * size, *b = c + (size_t)(j * n + i) * size;
+            memcpy(was, a, size), memmove(a, b, size), memcpy(b, was, size);
+            for (int k = 0; k < 2 && tp_dtype_is_complex(dtype) && (k == 0 || a != b); k++) {
+                char *im = (k ? b : a) + half;
+                if (half == 8)
+                    *(double *)(void *)im = -*(double *)(void *)im;
+                else
+                    *(float *)(void *)im = -*(float *)(void *)im;
+            }
+        }
+}
+
 static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values, int64_t *pivots, int32_t *info) {
     int m = (int)s->m, n = (int)s->n, least = m < n ? m : n;
     int32_t *narrow = calloc((size_t)least + 1, 4);
@@ -70,16 +88,20 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
         tpi_lapack_getrs(s->dtype, 'N', n, (int)s->columns, a, narrow, b);
         *info = 0;
     }
+    if (s->what == TPI_SOLVER_TRIANGULAR)
+        tpi_lapack_trsm(s->dtype, !s->right, s->upper, 'N', s->unit, s->right ? (int)s->columns : n,
+                        s->right ? n : (int)s->columns, a, b);
     if (s->what == TPI_SOLVER_EIGH) {
         tpi_lapack_syevd(s->dtype, s->vectors, s->upper, n, NULL, NULL, &need);
         scratch_for(&need);
         *info = tpi_lapack_syevd(s->dtype, s->vectors, s->upper, n, a, values, &need);
     }
     if (s->what == TPI_SOLVER_EIG) *info = general(s, a, b, values, &need);
-    if (s->what == TPI_SOLVER_SVD) {
+    if (s->what == TPI_SOLVER_SVD || s->what == TPI_SOLVER_SVD_BY_ROTATIONS) {
         tpi_lapack_gesdd(s->dtype, 'S', m, n, NULL, NULL, NULL, NULL, &need);
         scratch_for(&need);
         *info = tpi_lapack_gesdd(s->dtype, 'S', m, n, a, values, b, c, &need);
+        if (s->what == TPI_SOLVER_SVD_BY_ROTATIONS) turn_over(s->dtype, n, c);
     }
     if (s->what == TPI_SOLVER_QR) {
         tpi_lapack_geqrf(s->dtype, m, n, NULL, NULL, &need);
@@ -95,7 +117,8 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
 }
 
 static size_t elements_of_b(const tpi_gpu_solver *s) {
-    if (s->what == TPI_SOLVER_SVD || s->what == TPI_SOLVER_EIG) return (size_t)(s->m * s->n);
+    if (s->what == TPI_SOLVER_SVD || s->what == TPI_SOLVER_SVD_BY_ROTATIONS || s->what == TPI_SOLVER_EIG)
+        return (size_t)(s->m * s->n);
     if (s->what == TPI_SOLVER_QR) return (size_t)(s->m < s->n ? s->m : s->n);
     return (size_t)(s->what == TPI_SOLVER_QR_PRODUCT ? s->columns : s->n * s->columns);
 }
@@ -112,7 +135,7 @@ static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu
          *c = fetch(s->c, s->c ? batch * c_step : 0);
     char *values = fetch(s->values, s->values ? batch * v_step : 0);
     int64_t *pivots = fetch(s->pivots, s->pivots ? batch * least * 8 : 0);
-    int32_t *info = fetch(s->info, batch * 4);
+    int32_t *info = fetch(s->info, s->info ? batch * 4 : 0);
     for (size_t i = 0; i < batch; i++)
         one(s, a + i * a_step, b + i * b_step, c + i * c_step, values + i * v_step, pivots + i * least, info + i);
     put_back(s->a, a, batch * a_step), put_back(s->b, b, batch * b_step), put_back(s->c, c, batch * c_step),
@@ -163,6 +186,20 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         same(tp_linalg_solve(well, b), tp_linalg_solve(there(well), there(b)), tolerance);
         same(tp_linalg_eigvalsh(spd), tp_linalg_eigvalsh(there(spd)), 100 * tolerance);
         assert_int_equal(served - before, 7); /* inverse and solution: two steps each */
+        before = served;
+        for (int form = 0; form < 8; form++) {
+            bool upper = form & 1, left = form & 2, unit = form & 4;
+            tp_tensor *part = upper ? tp_triu(well) : tp_tril(well),
+                      *sides = tp_narrow(b, left ? -1 : -2, 0, 20); /* unit: the diagonal is not read */
+            if (unit) part = tp_div(part, 200);
+            same(tp_linalg_solve_triangular(part, sides, upper, .left = left, .unitriangular = unit),
+                 tp_linalg_solve_triangular(there(part), there(sides), upper, .left = left, .unitriangular = unit),
+                 tolerance);
+        }
+        assert_int_equal(served - before, 8);
+        tp_tensor *factor = tp_linalg_cholesky(spd);
+        same(tp_cholesky_solve(b, factor), tp_cholesky_solve(there(b), there(factor)), tolerance);
+        assert_int_equal(served - before, 10);
         tp_linalg_eigh_result e = tp_linalg_eigh(there(spd));
         same(spd, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)),
              100 * tolerance);
@@ -188,7 +225,7 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         same(tp_linalg_slogdet(well).logabsdet, tp_linalg_slogdet(there(well)).logabsdet, tolerance);
         same(tp_linalg_svdvals(x), tp_linalg_svdvals(there(x)), tolerance);
         same(tp_linalg_pinv(well), tp_linalg_pinv(there(well)), tolerance);
-        assert_int_equal(served - before, 7); /* QR: two steps each time */
+        assert_int_equal(served - before, 8); /* QR: two steps each time; least squares: a triangular system */
     }
 }
 

@@ -16,8 +16,7 @@
 
 static tp_device device = {TP_XPU, 0};
 
-/* ---- Tensors here and there
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Tensors here and there ---- */
 
 /* Eighths between -6.25 and 6.25, which every floating dtype holds; whole numbers for integers. */
 static tp_tensor *numbers(tp_dtype dtype, tp_ints shape) {
@@ -59,8 +58,7 @@ static tp_tensor *view(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t off
 }
 #define SIZES(...) ((tp_ints){(int64_t[]){__VA_ARGS__}, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)})
 
-/* ---- Comparing
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing ---- */
 typedef tp_tensor *(*binary)(tp_tensor *, tp_tensor *);
 static tp_tensor *plus(tp_tensor *x, tp_tensor *y) { return tp_add(x, y); }
 static tp_tensor *times(tp_tensor *x, tp_tensor *y) { return tp_mul(x, y); }
@@ -166,7 +164,7 @@ static void refuses_tensors_of_the_host(void **state) {
 static void offsets_of_64_bits(void **state) {
     (void)state;
     const tpi_gpu_form form = {
-        2, 3, 4, false, true, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {TPI_WAY_ALONG, TPI_WAY_ALONG, TPI_WAY_SAME}};
+        2, 3, 1, 4, false, true, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {TPI_WAY_ALONG, TPI_WAY_ALONG, TPI_WAY_SAME}};
     const tpi_gpu_map_text text = {
         .form = &form,
         .source = "INLINE float op_element(const float x, const float y, const params_t param) { return x + y; }\n",
@@ -186,8 +184,7 @@ static void offsets_of_64_bits(void **state) {
     for (int i = 0; i < 7; i++) tp_release(all[i]);
 }
 
-/* ---- Copies and fills
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Copies and fills ---- */
 
 /* Gives x up: copies it into a contiguous tensor of the dtype, here and there. */
 static void check_copy(const char *what, tp_tensor *x, tp_dtype dtype) {

@@ -18,6 +18,13 @@ static const tp_device cpu = {TP_CPU, 0};
 static tp_device gpu = {TP_XPU, 0};
 
 static const char *const served[] = {
+    "sparse_mm_rows",
+    "sparse_mm_coo",
+    "sparse_dots",
+    "sparse_group",
+    "sparse_coalesce",
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
     "unique",
     "unique_dim",
     "unique_consecutive",
@@ -58,6 +65,12 @@ static const char *const served[] = {
     "take",
     "put",
     "scatter_reduce",
+    "scatter_add",
+    "index",
+    "index_put",
+    "index_add",
+    "sort",
+    "topk",
     "masked_scatter",
     "nonzero_static",
     "index_fill.tensor",
@@ -164,6 +177,11 @@ static tp_tensor *ties(int64_t n, bool nan) {
     return t;
 }
 
+/* Where the k-th smallest stands, the first of equals first: GPUs have this rule, the CPU has PyTorch's. */
+static tp_tensor *place_in_order(tp_tensor *x, int64_t k, int64_t dim) {
+    return tp_contiguous(tp_select(tp_sort(x, .dim = dim, .stable = true).indices, dim, k - 1));
+}
+
 static void test_orders(void **state) {
     (void)state;
     TP_SCOPE
@@ -173,7 +191,8 @@ static void test_orders(void **state) {
                 assert_same(tp_median_dim(y, dim).values, tp_median_dim(x, dim).values);
                 assert_same(tp_median_dim(y, dim).indices, tp_median_dim(x, dim).indices);
                 assert_same(tp_nanmedian_dim(y, dim).indices, tp_nanmedian_dim(x, dim).indices);
-                assert_same(tp_kthvalue(y, 7, .dim = dim).indices, tp_kthvalue(x, 7, .dim = dim).indices);
+                assert_same(tp_kthvalue(y, 7, .dim = dim).indices, place_in_order(x, 7, dim));
+                assert_same(tp_kthvalue(y, 7, .dim = dim).values, tp_kthvalue(x, 7, .dim = dim).values);
                 assert_same(tp_mode(y, .dim = dim).values, tp_mode(x, .dim = dim).values);
                 assert_same(tp_mode(y, .dim = dim).indices, tp_mode(x, .dim = dim).indices);
             }
@@ -201,6 +220,105 @@ static void test_whole_numbers(void **state) {
         assert_same(tp_bincount(there(tp_remainder(tp_arange(5000), 3000))),
                     tp_bincount(tp_remainder(tp_arange(5000), 3000)));
     }
+}
+
+/* Rows of every length that is sorted in a way of its own: by each element, by a block, by passes over all. */
+static void test_rows_of_all_lengths(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 7, 48, 49, 257, 1024, 4096, 4097};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int down = 0; down < 2; down++)
+            TP_SCOPE {
+                int64_t n = lengths[i];
+                tp_tensor *x = tp_reshape(ties(3 * n, n > 1), TP_INTS(3, n)), *y = there(x),
+                          *whole = tp_to(tp_mul(tp_nan_to_num(x), 1 << 20), .dtype = TP_INT64);
+                assert_same(tp_sort(y, .descending = down).indices, tp_sort(x, .descending = down).indices);
+                assert_same(tp_sort(there(whole), .descending = down).values,
+                            tp_sort(whole, .descending = down).values);
+                assert_same(tp_kthvalue(y, n - n / 3).indices, place_in_order(x, n - n / 3, 1));
+                assert_same(tp_median_dim(y, 1).indices, tp_median_dim(x, 1).indices);
+                assert_same(tp_nanmedian_dim(y, 1).indices, tp_nanmedian_dim(x, 1).indices);
+            }
+}
+
+/* Whole numbers, so that sums have the same bits in any order. */
+static tp_tensor *counted(tp_ints shape, int64_t below) {
+    int64_t n = 1;
+    for (int64_t i = 0; i < shape.n; i++) n *= shape.v[i];
+    tp_tensor *line = tp_remainder(tp_mul(tp_arange(n), 7919), below);
+    return tp_reshape(line, shape);
+}
+static tp_tensor *floats(tp_ints shape) { return tp_to(tp_sub(counted(shape, 61), 30), .dtype = TP_FLOAT32); }
+
+static void check_picks(tp_tensor *x, tp_tensor *far, tp_tensors indices) {
+    tp_tensor *moved[3] = {NULL};
+    for (int64_t i = 0; i < indices.n; i++) moved[i] = indices.v[i] ? there(indices.v[i]) : NULL;
+    tp_tensors far_indices = tp_list(indices.n, moved);
+    tp_tensor *picked = tp_index(x, indices);
+    assert_same(tp_index(far, far_indices), picked);
+    tp_tensor *values = floats(tp_shape(picked));
+    assert_same(tp_index_put(far, far_indices, there(values), .accumulate = true),
+                tp_index_put(x, indices, values, .accumulate = true));
+    assert_same(tp_index_put(far, far_indices, there(tp_full(TP_INTS(1), 5.0))),
+                tp_index_put(x, indices, tp_full(TP_INTS(1), 5.0)));
+}
+
+/* By tensors of numbers side by side and apart, by masks, out of tensors that lie in memory as they please; and one
+ * place that thousands of values are added to. */
+static void test_picks(void **state) {
+    (void)state;
+    int64_t detours = tp_host_detours();
+    for (int turned = 0; turned < 2; turned++)
+        TP_SCOPE {
+            tp_tensor *x = floats(TP_INTS(6, 7, 8)), *far = there(x);
+            if (turned)
+                x = tp_permute(floats(TP_INTS(8, 6, 7)), TP_INTS(1, 2, 0)),
+                far = tp_permute(there(floats(TP_INTS(8, 6, 7))), TP_INTS(1, 2, 0));
+            tp_tensor *a = tp_sub(counted(TP_INTS(5), 12), 6), *b = tp_sub(counted(TP_INTS(4, 1), 14), 7),
+                      *c = counted(TP_INTS(5), 8), *m = tp_gt(x, 4);
+            tp_tensor *lists[][3] = {{a, b, c},
+                                     {a, NULL, c},
+                                     {NULL, b, NULL},
+                                     {NULL, b, c},
+                                     {m},
+                                     {tp_select(m, 2, 0)},
+                                     {NULL, tp_select(m, 0, 0)},
+                                     {tp_select(tp_select(m, 2, 0), 1, 1), NULL, NULL},
+                                     {counted(TP_INTS(3000), 6), tp_sub(counted(TP_INTS(3000), 7), 7)}};
+            static const int counts[] = {3, 3, 3, 3, 1, 1, 2, 3, 2};
+            for (int i = 0; i < 9; i++) check_picks(x, far, tp_list(counts[i], lists[i]));
+            for (int64_t dim = 0; dim < 3; dim++) {
+                int64_t shape[] = {6, 7, 8};
+                shape[dim] = 900;
+                tp_tensor *index = counted(TP_INTS(900), 6), *source = floats(tp_ints_view(shape, 3));
+                assert_same(tp_index_add(far, dim, there(index), there(source)), tp_index_add(x, dim, index, source));
+            }
+            tp_tensor *same = tp_zeros(TP_INTS(5000), .dtype = TP_INT64), *ones = tp_ones(TP_INTS(5000, 2)),
+                      *to = tp_zeros(TP_INTS(3, 2));
+            assert_same(tp_index_add(there(to), 0, there(same), there(ones)), tp_index_add(to, 0, same, ones));
+        }
+    assert_int_equal(tp_host_detours(), detours);
+}
+
+/* Lines of few elements, of as many as a block has, and longer ones, along every dim. */
+static void test_scattered_lines(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {5, 33, 700, 4097};
+    for (int i = 0; i < 4; i++)
+        for (int64_t dim = 0; dim < 2; dim++)
+            TP_SCOPE {
+                tp_ints shape = dim ? TP_INTS(3, lengths[i]) : TP_INTS(lengths[i], 3),
+                        to = dim ? TP_INTS(4, 300) : TP_INTS(300, 4);
+                tp_tensor *x = floats(to), *index = counted(shape, 300), *src = floats(shape);
+                assert_same(tp_scatter_add(there(x), dim, there(index), there(src)),
+                            tp_scatter_add(x, dim, index, src));
+                for (int way = 0; way < 4; way++) {
+                    const char *reduce = (const char *[]){"amax", "amin"}[way / 2];
+                    assert_same(
+                        tp_scatter_reduce(there(x), dim, there(index), there(src), reduce, .include_self = way % 2),
+                        tp_scatter_reduce(x, dim, index, src, reduce, .include_self = way % 2));
+                }
+            }
 }
 
 static double mean_of(tp_tensor *t) { return tp_item(tp_mean(tp_to(t, .dtype = TP_FLOAT64, .device = cpu))); }
@@ -254,8 +372,9 @@ int main(void) {
         fprintf(stderr, "skipped: %s\n", tp_error() ? tp_error() : "there is no OpenCL device here");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_orders),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples),       cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_samples_add_up),
-                                       cmocka_unit_test(test_draws)};
+                                       cmocka_unit_test(test_draws),         cmocka_unit_test(test_rows_of_all_lengths),
+                                       cmocka_unit_test(test_picks),         cmocka_unit_test(test_scattered_lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

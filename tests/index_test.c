@@ -97,8 +97,7 @@ static int nothing_left(void **state) {
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
 
-/* ---- Advanced indexing
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Advanced indexing ---- */
 
 static void indices_side_by_side_stay_in_place(void **state) {
     (void)state;
@@ -157,8 +156,7 @@ static void writing_a_tensor_into_itself_is_refused(void **state) {
     tpi_release(i);
 }
 
-/* ---- Joining
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Joining ---- */
 
 static void cat_promotes_and_skips_empty_vectors(void **state) {
     (void)state;
@@ -184,8 +182,7 @@ static void long_rows_cross_chunks(void **state) {
     tpi_release(a), tpi_release(b), tpi_release(c);
 }
 
-/* ---- Sorting
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Sorting ---- */
 
 static void sorting_is_stable_and_puts_nan_last(void **state) {
     (void)state;
@@ -198,7 +195,7 @@ static void sorting_is_stable_and_puts_nan_last(void **state) {
     EXPECT_LONGS(out[1], TP_INTS(7), 1, 0, 3, 2, 5, 6, 4);
     assert_true(tpo_topk(x, 3, 0, true, true, out));
     EXPECT(out[0], TP_INTS(3), NAN, 2, 2);
-    EXPECT_LONGS(out[1], TP_INTS(3), 1, 0, 3);
+    EXPECT_LONGS(out[1], TP_INTS(3), 1, 3, 0); /* PyTorch's choice among equal elements */
     EXPECT(tpo_median(x), ((tp_ints){NULL, 0}), NAN);
     EXPECT(tpo_nanmedian(x), ((tp_ints){NULL, 0}), 0);
     tpi_release(x);
@@ -252,8 +249,7 @@ static void unique_counts_and_inverts(void **state) {
     tpi_release(x);
 }
 
-/* ---- The same bits on any number of threads
- * ------------------------------------------------------------------------------------- */
+/* ---- The same bits on any number of threads ---- */
 
 enum { CASES = 8 };
 static tp_tensor *threaded_case(int which, tp_tensor *x, tp_tensor *index, tp_tensor *wide) {
@@ -296,8 +292,7 @@ static void thread_counts_do_not_show(void **state) {
     tpi_release(x), tpi_release(index), tpi_release(wide);
 }
 
-/* ---- Memory that runs out
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Memory that runs out ---- */
 
 #define LAST_CALL 13
 

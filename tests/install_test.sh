@@ -67,7 +67,8 @@ flags=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs taper)
 echo "a moved prefix"
 mv "$prefix" "$scratch/elsewhere"
 moved=${pkgconfig/#$prefix/$scratch/elsewhere}
-"$CC" -DVERSION="\"$version\"" main.c $(PKG_CONFIG_PATH=$moved pkg-config --cflags --libs taper) -o outside-moved
+read -ra moved_flags <<< "$(PKG_CONFIG_PATH=$moved pkg-config --cflags --libs taper)"
+"$CC" -DVERSION="\"$version\"" main.c "${moved_flags[@]}" -o outside-moved
 LD_LIBRARY_PATH=${folder/#$prefix/$scratch/elsewhere} ./outside-moved || fail "the moved installation returned $?"
 mv "$scratch/elsewhere" "$prefix"
 

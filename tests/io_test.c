@@ -89,8 +89,7 @@ static void write_bytes(const char *to, const void *data, size_t bytes) {
     fclose(f);
 }
 
-/* ---- There and back
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- There and back ---- */
 
 static void every_dtype_comes_back(void **state) {
     (void)state;
@@ -183,8 +182,7 @@ static void numpys_files_are_read(void **state) {
     tp_release(fortran), tp_release(truth), tp_release(shorts);
 }
 
-/* ---- Loading into tensors
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Loading into tensors ---- */
 
 static void loading_converts_and_counts_as_a_write(void **state) {
     (void)state;
@@ -212,8 +210,7 @@ static void a_failed_load_changes_nothing(void **state) {
     tp_release(a), tp_release(b), tp_release(zeros), tp_release(before);
 }
 
-/* ---- Failures
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Failures ---- */
 
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
@@ -293,8 +290,7 @@ static void nothing_is_lost_when_memory_runs_out(void **state) {
     tp_release(from), tp_release(turned), tp_release(into), tp_release(before);
 }
 
-/* ---- Damage
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Damage ---- */
 
 static void a_flipped_bit_in_the_data_is_found(void **state) {
     (void)state;

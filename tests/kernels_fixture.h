@@ -155,7 +155,6 @@ static const tpi_fold_op op_sum = {.name = "sum",
                                    .nout = 1,
                                    .types = TPI_CAT_ALL,
                                    .sum_like = 1,
-                                   .has_empty = 1,
                                    .state_type = {TPI_CTYPES},
                                    .fn = EVERY_ISA(sum_table)};
 
@@ -186,10 +185,8 @@ static const tpi_fold_op op_sum = {.name = "sum",
     static void name##_merge(int64_t m, char *const *state, char *const *right, const tpi_param *param) {             \
         (void)param;                                                                                                  \
         for (int64_t j = 0; j < m; j++)                                                                               \
-            if (((const type *)right[0])[j] > STATE(type, 0)[j])                                                      \
-                STATE(type, 0)                                                                                        \
-                [j] = ((const type *)right[0])[j],                                                                    \
-              STATE(int64_t, 1)[j] = ((const int64_t *)right[1])[j];                                                  \
+            if (((const type *)right[0])[j] > STATE(type, 0)[j]) STATE(type, 0)                                       \
+        [j] = ((const type *)right[0])[j], STATE(int64_t, 1)[j] = ((const int64_t *)right[1])[j];                     \
     }                                                                                                                 \
     static void name##_finish(int64_t m, char *const *state, int64_t count, char *const *out,                         \
                               const tpi_param *param) {                                                               \
@@ -208,6 +205,7 @@ static const tpi_fold_op op_max = {.name = "max",
                                    .nout = 2,
                                    .types = TPI_CAT_BOOL | TPI_CAT_INT | TPI_CAT_FLOAT,
                                    .uses_index = 1,
+                                   .empty_error = TP_ERR_INDEX,
                                    .state_type = {TPI_CTYPES, TPI_I64},
                                    .out_type = {TPI_RESULT_SAME, TPI_RESULT_INT64},
                                    .fn = EVERY_ISA(max_table)};

@@ -5,8 +5,7 @@
 
 static void count_up(void *count) { ++*(int *)count; }
 
-/* ---- Nodes
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Nodes ---- */
 
 static void nodes_are_one_address_each(void **state) {
     (void)state;
@@ -64,8 +63,7 @@ static void a_node_runs_by_itself(void **state) {
     }
 }
 
-/* ---- Hooks
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Hooks ---- */
 
 static char said[64];
 static void say(const char *word) {
@@ -185,8 +183,7 @@ static void retaining_is_told(void **state) {
     }
 }
 
-/* ---- Several roots, chosen inputs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Several roots, chosen inputs ---- */
 
 static void several_roots_go_together(void **state) {
     (void)state;
@@ -234,8 +231,7 @@ static void unused_inputs_can_get_zeros(void **state) {
     }
 }
 
-/* ---- Saved tensors in other hands
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Saved tensors in other hands ---- */
 
 typedef struct packer {
     int packed, unpacked, dropped, released;
@@ -349,9 +345,7 @@ static void pack_hooks_may_fail_and_may_not_write(void **state) {
     assert_int_equal(writing.dropped, 1);
 }
 
-/* ---- Modes and anomalies
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Modes and anomalies ---- */
 
 static void modes_can_be_set_and_asked(void **state) {
     (void)state;
@@ -415,9 +409,7 @@ static void anomalies_tell_where_the_program_was(void **state) {
     assert_int_equal(traces, 0);
 }
 
-/* ---- Custom functions
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Custom functions ---- */
 
 typedef struct two { /* of two results the second gets no gradient */
     bool materialize, saw_null;
@@ -532,9 +524,7 @@ static void an_input_returned_as_it_is_becomes_a_view(void **state) {
     }
 }
 
-/* ---- Without memory
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Without memory ---- */
 
 static tp_hook_result keep_all(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context) {
     (void)grad_inputs, (void)grad_outputs, (void)replaced, (void)context;

@@ -17,8 +17,7 @@
 
 static tp_device device = {TP_TEST_DEVICE, 0};
 
-/* ---- What is compared
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- What is compared ---- */
 
 /* Random numbers are a device's own; eigenvectors are right with either sign, and so is what else a factorisation
  * leaves open; of two values that name one place either may stay. */
@@ -88,9 +87,7 @@ static void compare(const tp_operator *op, const results *got, const results *wa
     }
 }
 
-/* ---- Forward
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Forward ---- */
 static void check_forward(const operator_sample *sample, const tp_operator *op, tp_dtype dtype, variant how) {
     arguments here, there;
     results want, got;
@@ -122,9 +119,7 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
     drop_arguments(&here);
 }
 
-/* ---- Backward
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Backward ---- */
 static bool evaluate(evaluation *e) {
     return call(&e->args, &e->results) && !call_was_random() && differentiate(e, false, WEIGHTS_ALL);
 }

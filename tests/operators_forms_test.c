@@ -40,9 +40,7 @@ static void drop_snapshot(snapshot *s) {
     for (int i = 0; i < s->n; i++) tp_release(s->copies[i]);
 }
 
-/* ---- In place
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- In place ---- */
 
 /* Can the plain call's result be written into self? Otherwise the in-place call has to be refused. */
 static bool fits_self(const arguments *args, const results *plain) {
@@ -203,9 +201,7 @@ static void inplace_forms_do_what_plain_ones_do(void **state) {
     fail_if_reported();
 }
 
-/* ---- out
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- out ---- */
 
 static tp_tensor *make_out(const tp_tensor *like, int kind) {
     const tp_device cpu = {TP_CPU, 0};
@@ -250,8 +246,7 @@ static void out_forms_do_what_plain_ones_do(void **state) {
     fail_if_reported();
 }
 
-/* ---- Calls that must fail
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Calls that must fail ---- */
 
 /* Does the message start with the operator's name, as the user writes it? */
 static bool names_operator(const char *message, const char *op) {

@@ -27,8 +27,7 @@ static double weigh(const tp_tensor *t, uint64_t seed) {
     return sum;
 }
 
-/* ---- One evaluation: arguments with one number moved
- * ------------------------------------------------------------------------ */
+/* ---- One evaluation: arguments with one number moved ---- */
 
 typedef struct nudge {
     int tensor;
@@ -62,8 +61,7 @@ static double loss_of(const evaluation *e) {
     return sum;
 }
 
-/* ---- First derivatives
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- First derivatives ---- */
 
 static bool loss_at(const operator_sample *sample, tp_dtype dtype, nudge where, double *loss) {
     evaluation e;
@@ -117,8 +115,7 @@ static bool check_first(const operator_sample *sample, tp_dtype dtype) {
     return drop_evaluation(&e), fine;
 }
 
-/* ---- Second derivatives: of the first gradients, weighted in turn
- * -------------------------------------------------------------- */
+/* ---- Second derivatives: of the first gradients, weighted in turn ---- */
 
 enum { SECOND_SEED = 1000 };
 
@@ -153,8 +150,7 @@ static void check_second(const operator_sample *sample, tp_dtype dtype) {
     drop_evaluation(&e);
 }
 
-/* ---- Other layouts
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Other layouts ---- */
 
 /* Repeated values may not be for this operator: a matrix of them is singular. */
 static bool suits(const operator_sample *sample, tp_dtype dtype, variant how) {

@@ -62,8 +62,7 @@ enum {
     TENSORS = 16,
 };
 
-/* ---- Values to exchange an argument for: `which` counts from 0, false when there is none of that number
- * ------------------- */
+/* ---- Values to exchange an argument for: `which` counts from 0, false when there is none of that number ---- */
 static bool hostile_number(int which, tp_value *out) {
     if (which < INTS)
         *out = tp_value_int(hostile_ints[which]);
@@ -179,8 +178,7 @@ static bool exchange(int which, const char *type, tp_value *value, tp_tensor **o
     return which < NUMBERS && hostile_number(which, value);
 }
 
-/* ---- One call
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- One call ---- */
 typedef struct place { /* shared with the child: the call that it is at */
     volatile int sample, argument, which, calls;
 } place;

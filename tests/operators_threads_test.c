@@ -59,8 +59,7 @@ static void samples_give_the_same_bits_on_any_number_of_threads(void **state) {
     fail_if_reported();
 }
 
-/* ---- Heavy operators at sizes that go parallel
- * -------------------------------------------------------------------------------- */
+/* ---- Heavy operators at sizes that go parallel ---- */
 
 #define SIZES(...) .ndim = sizeof((int[]){__VA_ARGS__}) / sizeof(int), .shape = {__VA_ARGS__}
 #define T(...) \

@@ -20,8 +20,7 @@ static bool call_or_report(const arguments *args, results *out) {
     return false;
 }
 
-/* ---- A narrow dtype against the widest of its kind
- * ------------------------------------------------------------------------ */
+/* ---- A narrow dtype against the widest of its kind ---- */
 
 static tp_dtype widest(tp_dtype dtype) {
     if (tp_dtype_is_complex(dtype)) return TP_COMPLEX128;
@@ -90,8 +89,7 @@ static void compare_with_wide(const operator_sample *sample, tp_dtype dtype, con
     drop_arguments(&wide);
 }
 
-/* ---- Layouts
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Layouts ---- */
 
 static bool exact(const tp_operator *op) { return !strcmp(op->kind, "map") || !strcmp(op->kind, "view"); }
 
@@ -152,8 +150,7 @@ static void samples_agree_over_dtypes_and_layouts(void **state) {
     fail_if_reported();
 }
 
-/* ---- Shapes that samples need not spell out: pointwise operators take any
- * ------------------------------------------------------ */
+/* ---- Shapes that samples need not spell out: pointwise operators take any ---- */
 
 static bool tensors_alone(const operator_sample *sample) {
     for (int i = 0; i < sample->nargs; i++)

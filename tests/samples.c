@@ -9,8 +9,7 @@
 
 const char *const variant_names[VARIANTS] = {"plain", "transposed", "stepped", "offset", "expanded", "repeated"};
 
-/* ---- Numbers: a small generator of our own, so that values depend on the sample's text alone
- * ---------------------------- */
+/* ---- Numbers: a small generator of our own, so that values depend on the sample's text alone ---- */
 static uint64_t mix(uint64_t *state) { /* splitmix64 */
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -70,8 +69,7 @@ static tp_scalar element_value(sample_maker maker, const sample_value *v, tp_dty
     return tp_dtype_is_complex(dtype) ? tp_cplx(real, imaginary_value(maker, state)) : tp_float(real);
 }
 
-/* ---- Filling a contiguous tensor
- * -------------------------------------------------------------------------------------------- */
+/* ---- Filling a contiguous tensor ---- */
 static void *element(const tp_tensor *t, int64_t i) { return t->data + (size_t)i * tpi_itemsize(t); }
 static void store(const tp_tensor *t, int64_t i, double re, double im) {
     tpi_store_scalar(element(t, i), (tp_dtype)t->dtype,
@@ -118,13 +116,15 @@ static void fill(tp_tensor *t, const sample_value *v, uint64_t *state) {
         fill_distinct(t, state);
     else if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND)
         fill_matrices(t, v->maker == MAKE_SPD, state);
+    else if (v->maker == MAKE_BEGINS)
+        for (int64_t i = 0; i < t->numel; i++)
+            store(t, i, (double)(v->low + (v->high - v->low) * i / (t->numel - 1)), 0);
     else
         for (int64_t i = 0; i < t->numel; i++)
             tpi_store_scalar(element(t, i), (tp_dtype)t->dtype, element_value(v->maker, v, (tp_dtype)t->dtype, state));
 }
 
-/* ---- Layouts
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Layouts ---- */
 static const tp_device cpu = {TP_CPU, 0};
 
 /* An uninitialised tensor of t's shape whose elements lie as the variant says, in a block filled with a value of its
@@ -168,8 +168,7 @@ static tp_tensor *vary(tp_tensor *t, sample_maker maker, variant how, bool *vari
     return out;
 }
 
-/* ---- Arguments
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Arguments ---- */
 typedef struct making {
     const operator_sample *sample;
     tp_dtype dtype;
@@ -186,6 +185,7 @@ static tp_tensor *make_tensor(making *m, const sample_value *v, int argument) {
     if (v->maker == MAKE_SPD || v->maker == MAKE_WELLCOND) shape[ndim] = shape[ndim - 1], ndim++;
     if (m->shape) memcpy(shape, m->shape->shape, sizeof m->shape->shape), ndim = m->shape->ndim;
     tp_dtype dtype = v->maker == MAKE_INTS      ? TP_INT64
+                     : v->maker == MAKE_BEGINS  ? TP_INT64
                      : v->maker == MAKE_INT32S  ? TP_INT32
                      : v->maker == MAKE_BOOLS   ? TP_BOOL
                      : v->maker == MAKE_COMPLEX ? tpi_dtype_to_complex(m->dtype)
@@ -346,9 +346,7 @@ int want_gradients(const operator_sample *sample, arguments *args, int *which) {
     return n;
 }
 
-/* ---- Dtypes
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Dtypes ---- */
 bool sample_allows(const operator_sample *sample, tp_dtype dtype) {
     if (!(sample->types & tpi_dtype_group[dtype] & ~TPI_CAT_OPAQUE) ||
         (sample->no_half && (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16)))
@@ -371,9 +369,7 @@ tp_dtype first_dtype(const operator_sample *sample) {
     return TP_FLOAT32;
 }
 
-/* ---- Calls
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Calls ---- */
 static bool drew;
 
 bool call(const arguments *args, results *out) {
@@ -424,9 +420,7 @@ bool depends_on_strides(const char *op) {
     return among(op, names);
 }
 
-/* ---- Gradients
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Gradients ---- */
 tp_tensor *weights_like(const tp_tensor *t, uint64_t seed) {
     tp_tensor *w = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, cpu);
     for (int64_t i = 0; w && i < w->numel; i++) {

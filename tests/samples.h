@@ -31,6 +31,7 @@ typedef enum sample_maker {
     MAKE_DISTINCT,
     MAKE_SPD,
     MAKE_WELLCOND,
+    MAKE_BEGINS,
     MAKE_INTS,
     MAKE_INT32S,
     MAKE_BOOLS,
@@ -68,8 +69,7 @@ typedef struct operator_sample {
 extern const operator_sample operator_samples[];
 extern const int operator_sample_count;
 
-/* ---- Arguments
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Arguments ---- */
 typedef enum variant { /* how a tensor argument lies in memory; what it holds is the same in all but the last two */
                        PLAIN,
                        TRANSPOSED, /* dims stored in the opposite order */
@@ -114,8 +114,7 @@ int want_gradients(const operator_sample *sample, arguments *args, int *which);
 bool sample_allows(const operator_sample *sample, tp_dtype dtype);
 tp_dtype first_dtype(const operator_sample *sample); /* float32 where allowed, else the first that is */
 
-/* ---- Calls
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 typedef struct results {
     int n;
     tp_tensor *tensors[32]; /* owned; lists flattened */
@@ -129,8 +128,7 @@ bool leaves_memory_unset(const char *op); /* empty and its kin: values mean noth
 bool depends_on_strides(
     const char *op); /* as_strided, view: their meaning, or whether they work, hangs on the memory layout */
 
-/* ---- Calls with gradients: of one real loss, Re(sum(conj(w) * result)) over all floating results
- * -------------------------------- */
+/* ---- Calls with gradients: of one real loss, Re(sum(conj(w) * result)) over all floating results ---- */
 typedef struct evaluation {
     arguments args;
     results results;
@@ -150,8 +148,7 @@ void drop_evaluation(evaluation *e);
 bool is_weighted(const tp_tensor *result);
 tp_tensor *weights_like(const tp_tensor *t, uint64_t seed); /* the same for the same seed; owned */
 
-/* ---- Comparing; the difference is described in difference()
- * ------------------------------------------------------------ */
+/* ---- Comparing; the difference is described in difference() ---- */
 bool same_kind(const tp_tensor *got, const tp_tensor *want); /* shape and dtype */
 bool same_bits(const tp_tensor *got,
                const tp_tensor *want); /* shape, dtype, and every bit of the elements (all NaNs are one) */
@@ -164,8 +161,7 @@ const char *difference(void);
 /* Elements as pairs of doubles (real, imaginary), row-major, in a block for free(). NULL and a failure on error. */
 double *numbers_of(const tp_tensor *t);
 
-/* ---- Failures
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Failures ---- */
 /* What the loop is at: it stands before each failure's message. */
 void at(const operator_sample *sample, tp_dtype dtype, const char *what);
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -13,8 +13,7 @@
 #include "samples.h"
 #include "tensor/tensor.h"
 
-/* ---- Comparing
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing ---- */
 static char told[512];
 const char *difference(void) { return told; }
 static bool differ(const char *format, ...) {
@@ -118,8 +117,7 @@ bool vanishes(const tp_tensor *t, double bound) {
     return small;
 }
 
-/* ---- Failures
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Failures ---- */
 static const operator_sample *at_sample;
 static tp_dtype at_dtype;
 static const char *at_what;
@@ -159,8 +157,7 @@ void fail_if_reported(void) {
     if (n) fail_msg("%d failures", n);
 }
 
-/* ---- The loop
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The loop ---- */
 #if defined(__SANITIZE_ADDRESS__) || TPI_PLAIN_ALLOC
 #define CATCH_CRASHES 0 /* the sanitizer tells more than we could */
 #else

@@ -57,6 +57,17 @@ as_user
 run build || fail "failed without root for want of an optional package: $said"
 [ -z "$said" ] || fail "not silent without root: $said"
 
+# The reference BLAS alone: OpenBLAS is installed where that is possible, and nobody is stopped where it is not.
+have "${all/libopenblas-dev/}"
+stand_in gcc 'case "$*" in *-lblas*) exit 0 ;; *) exit 1 ;; esac'
+run build || fail "stopped although there is a BLAS: $said"
+[ -z "$said" ] || fail "not silent about the reference BLAS: $said"
+debian; as_root
+have "${all/libopenblas-dev/}"
+stand_in gcc 'case "$*" in *-lblas*) exit 0 ;; *) exit 1 ;; esac'
+run build || fail "root could not install a BLAS: $said"
+[[ $said == *'apt-get install -y --no-install-recommends libopenblas-openmp-dev' ]] || fail "the reference BLAS was enough: $said"
+
 # A wanted package that cannot be installed does not take the others with it.
 debian; as_root
 have "${all/libpng-dev libjpeg-dev/}"

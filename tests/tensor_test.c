@@ -53,8 +53,7 @@ static int nothing_left(void **state) {
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
 
-/* ---- Making
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Making ---- */
 
 static void an_empty_tensor_is_contiguous(void **state) {
     (void)state;
@@ -172,8 +171,7 @@ static void null_is_taken_and_passed_on(void **state) {
     tp_release(NULL);
 }
 
-/* ---- Views
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Views ---- */
 
 static void a_view_of_a_view_has_the_root_as_base(void **state) {
     (void)state;
@@ -233,8 +231,7 @@ static void resizing_grows_the_storage_and_keeps_what_was_there(void **state) {
     tp_release(view), tp_release(t);
 }
 
-/* ---- Geometry
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Geometry ---- */
 
 static void dims_wrap(void **state) {
     (void)state;
@@ -325,9 +322,7 @@ static void like_a_tensor_with_holes_keeps_the_order(void **state) {
     tp_release(t), tp_release(holes), tp_release(like), tp_release(wide);
 }
 
-/* ---- Plans
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ---- */
 
 static void contiguous_operands_are_one_run(void **state) {
     (void)state;
@@ -455,9 +450,7 @@ static void plans_pair_the_right_elements(void **state) {
     for (int k = 0; k < 3; k++) tp_release(memory[k]);
 }
 
-/* ---- Scopes
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Scopes ---- */
 
 static tp_tensor *made_in_scope(void) { return tp_new(TP_INTS(2), TP_FLOAT32); }
 
@@ -539,9 +532,7 @@ static void a_thread_that_ends_in_a_scope_leaves_nothing(void **state) {
     pthread_join(thread, NULL);
 }
 
-/* ---- DLPack
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- DLPack ---- */
 
 static void dlpack_there_and_back(void **state) {
     (void)state;
@@ -565,8 +556,7 @@ static void dlpack_there_and_back(void **state) {
     assert_error(TP_ERR_MISSING, "24 bits");
 }
 
-/* ---- Without memory
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Without memory ---- */
 
 static bool make_many_things(void) {
     bool ok = true;

@@ -2,12 +2,13 @@
 
     pip download --no-deps -d DIR transformers accelerate ...      # wheels or sources
     python tools/clients_names.py scan DIR > uses.json             # {name: {package: times}}
-    python tools/clients_names.py have uses.json > there.json      # which of them this Python's torch has: once with PyTorch, once with
+    python tools/clients_names.py have uses.json > there.json      # which of them this Python's torch has: once with
+    PyTorch, once with
                                                                    # `taper run`
     python tools/clients_names.py page uses.json pytorch.json taper.json      # the part "Names" of docs/clients.md
 
-A name is what the source says: imports are followed (`import torch.nn.functional as F`, `from torch.a import b`), then chains of
-attributes on them. Tests and examples that packages ship are left out, and so is what PyTorch itself has not.
+A name is what the source says: imports are followed (`import torch.nn.functional as F`, `from torch.a import b`), then
+chains of attributes on them. Tests and examples that packages ship are left out, and so is what PyTorch itself has not.
 """
 
 import ast
@@ -27,7 +28,8 @@ _NOT_THE_PACKAGE = re.compile(
 
 # ---- Reading sources ----
 class _Uses(ast.NodeVisitor):
-    """Counts the names of one file. Imports inside functions count as the file's: a name means the same wherever it is imported."""
+    """Counts the names of one file. Imports inside functions count as the file's: a name means the same wherever it is
+    imported."""
 
     def __init__(self, tree):
         self.names, self.meaning = Counter(), {}
@@ -129,7 +131,8 @@ def have(uses):
 
 # ---- The page ----
 def _table(uses, theirs, ours):
-    """(name, packages, is it there), those that PyTorch has; a chain's tail that PyTorch has not is cut: it belongs to an object."""
+    """(name, packages, is it there), those that PyTorch has; a chain's tail that PyTorch has not is cut: it belongs to
+    an object."""
     packages, missing = defaultdict(Counter), set()
     for name, users in uses.items():
         words = name.split(".")[: theirs[name]]

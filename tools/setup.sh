@@ -105,8 +105,8 @@ compiles() { # a line of C, with these options
     shift
     printf '#include <stddef.h>\n#include <stdio.h>\n%s\n' "$text" | $(compiler) -x c - "$@" -o /dev/null > /dev/null 2>&1
 }
-links_blas() {
-    for library in "" openblas flexiblas mkl_rt "blis -llapack" "cblas -lblas -llapack" "blas -llapack"; do
+links_blas() { # one of these libraries
+    for library in "$@"; do
         for folder in "" "${MKLROOT:+-L$MKLROOT/lib}" "${CRAY_LIBSCI_PREFIX_DIR:+-L$CRAY_LIBSCI_PREFIX_DIR/lib}"; do
             # shellcheck disable=SC2086
             compiles 'void cblas_sgemm(void), sgetrf_(void); int main(void) { cblas_sgemm(), sgetrf_(); return 0; }' \
@@ -126,7 +126,8 @@ is_here() { # by what the table says of it
 #include <stdint.h>
 #include <setjmp.h>
 #include <${1#hdr:}>" -fsyntax-only ;;
-        blas) links_blas ;;
+        blas) links_blas openblas flexiblas mkl_rt "blis -llapack" sci_gnu sci_cray ||
+            { [ -n "${CRAYPE_VERSION:-}" ] && links_blas ""; } ;; # Cray's compiler links LibSci by itself
         python) folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2> /dev/null) && [ -f "$folder/Python.h" ] ;;
         venv) python3 -c 'import venv, ensurepip' 2> /dev/null ;;
         *) return 1 ;;
@@ -134,7 +135,7 @@ is_here() { # by what the table says of it
 }
 
 # ---- What is missing ----
-missing= missing_wanted= missing_extra= things= modules=
+missing='' missing_wanted='' missing_extra='' things='' modules=''
 while read -r group weight thing probe apt dnf zypper module; do
     case " $* " in *" $group "*) ;; *) continue ;; esac
     case $column in 5) names=$apt ;; 6) names=$dnf ;; 7) names=$zypper ;; *) names=- ;; esac
@@ -144,6 +145,8 @@ while read -r group weight thing probe apt dnf zypper module; do
     done
     [ -z "$found" ] && [ "$weight" != extra ] && is_here "$probe" && found=yes
     [ -z "$found" ] || continue
+    # The reference BLAS serves where nothing better can be installed; it is many times slower.
+    [ "$probe" = blas ] && links_blas "" "cblas -lblas -llapack" "blas -llapack" && weight=want
     case $weight in
         need)
             missing="$missing $names" things="$things${things:+, }$thing"

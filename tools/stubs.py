@@ -1,9 +1,9 @@
-"""Writes the package's type stubs from the registry of operators and from what the Python files define.
+"""Writes the package's type stubs from the tables and from what the Python files define.
 
     python tools/stubs.py FOLDER    FOLDER/__init__.pyi, FOLDER/linalg.pyi, ...
 
-`make docs` runs it on python/taper; a test compares. An operator's signature comes from the tables, a Python function's from the function
-itself, with the types that its annotations or its arguments' names give.
+`make reference` runs it on python/taper; a test compares. An operator's signature comes from the tables, a Python
+function's from the function itself, with the types that its annotations or its arguments' names give.
 """
 
 import importlib
@@ -18,7 +18,8 @@ import taper
 from taper import _C
 
 MODULES = ["taper", "taper.linalg", "taper.fft", "taper.special", "taper.nn.functional"]
-HEADER = """# Written by tools/stubs.py from the tables; 'make docs' writes it anew.
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+HEADER = """# Written by tools/stubs.py from the tables; 'make reference' writes it anew.
 from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
 """
 TYPES = {
@@ -43,7 +44,7 @@ TYPES = {
 REST = ("size", "dims", "shape", "repeats")
 FACTORY = ", layout: Optional[_layout] = None, requires_grad: _bool = False, pin_memory: Optional[_bool] = None"
 SPECIAL = {
-    "item": "() -> Number",
+    "item": "() -> Union[_int, _float]",
     "tolist": "() -> Any",
     "numpy": "(*, force: _bool = False) -> Any",
     "size": None,
@@ -459,13 +460,343 @@ def module_stub(name):
     return stub.text(imports)
 
 
+# ---- Classes: layers, optimisers, schedules, loaders, groups ----
+IMPORTS = (
+    "from taper import DeviceLike, Generator, Number, Size, Tensor, _bool, _complex, _device, _dtype, _float, _int,"
+    " _layout, _memory_format\n"
+)
+LAYER_TYPES = {
+    "int": "int",
+    "int?": "Optional[int]",
+    "float": "float",
+    "float?": "Optional[float]",
+    "bool": "bool",
+    "str": "str",
+    "Tensor": "Tensor",
+    "Tensor?": "Optional[Tensor]",
+    "any": "Any",
+}
+# Methods whose types programs rely on. The rest of a class is read off it.
+METHODS = {
+    "Module": """
+    training: bool
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]: ...
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[Tuple[str, Parameter]]: ...
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]: ...
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[Tuple[str, Tensor]]: ...
+    def children(self) -> Iterator[Module]: ...
+    def named_children(self) -> Iterator[Tuple[str, Module]]: ...
+    def modules(self) -> Iterator[Module]: ...
+    def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[Tuple[str, Module]]: ...
+    def train(self: _M, mode: bool = True) -> _M: ...
+    def eval(self: _M) -> _M: ...
+    def to(self: _M, *args: Any, **kwargs: Any) -> _M: ...
+    def cpu(self: _M) -> _M: ...
+    def cuda(self: _M, device: Any = None) -> _M: ...
+    def float(self: _M) -> _M: ...
+    def double(self: _M) -> _M: ...
+    def half(self: _M) -> _M: ...
+    def bfloat16(self: _M) -> _M: ...
+    def requires_grad_(self: _M, requires_grad: bool = True) -> _M: ...
+    def apply(self: _M, fn: Callable[[Module], Any]) -> _M: ...
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+    def state_dict(self, *args: Any, **kwargs: Any) -> Dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any: ...
+    def register_buffer(self, name: str, tensor: Optional[Tensor], persistent: bool = True) -> None: ...
+    def register_parameter(self, name: str, param: Optional[Parameter]) -> None: ...
+    def add_module(self, name: str, module: Optional[Module]) -> None: ...
+    def get_submodule(self, target: str) -> Module: ...
+    def get_parameter(self, target: str) -> Parameter: ...""",
+    "Parameter": """
+    def __init__(self, data: Optional[Tensor] = None, requires_grad: bool = True) -> None: ...""",
+    "Sequential": """
+    def __init__(self, *args: Any) -> None: ...
+    def __call__(self, input: Any) -> Any: ...
+    def __iter__(self) -> Iterator[Module]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, idx: Any) -> Any: ...
+    def append(self, module: Module) -> Sequential: ...""",
+    "ModuleList": """
+    def __init__(self, modules: Optional[Iterable[Module]] = None) -> None: ...
+    def __iter__(self) -> Iterator[Module]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, idx: Any) -> Any: ...
+    def append(self, module: Module) -> ModuleList: ...""",
+    "Optimizer": """
+    param_groups: List[Dict[str, Any]]
+    state: Dict[Any, Any]
+    defaults: Dict[str, Any]
+    def __init__(self, params: _Params, defaults: Dict[str, Any]) -> None: ...
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], Any]) -> Any: ...
+    def zero_grad(self, set_to_none: bool = True) -> None: ...
+    def state_dict(self) -> Dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None: ...
+    def add_param_group(self, param_group: Dict[str, Any]) -> None: ...""",
+    "LRScheduler": """
+    optimizer: Optimizer
+    last_epoch: int
+    base_lrs: List[float]
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None: ...
+    def step(self, epoch: Any = None) -> None: ...
+    def get_last_lr(self) -> List[float]: ...
+    def state_dict(self) -> Dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None: ...""",
+    "Dataset": """
+    def __getitem__(self, index: Any) -> _T: ...
+    def __add__(self, other: Dataset[_T]) -> Dataset[_T]: ...""",
+    "IterableDataset": """
+    def __iter__(self) -> Iterator[_T]: ...""",
+    "TensorDataset": """
+    tensors: Tuple[Tensor, ...]
+    def __init__(self, *tensors: Tensor) -> None: ...
+    def __len__(self) -> int: ...""",
+    "Subset": """
+    dataset: Dataset[_T]
+    indices: Sequence[int]
+    def __init__(self, dataset: Dataset[_T], indices: Sequence[int]) -> None: ...
+    def __len__(self) -> int: ...""",
+    "Sampler": """
+    def __iter__(self) -> Iterator[_T]: ...""",
+    "DataLoader": """
+    dataset: Dataset[_T]
+    batch_size: Optional[int]
+    def __init__(self, dataset: Dataset[_T], batch_size: Optional[int] = 1, shuffle: Optional[bool] = None, sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0, collate_fn: Optional[Callable[..., Any]] = None, pin_memory: bool = False, drop_last: bool = False, timeout: float = 0, worker_init_fn: Optional[Callable[[int], None]] = None, multiprocessing_context: Any = None, generator: Optional[Generator] = None, *, prefetch_factor: Optional[int] = None, persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True, worker_threads: int = 0) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    def state_dict(self) -> Dict[str, Any]: ...
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None: ...""",
+}
+BASES = {
+    "Module": "",
+    "Parameter": "(Tensor)",
+    "Optimizer": "",
+    "LRScheduler": "",
+    "Dataset": "(Generic[_T])",
+    "IterableDataset": "(Dataset[_T])",
+    "TensorDataset": "(Dataset[Tuple[Tensor, ...]])",
+    "Subset": "(Dataset[_T])",
+    "Sampler": "(Generic[_T])",
+    "DataLoader": "(Generic[_T])",
+}
+# Layers whose call gives more than one tensor.
+SEVERAL = {"RNN", "LSTM", "GRU", "RNNBase", "LSTMCell", "MultiheadAttention", "AdaptiveLogSoftmaxWithLoss", "Identity"}
+DISTRIBUTED_TYPES = {
+    "tensor": "Tensor",
+    "input": "Tensor",
+    "output": "Tensor",
+    "tensor_list": "List[Tensor]",
+    "async_op": "bool",
+    "src": "int",
+    "dst": "int",
+    "tag": "int",
+    "backend": "Optional[str]",
+    "init_method": "Optional[str]",
+    "world_size": "int",
+    "rank": "int",
+    "group_name": "str",
+    "object_list": "List[Any]",
+}
+DISTRIBUTED_RESULTS = {
+    "get_rank": "int",
+    "get_world_size": "int",
+    "get_local_rank": "int",
+    "is_initialized": "bool",
+    "is_available": "bool",
+    "is_nccl_available": "bool",
+    "is_mpi_available": "bool",
+    "is_gloo_available": "bool",
+    "get_backend": "str",
+    "init_process_group": "None",
+    "destroy_process_group": "None",
+}
+CLASS_MODULES = {
+    "taper.nn": ["functional", "init", "utils", "parallel", "modules"],
+    "taper.optim": ["lr_scheduler"],
+    "taper.optim.lr_scheduler": [],
+    "taper.utils.data": [],
+    "taper.distributed": [],
+    "taper.distributions": [],
+}
+EXTRA = """from typing import Dict, Generic, Iterable, List, Mapping
+_T = TypeVar("_T", covariant=True)
+"""
+EXTRAS = {
+    "taper.nn": '_M = TypeVar("_M", bound="Module")\n',
+    "taper.optim": "_Params = Union[Iterable[Tensor], Iterable[Dict[str, Any]], Iterable[Tuple[str, Tensor]]]\n",
+    "taper.optim.lr_scheduler": "from taper.optim import Optimizer\n",
+}
+
+
+def layer_types():
+    """{layer: {argument: type}} of tables/layers; {N} of a stanza for several layers stands for any number."""
+    found = []
+    folder = os.path.join(ROOT, "tables", "layers")
+    for file in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, file), encoding="utf-8") as lines:
+            for name, arguments in re.findall(r"^layer ([\w{}]+)\((.*?)\)$", lines.read(), re.M):
+                known = {}
+                for argument in split(arguments):
+                    kind, _, rest = argument.strip().partition(" ")
+                    known[rest.partition("=")[0]] = kind
+                found.append((re.sub(r"\{\w+\}", r"\\d", name), known))
+    return found
+
+
+LAYERS = layer_types()
+
+
+def _layer_type(owner, name):
+    """The type that the tables give an argument of a class, or of a class that it stands on."""
+    for base in owner.__mro__:
+        for pattern, known in LAYERS:
+            if re.fullmatch(pattern, base.__name__) and name in known:
+                kind = known[name]
+                if kind in LAYER_TYPES:
+                    return LAYER_TYPES[kind]
+                if kind.startswith("int["):
+                    text = "Union[int, Sequence[int]]" if "|str" not in kind else "Union[int, Sequence[int], str]"
+                    return f"Optional[{text}]" if kind.endswith("?") else text
+                return "Any"
+    return None
+
+
+def _from_default(value):
+    """A type for an option, by its default."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "float"
+    if isinstance(value, tuple) and value and all(isinstance(v, (int, float)) for v in value):
+        return f"Tuple[{', '.join(['float'] * len(value))}]"
+    return "str" if isinstance(value, str) else "Any"
+
+
+def _parameter(owner, p, types):
+    prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    typed = types(owner, p) if not prefix else "Any"
+    if p.default is None and typed != "Any" and not typed.startswith("Optional"):
+        typed = f"Optional[{typed}]"
+    return f"{prefix}{p.name}: {typed}" + ("" if p.default is p.empty else " = ...")
+
+
+def _parameters(owner, function, types, skip_first):
+    """A parameter list as text."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return "*args: Any, **kwargs: Any"
+    if skip_first:
+        parameters = parameters[1:]
+    parts, star = [], False
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        star |= p.kind is p.VAR_POSITIONAL
+        parts.append(_parameter(owner, p, types))
+    return ", ".join(parts)
+
+
+def _type_in(module):
+    """How the arguments of a module's classes and functions are typed."""
+
+    def of_layer(owner, p):
+        known = _layer_type(owner, p.name)
+        return known or {"device": "DeviceLike", "dtype": "_dtype"}.get(p.name, "Any")
+
+    def of_optimiser(owner, p):
+        if p.name == "params":
+            return "_Params"
+        if p.name == "lr":
+            return "Union[float, Tensor]"
+        return "Optional[bool]" if p.name in ("foreach", "fused") else _from_default(p.default)
+
+    def of_schedule(owner, p):
+        return "Optimizer" if p.name == "optimizer" else "int" if p.name == "last_epoch" else _from_default(p.default)
+
+    def of_group(owner, p):
+        return DISTRIBUTED_TYPES.get(p.name, "Any")
+
+    return {
+        "taper.nn": of_layer,
+        "taper.optim": of_optimiser,
+        "taper.optim.lr_scheduler": of_schedule,
+        "taper.distributed": of_group,
+    }.get(module, lambda owner, p: "Any")
+
+
+def _class_lines(label, owner, module, known):
+    types = _type_in(module)
+    if label in METHODS:
+        return [f"class {label}{BASES.get(label, '(Module)')}:" + METHODS[label]]
+    bases = [base.__name__ for base in owner.__mro__[1:] if base.__name__ in known or base.__name__ in BASES]
+    if issubclass(owner, BaseException):
+        bases = ["RuntimeError"]
+    generic = {"Dataset", "IterableDataset", "Subset", "Sampler", "DataLoader"}
+    base = next((name for name in bases if name != label), "")
+    text = f"({base}[Any])" if base in generic else f"({base})" if base else ""
+    if label[0] != "_" and isinstance(owner, type) and owner.__init__ is not object.__init__:
+        lines = [f"class {label}{text}:"]
+        lines.append(f"    def __init__(self{_comma(_parameters(owner, owner.__init__, types, True))}) -> None: ...")
+    else:
+        lines = [f"class {label}{text}:", "    def __init__(self, *args: Any, **kwargs: Any) -> None: ..."]
+    if module == "taper.nn" and any(re.fullmatch(pattern, label) for pattern, _ in LAYERS):
+        returned = "Any" if label in SEVERAL else "Tensor"
+        lines.append(f"    def __call__(self, *args: Any, **kwargs: Any) -> {returned}: ...")
+    elif not base:
+        lines.append("    def __getattr__(self, name: str) -> Any: ...")
+    return lines
+
+
+def _comma(text):
+    return ", " + text if text else ""
+
+
+def class_stub(name, submodules):
+    """The stub of a module whose names are classes and functions of Python."""
+    module = importlib.import_module(name)
+    labels = sorted(n for n in dir(module) if not n.startswith("_") and not keyword.iskeyword(n))
+    classes = {n for n in labels if isinstance(getattr(module, n), type)}
+    first = [n for n in METHODS if n in classes]
+    depth = lambda n: len(getattr(module, n).__mro__)  # noqa: E731
+    order = first + sorted(classes - set(first), key=lambda n: (depth(n), n))
+    types, lines = _type_in(name), []
+    lines += [f"from {name} import {submodule} as {submodule}" for submodule in submodules]
+    for label in order:
+        owner = getattr(module, label)
+        imported = f"import {label}\n" in EXTRAS.get(name, "")
+        if imported or owner.__module__.split(".")[0] not in ("taper", "torch") or owner is taper.Tensor:
+            continue
+        lines += _class_lines(label, owner, name, classes)
+    for label in labels:
+        value = getattr(module, label)
+        if label in classes or inspect.ismodule(value):
+            continue
+        if callable(value):
+            returned = DISTRIBUTED_RESULTS.get(label, "Any") if name == "taper.distributed" else "Any"
+            lines.append(f"def {label}({_parameters(module, value, types, False)}) -> {returned}: ...")
+        else:
+            lines.append(
+                f"{label}: {'Any' if not isinstance(value, (bool, int, float, str)) else type(value).__name__}"
+            )
+    lines.append("def __getattr__(name: str) -> Any: ...")
+    return "\n".join([HEADER + EXTRA + IMPORTS + EXTRAS.get(name, ""), *lines, ""])
+
+
 def main(folder):
-    for name in MODULES:
+    texts = {name: module_stub(name) for name in MODULES}
+    texts.update({name: class_stub(name, submodules) for name, submodules in CLASS_MODULES.items()})
+    for name, text in texts.items():
         module = importlib.import_module(name)
         package = hasattr(module, "__path__")
         path = os.path.join(folder, *name.split(".")[1:])
         path = os.path.join(path, "__init__.pyi") if package else path + ".pyi"
-        text = module_stub(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
             with open(path, "w", encoding="utf-8") as file:

@@ -1,10 +1,11 @@
-"""Writes python/taper/_names.txt, PyTorch's public names: run this under an interpreter that imports PyTorch.
+"""Writes python/taper/_names.txt.gz, PyTorch's public names: run this under an interpreter that imports PyTorch.
 
-    python tools/torch_names.py > python/taper/_names.txt
-    python tools/torch_names.py --aten | gzip -9n > python/taper/_aten.txt.gz   # operators of torch.ops.aten: an overload's tags and schema
+    python tools/torch_names.py | gzip -9n > python/taper/_names.txt.gz
+    python tools/torch_names.py --aten | gzip -9n > python/taper/_aten.txt.gz   # operators of torch.ops.aten: an
+    overload's tags and schema
 
-A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper lacks from
-what neither has, and `taper names` counts with it.
+A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper
+lacks from what neither has, and `taper names` counts with it.
 """
 
 import contextlib
@@ -54,7 +55,8 @@ def modules():
 
 
 def names_of(module, known):
-    """What a module offers: its __all__, and what it holds that is PyTorch's own; of a file with an __all__, what it defines."""
+    """What a module offers: its __all__, and what it holds that is PyTorch's own; of a file with an __all__, what it
+    defines."""
     listed = getattr(module, "__all__", ())
     names = set(listed) if isinstance(listed, (list, tuple)) else set()
     for name, value in vars(module).items():

@@ -1,4 +1,5 @@
-"""A network on handwritten digits, trained by as many processes as are started; it saves when the scheduler wants the nodes back, and goes on from there.
+"""A network on handwritten digits, trained by as many processes as are started; it saves when the scheduler wants the
+nodes back, and goes on from there.
 
     taper launch --nproc 4 data_parallel.py --checkpoint last      also: srun, mpiexec, torchrun
 

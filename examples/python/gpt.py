@@ -1,4 +1,5 @@
-"""A small GPT on characters: a configuration, gradient accumulation, warm-up and cosine decay, checkpoints, --resume, sampling.
+"""A small GPT on characters: a configuration, gradient accumulation, warm-up and cosine decay, checkpoints, --resume,
+sampling.
 
 python gpt.py --text FILE --out FOLDER [--resume] [--set n_layer=4 learning_rate=3e-4]
 """

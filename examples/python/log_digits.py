@@ -1,4 +1,5 @@
-"""Digits with a small network, logged for TensorBoard: taper run examples/python/log_digits.py, then `tensorboard --logdir runs` or `taper watch`."""
+"""Digits with a small network, logged for TensorBoard: taper run examples/python/log_digits.py, then `tensorboard
+--logdir runs` or `taper watch`."""
 
 import argparse
 import gzip

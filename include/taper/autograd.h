@@ -67,15 +67,16 @@ typedef struct tp_grad_mode {
 TP_API tp_grad_mode tp_grad_mode_enter(bool grad_on, bool inference); /* returns what was before */
 TP_API void tp_grad_mode_leave(tp_grad_mode *before);
 TP_API bool tp_grad_enabled(void);
-TP_API void
-tp_set_grad_enabled(bool on); /* of this thread, without a scope; inference scopes record nothing in any case */
+/* of this thread, without a scope; inference scopes record nothing in any case */
+TP_API void tp_set_grad_enabled(bool on);
 TP_API bool tp_inference_enabled(void);
-#define TP_NO_GRAD          TP_BLOCK_("TP_NO_GRAD", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, false))
-#define TP_ENABLE_GRAD      TP_BLOCK_("TP_ENABLE_GRAD", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(true, false))
-#define TP_INFERENCE        TP_BLOCK_("TP_INFERENCE", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, true))
-#define TP_NO_GRAD_HERE     TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, false))
-#define TP_ENABLE_GRAD_HERE TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(true, false))
-#define TP_INFERENCE_HERE   TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, true))
+#define TP_GRAD_BLOCK_(name, enter) TP_BLOCK_(name, tp_grad_mode, tp_grad_mode_leave, enter)
+#define TP_NO_GRAD                  TP_GRAD_BLOCK_("TP_NO_GRAD", tp_grad_mode_enter(false, false))
+#define TP_ENABLE_GRAD              TP_GRAD_BLOCK_("TP_ENABLE_GRAD", tp_grad_mode_enter(true, false))
+#define TP_INFERENCE                TP_GRAD_BLOCK_("TP_INFERENCE", tp_grad_mode_enter(false, true))
+#define TP_NO_GRAD_HERE             TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, false))
+#define TP_ENABLE_GRAD_HERE         TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(true, false))
+#define TP_INFERENCE_HERE           TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, true))
 
 /* Hooks run when the tensor's gradient is ready, in the order they were added. A hook may return a new gradient, or
  * NULL to leave it as it is; an error it leaves stops the backward. This and every other callback here runs in a scope
@@ -92,29 +93,28 @@ TP_API bool tp_has_hooks(const tp_tensor *leaf); /* of either kind */
 TP_API int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context,
                                        void (*release)(void *context));
 
-/* ---- The tape's nodes
- * ---------------------------------------------------------------------------------------------------------- A recorded
- * call is a node; its edges lead to the nodes of its inputs, and to an "AccumulateGrad" node for a leaf. One node has
- * one address while anything holds it. Nodes are counted: functions that return one hand over a reference. */
+/* ---- The tape's nodes ----
+ * A recorded call is a node; its edges lead to the nodes of its inputs, and to an "AccumulateGrad" node for a leaf. One
+ * node has one address while anything holds it. Nodes are counted: functions that return one hand over a reference. */
 typedef struct tp_node tp_node;
 TP_API tp_node *tp_grad_fn(const tp_tensor *t); /* the node whose result t is; NULL for leaves */
-TP_API tp_node *
-tp_grad_accumulator(tp_tensor *leaf); /* the node through which gradients reach a leaf that requires them */
+/* the node through which gradients reach a leaf that requires them */
+TP_API tp_node *tp_grad_accumulator(tp_tensor *leaf);
 /* The node whose turn it is in the backward that runs on this thread, a reference for the caller; NULL without an error
  * where none runs. */
 TP_API tp_node *tp_backward_node(void);
 TP_API tp_node *tp_node_retain(tp_node *node);
 TP_API void tp_node_release(tp_node *node);           /* NULL is fine */
 TP_API const char *tp_node_name(const tp_node *node); /* "MulBackward0" */
-TP_API uint64_t
-tp_node_sequence(const tp_node *node); /* grows with each call of the thread; UINT64_MAX for "AccumulateGrad" */
+/* grows with each call of the thread; UINT64_MAX for "AccumulateGrad" */
+TP_API uint64_t tp_node_sequence(const tp_node *node);
 TP_API int64_t tp_node_inputs(const tp_node *node); /* gradients that flow in: the results of the call */
 TP_API int64_t tp_node_edges(const tp_node *node);  /* gradients that flow out: the tensors the call was given */
 /* The node at the end of edge i, and which of its gradients goes in there; NULL: that input needs none (input_nr is 0
  * then). */
 TP_API tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr);
-TP_API tp_tensor *
-tp_node_variable(const tp_node *node); /* of an "AccumulateGrad": the leaf, borrowed; NULL for others */
+/* of an "AccumulateGrad": the leaf, borrowed; NULL for others */
+TP_API tp_tensor *tp_node_variable(const tp_node *node);
 /* What the user says an input or a result is by its place on the tape: a tensor without elements of its own that stands
  * for that output of the node. */
 TP_API tp_tensor *tp_node_output(tp_node *node, int64_t output);
@@ -142,12 +142,11 @@ TP_API int64_t tp_node_add_hook(tp_node *node, tp_node_hook_fn fn, void *context
 TP_API int64_t tp_node_add_prehook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context));
 TP_API bool tp_node_remove_hook(tp_node *node, int64_t handle); /* either kind */
 
-/* ---- What is kept for backward, in other hands
- * ---------------------------------------------------------------------------------- While such hooks are pushed, each
- * tensor that a call of this thread saves is packed into an object of the user's instead, and unpacked when backward
- * needs it. The innermost hooks count. They live until they are popped and no graph needs them. An object that holds
- * the very tensor it was given may keep the graph alive for ever, since that tensor may be a result of the call: hold
- * tp_detach(t). */
+/* ---- What is kept for backward, in other hands ----
+ * While such hooks are pushed, each tensor that a call of this thread saves is packed into an object of the user's
+ * instead, and unpacked when backward needs it. The innermost hooks count. They live until they are popped and no graph
+ * needs them. An object that holds the very tensor it was given may keep the graph alive for ever, since that tensor
+ * may be a result of the call: hold tp_detach(t). */
 typedef struct tp_saved_hooks {
     int64_t size;                                      /* sizeof(tp_saved_hooks) */
     void *(*pack)(tp_tensor *t, void *context);        /* runs without a tape; NULL, or an error left: the call fails */
@@ -189,8 +188,8 @@ TP_API void tp_function_mark_nondiff(tp_function_call *call, int64_t output);
 /* In forward: backward gets zeros instead of NULL where no gradient came. */
 TP_API void tp_function_materialize(tp_function_call *call, bool on);
 TP_API void *tp_function_context(const tp_function_call *call);
-TP_API tp_node *
-tp_function_node(const tp_function_call *call); /* its node, a reference; NULL if the call is not recorded */
+/* its node, a reference; NULL if the call is not recorded */
+TP_API tp_node *tp_function_node(const tp_function_call *call);
 TP_API tp_function_call *tp_node_function(const tp_node *node); /* the way back, borrowed; NULL for other nodes */
 TP_API bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_tensor **outputs,
                      int64_t noutputs);
@@ -219,8 +218,7 @@ typedef struct tp_trace_hooks {
 } tp_trace_hooks;
 TP_API bool tp_set_trace_hooks(const tp_trace_hooks *hooks); /* of the process; NULL: none for calls from now on */
 
-/* ---- For language bindings
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- For language bindings ---- */
 /* An opaque tensor has a shape and a history, but the binding computes with it: its object holds the elements in a form
  * of its own. The tape asks the binding's handler for what it would compute itself. `what` is "add" (a + b), "detach"
  * (a without history) or "ones_like" (of a); the handler gives an owned tensor, or NULL with an error pending. */

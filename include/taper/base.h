@@ -22,7 +22,7 @@
 #define TP_PRINTF(fmt, first)
 #endif
 
-/* ---- Lists and options are named --------------------------------------------------------------------------------
+/* ---- Lists and options are named ----
  * In C a struct takes `.dim = 0` for its first member, and a value without a name for whichever member is next. So that
  * neither compiles, a list begins with TP_LIST_GUARD_ and options end with TP_OPTIONS_GUARD_: members without a size,
  * whose names are the compiler's message. A program that initialises such structs by position, as in (tp_ints){v, n},
@@ -82,7 +82,7 @@ TP_API const char *tp_version(void);
 /* The same as one number, major * 10000 + minor * 100 + patch. */
 TP_API int tp_version_number(void);
 
-/* ---- Errors -------------------------------------------------------------------------------------------------
+/* ---- Errors ----
  * A function that fails returns NULL (or false) and leaves a message. The first error of a thread stays until it
  * is cleared, and an operator that is given NULL returns NULL, so a whole expression is checked once, at its end.
  *
@@ -107,7 +107,7 @@ TP_API tp_code tp_error_code(void);
 TP_API bool tp_ok(void); /* true if no error is pending */
 TP_API void tp_error_clear(void);
 
-/* ---- Blocks: TP_SCOPE { ... }, TP_NO_GRAD { ... }, TP_AUTOCAST(dtype) { ... } ---------------------------------------
+/* ---- Blocks: TP_SCOPE { ... }, TP_NO_GRAD { ... }, TP_AUTOCAST(dtype) { ... } ----
  * What such a block sets up ends with it, however it is left: at its end, by return or by goto. In C++ break and
  * continue reach the loop around it, too. C has no block that lets them: there continue ends the block, and break ends
  * the block with an error that says so, since the loop around it goes on. In a loop that breaks, stand the declaration
@@ -139,7 +139,7 @@ TP_BEGIN
 #define TP_BLOCK_HERE_(type, leave, ...) \
     __attribute__((unused, cleanup(leave))) type TP_JOIN_(tp_here_, __COUNTER__) = __VA_ARGS__
 
-/* ---- Dtypes and devices -------------------------------------------------------------------------------------- */
+/* ---- Dtypes and devices ---- */
 typedef enum tp_dtype {
     TP_NO_DTYPE = 0, /* "unset": the default applies */
     TP_BOOL,
@@ -229,12 +229,12 @@ typedef struct tp_device {
 
 /* Where new tensors go when no device is given: the CPU unless set. It is the thread's, as PyTorch's is. */
 TP_API tp_device tp_default_device(void);
-TP_API bool
-tp_set_default_device(tp_device device); /* type TP_DEVICE_NONE goes back to the CPU; an error if it is not available */
+/* type TP_DEVICE_NONE goes back to the CPU; an error if it is not available */
+TP_API bool tp_set_default_device(tp_device device);
 
 typedef enum tp_layout { TP_PRESERVE = 0, TP_CONTIGUOUS, TP_CHANNELS_LAST, TP_CHANNELS_LAST_3D } tp_layout;
 
-/* ---- Typed scalars: a number that knows whether it is bool, integer, floating or complex ---------------------- */
+/* ---- Typed scalars: a number that knows whether it is bool, integer, floating or complex ---- */
 typedef enum tp_scalar_kind {
     TP_SCALAR_NONE = 0,
     TP_SCALAR_BOOL,
@@ -283,7 +283,7 @@ TP_API double tp_scalar_to_double(tp_scalar s);
 TP_API int64_t tp_scalar_to_int(tp_scalar s);
 TP_API bool tp_scalar_to_bool(tp_scalar s);
 
-/* ---- Lists of integers (shapes, dims) and the values that say "not given" ------------------------------------ */
+/* ---- Lists of integers (shapes, dims) and the values that say "not given" ---- */
 typedef struct tp_ints {
     TP_LIST_GUARD_(write_TP_INTS_and_the_numbers)
     const int64_t *v; /* NULL: not given */
@@ -344,7 +344,7 @@ static inline tp_ints tp_ints_view(const int64_t *v, int64_t n) {
     return r;
 }
 
-/* ---- Threads ---------------------------------------------------------------------------------------------------
+/* ---- Threads ----
  * Results never depend on the number of threads. */
 TP_API int tp_num_threads(void);
 TP_API void tp_set_num_threads(int n); /* n < 1 goes back to what the machine and OMP_NUM_THREADS allow */
@@ -363,14 +363,14 @@ TP_API bool tp_set_deterministic(tp_determinism mode);
 TP_API bool tp_fill_uninitialized(void);
 TP_API void tp_set_fill_uninitialized(bool on);
 
-/* ---- Libraries --------------------------------------------------------------------------------------------------
+/* ---- Libraries ----
  * What Taper stands on, for i from 0 to tp_library_count() - 1: its part ("BLAS", "oneDNN", "libpng"), which version of
  * which implementation ("OpenBLAS 0.3.21"), and the file it was loaded from. version and file are NULL for an optional
  * library that is not there; asking looks for it. The texts stay. */
 TP_API int64_t tp_library_count(void);
 TP_API bool tp_library_at(int64_t i, const char **name, const char **version, const char **file);
 
-/* ---- Memory ---------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 typedef struct tp_memory_stats {
     int64_t size;      /* sizeof(tp_memory_stats), set by the caller: fields are only ever added */
     int64_t allocated; /* bytes in live blocks */
@@ -383,9 +383,8 @@ TP_API void tp_memory_trim(void); /* gives kept blocks back to the system */
 
 TP_END
 
-/* ---- One number from whatever arithmetic type is given; anything else does not compile
- * ---------------------------------- tp_full(shape, 2), tp_full(shape, 0.5f), tp_full(shape, 1ull << 40),
- * tp_full(shape, 2.0 * I). */
+/* ---- One number from whatever arithmetic type is given; anything else does not compile ----
+ * tp_full(shape, 2), tp_full(shape, 0.5f), tp_full(shape, 1ull << 40), tp_full(shape, 2.0 * I). */
 #ifdef __cplusplus
 #include <type_traits>
 template <class T>

@@ -11,14 +11,13 @@ TP_BEGIN
 TP_API int64_t tp_scopes_aside(void);
 TP_API void tp_scopes_back(int64_t before);
 
+/* A callback that failed says why: the first error of the thread stays, as always. Returns false. A code that is none
+ * counts as TP_ERR_RUNTIME; without a message the error says that there is none. */
+TP_API bool tp_error_leave(tp_code code, const char *message);
+
 /* For transforms of functions, whose tapes begin and end inside an inference scope: may tensors of such scopes be saved
  * for backward on this thread? Returns what held before. */
 TP_API bool tp_keep_inference(bool on);
-
-/* t, complex, is a copy where programs expect a view of another tensor: writing into it in place is refused from now
- * on, and into its views. */
-TP_API void tp_mark_copy(tp_tensor *t);
-TP_API bool tp_is_copy(const tp_tensor *t);
 
 /* For hooks that wait for several gradients: which of all backwards of the process runs on this thread, counted from 1
  * (0: none does), and whether a gradient comes to t in it. */

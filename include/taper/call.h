@@ -46,6 +46,14 @@ typedef struct tp_argument_info {
     const char *default_value; /* as in the table, NULL if the argument is required */
 } tp_argument_info;
 
+/* Do the sizes of the results depend on values, so that a recorded call cannot be repeated? */
+typedef enum tp_dynamic_shape {
+    TP_DYNAMIC_NEVER,
+    TP_DYNAMIC_ALWAYS,
+    TP_DYNAMIC_UNLESS, /* unless the int dynamic_argument is given, and not negative */
+    TP_DYNAMIC_MASKS   /* if there is a mask (bool or uint8) in the list dynamic_argument */
+} tp_dynamic_shape;
+
 typedef struct tp_operator {
     const char *name;      /* "max.dim" */
     const char *signature; /* "max.dim(Tensor self, int dim, bool keepdim=false) -> (Tensor values, Tensor indices)" */
@@ -68,8 +76,25 @@ typedef struct tp_operator {
         *batch; /* how a batch of calls is one call, in the table's words ("each", "all, dims dim"); NULL: not known */
     const char *devices; /* how it runs on devices other than the CPU: "kernels"; "anywhere": it is made of others or
                             touches no element; "host": its arguments travel */
-    bool lazy;           /* PyTorch's result is a view, ours a copy */
+    bool lazy;           /* the result of a complex tensor is a view with a mark (tp_is_conj) */
     bool fills;          /* in place it may be called on tensors whose elements share memory (expanded ones) */
+    /* The signature, a letter per argument: t tensor, o operand, l list of tensors, i int, n ints, b bool, q bool or
+     * none, B bools, f float, F floats, s scalar, S scalars, c text, d dtype, D device, L layout, g generator. */
+    const char *letters;
+    /* Bit i: argument i may be on the host while the others are on a device; argument i holds indices. */
+    uint64_t from_host, indices;
+    bool draws;                              /* draws random numbers */
+    int64_t dynamic_shape, dynamic_argument; /* a tp_dynamic_shape, and the number of the argument that it names */
+    uint64_t writes;                         /* bit i: writes into argument i, though it is no in-place form of it */
+    int64_t writes_when;                     /* only if this bool argument is true; -1: always */
+    /* Multiply-adds of a call; NULL: not known. shapes: of the arguments, then of the results; n < 0: no tensor. -1:
+     * something is missing. */
+    double (*cost)(const tp_ints *shapes, const tp_value *args);
+    double cost_each;          /* otherwise, about how many nanoseconds an element takes; 0: not known */
+    bool named_tuple;          /* Python gives its results as torch.return_types.NAME */
+    const char *numbers_first; /* numbers that PyTorch once took in front of tensors: "alpha", "beta alpha"; or NULL */
+    int64_t accepts_number;    /* the tensor argument that Python may give as a number; -1: none */
+    const char *symbol;        /* how Python writes it: "+", "-x", "abs(x)"; NULL: as a call */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */
@@ -180,11 +205,16 @@ static inline tp_value tp_value_uint_(uint64_t v) { return tp_value_scalar(tp_ui
 static inline tp_value tp_value_long_(long double v) { return tp_value_scalar(tp_float_of_long_(v)); }
 static inline tp_value tp_value_cplx_(double _Complex v) { return tp_value_scalar(tp_cplx_of_(v)); }
 static inline tp_value tp_value_long_cplx_(long double _Complex v) { return tp_value_scalar(tp_cplx_of_long_(v)); }
-#define TP_VALUE(x) \
-    __extension__ _Generic((x), tp_tensor * : tp_value_tensor, const tp_tensor * : tp_value_const_, tp_tensors : tp_value_tensors, tp_scalar : tp_value_scalar, \
-        tp_ints : tp_value_ints, tp_floats : tp_value_floats, tp_scalars : tp_value_scalars, char * : tp_value_string, \
-        const char * : tp_value_string, tp_device : tp_value_device, tp_generator * : tp_value_generator, tp_value : tp_value_self, \
-        TP_NUMBER_CASES_(tp_value_bool, tp_value_int, tp_value_uint_, tp_value_double, tp_value_long_, tp_value_cplx_, tp_value_long_cplx_))(x)
+/* clang-format off */
+#define TP_VALUE(x)                                                                                                   \
+    __extension__ _Generic((x), tp_tensor * : tp_value_tensor, const tp_tensor * : tp_value_const_,                   \
+        tp_tensors : tp_value_tensors, tp_scalar : tp_value_scalar, tp_ints : tp_value_ints,                          \
+        tp_floats : tp_value_floats, tp_scalars : tp_value_scalars, char * : tp_value_string,                         \
+        const char * : tp_value_string, tp_device : tp_value_device, tp_generator * : tp_value_generator,             \
+        tp_value : tp_value_self,                                                                                     \
+        TP_NUMBER_CASES_(tp_value_bool, tp_value_int, tp_value_uint_, tp_value_double, tp_value_long_,                \
+                         tp_value_cplx_, tp_value_long_cplx_))(x)
+/* clang-format on */
 /* function(first, n, values) with the values made in order. */
 #define TP_CALL_BOXED_(function, first, ...)                  \
     __extension__({                                           \

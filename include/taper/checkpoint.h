@@ -2,10 +2,10 @@
  * torch.distributed.checkpoint, whose folders these functions read and which reads theirs. Another number of ranks may
  * load it, in other parts.
  *
- *     tp_shard mine[] = {{"fc.weight", weight_rows, TP_INTS(4096, 512), TP_INTS(rank * 1024, 0)}, // rows of a tensor
- * that is cut over four ranks
- *                        {"fc.bias", bias}};                                                    // every rank has all
- * of it: one writes it tp_checkpoint_save("last", NULL, 2, mine);
+ *     tp_shard mine[] = {
+ *         {"fc.weight", weight_rows, TP_INTS(4096, 512), TP_INTS(rank * 1024, 0)}, // a tensor cut over four ranks
+ *         {"fc.bias", bias}};                                  // every rank has all of it: one of them writes it
+ *     tp_checkpoint_save("last", NULL, 2, mine);
  *
  * Each value is an archive with checksums. Files are synced, the index comes last and takes the place of an older one
  * in one step: a job that dies while it saves leaves the checkpoint before it whole. What fails on one rank fails on
@@ -35,8 +35,8 @@ TP_API bool tp_checkpoint_load(const char *folder, tp_group *group, int64_t n, c
 typedef struct tp_saving tp_saving;
 TP_API tp_saving *tp_checkpoint_save_async(const char *folder, tp_group *group, int64_t n, const tp_shard *shards);
 TP_API bool tp_saving_done(const tp_saving *saving); /* well or not */
-TP_API bool
-tp_saving_wait(tp_saving *saving); /* until the checkpoint is complete; lets go of it. All ranks call it. NULL: false */
+/* until the checkpoint is complete; lets go of it. All ranks call it. NULL: false */
+TP_API bool tp_saving_wait(tp_saving *saving);
 
 TP_END
 #endif

@@ -17,8 +17,7 @@
 
 TP_BEGIN
 
-/* ---- Datasets: numbered items, each with the same fields (an image and a label, say) of fixed shape and dtype
- * ---------------------- */
+/* ---- Datasets: numbered items, each with the same fields (an image and a label, say) of fixed shape and dtype ---- */
 typedef struct tp_dataset tp_dataset; /* counted; never changes, so threads may share it */
 #define TP_MAX_FIELDS 16
 
@@ -56,11 +55,10 @@ TP_API tp_field tp_dataset_field(const tp_dataset *dataset, int64_t field); /* i
 TP_API bool tp_dataset_get(const tp_dataset *dataset, int64_t i,
                            tp_tensor **fields); /* item i's fields as tensors, the caller's */
 
-TP_API tp_tensor *
-tp_read_idx(const char *path); /* a file in MNIST's format, compressed or not, with its dtype and shape */
+/* a file in MNIST's format, compressed or not, with its dtype and shape */
+TP_API tp_tensor *tp_read_idx(const char *path);
 
-/* ---- Reading batches of given items, ahead, in the order in which they were asked for
- * ---------------------------------------------- */
+/* ---- Reading batches of given items, ahead, in the order in which they were asked for ---- */
 typedef struct tp_reader tp_reader; /* used by one thread at a time */
 TP_API tp_reader *tp_reader_new(tp_dataset *dataset, int threads,
                                 int64_t room); /* threads 0: read when taken; room: batches that may wait */
@@ -71,9 +69,7 @@ tp_reader_take(tp_reader *reader,
 TP_API int64_t tp_reader_waiting(const tp_reader *reader); /* asked for and not taken */
 TP_API void tp_reader_free(tp_reader *reader);             /* NULL is fine */
 
-/* ---- Loaders
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Loaders ---- */
 typedef struct tp_loader tp_loader;
 typedef struct tp_loader_options {
     TP_STRUCT_SIZE(tp_loader_options); /* sizeof(tp_loader_options) */

@@ -35,8 +35,8 @@ static inline tp_ddp *tp_ddp_new(tp_module *net, const tp_ddp_options &options =
     return tp_ddp_new_with(net, &options);
 }
 #endif
-TP_API bool
-tp_ddp_finish(tp_ddp *ddp); /* waits for the averages; false: an error, and the gradients are this rank's own */
+/* waits for the averages; false: an error, and the gradients are this rank's own */
+TP_API bool tp_ddp_finish(tp_ddp *ddp);
 TP_API void tp_ddp_pause(tp_ddp *ddp, bool on);    /* while on, gradients add up here and nothing is sent (no_sync) */
 TP_API bool tp_ddp_broadcast_buffers(tp_ddp *ddp); /* rank 0's running means and the like become everybody's */
 TP_API void tp_ddp_free(tp_ddp *ddp);              /* NULL is fine */

@@ -1,7 +1,7 @@
 /* Process groups: several processes, one per rank, that exchange tensors.
  *
- *     tp_dist_init(.backend = "mpi");                                  // rank, size and where to meet: from the
- * launcher's variables tp_dist_wait(tp_dist_all_reduce(NULL, gradient, TP_REDUCE_AVG)); // NULL: the group of all ranks
+ *     tp_dist_init(.backend = "mpi"); // rank, size and where to meet: from the launcher's variables
+ *     tp_dist_wait(tp_dist_all_reduce(NULL, gradient, TP_REDUCE_AVG)); // NULL: the group of all ranks
  *     tp_dist_end();
  *
  * A collective begins when it is called and runs on a thread of its group's, in the order of the calls; what it returns
@@ -18,8 +18,7 @@
 
 TP_BEGIN
 
-/* ---- Stores: keys and values that all processes of a job see; by these they find each other
- * --------------------------------------- */
+/* ---- Stores: keys and values that all processes of a job see; by these they find each other ---- */
 typedef struct tp_store tp_store; /* counted; threads may share it */
 TP_API tp_store *tp_store_tcp(const char *host, int port, bool serve,
                               double timeout); /* serve: others connect to this process; port 0: any */
@@ -59,9 +58,7 @@ TP_API const char *tp_store_host(const tp_store *store);
 /* Where a process beside it should listen: addresses with spaces between, "*" for all; "": it does not tell. */
 TP_API const char *tp_store_listen(const tp_store *store);
 
-/* ---- What the launcher says
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- What the launcher says ---- */
 typedef struct tp_dist_place { /* from the variables of torchrun, OpenMPI, MPICH and Hydra, PMIx, PALS, PBS or Slurm;
                                   -1: not said */
     int64_t size;              /* sizeof(tp_dist_place), set by the caller */
@@ -70,9 +67,7 @@ typedef struct tp_dist_place { /* from the variables of torchrun, OpenMPI, MPICH
 } tp_dist_place;
 TP_API bool tp_dist_query(tp_dist_place *place);
 
-/* ---- Groups
- * -------------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Groups ---- */
 typedef struct tp_group tp_group;
 typedef enum tp_reduce_op {
     TP_REDUCE_SUM = 0,
@@ -110,10 +105,10 @@ TP_API void tp_dist_leave(void);      /* the same at a process's end: waits for 
 TP_API tp_group *tp_dist_world(void); /* the group of all ranks, borrowed; NULL (no error) before tp_dist_init */
 TP_API tp_store *tp_dist_store(void); /* the job's, borrowed; NULL before tp_dist_init */
 TP_API bool tp_dist_available(const char *backend); /* can it be opened here? */
-TP_API int
-tp_dist_nccl_version(void); /* of the NCCL (or RCCL) that GPUs' tensors go by: 22703 is 2.27.3; 0: there is none here */
-TP_API const char *
-tp_dist_engine(void); /* what carries the host's data: "tcp", "gloo", "openmpi", "mpich"; NULL before tp_dist_init */
+/* of the NCCL (or RCCL) that GPUs' tensors go by: 22703 is 2.27.3; 0: there is none here */
+TP_API int tp_dist_nccl_version(void);
+/* what carries the host's data: "tcp", "gloo", "openmpi", "mpich"; NULL before tp_dist_init */
+TP_API const char *tp_dist_engine(void);
 
 /* A group of some ranks, in that order. Every rank of the job makes the call, as a collective of the group of all:
  * lists that differ are an error that names two ranks. A rank that is not in it gets a group in which its rank is -1.
@@ -130,8 +125,7 @@ TP_API const char *tp_group_name(const tp_group *group);
 TP_API int64_t tp_group_number(const tp_group *group); /* of collectives so far */
 TP_API void tp_group_set_timeout(tp_group *group, double seconds);
 
-/* ---- Collectives: group NULL is the group of all; roots and peers are ranks within the group. NULL on failure
- * ---------------------------------- */
+/* ---- Collectives: group NULL is the group of all; roots and peers are ranks within the group. NULL on failure ---- */
 typedef struct tp_work tp_work;
 TP_API tp_work *tp_dist_all_reduce(tp_group *group, tp_tensor *t, tp_reduce_op op); /* in place */
 TP_API tp_work *tp_dist_reduce(tp_group *group, tp_tensor *t, tp_reduce_op op, int root);
@@ -163,23 +157,22 @@ TP_API const char *tp_work_error(tp_work *work); /* of one that failed; NULL oth
 TP_API int tp_work_source(tp_work *work);        /* of a receive that is done: whose message it was */
 TP_API void tp_work_release(tp_work *work);      /* waits for what is under way; NULL is fine */
 
-/* ---- When something goes wrong
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- When something goes wrong ---- */
 /* What a watcher has to say: that a collective stalls and who has not come, that a rank has died, that the job must
  * end. The library prints nothing and ends nothing by itself: `report` gets each text, and `end` is called when a rank
  * has died and this one has not left within `grace` seconds (a process that waits in a dead collective cannot go on by
  * itself). Both run on the watcher's thread. */
 TP_API void tp_dist_set_watcher(void (*report)(const char *text), void (*end)(const char *text), double grace);
-TP_API void
-tp_dist_set_place(const char *text); /* where in the program the calls that follow on this thread stand, for reports */
-TP_API void
-tp_dist_set_interrupt(bool (*check)(void)); /* asked while something waits: true ends the wait with an error */
+/* where in the program the calls that follow on this thread stand, for reports */
+TP_API void tp_dist_set_place(const char *text);
+/* asked while something waits: true ends the wait with an error */
+TP_API void tp_dist_set_interrupt(bool (*check)(void));
 /* For connections that a program makes itself between its ranks: each side, one of which serves, shows the other that
  * it knows the job's secret (TAPER_JOB_SECRET, or what the launcher gave), before anything else is sent. False with an
  * error that says why not. */
 TP_API bool tp_dist_prove(int fd, bool serves, double seconds);
-TP_API void
-tp_dist_tell_failure(const char *reason); /* to all ranks: this one ends because of it; NULL: it ends in order */
+/* to all ranks: this one ends because of it; NULL: it ends in order */
+TP_API void tp_dist_tell_failure(const char *reason);
 
 /* SIGTERM and SIGUSR1, by which schedulers announce the end, set a flag from the first call on: a training loop asks,
  * saves, and leaves. */

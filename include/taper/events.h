@@ -14,8 +14,7 @@
 
 TP_BEGIN
 
-/* ---- The file
- * ----------------------------------------------------------------------------------------------------------------
+/* ---- The file ----
  * Records wait in memory and are written whole, so that a crash leaves a readable file: when max_queue of them wait,
  * when the first of them has waited for flush_secs, at tp_events_flush and tp_events_close, and at the end of the
  * process. */
@@ -50,16 +49,14 @@ typedef enum tp_event_part { TP_EVENT_WHOLE = 0, TP_EVENT_GRAPH = 4, TP_EVENT_SU
 TP_API bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *data, size_t bytes, int64_t step,
                                 double wall_time);
 
-/* ---- Record files: length, checksum, bytes, checksum, again and again (TensorFlow's TFRecord)
- * ---------------------------------- */
+/* ---- Record files: length, checksum, bytes, checksum, again and again (TensorFlow's TFRecord) ---- */
 typedef struct tp_records tp_records;
 TP_API tp_records *tp_records_create(const char *path);
 TP_API bool tp_records_write(tp_records *r, const void *data, size_t bytes);
 TP_API bool tp_records_flush(tp_records *r);
 TP_API bool tp_records_close(tp_records *r); /* frees r in any case; NULL is fine */
 
-/* ---- What is shown
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- What is shown ---- */
 typedef struct tp_summary_scalar_options {
     int64_t size;
     bool as_tensor; /* in the newer way, as a tensor of the plugin "scalars" */
@@ -113,8 +110,7 @@ TP_API tp_summary *tp_summary_video(const char *tag, const tp_tensor *video, dou
 /* Sound (frames), or (channels, frames), from -1 to 1; beyond that it is cut. */
 TP_API tp_summary *tp_summary_audio(const char *tag, const tp_tensor *sound, int64_t sample_rate);
 
-/* ---- Hyperparameters
- * -----------------------------------------------------------------------------------------------------------
+/* ---- Hyperparameters ----
  * TensorBoard's page of a run's settings, with the metrics (tags of scalars) that they are judged by. */
 typedef enum tp_setting_kind { TP_SETTING_TEXT = 1, TP_SETTING_BOOL = 2, TP_SETTING_NUMBER = 3 } tp_setting_kind;
 typedef struct tp_setting {
@@ -145,8 +141,7 @@ typedef struct tp_chart {
 TP_API tp_summary *tp_summary_custom_scalars(int64_t n,
                                              const tp_chart *charts); /* charts of a category follow each other */
 
-/* ---- Graphs: nodes named by path ("net/conv1/weight"), each with the names of the nodes it reads
- * ------------------------------------ */
+/* ---- Graphs: nodes named by path ("net/conv1/weight"), each with the names of the nodes it reads ---- */
 typedef struct tp_graph_node {
     const char *name, *op, *device, *detail; /* all but the name may be NULL */
     int64_t ninputs;
@@ -169,8 +164,7 @@ TP_API bool tp_log_graph(tp_events *w, tp_summary *graph); /* frees the graph */
 #define tp_log_audio(w, tag, sound, sample_rate, step) \
     tp_events_log((w), tp_summary_audio((tag), (sound), (sample_rate)), (step))
 
-/* ---- Reading scalars back, also from a file that is being written
- * ---------------------------------------------------------------- */
+/* ---- Reading scalars back, also from a file that is being written ---- */
 typedef struct tp_event_file tp_event_file;
 typedef struct tp_point {
     const char *tag; /* tag_bytes long, for the time of the call; NULL: the run goes on from `step`, what is there or

@@ -8,11 +8,10 @@
 
 TP_BEGIN
 
-/* ---- Devices -------------------------------------------------------------------------------------------------------
- */
+/* ---- Devices ---- */
 TP_API int tp_gpu_count(tp_device_type type); /* never an error */
-TP_API const char *
-tp_gpu_missing(tp_device_type type); /* why the count is 0: "libcuda.so.1 was not found"; NULL if it is not 0 */
+/* why the count is 0: "libcuda.so.1 was not found"; NULL if it is not 0 */
+TP_API const char *tp_gpu_missing(tp_device_type type);
 TP_API const char *tp_gpu_backend(tp_device_type type); /* "CUDA", "HIP" or "OpenCL"; NULL without a device */
 TP_API int64_t tp_gpu_version(tp_device_type type, char *text,
                               size_t room); /* "CUDA 13.0, driver 580.159": its length, as snprintf; -1 and an error */
@@ -40,8 +39,7 @@ TP_API bool tp_gpu_set_current(tp_device device); /* an index that is not there 
 TP_API bool tp_gpu_synchronize(tp_device device); /* waits for all streams of the device */
 TP_API bool tp_gpu_used(tp_device_type type);     /* was a device of this type opened by this process? */
 
-/* ---- Streams: queues of work in order. NULL is the device's default stream.
- * ------------------------------------------- */
+/* ---- Streams: queues of work in order. NULL is the device's default stream. ---- */
 typedef struct tp_stream tp_stream;
 /* One of 32 per device and priority, in turn, as PyTorch's; they live on. priority: 0, or below for more urgent ones.
  */
@@ -57,8 +55,7 @@ TP_API bool
 tp_record_stream(tp_tensor *t,
                  tp_stream *stream); /* t's memory is used there too: not handed out again before that is done */
 
-/* ---- Events: marks in a stream
- * ---------------------------------------------------------------------------------------- */
+/* ---- Events: marks in a stream ---- */
 typedef struct tp_mark tp_mark;
 TP_API tp_mark *tp_mark_new(tp_device_type type, bool timing); /* belongs to the device that it is first recorded on */
 TP_API void tp_mark_free(tp_mark *mark);                       /* NULL is fine */
@@ -72,8 +69,7 @@ TP_API bool tp_stream_wait_mark(tp_device device, tp_stream *stream,
 TP_API void *tp_mark_handle(tp_mark *mark);                   /* the driver's event; NULL before the first record */
 TP_API bool tp_mark_device(tp_mark *mark, tp_device *device); /* false, without an error, before the first record */
 
-/* ---- Memory
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 typedef struct tp_gpu_counter {
     int64_t current, peak, allocated, freed; /* the last two since the start: how much was added and taken away */
 } tp_gpu_counter;
@@ -127,8 +123,7 @@ TP_API void tp_pinned_trim(void); /* gives kept pinned memory back */
  * to(non_blocking=True). */
 TP_API bool tp_set_non_blocking(bool on);
 
-/* ---- Graphs: work that is recorded once and started again as one piece
- * --------------------------------------------------- */
+/* ---- Graphs: work that is recorded once and started again as one piece ---- */
 typedef struct tp_gpu_graph tp_gpu_graph;
 typedef enum tp_capture_mode { TP_CAPTURE_GLOBAL, TP_CAPTURE_THREAD_LOCAL, TP_CAPTURE_RELAXED } tp_capture_mode;
 TP_API uint64_t tp_gpu_pool_new(void); /* the number of a new memory pool, that several graphs may share */
@@ -144,8 +139,7 @@ TP_API bool tp_gpu_graph_reset(
 TP_API uint64_t tp_gpu_graph_pool(const tp_gpu_graph *graph);
 TP_API bool tp_gpu_capturing(tp_device device); /* is the thread's current stream being recorded? */
 
-/* ---- What libraries may do: PyTorch's switches and their defaults
- * --------------------------------------------------------- */
+/* ---- What libraries may do: PyTorch's switches and their defaults ---- */
 typedef enum tp_gpu_switch {
     TP_GPU_MATMUL_TF32,        /* torch.backends.cuda.matmul.allow_tf32: off */
     TP_GPU_CONV_TF32,          /* torch.backends.cudnn.allow_tf32: on */
@@ -159,8 +153,7 @@ typedef enum tp_gpu_switch {
 TP_API bool tp_gpu_is_on(tp_gpu_switch which); /* NVIDIA_TF32_OVERRIDE=0 keeps both TF32 switches off, =1 on */
 TP_API void tp_gpu_turn(tp_gpu_switch which, bool on);
 
-/* ---- The libraries themselves: opened at run time, each may be missing
- * ----------------------------------------------------- */
+/* ---- The libraries themselves: opened at run time, each may be missing ---- */
 typedef struct tp_gpu_library {
     int64_t size;        /* sizeof(tp_gpu_library), set by the caller */
     const char *backend; /* whose devices it serves: "CUDA", "HIP" or "OpenCL" */

@@ -6,15 +6,13 @@
 
 TP_BEGIN
 
-/* ---- Whole files as bytes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Whole files as bytes ---- */
 TP_API tp_tensor *tp_read_file(const char *path);                    /* uint8, one dimension */
 TP_API bool tp_write_file(const char *path, const tp_tensor *bytes); /* uint8, one dimension */
 
-/* ---- Decoding
- * ------------------------------------------------------------------------------------------------------------ What
- * channels the result has. UNCHANGED keeps those of the file; a palette becomes RGB, with alpha where it has any. JPEG
- * has no alpha: modes with alpha are an error for it. */
+/* ---- Decoding ----
+ * What channels the result has. UNCHANGED keeps those of the file; a palette becomes RGB, with alpha where it has any.
+ * JPEG has no alpha: modes with alpha are an error for it. */
 typedef enum tp_image_mode {
     TP_IMAGE_UNCHANGED = 0,
     TP_IMAGE_GRAY,
@@ -38,10 +36,9 @@ TP_API tp_tensor *tp_decode_png_with(const tp_tensor *bytes, const tp_decode_opt
 TP_API tp_tensor *tp_decode_jpeg_with(const tp_tensor *bytes, const tp_decode_options *options);
 TP_API tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *options);
 
-/* ---- Encoding
- * -------------------------------------------------------------------------------------------------------------- image:
- * uint8 (C, H, W); PNG takes 1 to 4 channels (gray, gray and alpha, RGB, RGB and alpha), JPEG 1 or 3. The result is the
- * file's bytes. */
+/* ---- Encoding ----
+ * image: uint8 (C, H, W); PNG takes 1 to 4 channels (gray, gray and alpha, RGB, RGB and alpha), JPEG 1 or 3. The result
+ * is the file's bytes. */
 typedef struct tp_encode_options {
     TP_STRUCT_SIZE(tp_encode_options);
     int64_t level TP_MEMBER(6);    /* PNG: how hard to compress, 0 to 9 */

@@ -6,8 +6,7 @@
 
 TP_BEGIN
 
-/* ---- Named tensors
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Named tensors ---- */
 /* Writes the named tensors to `path`; its ending says how: .safetensors, .npz, and PyTorch's format for any other (a
  * dict of them, which torch.load reads; tensors that share memory will again). The old file stays until the new one is
  * complete on disk. */
@@ -26,9 +25,8 @@ typedef enum tp_file_kind {
     TP_FILE_PICKLE /* a pickle alone, of values without tensors; read where the options say so */
 } tp_file_kind;
 
-/* ---- Checkpoints as trees of values
- * ---------------------------------------------------------------------------------------- A .pt holds one value,
- * usually a dict: {"model": {"fc.weight": a tensor, ...}, "optimizer": {...}, "epoch": 3}.
+/* ---- Checkpoints as trees of values ----
+ * A .pt holds one value, usually a dict: {"model": {"fc.weight": a tensor, ...}, "optimizer": {...}, "epoch": 3}.
  *
  *     tp_file *file = tp_open_file("last.pt", NULL);
  *     const tp_saved *model = tp_saved_get(tp_file_value(file), "model");
@@ -88,8 +86,8 @@ TP_API const tp_saved *tp_saved_get_int(const tp_saved *v, int64_t key); /* of a
 TP_API bool tp_saved_has(const tp_saved *v, const char *key);
 TP_API tp_scalar tp_saved_number(const tp_saved *v);
 TP_API const char *tp_saved_text(const tp_saved *v); /* of texts, bytes, dtypes, devices, globals; ends with 0 */
-TP_API tp_tensor *
-tp_saved_tensor(const tp_saved *v); /* reads it; tensors that shared memory when saved share it again */
+/* reads it; tensors that shared memory when saved share it again */
+TP_API tp_tensor *tp_saved_tensor(const tp_saved *v);
 /* tp_load from a dict in a file: tp_saved_load(tp_saved_get(value, "model"), n, names, tensors). */
 TP_API bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp_tensor *const *tensors);
 
@@ -132,13 +130,14 @@ TP_API bool tp_file_pickle(tp_file *file, const void **data,
                            int64_t *bytes); /* of a zip file: the pickle, while the file is open */
 TP_API tp_storage *tp_file_storage(tp_file *file, const char *key, int64_t bytes,
                                    tp_dtype dtype); /* by name, for those who read the pickle */
-TP_API int64_t
-tp_file_global_count(tp_file *file); /* classes and functions that the pickle names beyond those of values */
+/* classes and functions that the pickle names beyond those of values */
+TP_API int64_t tp_file_global_count(tp_file *file);
 TP_API const char *tp_file_global_at(tp_file *file, int64_t i);
 
-/* ---- Checkpoints of one's own
- * ----------------------------------------------------------------------------------------------- tp_file *file =
- * tp_new_file(); tp_saved *model = tp_put_dict(file, NULL, "model"); tp_put_tensor(file, model, "fc.weight", weight);
+/* ---- Checkpoints of one's own ----
+ *     tp_file *file = tp_new_file();
+ *     tp_saved *model = tp_put_dict(file, NULL, "model");
+ *     tp_put_tensor(file, model, "fc.weight", weight);
  *     tp_put_number(file, NULL, "epoch", tp_int(3));
  *     bool saved = tp_save_file(file, "last.pt");          // one check is enough: what could not be put in fails here
  *     tp_close_file(file);
@@ -159,8 +158,7 @@ TP_API tp_saved *tp_put_list(tp_file *file, tp_saved *into, const char *key);
  * format. */
 TP_API bool tp_save_file(tp_file *file, const char *path);
 
-/* ---- Writing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 /* A function that takes a file's bytes, one after the other; false stops with an error. */
 typedef struct tp_sink {
     bool (*write)(void *context, const void *data, size_t bytes);

@@ -22,8 +22,7 @@ typedef struct tp_module tp_module;
 TP_API tp_module *tp_module_retain(tp_module *m);
 TP_API void tp_module_release(tp_module *m); /* NULL is fine */
 
-/* ---- Calling
- * ----------------------------------------------------------------------------------------------------------
+/* ---- Calling ----
  * tp_forward(m, x) for one tensor as result; further inputs follow: tp_forward(loss, output, target), up to eight. What
  * may be left out is given as tp_value_none(). Results go to the innermost scope, as an operator's do. */
 TP_API tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args);
@@ -33,9 +32,9 @@ TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args,
 #define tp_forward(m, ...) TP_CALL_BOXED_(tp_forward_one, m, __VA_ARGS__)
 #endif
 
-/* ---- One's own modules
- * ---------------------------------------------------------------------------------------------------- static tp_tensor
- * *forward(tp_module *self, tp_tensor *x) { return tp_add(x, tp_forward(tp_module_child(self, "inner"), x));
+/* ---- One's own modules ----
+ *     static tp_tensor *forward(tp_module *self, tp_tensor *x) {
+ *         return tp_add(x, tp_forward(tp_module_child(self, "inner"), x));
  *     }
  *     tp_module *block = tp_module_new("Block", forward);
  *     tp_module_add(block, "inner", tp_nn_linear(8, 8));
@@ -74,10 +73,9 @@ TP_API tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_
 /* A copy with parameters, buffers and children of its own. A context of the caller's is not copied. */
 TP_API tp_module *tp_module_clone(const tp_module *m);
 
-/* ---- Looking
- * -------------------------------------------------------------------------------------------------------------- Paths
- * are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not there.
- */
+/* ---- Looking ----
+ * Paths are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not
+ * there. */
 TP_API const char *tp_module_name(const tp_module *m); /* "Linear" */
 TP_API tp_module *tp_module_child(tp_module *m, const char *path);
 TP_API int64_t tp_module_child_count(const tp_module *m);
@@ -94,8 +92,8 @@ typedef struct tp_state {
 } tp_state;
 TP_API tp_state tp_module_parameters(tp_module *m); /* each tensor once, under its first name */
 TP_API tp_state tp_module_buffers(tp_module *m);
-TP_API tp_state
-tp_module_state(tp_module *m); /* state_dict: parameters and persistent buffers, shared ones under every name */
+/* state_dict: parameters and persistent buffers, shared ones under every name */
+TP_API tp_state tp_module_state(tp_module *m);
 TP_API void tp_state_free(tp_state named);
 
 /* Copies tensors into the parameters and buffers of the same names. Names that are missing or not known, and shapes
@@ -107,8 +105,7 @@ TP_API bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp
 TP_API int64_t tp_module_format(tp_module *m, char *out, size_t room);
 TP_API bool tp_module_print(tp_module *m); /* to stdout, with a newline */
 
-/* ---- The whole tree
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The whole tree ---- */
 TP_API void tp_module_train(tp_module *m, bool on); /* false: evaluation */
 TP_API bool tp_module_is_training(const tp_module *m);
 TP_API bool tp_module_zero_grad(tp_module *m);
@@ -116,8 +113,7 @@ TP_API bool tp_module_requires_grad(tp_module *m, bool on);
 TP_API bool tp_module_to(tp_module *m, tp_dtype dtype); /* floating parameters and buffers, in place */
 TP_API bool tp_module_reset(tp_module *m);              /* draws a layer's parameters anew, and those of its children */
 
-/* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape
- * ------------------------------------------ */
+/* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape ---- */
 TP_API bool tp_init_constant(tp_tensor *t, double value);
 TP_API bool tp_init_zeros(tp_tensor *t);
 TP_API bool tp_init_ones(tp_tensor *t);

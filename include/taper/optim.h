@@ -18,8 +18,7 @@
 
 TP_BEGIN
 
-/* ---- What an optimiser is: one stanza of tables/optimisers
- * ------------------------------------------------------------- */
+/* ---- What an optimiser is: one stanza of tables/optimisers ---- */
 typedef enum tp_option_kind { TP_OPTION_FLOAT = 0, TP_OPTION_INT, TP_OPTION_BOOL, TP_OPTION_STRING } tp_option_kind;
 typedef struct tp_option_info {
     const char *name;
@@ -68,8 +67,7 @@ TP_API bool tp_optimiser_update(const tp_optimiser_kind *kind, int64_t ngroups, 
 /* Makes the state alone, whatever the gradients (grads may be NULL). */
 TP_API bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups);
 
-/* ---- Optimisers
- * ---------------------------------------------------------------------------------------------------------
+/* ---- Optimisers ----
  * tp_adam(params, ...) and its kin (taper/optimisers.h) make one; so does tp_optimiser_new by kind. It holds its
  * parameters and their state. */
 typedef struct tp_optimiser tp_optimiser;
@@ -104,9 +102,8 @@ TP_API tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param,
                                      const char *name); /* borrowed; NULL, no error, while there is none */
 TP_API bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value);
 
-/* ---- L-BFGS for who keeps its memory himself
- * -------------------------------------------------------------------------------- Vectors hold all parameters end to
- * end, complex numbers as two reals. */
+/* ---- L-BFGS for who keeps its memory himself ----
+ * Vectors hold all parameters end to end, complex numbers as two reals. */
 typedef struct tp_lbfgs_memory tp_lbfgs_memory;
 typedef struct tp_lbfgs_state {
     int64_t size;                  /* sizeof(tp_lbfgs_state) */

@@ -12,8 +12,8 @@ TP_API void tp_generator_free(tp_generator *g); /* NULL is fine; the default gen
 TP_API tp_generator *tp_default_generator(void);
 TP_API void tp_manual_seed(uint64_t seed); /* of the default generators of the CPU and of all devices */
 TP_API tp_generator *tp_generator_new_on(tp_device device, uint64_t seed);
-TP_API tp_generator *
-tp_default_generator_of(tp_device device); /* NULL and an error for an index that no device can have */
+/* NULL and an error for an index that no device can have */
+TP_API tp_generator *tp_default_generator_of(tp_device device);
 TP_API tp_device tp_generator_device(const tp_generator *g);
 TP_API void tp_generator_seed(tp_generator *g, uint64_t seed);
 TP_API uint64_t tp_generator_initial_seed(const tp_generator *g);

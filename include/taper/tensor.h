@@ -15,7 +15,7 @@ typedef struct tp_tensors { /* a list of tensors: the array and each tensor belo
     int64_t n;
 } tp_tensors;
 
-/* ---- Ownership ---------------------------------------------------------------------------------------------------
+/* ---- Ownership ----
  * A function that returns a tensor hands the caller one reference. Inside a scope the scope owns that reference
  * instead, and releases it at the scope's end unless the tensor was kept:
  *
@@ -38,8 +38,8 @@ TP_API void tp_scope_close(tp_scope *scope);
 #define TP_SCOPE_HERE TP_BLOCK_HERE_(tp_scope, tp_scope_close, tp_scope_open())
 TP_API tp_tensor *tp_keep(tp_tensor *t);   /* takes t out of the innermost scope; returns t (NULL stays NULL) */
 TP_API tp_tensor *tp_retain(tp_tensor *t); /* one more reference, the caller's, whatever scopes are open */
-TP_API tp_tensor *
-tp_own(tp_tensor *t); /* what a call has just handed out becomes the caller's, scope or not; returns t */
+/* what a call has just handed out becomes the caller's, scope or not; returns t */
+TP_API tp_tensor *tp_own(tp_tensor *t);
 TP_API void tp_release(tp_tensor *t);        /* gives back a reference that the caller owns; NULL is fine */
 TP_API void tp_release_all(tp_tensors list); /* releases each tensor and the array, outside of scopes */
 TP_API tp_tensors tp_list(int64_t n,
@@ -56,8 +56,7 @@ TP_BEGIN
 #define TP_LIST(...) TP_LIST_(tp_tensors, tp_tensor *, __VA_ARGS__)
 #endif
 
-/* ---- What a tensor is ---------------------------------------------------------------------------------------------
- */
+/* ---- What a tensor is ---- */
 TP_API int tp_ndim(const tp_tensor *t);
 TP_API int64_t tp_size(const tp_tensor *t, int64_t dim);   /* dim may be negative; -1 and an error if out of range */
 TP_API int64_t tp_stride(const tp_tensor *t, int64_t dim); /* in elements */
@@ -71,10 +70,15 @@ TP_API int64_t tp_storage_bytes(const tp_tensor *t);
 TP_API void *tp_data(const tp_tensor *t); /* the first element; writing through it is not seen by the tape */
 TP_API bool tp_is_contiguous(const tp_tensor *t);
 TP_API bool tp_is_contiguous_as(const tp_tensor *t, tp_layout layout);
+/* tp_conj gives a view: a tensor whose memory holds the conjugates of its elements, and so do its own views. The
+ * imaginary part of such a one is a view of negatives. Operators see the elements; tp_data is the memory as it is, and
+ * tp_resolve_conj or tp_resolve_neg gives a tensor whose memory holds its elements. */
+TP_API bool tp_is_conj(const tp_tensor *t);
+TP_API bool tp_is_neg(const tp_tensor *t);
 TP_API bool tp_is_view(const tp_tensor *t);
 TP_API bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b);
-TP_API tp_tensor *
-tp_base(const tp_tensor *t); /* of a view: the tensor it is a view of, never a view itself; borrowed, NULL if none */
+/* of a view: the tensor it is a view of, never a view itself; borrowed, NULL if none */
+TP_API tp_tensor *tp_base(const tp_tensor *t);
 TP_API int64_t tp_item_bytes(const tp_tensor *t); /* of one element */
 TP_API bool tp_overlaps(const tp_tensor *a,
                         const tp_tensor *b);        /* may they share a byte? Answers for the ranges they span */
@@ -82,8 +86,7 @@ TP_API bool tp_overlaps_itself(const tp_tensor *t); /* do two indices share an e
 /* How often it was written in place. Views and detached tensors count together with what they came from. */
 TP_API int64_t tp_tensor_version(const tp_tensor *t);
 
-/* ---- Storage: the memory under tensors, shared and counted
- * ------------------------------------------------------------- */
+/* ---- Storage: the memory under tensors, shared and counted ---- */
 TP_API tp_storage *tp_storage_of(const tp_tensor *t); /* a reference for the caller: tp_storage_release it */
 TP_API tp_storage *tp_storage_new(int64_t bytes, tp_device device); /* uninitialised */
 /* The caller's memory, no copy: release(context) is called when the last tensor and the last reference are gone; not on
@@ -100,9 +103,8 @@ TP_API int64_t tp_storage_references(const tp_storage *storage); /* tensors and 
  * tensor uses). */
 TP_API bool tp_storage_resize(tp_storage *storage, int64_t bytes);
 
-/* ---- Changing what a tensor is, in place
- * ------------------------------------------------------------------------------------ The tensor keeps its identity,
- * its gradient and its version. On failure it stays as it was. */
+/* ---- Changing what a tensor is, in place ----
+ * The tensor keeps its identity, its gradient and its version. On failure it stays as it was. */
 /* The same data without history and with a version of its own (PyTorch's x.data): what is written to it goes unseen. */
 TP_API tp_tensor *tp_data_alias(tp_tensor *t);
 /* x.data = other: t takes over other's storage, geometry, dtype and device, and shares the memory from then on. */
@@ -113,17 +115,15 @@ TP_API bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp
 /* x.resize_(shape): contiguous; grows the storage where needed, new elements are not initialised. */
 TP_API bool tp_resize(tp_tensor *t, tp_ints shape);
 
-/* ---- For language bindings
- * --------------------------------------------------------------------------------------------------- A tensor can
- * remember the object that stands for it elsewhere. The object is borrowed; gone(object), if given, is called once when
- * the last reference to the tensor goes, on whatever thread that happens: that reference is then gone's, to release.
- * Setting another one forgets the first without calling anything. */
+/* ---- For language bindings ----
+ * A tensor can remember the object that stands for it elsewhere. The object is borrowed; gone(object), if given, is
+ * called once when the last reference to the tensor goes, on whatever thread that happens: that reference is then
+ * gone's, to release. Setting another one forgets the first without calling anything. */
 TP_API void *tp_binding(const tp_tensor *t);
 TP_API bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object));
 TP_API int64_t tp_references(const tp_tensor *t); /* references to the tensor: 1 means the caller's is the last */
 
-/* ---- Making tensors from the caller's memory ------------------------------------------------------------------------
- */
+/* ---- Making tensors from the caller's memory ---- */
 /* Copies count elements of the given dtype. shape's product must be count. */
 TP_API tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape);
 /* A tensor over the caller's memory, no copy: release(context) is called when the last view is gone.
@@ -135,16 +135,14 @@ TP_API tp_tensor *tp_scalar_tensor_of(tp_scalar value,
                                       tp_dtype dtype);   /* zero-dimensional; TP_NO_DTYPE takes it from the value */
 TP_API tp_tensor *tp_new(tp_ints shape, tp_dtype dtype); /* uninitialised, contiguous, on the CPU */
 
-/* ---- Reading
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 TP_API double tp_item(const tp_tensor *t);      /* the one element as a double; NaN and an error otherwise */
 TP_API int64_t tp_item_int(const tp_tensor *t); /* -1 and an error otherwise */
 TP_API tp_scalar tp_item_scalar(const tp_tensor *t);
 TP_API bool tp_copy_out(const tp_tensor *t, void *out,
                         size_t bytes); /* the elements in row-major order, in the tensor's dtype */
 
-/* ---- Printing, in PyTorch's format
- * -------------------------------------------------------------------------------------- */
+/* ---- Printing, in PyTorch's format ---- */
 TP_API bool tp_print(const tp_tensor *t);              /* to stdout, with a newline */
 TP_API bool tp_fprint(FILE *file, const tp_tensor *t); /* the same to a file */
 TP_API int64_t tp_format(const tp_tensor *t, char *out,
@@ -161,17 +159,15 @@ TP_API bool tp_get_print_options(tp_print_options *options);
 TP_API bool tp_set_print_options(
     const tp_print_options *options); /* for this process; fields behind options->size stay as they are */
 
-/* ---- DLPack: tensors from and to other libraries without a copy
- * ------------------------------------------------------- */
+/* ---- DLPack: tensors from and to other libraries without a copy ---- */
 struct DLManagedTensor;
 TP_API struct DLManagedTensor *tp_to_dlpack(tp_tensor *t); /* its deleter gives the tensor back */
-TP_API tp_tensor *
-tp_from_dlpack(struct DLManagedTensor *managed); /* takes it over (not on failure); its deleter is called at the end */
+/* takes it over (not on failure); its deleter is called at the end */
+TP_API tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed);
 
-/* ---- An argument that may be a tensor or a number
- * -------------------------------------------------------------------------- Operators written with `Operand` in the
- * table take either: tp_mul(x, 2), tp_sub(1.0, x), tp_add(x, y). A number is weak in type promotion, as Python's
- * numbers are in PyTorch. */
+/* ---- An argument that may be a tensor or a number ----
+ * Operators written with `Operand` in the table take either: tp_mul(x, 2), tp_sub(1.0, x), tp_add(x, y). A number is
+ * weak in type promotion, as Python's numbers are in PyTorch. */
 typedef struct tp_operand {
     tp_tensor *tensor; /* NULL: the scalar counts */
     tp_scalar scalar;  /* kind TP_SCALAR_NONE with tensor NULL: the argument was a NULL tensor */
@@ -209,9 +205,12 @@ static inline tp_operand tp_operand_cplx_(double _Complex v) { return tp_operand
 static inline tp_operand tp_operand_long_cplx_(long double _Complex v) {
     return tp_operand_scalar(tp_cplx_of_long_(v));
 }
-#define TP_OPERAND(x) \
-    __extension__ _Generic((x), tp_tensor * : tp_operand_tensor, const tp_tensor * : tp_operand_const_, tp_scalar : tp_operand_scalar, \
-        tp_operand : tp_operand_self, \
-        TP_NUMBER_CASES_(tp_operand_bool, tp_operand_int, tp_operand_uint_, tp_operand_double, tp_operand_long_, tp_operand_cplx_, tp_operand_long_cplx_))(x)
+/* clang-format off */
+#define TP_OPERAND(x)                                                                                                 \
+    __extension__ _Generic((x), tp_tensor * : tp_operand_tensor, const tp_tensor * : tp_operand_const_,               \
+        tp_scalar : tp_operand_scalar, tp_operand : tp_operand_self,                                                  \
+        TP_NUMBER_CASES_(tp_operand_bool, tp_operand_int, tp_operand_uint_, tp_operand_double, tp_operand_long_,      \
+                         tp_operand_cplx_, tp_operand_long_cplx_))(x)
+/* clang-format on */
 #endif
 #endif

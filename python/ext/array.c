@@ -276,6 +276,8 @@ int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags) {
     tp_tensor *t = tpy_unwrap(o);
     tp_dtype dtype = tp_dtype_of(t);
     const char *why = wants_grad(t) ? "a tensor that requires grad has no buffer; use tensor.detach()"
+                      : tp_is_conj(t) || tp_is_neg(t)
+                          ? "a conjugate or negative view has no buffer; use tensor.resolve_conj() or resolve_neg()"
                       : tp_device_of(t).type != TP_CPU ? "a tensor has a buffer on the CPU only; use tensor.cpu()"
                       : !formats[dtype]                ? "bfloat16 has no buffer format; convert the tensor first"
                       : !(flags & PyBUF_STRIDES & ~PyBUF_ND) && !tp_is_contiguous(t)
@@ -337,6 +339,12 @@ static PyObject *as_ndarray(PyObject *o) {
         Py_XDECREF(device);
         return NULL;
     }
+    if (tp_is_conj(t))
+        return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has conjugate bit set. Use "
+                                                "tensor.resolve_conj().numpy() instead.");
+    if (tp_is_neg(t))
+        return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has negative bit set. Use "
+                                                "tensor.resolve_neg().numpy() instead.");
     if (!formats[tp_dtype_of(t)])
         return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", tp_dtype_word(tp_dtype_of(t)));
     PyObject *make = numpy_name("asarray"), *memory = make ? PyMemoryView_FromObject(o) : NULL,

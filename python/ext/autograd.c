@@ -44,12 +44,6 @@ static PyObject *keep_inference(PyObject *module, PyObject *mode) {
     return on < 0 ? NULL : PyBool_FromLong(tp_keep_inference(on));
 }
 
-/* Is it a conjugate, which is a view in PyTorch? */
-static PyObject *is_copy(PyObject *module, PyObject *o) {
-    (void)module;
-    return PyBool_FromLong(tpy_is_tensor(o) && tp_is_copy(tpy_unwrap(o)));
-}
-
 /* ---- The backward that runs ---- */
 static PyObject *backward_number(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -492,7 +486,6 @@ static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS,
                                   {"_backward_runs", backward_runs, METH_O, NULL},
                                   {"_enter_transform", enter_transform, METH_O, NULL},
                                   {"_backward_keeps_graph", backward_keeps_graph, METH_NOARGS, NULL},
-                                  {"_is_copy", is_copy, METH_O, NULL},
                                   {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {

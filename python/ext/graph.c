@@ -26,7 +26,7 @@ typedef struct entry {
     int64_t nknown;
     int64_t
         *same; /* for each tensor, list and dict of the arguments, which of those it is, -1: none. A program may ask */
-    bool *tracked; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without
+    uint8_t *traits; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without
                       them */
 } entry;
 
@@ -51,7 +51,7 @@ static void entry_free(entry *e) {
     tpy_guards_free(e->guards);
     Py_XDECREF(e->classes);
     tp_compiled_release(e->graph);
-    PyMem_Free(e->tracked);
+    PyMem_Free(e->traits);
     PyMem_Free(e->known);
     PyMem_Free(e->same);
     PyMem_Free(e);
@@ -86,9 +86,14 @@ static bool has_attributes(const tp_tensor *t) { /* that a program has put on it
     return dict && PyDict_GET_SIZE(dict);
 }
 
+/* What a graph depends on besides dtype and shape: whether gradients flow, and the mark of a conjugate or negative. */
+static uint8_t traits(const tp_tensor *t) {
+    return (uint8_t)(tp_requires_grad(t) | (tp_is_conj(t) || tp_is_neg(t)) << 1);
+}
+
 static bool same_leaves(const entry *e, const tpy_leaves *leaves) {
-    for (int64_t i = 0; e->tracked && i < leaves->n; i++)
-        if (tp_requires_grad(leaves->v[i]) != e->tracked[i] || has_attributes(leaves->v[i])) return false;
+    for (int64_t i = 0; e->traits && i < leaves->n; i++)
+        if (traits(leaves->v[i]) != e->traits[i] || has_attributes(leaves->v[i])) return false;
     return true;
 }
 
@@ -387,10 +392,10 @@ static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObje
     return result;
 }
 
-static bool note_tracked(const tpy_captured *c, attempt *a) {
+static bool note_traits(const tpy_captured *c, attempt *a) {
     if (!c->strict) return true;
-    if (!(a->e->tracked = PyMem_Malloc((size_t)a->leaves.n + 1))) return PyErr_NoMemory(), false;
-    for (int64_t i = 0; i < a->leaves.n; i++) a->e->tracked[i] = tp_requires_grad(a->leaves.v[i]);
+    if (!(a->e->traits = PyMem_Malloc((size_t)a->leaves.n + 1))) return PyErr_NoMemory(), false;
+    for (int64_t i = 0; i < a->leaves.n; i++) a->e->traits[i] = traits(a->leaves.v[i]);
     return true;
 }
 
@@ -412,7 +417,7 @@ static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
     e->under = settings_now();
     e->arguments = tpy_tree_of(all, &a->leaves);
     e->guards = e->arguments ? tpy_guards_new(false) : NULL;
-    if (e->guards && note_tracked(c, a) && look_before(c, a)) return e;
+    if (e->guards && note_traits(c, a) && look_before(c, a)) return e;
     entry_free(e);
     return NULL;
 }

@@ -12,8 +12,8 @@ bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals); /* what 
 bool tpy_guards_complete(tpy_guards *g);                                /* once all is added */
 void tpy_guards_done(tpy_guards *g);
 void tpy_guards_free(tpy_guards *g);
-const char *
-tpy_guards_refusal(const tpy_guards *g); /* why not all could be watched, while they live; NULL: no reason of these */
+/* why not all could be watched, while they live; NULL: no reason of these */
+const char *tpy_guards_refusal(const tpy_guards *g);
 PyObject *tpy_guards_broken(tpy_guards *g); /* the first thing that changed, borrowed; NULL: all is as it was */
 bool tpy_guards_refresh(tpy_guards *g);     /* takes all as it is now */
 int tpy_guards_cover(

@@ -90,7 +90,7 @@ static bool take_tensor(watch *w) {
     w->layout = layout;
     for (int64_t i = 0; i < ndim; i++) layout[i] = tp_shape(t).v[i], layout[ndim + i] = tp_stride(t, i);
     w->data = tp_data(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)ndim, w->tracked = tp_requires_grad(t),
-    w->hooked = tp_has_hooks(t), w->leaf = tp_is_leaf(t);
+    w->hooked = tp_has_hooks(t), w->leaf = tp_is_leaf(t), w->marked = tp_is_conj(t) || tp_is_neg(t);
     if (!room_for(w, 2)) return false;
     w->items[0] = Py_NewRef((PyObject *)Py_TYPE(w->object)), w->items[1] = Py_XNewRef(((tpy_tensor *)w->object)->dict);
     return true;
@@ -287,7 +287,8 @@ static bool is_empty(PyObject *dict) { return !dict || !PyDict_GET_SIZE(dict); }
 static bool holds_tensor(const watch *w) {
     const tp_tensor *t = tpy_unwrap(w->object);
     if (tp_data(t) != w->data || (int8_t)tp_dtype_of(t) != w->dtype || tp_ndim(t) != w->ndim ||
-        tp_requires_grad(t) != w->tracked || tp_has_hooks(t) != w->hooked || tp_is_leaf(t) != w->leaf)
+        (tp_is_conj(t) || tp_is_neg(t)) != w->marked || tp_requires_grad(t) != w->tracked ||
+        tp_has_hooks(t) != w->hooked || tp_is_leaf(t) != w->leaf)
         return false;
     PyObject *dict = ((tpy_tensor *)w->object)->dict;
     if ((PyObject *)Py_TYPE(w->object) != w->items[0] ||

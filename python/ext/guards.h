@@ -27,7 +27,7 @@ typedef struct watch {
     const void *data; /* of a tensor: where its elements are, and what it is */
     int64_t *layout;  /* its shape, then its strides */
     int8_t dtype, ndim;
-    bool tracked, hooked, leaf;
+    bool tracked, hooked, leaf, marked;
     bool ours; /* a table of this package's, which calls do not change */
 } watch;
 

@@ -26,35 +26,30 @@ enum {
     NEG,
     INVERT,
     ABS,
+    POSITIVE,
     OPERATORS
 };
-static const char *const names[OPERATORS] = {"add",
-                                             "sub",
-                                             "mul",
-                                             "div",
-                                             "floor_divide",
-                                             "remainder",
-                                             "pow",
-                                             "matmul",
-                                             "bitwise_left_shift",
-                                             "bitwise_right_shift",
-                                             "bitwise_and",
-                                             "bitwise_or",
-                                             "bitwise_xor",
-                                             "eq",
-                                             "ne",
-                                             "lt",
-                                             "le",
-                                             "gt",
-                                             "ge",
-                                             "neg",
-                                             "bitwise_not",
-                                             "abs"};
+/* How the operators' stanzas call them. */
+static const char *const symbols[OPERATORS] = {
+    [ADD] = "+",  [SUB] = "-",    [MUL] = "*",     [DIV] = "/",      [FLOORDIV] = "//", [REMAINDER] = "%",
+    [POW] = "**", [MATMUL] = "@", [LSHIFT] = "<<", [RSHIFT] = ">>",  [AND] = "&",       [OR] = "|",
+    [XOR] = "^",  [EQ] = "==",    [NE] = "!=",     [LT] = "<",       [LE] = "<=",       [GT] = ">",
+    [GE] = ">=",  [NEG] = "-x",   [INVERT] = "~x", [ABS] = "abs(x)", [POSITIVE] = "+x"};
 static const tp_operator *found[OPERATORS];
 
-static const tp_operator *find(int which) {
-    if (!found[which]) found[which] = tp_find_operator(names[which]);
-    return found[which];
+/* Every operator that has a symbol, once. */
+int tpy_init_numbers(void) {
+    for (int64_t i = 0; i < tp_operator_count(); i++) {
+        const tp_operator *op = tp_operator_at(i);
+        for (int k = 0; op->symbol && k < OPERATORS; k++)
+            if (strcmp(symbols[k], op->symbol) == 0) found[k] = op;
+    }
+    for (int k = 0; k < OPERATORS; k++) {
+        if (found[k]) continue;
+        PyErr_Format(PyExc_SystemError, "no operator of the registry has the symbol %s", symbols[k]);
+        return -1;
+    }
+    return 0;
 }
 
 static int fit_operand(PyObject *o, tp_value *v) {
@@ -84,16 +79,20 @@ static PyObject *overridden_call(const char *name, PyObject *a, PyObject *b) {
 /* The method that PyTorch names to __torch_function__: of a tensor on the left, and of one on the right, which then
  * comes first. */
 static PyObject *overridden_binary(int which, PyObject *a, PyObject *b) {
-    static const char *const left[] = {"add",       "sub",    "mul",     "div",        "__floordiv__",
-                                       "remainder", "pow",    "matmul",  "__lshift__", "__rshift__",
-                                       "__and__",   "__or__", "__xor__", "__eq__",     "ne",
-                                       "lt",        "le",     "gt",      "ge"};
-    static const char *const right[] = {"add",         "__rsub__",   "mul",         "__rtruediv__", "__rfloordiv__",
-                                        "__rmod__",    "__rpow__",   "__rmatmul__", "__rlshift__",  "__rrshift__",
-                                        "bitwise_and", "bitwise_or", "bitwise_xor"};
-    if (which < (int)(sizeof right / sizeof *right) && !PyObject_TypeCheck(a, tpy_tensor_type))
-        return overridden_call(right[which], b, a);
-    return overridden_call(left[which], a, b);
+    static const char *const left[OPERATORS] = {[FLOORDIV] = "__floordiv__",
+                                                [LSHIFT] = "__lshift__",
+                                                [RSHIFT] = "__rshift__",
+                                                [AND] = "__and__",
+                                                [OR] = "__or__",
+                                                [XOR] = "__xor__",
+                                                [EQ] = "__eq__"};
+    static const char *const right[OPERATORS] = {
+        [SUB] = "__rsub__", [DIV] = "__rtruediv__",   [FLOORDIV] = "__rfloordiv__", [REMAINDER] = "__rmod__",
+        [POW] = "__rpow__", [MATMUL] = "__rmatmul__", [LSHIFT] = "__rlshift__",     [RSHIFT] = "__rrshift__"};
+    const char *own = found[which]->name; /* where there is no other */
+    if (which <= XOR && !PyObject_TypeCheck(a, tpy_tensor_type))
+        return overridden_call(right[which] ? right[which] : own, b, a);
+    return overridden_call(left[which] ? left[which] : own, a, b);
 }
 
 static PyObject *binary(int which, PyObject *a, PyObject *b) {
@@ -104,20 +103,19 @@ static PyObject *binary(int which, PyObject *a, PyObject *b) {
     if (fits > 0) fits = fit_operand(b, &values[1]);
     if (fits < 0) return NULL;
     if (!fits) Py_RETURN_NOTIMPLEMENTED;
-    const tp_operator *op = find(which);
-    return tpy_invoke(op, values, false);
+    return tpy_invoke(found[which], values, false);
 }
 
 static PyObject *inplace(int which, PyObject *a, PyObject *b) {
     PyObject *args[] = {a, b};
     char name[40];
-    snprintf(name, sizeof name, "%s_", names[which]);
+    snprintf(name, sizeof name, "%s_", found[which]->name);
     if (tpy_overridden(args, 2)) return overridden_call(name, a, b);
     tp_value values[TPY_MAX_ARGS] = {{0}};
     int fits = fit_operand(a, &values[0]);
     if (fits > 0) fits = fit_operand(b, &values[1]);
     if (fits < 0) return NULL;
-    const tp_operator *op = find(which);
+    const tp_operator *op = found[which];
     if (!fits || !op->invoke_inplace) Py_RETURN_NOTIMPLEMENTED;
     PyObject *result = tpy_invoke(op, values, true);
     if (!result) return NULL;
@@ -160,10 +158,10 @@ static PyObject *do_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
 }
 
 static PyObject *unary(int which, PyObject *a) {
-    if (tpy_overridden(&a, 1)) return overridden_call(names[which], a, NULL);
+    if (tpy_overridden(&a, 1)) return overridden_call(found[which]->name, a, NULL);
     tp_value values[TPY_MAX_ARGS] = {{0}};
     values[0] = tp_value_tensor(tpy_unwrap(a));
-    return tpy_invoke(find(which), values, false);
+    return tpy_invoke(found[which], values, false);
 }
 static PyObject *do_neg(PyObject *a) { return unary(NEG, a); }
 static PyObject *do_invert(PyObject *a) {
@@ -176,7 +174,7 @@ static PyObject *do_invert(PyObject *a) {
 static PyObject *do_abs(PyObject *a) { return unary(ABS, a); }
 static PyObject *do_pos(PyObject *a) {
     PyObject *args[] = {a};
-    return tpy_call_name("positive", args, 1, NULL);
+    return tpy_call_name(found[POSITIVE]->name, args, 1, NULL);
 }
 
 /* As in PyTorch: == and array / tensor take an array for the tensor over its memory. Other operators leave arrays to

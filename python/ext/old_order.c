@@ -3,20 +3,25 @@
  * Asked only when a call fits no overload. */
 #include "tpy.h"
 
-static const struct {
-    const char *name, *one, *first, *second;
-} forms[] = {/* the keyword for one number, for two */
-             {"add", "alpha", NULL, NULL},        {"sub", "alpha", NULL, NULL},
-             {"addcmul", "value", NULL, NULL},    {"addcdiv", "value", NULL, NULL},
-             {"addmm", "beta", "beta", "alpha"},  {"addmv", "beta", "beta", "alpha"},
-             {"addr", "beta", "beta", "alpha"},   {"addbmm", "beta", "beta", "alpha"},
-             {"baddbmm", "beta", "beta", "alpha"}};
+/* Names the first `count` of the operator's numbers: "beta alpha" gives ("beta", "alpha"). NULL: it has fewer. */
+static PyObject *keywords(const char *numbers, int count) {
+    PyObject *names = PyTuple_New(count);
+    for (int i = 0; names && i < count; i++) {
+        size_t n = strcspn(numbers, " ");
+        PyObject *name = n ? PyUnicode_FromStringAndSize(numbers, (Py_ssize_t)n) : NULL;
+        if (!name) {
+            Py_DECREF(names);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(names, i, name);
+        numbers += n + (numbers[n] == ' ');
+    }
+    return names;
+}
 
-bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_old_call *call) {
-    size_t length = strlen(name) - (name[0] && name[strlen(name) - 1] == '_');
-    size_t f = 0, count = sizeof forms / sizeof *forms;
-    while (f < count && (strlen(forms[f].name) != length || strncmp(forms[f].name, name, length))) f++;
-    if (f == count || n > TPY_OLD_ARGS || (kwnames && PyTuple_GET_SIZE(kwnames))) return false;
+bool tpy_old_order(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                   tpy_old_call *call) {
+    if (!op->numbers_first || n > TPY_OLD_ARGS || (kwnames && PyTuple_GET_SIZE(kwnames))) return false;
     PyObject *numbers[2];
     int nnumbers = 0;
     call->n = 0;
@@ -28,15 +33,14 @@ bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObje
         else
             return false;
     }
-    if (!nnumbers || !tpy_is_tensor(args[n - 1]) || (nnumbers == 2 && !forms[f].first)) return false;
+    if (!nnumbers || !tpy_is_tensor(args[n - 1])) return false;
     call->args[call->n] = numbers[0];
     if (nnumbers == 2) call->args[call->n + 1] = numbers[1];
-    call->kwnames =
-        nnumbers == 1 ? Py_BuildValue("(s)", forms[f].one) : Py_BuildValue("(ss)", forms[f].first, forms[f].second);
+    call->kwnames = keywords(op->numbers_first, nnumbers);
     if (!call->kwnames) return false;
     if (PyErr_WarnFormat(PyExc_UserWarning, 1,
-                         "This overload of %s is deprecated: a number before a tensor. Say what it is: %s=...", name,
-                         nnumbers == 1 ? forms[f].one : forms[f].first) == 0)
+                         "This overload of %s is deprecated: a number before a tensor. Say what it is: %U=...", name,
+                         PyTuple_GET_ITEM(call->kwnames, 0)) == 0)
         return true;
     Py_DECREF(call->kwnames);
     return false;

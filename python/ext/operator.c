@@ -35,31 +35,18 @@ static struct {
 } word;
 
 /* ---- Reading the registry ---- */
-static bool read_type(tpy_argument *a, const char *type) {
-    static const struct {
-        const char *text;
-        uint8_t kind;
-        int8_t length;
-    } types[] = {{"Tensor", TPY_TENSOR, 0},    {"Tensor[]", TPY_TENSORS, 0},    {"Tensor?[]", TPY_TENSORS, 1},
-                 {"Operand", TPY_OPERAND, 0},  {"Scalar", TPY_SCALAR, 0},       {"int", TPY_INT, 0},
-                 {"int[]", TPY_INTS, 0},       {"float", TPY_FLOAT, 0},         {"bool", TPY_BOOL, 0},
-                 {"str", TPY_STRING, 0},       {"dtype", TPY_DTYPE, 0},         {"device", TPY_DEVICE, 0},
-                 {"layout", TPY_LAYOUT, 0},    {"Generator", TPY_GENERATOR, 0}, {"float[]", TPY_FLOATS, 0},
-                 {"Scalar[]", TPY_SCALARS, 0}, {"bool[]", TPY_BOOLS, 0}};
+static bool read_type(tpy_argument *a, char letter, const char *type) {
+    static const uint8_t kinds[128] = {
+        ['t'] = TPY_TENSOR, ['l'] = TPY_TENSORS,  ['o'] = TPY_OPERAND, ['s'] = TPY_SCALAR, ['i'] = TPY_INT,
+        ['n'] = TPY_INTS,   ['f'] = TPY_FLOAT,    ['F'] = TPY_FLOATS,  ['b'] = TPY_BOOL,   ['q'] = TPY_BOOL,
+        ['B'] = TPY_BOOLS,  ['S'] = TPY_SCALARS,  ['c'] = TPY_STRING,  ['d'] = TPY_DTYPE,  ['D'] = TPY_DEVICE,
+        ['L'] = TPY_LAYOUT, ['g'] = TPY_GENERATOR};
     size_t n = strlen(type);
     a->none_fits = n && type[n - 1] == '?';
-    n -= a->none_fits;
-    if (n > 5 && strncmp(type, "int[", 4) == 0 && type[4] != ']') {
-        a->kind = TPY_INTS;
-        a->length = (int8_t)atoi(type + 4);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strlen(types[i].text) != n || strncmp(type, types[i].text, n)) continue;
-        a->kind = types[i].kind;
-        a->length = types[i].length;
-        return true;
-    }
+    a->kind = kinds[letter & 127];
+    const char *length = letter == 'n' ? strchr(type, '[') : NULL; /* int[2]: one number serves for both */
+    a->length = (int8_t)(length ? atoi(length + 1) : letter == 'l' && strstr(type, "?[]") ? 1 : 0);
+    if (strchr("tlosinfFbqBScdDLg", letter)) return true;
     PyErr_Format(PyExc_SystemError, "an argument of unknown type '%s' in the registry", type);
     return false;
 }
@@ -81,7 +68,8 @@ static bool read_overload(overload *o, const tp_operator *op) {
     for (int i = 0; i < o->nargs; i++) {
         tpy_argument *a = &o->args[i];
         const tp_argument_info *info = &op->args[i];
-        if (!(a->name = PyUnicode_InternFromString(info->name)) || !read_type(a, info->type)) return false;
+        if (!(a->name = PyUnicode_InternFromString(info->name)) || !read_type(a, op->letters[i], info->type))
+            return false;
         a->has_default = info->default_value != NULL;
         a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
         a->takes_rest = a->kind == TPY_INTS && !a->length && !a->has_default && one_of(info->name, rest) &&
@@ -96,42 +84,6 @@ static bool read_overload(overload *o, const tp_operator *op) {
 }
 
 /* ---- Results ---- */
-static const char *const named_results[] = {"max",
-                                            "min",
-                                            "sort",
-                                            "topk",
-                                            "kthvalue",
-                                            "mode",
-                                            "median",
-                                            "nanmedian",
-                                            "cummax",
-                                            "cummin",
-                                            "aminmax",
-                                            "frexp",
-                                            "histogram",
-                                            "histogramdd",
-                                            "qr",
-                                            "svd",
-                                            "slogdet",
-                                            "geqrf",
-                                            "triangular_solve",
-                                            "lu_unpack",
-                                            "linalg_svd",
-                                            "linalg_qr",
-                                            "linalg_eig",
-                                            "linalg_eigh",
-                                            "linalg_slogdet",
-                                            "linalg_lu",
-                                            "linalg_lu_factor",
-                                            "linalg_lu_factor_ex",
-                                            "linalg_ldl_factor",
-                                            "linalg_ldl_factor_ex",
-                                            "linalg_inv_ex",
-                                            "linalg_cholesky_ex",
-                                            "linalg_solve_ex",
-                                            "linalg_lstsq",
-                                            NULL};
-
 /* As PyTorch prints them: a line for each result. */
 static PyObject *named_repr(PyObject *o) {
     PyObject *fields = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__match_args__"),
@@ -521,7 +473,7 @@ static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame
 }
 
 static PyTypeObject *named_of(tpy_operator *self, const tp_operator *op) {
-    if (op->nresults < 2 || !one_of(PyUnicode_AsUTF8(self->name), named_results)) return NULL;
+    if (!op->named_tuple) return NULL;
     PyObject *there = PyDict_GetItem(named_types, self->name); /* borrowed; torch.max and Tensor.max share it */
     if (there) return (PyTypeObject *)there;
     PyTypeObject *made = make_named(PyUnicode_AsUTF8(self->name), op);
@@ -535,8 +487,6 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     PyTypeObject *named = named_of(self, op);
     if (PyErr_Occurred()) return NULL;
     if (x->out) return call_out(self, o, f, x->out, named);
-    if (op->lazy && strcmp(op->kind, "map") == 0 && !tp_dtype_is_complex(tp_dtype_of(f->values[0].as.tensor)))
-        return tpy_wrap(tp_retain(f->values[0].as.tensor)); /* x.conj() of real numbers is x */
     tp_value results[16] = {{0}};
     bool ok;
     TPY_HEAVY(work_of(o, f->values),
@@ -551,7 +501,6 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
         tp_release(results[0].as.tensor);
         return tpy_raise();
     }
-    if (op->lazy) tp_mark_copy(results[0].as.tensor);
     return wrap_results(op, results, named);
 }
 
@@ -594,6 +543,23 @@ static PyObject *make_sparse(const tpy_operator *self, PyObject *const *args, Py
     return made;
 }
 
+static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+/* A number where the operator accepts one for a tensor, as in x.copy_(3.0). NULL without an error: there is none. */
+static PyObject *call_with_number(PyObject *callable, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    int64_t k = ((tpy_operator *)callable)->overloads[0].op->accepts_number;
+    if (k < 0 || k >= n || n > TPY_MAX_ARGS || kwnames || tpy_is_tensor(args[k]) || !PyNumber_Check(args[k]))
+        return NULL;
+    tp_tensor *number = tpy_tensor_of(args[k], TP_NO_DTYPE, tp_no_device());
+    PyObject *source = number ? tpy_wrap(number) : NULL, *given[TPY_MAX_ARGS];
+    if (!source) return NULL;
+    memcpy(given, args, (size_t)n * sizeof *args);
+    given[k] = source;
+    PyObject *made = call_operator(callable, given, (size_t)n, NULL);
+    Py_DECREF(source);
+    return made;
+}
+
 static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     tpy_operator *self = (tpy_operator *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
@@ -607,16 +573,9 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     tpy_frame_end(&f);
     if (o || PyErr_Occurred()) return made;
     if ((made = make_sparse(self, args, n, kwnames)) || PyErr_Occurred()) return made;
-    if (n == 2 && !kwnames && PyUnicode_CompareWithASCIIString(self->name, "copy_") == 0 && PyNumber_Check(args[1]) &&
-        !tpy_is_tensor(args[1])) {
-        tp_tensor *number = tpy_tensor_of(args[1], TP_NO_DTYPE, tp_no_device()); /* x.copy_(3.0) */
-        PyObject *source = number ? tpy_wrap(number) : NULL, *both[] = {args[0], source};
-        made = source ? call_operator(callable, both, 2, NULL) : NULL;
-        Py_XDECREF(source);
-        return made;
-    }
+    if ((made = call_with_number(callable, args, n, kwnames)) || PyErr_Occurred()) return made;
     tpy_old_call old;
-    if (tpy_old_order(PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
+    if (tpy_old_order(self->overloads[0].op, PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
         PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);
         Py_DECREF(old.kwnames);
         return result;
@@ -886,6 +845,7 @@ static PyMethodDef namespace_functions[] = {
     {0}};
 
 int tpy_init_operators(PyObject *module) {
+    if (tpy_init_numbers() < 0) return -1;
 #define WORD(w) \
     if (!(word.w = PyUnicode_InternFromString(#w))) return -1
     WORD(input);

@@ -52,6 +52,11 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused) {
     if (!tp_dtype_has_values(dtype)) return PyErr_Format(PyExc_RuntimeError, "load_scalar: invalid type");
     tp_dtype wide = tpy_wide_dtype(dtype);
     tp_tensor *near = tpy_own(tp_detach(t));
+    if (near && (tp_is_conj(near) || tp_is_neg(near))) {
+        tp_tensor *plain = tpy_own(tp_clone(near));
+        tp_release(near);
+        near = plain;
+    }
     if (near && (wide != dtype || tp_device_of(t).type != TP_CPU)) {
         tp_tensor *moved = tpy_own(tp_to(near, .dtype = wide, .device = {TP_CPU, 0}));
         tp_release(near);

@@ -298,6 +298,16 @@ static PyObject *tensor_is_signed(PyObject *o, PyObject *unused) {
     tp_dtype d = tp_dtype_of(tpy_unwrap(o));
     return PyBool_FromLong(d != TP_BOOL && d != TP_UINT8);
 }
+static PyObject *tensor_is_conj(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_is_conj(tpy_unwrap(o)));
+}
+
+static PyObject *tensor_is_neg(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_is_neg(tpy_unwrap(o)));
+}
+
 static PyObject *tensor_is_contiguous(PyObject *o, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"memory_format", NULL};
     PyObject *format = NULL;
@@ -345,6 +355,8 @@ PyMethodDef tpy_tensor_methods[] = {
     {"_format", tensor_format, METH_VARARGS, NULL},
     {"__repr__", (PyCFunction)(void (*)(void))tensor_repr_with, METH_VARARGS | METH_KEYWORDS | METH_COEXIST,
      "__repr__(*, tensor_contents=None): the text, with other contents if given."},
+    {"is_conj", tensor_is_conj, METH_NOARGS, "Is it a view whose memory holds the conjugates of its elements?"},
+    {"is_neg", tensor_is_neg, METH_NOARGS, "Is it a view whose memory holds the negatives of its elements?"},
     {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__array_namespace__", (PyCFunction)(void (*)(void))tensor_array_namespace, METH_VARARGS | METH_KEYWORDS,
      "The array API standard's functions for tensors."},

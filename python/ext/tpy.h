@@ -71,6 +71,7 @@ int tpy_fit_device(PyObject *o,
                    tp_device *out); /* a device, a text ("cuda:1") or an index; "cuda" alone is the current one */
 int tpy_init_error(PyObject *module);
 int tpy_init_types(PyObject *module);
+int tpy_init_extension(PyObject *module);                     /* extension.c */
 PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* place.c: `with device:` */
 PyObject *tpy_device_exit(PyObject *self, PyObject *args);
 bool tpy_default_follows(tp_device device); /* place.c: it became its type's current device, which the default device
@@ -129,6 +130,7 @@ void tpy_frame_end(tpy_frame *f);
 
 /* ---- Operators as callables (operator.c) ---- */
 int tpy_init_operators(PyObject *module);
+int tpy_init_numbers(void); /* number.c: + - * / and the others, found by their symbols */
 PyObject *tpy_call_name(const char *name, PyObject *const *args, Py_ssize_t n,
                         PyObject *kwnames);                      /* a function of the registry by PyTorch's name */
 PyObject *tpy_results(const tp_operator *op, tp_value *results); /* boxed results as Python objects */
@@ -159,7 +161,8 @@ typedef struct tpy_old_call { /* args: n tensors, then the values of kwnames */
 } tpy_old_call;
 /* Does the call follow an old order? Then `call` says it in today's, with kwnames owned. An exception may be set
  * otherwise. */
-bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_old_call *call);
+bool tpy_old_order(const tp_operator *op, const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                   tpy_old_call *call);
 
 /* ---- __torch_function__ (override.c) ---- */
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it
@@ -196,8 +199,8 @@ tp_dtype tpy_array_dtype(PyObject *array);    /* of its elements; TP_NO_DTYPE wi
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o); /* TP_NO_DTYPE for anything else */
 tp_tensor *tpy_pinned(tp_tensor *t);          /* gpu.c: in pinned memory; takes t over; NULL with an exception */
 int tpy_warn_copy_construct(void);            /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
-tp_storage *
-tpy_storage_in(PyObject *o); /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
+/* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
+tp_storage *tpy_storage_in(PyObject *o);
 PyObject *tpy_wrap_storage(tp_storage *s); /* an UntypedStorage; takes s over; the same object for the same storage */
 tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype); /* all of it, in one dimension */
 /* Is o an UntypedStorage, or a TypedStorage of the dtype? False with PyTorch's exception; argument: o was one of a

@@ -22,6 +22,9 @@ static struct {
     PyObject *bytes;
 } last; /* borrowed: whose instructions ran last */
 
+static const void
+    *import_frame; /* borrowed: our own code imports a module right now, which is not the program's doing */
+
 static PyObject *code_of(PyFrameObject *frame) { return (PyObject *)PyFrame_GetCode(frame); }
 static PyObject *globals_of(PyFrameObject *frame) {
 #if PY_VERSION_HEX >= 0x030B0000
@@ -92,6 +95,22 @@ static PyObject *entry_of(PyObject *code, PyObject *globals) { /* borrowed; NULL
     return entry;
 }
 
+/* Does one of our own functions import something with this frame? Its modules are ours, or what they stand on. */
+static bool is_own_import(PyFrameObject *frame) {
+    PyObject *globals = globals_of(frame), *name = PyDict_GetItemString(globals, "__name__");
+    bool import = name && PyUnicode_Check(name) &&
+                  (PyUnicode_CompareWithASCIIString(name, "importlib._bootstrap") == 0 ||
+                   PyUnicode_CompareWithASCIIString(name, "_frozen_importlib") == 0);
+    Py_DECREF(globals);
+    PyFrameObject *back = import ? PyFrame_GetBack(frame) : NULL;
+    if (!back) return false;
+    globals = globals_of(back);
+    bool own = tpy_is_own(globals);
+    Py_DECREF(globals);
+    Py_DECREF(back);
+    return own;
+}
+
 static void on_function(PyFrameObject *frame) {
     PyObject *code = code_of(frame), *globals = globals_of(frame);
     entry_of(code, globals);
@@ -123,7 +142,7 @@ static void on_instruction(PyFrameObject *frame) {
 
 static int on_trace(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
     (void)context, (void)arg;
-    if (!watching || !tp_capturing()) return 0;
+    if (!watching || import_frame || !tp_capturing()) return 0;
     if (what == PyTrace_OPCODE) on_instruction(frame);
     if (what != PyTrace_CALL) return 0;
     PyObject *globals = globals_of(frame);
@@ -151,7 +170,15 @@ static void on_c_function(PyObject *function, PyObject *globals) {
 
 static int on_event(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
     (void)context;
+    if (import_frame) {
+        if (what == PyTrace_RETURN && frame == import_frame) import_frame = NULL;
+        return 0;
+    }
     if (!watching || !tp_capturing()) return 0;
+    if (what == PyTrace_CALL && is_own_import(frame)) {
+        import_frame = frame;
+        return 0;
+    }
     if (what == PyTrace_CALL) on_function(frame);
     if (what != PyTrace_C_CALL || !arg) return 0;
     PyObject *globals = globals_of(frame);
@@ -175,7 +202,7 @@ bool tpy_watch_busy(void) { return ran != NULL; }
 bool tpy_watch_start(bool strictly) {
     PyThreadState *thread = PyThreadState_Get();
     if (!(ran = PyDict_New())) return false;
-    strict = strictly, looked_up = asked_classes = false, last.code = NULL;
+    strict = strictly, looked_up = asked_classes = false, last.code = NULL, import_frame = NULL;
     profile_before = (hearer){thread->c_profilefunc, Py_XNewRef(thread->c_profileobj)};
     trace_before = (hearer){thread->c_tracefunc, Py_XNewRef(thread->c_traceobj)};
     collected = PyGC_Disable();

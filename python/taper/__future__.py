@@ -15,7 +15,8 @@ def get_overwrite_module_params_on_conversion():
 
 
 def set_swap_module_params_on_conversion(value):
-    """True: `module.to(...)` and `load_state_dict` exchange the tensors behind the parameters (torch.utils.swap_tensors)."""
+    """True: `module.to(...)` and `load_state_dict` exchange the tensors behind the parameters
+    (torch.utils.swap_tensors)."""
     global _swap_module_params_on_conversion
     _swap_module_params_on_conversion = value
 

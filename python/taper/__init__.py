@@ -81,6 +81,7 @@ _FROM = {
     while_loop _nested_tensor_from_mask _nested_from_padded _nested_from_padded_and_nested_example
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _has_compatible_shallow_copy_type
     _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _assert_async _addmm_activation hash_tensor _embedding_bag _embedding_bag_forward_only _chunk_cat _weight_int8pack_mm _native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce
+    _cast_Byte _cast_Char _cast_Short _cast_Int _cast_Long _cast_Half _cast_Float _cast_Double
     _shape_as_tensor _grouped_mm _nested_view_from_buffer eig lstsq matrix_rank solve symeig SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(),
         "_native_names",
     ),

@@ -1,4 +1,5 @@
-"""Rooms of devices that are not there: names that scripts use, which say so when called; what asks for nothing answers with nothing."""
+"""Rooms of devices that are not there: names that scripts use, which say so when called; what asks for nothing answers
+with nothing."""
 
 
 def refusals(room, word, names):

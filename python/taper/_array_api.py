@@ -1,5 +1,6 @@
-"""The Python array API standard (2023.12) on Taper's tensors: what Tensor.__array_namespace__ gives. The standard's names and signatures; where
-PyTorch's function has another name, other arguments or other dtype rules, a function here stands between."""
+"""The Python array API standard (2023.12) on Taper's tensors: what Tensor.__array_namespace__ gives. The standard's
+names and signatures; where PyTorch's function has another name, other arguments or other dtype rules, a function here
+stands between."""
 
 import builtins as _b
 from collections import namedtuple as _namedtuple
@@ -120,8 +121,8 @@ class __array_namespace_info__:
         return [_t.device("cpu")]
 
     def default_dtypes(self, *, device=None):
-        real = _t.get_default_dtype()
-        return {"real floating": real, "complex floating": real.to_complex(), "integral": int64, "indexing": int64}
+        floats = _t.get_default_dtype()
+        return {"real floating": floats, "complex floating": floats.to_complex(), "integral": int64, "indexing": int64}
 
     def dtypes(self, *, device=None, kind=None):
         kinds = ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind

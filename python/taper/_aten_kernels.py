@@ -1,4 +1,5 @@
-"""Operators of aten whose arguments differ from those of the function that does their work, or that only PyTorch's own backward calls."""
+"""Operators of aten whose arguments differ from those of the function that does their work, or that only PyTorch's own
+backward calls."""
 
 import taper
 from taper import _C

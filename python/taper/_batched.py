@@ -1,6 +1,7 @@
-"""Tensors that stand for a batch of tensors inside torch.vmap: the function sees one slice's shape, and each operator works on all slices at once,
-by the table's rule for it (the `batch` line, docs/tables.md). An operator without a rule runs slice by slice. What cannot be done for a batch,
-such as reading a value, raises NeedsSlices, and vmap runs the whole function slice by slice instead."""
+"""Tensors that stand for a batch of tensors inside torch.vmap: the function sees one slice's shape, and each operator
+works on all slices at once, by the table's rule for it (the `batch` line, docs/tables.md). An operator without a rule
+runs slice by slice. What cannot be done for a batch, such as reading a value, raises NeedsSlices, and vmap runs the
+whole function slice by slice instead."""
 
 import re
 
@@ -21,8 +22,8 @@ def _refuse(self, *args, **kwargs):
 
 
 class Batched(Tensor):
-    """One level's batch. `_physical` has the batch as its first dim; what the object itself holds is the first slice, off the tape, for its shape,
-    dtype and strides."""
+    """One level's batch. `_physical` has the batch as its first dim; what the object itself holds is the first slice,
+    off the tape, for its shape, dtype and strides."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -139,7 +140,8 @@ class _Call:
         return _map_tensors(lambda t, left=iter(columns): wrap(next(left), self.level), rows[0])
 
 
-# ---- The tape ---------------------------------------------------------------------------------------------------------------------
+# ---- The tape
+# ---------------------------------------------------------------------------------------------------------------------
 def plain(t):
     """The tensor with all batches as first dims."""
     while isinstance(t, Batched):
@@ -191,7 +193,8 @@ def gradients(outputs, inputs, grads, *how):
     return tuple(None if g is None else _rewrapped(g, x) for g, x in zip(found, inputs))
 
 
-# ---- Operators with a rule in the table ------------------------------------------------------------------------------------------
+# ---- Operators with a rule in the table
+# ------------------------------------------------------------------------------------------
 class _Rule:
     """The words of a `batch` line, and the defaults of the signature."""
 
@@ -363,7 +366,8 @@ _RANDOM = frozenset(
 )
 
 
-# ---- Operators said in others ----------------------------------------------------------------------------------------------------
+# ---- Operators said in others
+# ----------------------------------------------------------------------------------------------------
 def _matmul(call, self, other):
     from taper import matmul
 
@@ -452,7 +456,8 @@ _DECOMPOSED = {
 }
 
 
-# ---- Indexing --------------------------------------------------------------------------------------------------------------------
+# ---- Indexing
+# --------------------------------------------------------------------------------------------------------------------
 def _plain_index(index):
     """The index as a tuple if it is made of numbers, slices, None and ..., without a tensor."""
     index = index if isinstance(index, tuple) else (index,)

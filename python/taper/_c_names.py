@@ -1,4 +1,5 @@
-"""Names of torch._C that packages read, and that the extension itself has no use for. taper/__init__.py hands them out: `find(name)`.
+"""Names of torch._C that packages read, and that the extension itself has no use for. taper/__init__.py hands them out:
+`find(name)`.
 
 What has a meaning here answers truly. Switches of a compiler that is not here can be turned, and turn nothing.
 """
@@ -25,6 +26,16 @@ def _is_torch_function_mode_enabled():
     from taper.overrides import _modes
 
     return bool(_modes.stack)
+
+
+class ScriptObject:
+    """An object of a class that C++ registered with TorchScript; nothing is one here."""
+
+
+def _is_tracing():
+    from taper.jit import is_tracing
+
+    return is_tracing()
 
 
 def _get_accelerator(check=False):

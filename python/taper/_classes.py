@@ -1,4 +1,5 @@
-"""torch.classes: C++ classes that libraries register. Those libraries are built for PyTorch's ABI; none can be loaded here."""
+"""torch.classes: C++ classes that libraries register. Those libraries are built for PyTorch's ABI; none can be loaded
+here."""
 
 from types import ModuleType
 

@@ -1,5 +1,5 @@
-"""torch._C._select_conv_backend: what PyTorch calls the implementation that it would take for a convolution on a CPU. Here there is one operator, whose way depends
-on measurements; the name tells what kind of convolution it is."""
+"""torch._C._select_conv_backend: what PyTorch calls the implementation that it would take for a convolution on a CPU.
+Here there is one operator, whose way depends on measurements; the name tells what kind of convolution it is."""
 
 from enum import Enum
 

@@ -22,7 +22,8 @@ def _owner(name):
 
 
 def coverage():
-    """namespace -> (names that are there, names that are not), in PyTorch's order; a namespace's modules are not among its names."""
+    """namespace -> (names that are there, names that are not), in PyTorch's order; a namespace's modules are not among
+    its names."""
     result = {}
     names = _hook.known()
     for owner in names:
@@ -57,10 +58,15 @@ def _summary(table):
     print("taper names torch.linalg, taper names softmax, taper names 'torch.*_like'; - marks what is not there yet.")
 
 
-def names(arguments):
-    """Prints the counts, or what the pattern picks."""
+def arguments(parser):
+    """Adds what `taper names` takes."""
+    parser.add_argument("pattern", nargs="*", help="part of a name, or a pattern with *; without one, counts")
+
+
+def main(options):
+    """Prints the counts, or what the patterns pick."""
     table = coverage()
-    if not arguments:
+    if not options.pattern:
         _summary(table)
         return 0
     picked = [
@@ -68,10 +74,10 @@ def names(arguments):
         for owner, (here, absent) in table.items()
         for name in sorted(here + absent)
         for full in [f"{owner}.{name}"]
-        if any(_matches(pattern, full) for pattern in arguments)
+        if any(_matches(pattern, full) for pattern in options.pattern)
     ]
     for full, there in picked:
         print(f"{' ' if there else '-'} {full}")
     if not picked:
-        print(f"taper names: PyTorch has no name that matches {' '.join(arguments)}", file=sys.stderr)
+        print(f"taper names: PyTorch has no name that matches {' '.join(options.pattern)}", file=sys.stderr)
     return 0 if picked else 1

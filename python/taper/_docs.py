@@ -1,5 +1,6 @@
-"""Examples for the operators used most, by PyTorch's name (of the function, or of the method where only that exists). An operator's docstring
-reads this when it is asked for; nothing imports it before. Each prints the same under PyTorch; tests/python/test_docs.py runs them."""
+"""Examples for the operators used most, by PyTorch's name (of the function, or of the method where only that exists).
+An operator's docstring reads this when it is asked for; nothing imports it before. Each prints the same under PyTorch;
+tests/python/test_docs.py runs them."""
 
 EXAMPLES = {
     "add_": """>>> x = torch.ones(3)

@@ -1,4 +1,5 @@
-"""torch._foreach_NAME: an operator over lists of tensors, in step. An argument that is a list goes along with the tensors; anything else serves for all."""
+"""torch._foreach_NAME: an operator over lists of tensors, in step. An argument that is a list goes along with the
+tensors; anything else serves for all."""
 
 from taper import _C
 from taper._C import Tensor

@@ -1,4 +1,5 @@
-"""torch._guards: what PyTorch's compiler knows of the call it traces. Nothing traces that way here, so there is no context and no fake mode."""
+"""torch._guards: what PyTorch's compiler knows of the call it traces. Nothing traces that way here, so there is no
+context and no fake mode."""
 
 __all__ = ["TracingContext", "active_fake_mode", "detect_fake_mode"]
 

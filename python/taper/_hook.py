@@ -1,16 +1,18 @@
-"""`import torch` as Taper: a finder that gives Taper's modules under PyTorch's names, and stand-ins for what is not there yet.
+"""`import torch` as Taper: a finder that gives Taper's modules under PyTorch's names, and stand-ins for what is not
+there yet.
 
-There are two ways in. `taper run` calls `install()`, which puts the finder in front of all others and sees to it that Python processes
-started from here get it too. `taper torch install` leaves packages in site-packages that call `stand_in()` when they are imported; a
-process that one starts finds those by itself. This file imports neither taper nor anything else that takes time: a child process that
-never says `import torch` pays nothing.
+There are two ways in. `taper run` calls `install()`, which puts the finder in front of all others and sees to it that
+Python processes started from here get it too. `taper torch install` leaves packages in site-packages that call
+`stand_in()` when they are imported; a process that one starts finds those by itself. This file imports neither taper
+nor anything else that takes time: a child process that never says `import torch` pays nothing.
 """
 
 import os
 import sys
 from types import ModuleType
 
-VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
+# in the environment of a process that runs under the hook and of its children: the interpreter it is for
+VARIABLE = "TAPER_RUN"
 PACKAGES = {
     name: "taper" if name == "torch" else "taper." + name
     for name in (
@@ -48,7 +50,9 @@ class NotCovered(AttributeError, NotImplementedError):
 def known():
     """PyTorch's public names: module or class -> the names in it."""
     if not _known:
-        with open(os.path.join(HOME, "_names.txt"), encoding="utf-8") as file:
+        import gzip
+
+        with gzip.open(os.path.join(HOME, "_names.txt.gz"), "rt", encoding="utf-8") as file:
             for line in file:
                 if not line.startswith("#"):
                     owner, _, names = line.partition(":")
@@ -69,8 +73,8 @@ def _private(name):
 
 
 def _is_module(name):
-    """Does PyTorch (or a package around it, whose names no list holds) have this module? The list holds classes, too, whose names begin with a
-    capital, but for two."""
+    """Does PyTorch (or a package around it, whose names no list holds) have this module? The list holds classes, too,
+    whose names begin with a capital, but for two."""
     if not name.startswith("torch."):
         return True
     if any(_private(part) for part in name.split(".")):
@@ -83,7 +87,8 @@ def _is_module(name):
 
 
 def _held(ours):
-    """What one of Taper's modules has under a name that no file of its own stands for, such as `torch.ops`; None where it has nothing."""
+    """What one of Taper's modules has under a name that no file of its own stands for, such as `torch.ops`; None where
+    it has nothing."""
     parent, _, name = ours.rpartition(".")
     names = getattr(sys.modules.get(parent), "__dict__", {})
     answer = names.get("__getattr__")
@@ -95,8 +100,9 @@ def _held(ours):
 
 
 class Absent(ModuleType):
-    """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked for with
-    isinstance, which says no; using it raises an error with its full name. It is no container, no number and no context."""
+    """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked
+    for with isinstance, which says no; using it raises an error with its full name. It is no container, no number and
+    no context."""
 
     __iter__ = __contains__ = __reversed__ = None  # __getitem__ alone would make an endless sequence of it
 
@@ -133,15 +139,16 @@ class Absent(ModuleType):
 
 
 def _imports_from(frame):
-    """Is this frame at `from module import name`, and would it not notice an error? In a try block with an except clause it asks whether the name is
-    there, and is told."""
+    """Is this frame at `from module import name`, and would it not notice an error? In a try block with an except
+    clause it asks whether the name is there, and is told."""
     from opcode import opmap
 
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"] and not _is_tried(frame.f_code, frame.f_lasti)
 
 
 def _is_tried(code, at):
-    """Does an except clause of this code catch what happens at this instruction? (Python 3.10 keeps no table that says so.)"""
+    """Does an except clause of this code catch what happens at this instruction? (Python 3.10 keeps no table that says
+    so.)"""
     import dis
 
     if not hasattr(code, "co_exceptiontable"):
@@ -189,8 +196,8 @@ def _only_asks():
 
 
 def _missing(module, name, depth=2):
-    """What a module answers for a name that Taper lacks: a stand-in for `from module import name` and for submodules that PyTorch
-    imports by itself; otherwise an error, so that hasattr says no."""
+    """What a module answers for a name that Taper lacks: a stand-in for `from module import name` and for submodules
+    that PyTorch imports by itself; otherwise an error, so that hasattr says no."""
     full = f"{module}.{name}"
     names = known()
     listed = module in names
@@ -238,7 +245,8 @@ def _torch_name(ours):
 
 
 def _telling(ours, path):
-    """The spec of one of Taper's modules that the package imports by itself: scripts reach it as an attribute, and are told what it lacks, too."""
+    """The spec of one of Taper's modules that the package imports by itself: scripts reach it as an attribute, and are
+    told what it lacks, too."""
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec(ours, path)
@@ -276,8 +284,8 @@ class Loader:
 
 
 class Finder:
-    """Finds `torch` and its company: before any that are installed under `taper run`. Where shims called it, the shims are what is
-    installed as PyTorch, and packages around it that are installed are left alone."""
+    """Finds `torch` and its company: before any that are installed under `taper run`. Where shims called it, the shims
+    are what is installed as PyTorch, and packages around it that are installed are left alone."""
 
     def __init__(self, shims=False):
         self.shims = shims
@@ -350,8 +358,8 @@ def install(shims=False):
 
 
 def stand_in(name):
-    """Called by a shim while it is imported: Taper's module takes its place. A thread that waited for the import keeps the shim, so
-    that one hands on what it is asked for."""
+    """Called by a shim while it is imported: Taper's module takes its place. A thread that waited for the import keeps
+    the shim, so that one hands on what it is asked for."""
     install(shims=True)
     loader = next(finder for finder in sys.meta_path if isinstance(finder, Finder)).find_spec(name).loader
     loader.exec_module(loader.module)

@@ -1,4 +1,5 @@
-"""torch._jit_internal: the decorators that packages on top of PyTorch take from there. Scripts run as Python, so each gives back what it gets."""
+"""torch._jit_internal: the decorators that packages on top of PyTorch take from there. Scripts run as Python, so each
+gives back what it gets."""
 
 from taper.jit import Final, export, ignore, is_scripting, unused  # noqa: F401
 

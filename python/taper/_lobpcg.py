@@ -1,4 +1,5 @@
-"""torch.lobpcg: a few extreme eigenpairs of a symmetric positive definite pencil A x = lambda B x, by locally optimal conjugate gradients in blocks."""
+"""torch.lobpcg: a few extreme eigenpairs of a symmetric positive definite pencil A x = lambda B x, by locally optimal
+conjugate gradients in blocks."""
 
 import taper
 
@@ -56,7 +57,8 @@ def lobpcg(
     ortho_fparams=None,
     ortho_bparams=None,
 ):
-    """(E, X): the k largest eigenvalues of A, or smallest, and their vectors. A may be sparse or, like B, have batch dims. Eigenvalues have gradients."""
+    """(E, X): the k largest eigenvalues of A, or smallest, and their vectors. A may be sparse or, like B, have batch
+    dims. Eigenvalues have gradients."""
     if A.shape[-2] != A.shape[-1]:
         raise AssertionError(f"A must be square, got shape {A.shape}")
     k = (1 if X is None else X.size(-1)) if k is None else k

@@ -13,7 +13,8 @@ def _heads(t, num_heads):
 
 
 def _transform_bias_rescale_qkv(qkv, qkv_bias, num_heads):
-    """The three parts of a projection with their biases, cut into heads; the queries are divided by the root of a head's width."""
+    """The three parts of a projection with their biases, cut into heads; the queries are divided by the root of a
+    head's width."""
     q, k, v = (_heads(part, num_heads) for part in (qkv + qkv_bias).chunk(3, -1))
     return q / q.shape[-1] ** 0.5, k, v
 

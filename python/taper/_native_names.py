@@ -1,5 +1,6 @@
-"""Functions that torch has beside those of nn.functional, with signatures of their own: weights first, every setting by position, reductions as
-numbers (0 none, 1 mean, 2 sum). And what works on sizes that may be symbols elsewhere: here they are plain numbers."""
+"""Functions that torch has beside those of nn.functional, with signatures of their own: weights first, every setting by
+position, reductions as numbers (0 none, 1 mean, 2 sum). And what works on sizes that may be symbols elsewhere: here
+they are plain numbers."""
 
 import math
 
@@ -26,7 +27,8 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=None,
 ):
-    """(the bags, the bag of each index, the sizes of bags, where maxima stood); what backward keeps elsewhere is empty or zero here."""
+    """(the bags, the bag of each index, the sizes of bags, where maxima stood); what backward keeps elsewhere is empty
+    or zero here."""
     if indices.dim() not in (1, 2):
         raise RuntimeError(f"input has to be a 1D or 2D Tensor, but got Tensor of dimension {indices.dim()}")
     if indices.dim() == 1 and offsets.dim() != 1:
@@ -236,6 +238,19 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
     )
 
 
+def _cast(dtype):
+    def cast(input, non_blocking=False):
+        return input.to(dtype, non_blocking=non_blocking)
+
+    return cast
+
+
+_cast_Byte, _cast_Char, _cast_Short, _cast_Int = map(_cast, (taper.uint8, taper.int8, taper.int16, taper.int32))
+_cast_Long, _cast_Half, _cast_Float, _cast_Double = map(
+    _cast, (taper.int64, taper.float16, taper.float32, taper.float64)
+)
+
+
 def _shape_as_tensor(input):
     """The shape as a row of integers."""
     return taper.tensor(input.shape, dtype=taper.int64)
@@ -418,7 +433,8 @@ def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False, out=
 
 
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
-    """The exclusive or of the elements' bits over dims, or over all: of floating numbers as doubles, of the others as integers of 64 bits."""
+    """The exclusive or of the elements' bits over dims, or over all: of floating numbers as doubles, of the others as
+    integers of 64 bits."""
     if mode != 0:
         raise RuntimeError(f"hash_tensor: expected mode 0, got {mode}")
     bits = input.double().view(taper.int64) if input.is_floating_point() else input.to(taper.int64)

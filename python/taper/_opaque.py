@@ -1,5 +1,6 @@
-"""Tensors in oneDNN's layout (`tensor.to_mkldnn()`). The library hands oneDNN what it likes by itself, so such a tensor is a dense one that answers as PyTorch's
-opaque one does: it has no strides to look at, and results of operators on it are of its kind until to_dense()."""
+"""Tensors in oneDNN's layout (`tensor.to_mkldnn()`). The library hands oneDNN what it likes by itself, so such a tensor
+is a dense one that answers as PyTorch's opaque one does: it has no strides to look at, and results of operators on it
+are of its kind until to_dense()."""
 
 from taper import _C
 from taper._C import Tensor

@@ -1,6 +1,8 @@
-"""torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and Tensor that PyTorch's operators of that name stand
-behind; other namespaces hold what torch.library was given. Schemas of aten are PyTorch's (_aten.txt.gz)."""
+"""torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and
+Tensor that PyTorch's operators of that name stand behind; other namespaces hold what torch.library was given. Schemas
+of aten are PyTorch's (_aten.txt.gz)."""
 
+import os
 from enum import Enum
 from types import ModuleType
 
@@ -52,7 +54,8 @@ def _overloads(name):
 
 
 def _not_covered(name):
-    """An operator that can be named, as packages do that say what theirs does for each of aten's; calling it tells that it is not here."""
+    """An operator that can be named, as packages do that say what theirs does for each of aten's; calling it tells that
+    it is not here."""
 
     def function(*args, **kwargs):
         from taper._hook import NotCovered
@@ -288,7 +291,11 @@ class _OpNamespace:
         if op.startswith("__") and not (self.name == "aten" and _overloads(op)):
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'")
         function = registered.get((self.name, op)) or self._built_in(op)
-        if function is None:
+        if function is None and self.name not in ("aten", "prims", "profiler"):
+            from taper._cpp_operators import look_again  # of an extension that was imported since
+
+            function = look_again() and registered.get((self.name, op))
+        if not function:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'")
         made = self.__dict__[op] = OpOverloadPacket(self.name, op, function)
         return made
@@ -307,7 +314,7 @@ class _OpNamespace:
 class _Ops(ModuleType):
     """torch.ops: a module, which packages import."""
 
-    loaded_libraries = frozenset()
+    loaded_libraries = set()
 
     def __getattr__(self, namespace):
         if namespace.startswith("__"):
@@ -316,9 +323,11 @@ class _Ops(ModuleType):
         return made
 
     def load_library(self, path):
-        from taper._hook import NotCovered
+        """Loads a shared library; operators that it registered with TORCH_LIBRARY are under torch.ops from then on."""
+        from taper._cpp_operators import load
 
-        raise NotCovered("torch.ops.load_library")
+        load(path)
+        self.loaded_libraries.add(os.path.realpath(path))
 
     def __repr__(self):
         return "<module 'torch.ops'>"

@@ -1,14 +1,10 @@
-"""`taper profile`: runs a script as `taper run` does and says where its time went: operators with their share, how much of what the machine can do they
-reach, the memory they took, and how busy the threads were. The calling thread is watched; what others run counts as processor time alone."""
+"""`taper profile`: runs a script as `taper run` does and says where its time went: operators with their share, how much
+of what the machine can do they reach, the memory they took, and how busy the threads were. The calling thread is
+watched; what others run counts as processor time alone."""
 
 import sys
 import time
 
-USAGE = """usage: taper profile [--top N] [--shapes] [script.py | -m module | -c command | -] [arguments]
-
-  --top N    how many operators to show (20)
-  --shapes   tell calls on different shapes apart
-"""
 _OPERATOR, _BACKWARD = 0, 1
 
 
@@ -116,7 +112,8 @@ def _best(function, rounds=7):
 
 
 def _machine():
-    """What this machine reaches: bytes a second of a plain loop over memory, and floating-point operations a second of a product."""
+    """What this machine reaches: bytes a second of a plain loop over memory, and floating-point operations a second of
+    a product."""
     import taper
 
     with taper.no_grad():
@@ -127,7 +124,8 @@ def _machine():
 
 
 def _accelerators():
-    """Kinds of devices that something was put on. What runs there is held against nothing: this machine's processors are no measure of it."""
+    """Kinds of devices that something was put on. What runs there is held against nothing: this machine's processors
+    are no measure of it."""
     import taper
 
     used = []
@@ -189,35 +187,29 @@ def _end_by_pipe():
     os.kill(os.getpid(), signal.SIGPIPE)
 
 
-def profile(arguments):
-    """Runs what the arguments after `taper profile` say, and reports; the script's exit status."""
-    top, shapes = 20, False
-    while arguments and arguments[0] in ("--top", "--shapes", "-h", "--help"):
-        option = arguments.pop(0)
-        if option == "--shapes":
-            shapes = True
-        elif option == "--top" and arguments and arguments[0].isdigit():
-            top = int(arguments.pop(0))
-        else:
-            print(USAGE, end="")
-            return 0 if option in ("-h", "--help") else 2
-    if not arguments:
-        print(USAGE, end="", file=sys.stderr)
-        return 2
+def arguments(parser):
+    """Adds the options of `taper profile`."""
+    parser.usage = "taper profile [--top N] [--shapes] [script.py | -m module | -c command | -] [arguments]"
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="how many operators to show (20)")
+    parser.add_argument("--shapes", action="store_true", help="tell calls on different shapes apart")
+
+
+def main(options):
+    """Runs the script of the options, and reports; the script's exit status."""
     from taper import _C
     from taper._run import run
 
     begin, busy = time.perf_counter(), time.process_time()
     running = _C._profile_start(True, None)
     try:
-        return run(arguments)
+        return run(options.script)
     finally:
         wall, processor = time.perf_counter() - begin, time.process_time() - busy
         _, recorded = _C._profile_stop(running)
         try:
             sys.stdout.flush()
             if recorded:
-                print("\n" + _report(recorded, wall, processor, top, shapes), flush=True)
+                print("\n" + _report(recorded, wall, processor, options.top, options.shapes), flush=True)
             else:
                 print("taper profile: no operator ran in the main thread", file=sys.stderr)
         except BrokenPipeError:

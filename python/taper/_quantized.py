@@ -1,5 +1,5 @@
-"""Quantized tensors: whole numbers with a scale and a zero point, value = scale * (number - zero point). They are stored and turned back into
-floats; what computes with them (taper.ao.nn.quantized) takes them apart."""
+"""Quantized tensors: whole numbers with a scale and a zero point, value = scale * (number - zero point). They are
+stored and turned back into floats; what computes with them (taper.ao.nn.quantized) takes them apart."""
 
 import taper
 from taper import _C

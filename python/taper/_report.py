@@ -97,42 +97,87 @@ def _accelerators(kind):
     """The devices of a type, its driver and the libraries that serve it, or what is missing."""
     count = _C._gpu_count(kind)
     if not count:
-        yield kind, f"none: {_C._gpu_missing(kind)}"
-        return
+        return {"devices": [], "missing": _C._gpu_missing(kind)}
     backend = _C._gpu_backend(kind)
-    for i in range(count):
-        about = _C._gpu_describe(kind, i)
-        yield (
-            f"{kind}:{i}",
-            f"{about['name']} ({about['arch']}), {about['units']} units, {about['memory'] / 2**30:.1f} GiB",
-        )
-    yield f"{backend}", _C._gpu_version(kind)
-    for whose, name, serves, instead, version, file in _C._gpu_libraries():
-        if whose == backend:
-            found = f"{version} in {file}".strip() if version else f"in {file}"
-            yield f"  {name}", f"{found} for {serves}" if file else f"not found; {instead} for {serves}"
+    libraries = [
+        {"name": name, "serves": serves, "instead": instead, "version": version or None, "file": file or None}
+        for whose, name, serves, instead, version, file in _C._gpu_libraries()
+        if whose == backend
+    ]
+    devices = [{"index": i, **_C._gpu_describe(kind, i)} for i in range(count)]
+    return {"devices": devices, "backend": backend, "driver": _C._gpu_version(kind), "libraries": libraries}
 
 
-def _rows():
+def facts():
+    """All that `taper info` tells, as plain values."""
     import taper
 
-    yield "Taper", f"{version()} in {os.path.dirname(os.path.abspath(taper.__file__))}, library {_loaded('libtaper')}"
-    yield "PyTorch's names", f"as in {taper.__version__.partition('+')[0]}"
-    yield "processor", f"{_processor()}; {_cores()} to use"
-    yield "threads", str(taper.get_num_threads())
-    if _rank() is not None:
-        yield "rank", _rank()
-    yield "devices", ", ".join(["cpu", *(f"{kind}:{i}" for kind in _KINDS for i in range(_C._gpu_count(kind)))])
-    for name, what, file in _C._libraries():
-        yield name, f"{what} in {file}" if what else _MISSING.get(name, "not found")
+    return {
+        "taper": version(),
+        "package": os.path.dirname(os.path.abspath(taper.__file__)),
+        "library": _loaded("libtaper"),
+        "pytorch_names": taper.__version__.partition("+")[0],
+        "processor": _processor(),
+        "cores": _cores(),
+        "threads": taper.get_num_threads(),
+        "rank": _rank(),
+        "devices": ["cpu", *(f"{kind}:{i}" for kind in _KINDS for i in range(_C._gpu_count(kind)))],
+        "libraries": [{"name": name, "version": what, "file": file} for name, what, file in _C._libraries()],
+        "accelerators": {kind: _accelerators(kind) for kind in _KINDS},
+        "python": {"version": sys.version.split()[0], "executable": sys.executable},
+        "numpy": _optional("numpy"),
+    }
+
+
+def _accelerator_rows(kind, found):
+    if not found["devices"]:
+        yield kind, f"none: {found['missing']}"
+        return
+    for device in found["devices"]:
+        memory = f"{device['memory'] / 2**30:.1f} GiB"
+        yield f"{kind}:{device['index']}", f"{device['name']} ({device['arch']}), {device['units']} units, {memory}"
+    yield found["backend"], found["driver"]
+    for library in found["libraries"]:
+        where = f"{library['version'] or ''} in {library['file']}".strip()
+        served = f"{where} for {library['serves']}"
+        missing = f"not found; {library['instead']} for {library['serves']}"
+        yield f"  {library['name']}", served if library["file"] else missing
+
+
+def _rows(found):
+    yield "Taper", f"{found['taper']} in {found['package']}, library {found['library']}"
+    yield "PyTorch's names", f"as in {found['pytorch_names']}"
+    yield "processor", f"{found['processor']}; {found['cores']} to use"
+    yield "threads", str(found["threads"])
+    if found["rank"] is not None:
+        yield "rank", found["rank"]
+    yield "devices", ", ".join(found["devices"])
+    for library in found["libraries"]:
+        text = f"{library['version']} in {library['file']}"
+        yield library["name"], text if library["version"] else _MISSING.get(library["name"], "not found")
     for kind in _KINDS:
-        yield from _accelerators(kind)
-    yield "Python", f"{sys.version.split()[0]} in {sys.executable}"
-    yield "NumPy", _optional("numpy")
+        yield from _accelerator_rows(kind, found["accelerators"][kind])
+    yield "Python", f"{found['python']['version']} in {found['python']['executable']}"
+    yield "NumPy", found["numpy"]
 
 
 def info():
     """Prints it."""
-    for name, text in _rows():
+    for name, text in _rows(facts()):
         print(f"{name + ':':<18}{text}")
+    return 0
+
+
+def arguments(parser):
+    """Adds the options of `taper info`."""
+    parser.add_argument("--json", action="store_true", help="as one JSON object, for programs")
+
+
+def main(options):
+    """`taper info`; the exit status."""
+    if not options.json:
+        return info()
+    import json
+
+    print(json.dumps(facts(), indent=2))
     return 0

@@ -1,4 +1,5 @@
-"""`taper run`: runs a script, a module (-m), a command (-c) or standard input (-) as `python` would, with PyTorch's names being Taper's."""
+"""`taper run`: runs a script, a module (-m), a command (-c) or standard input (-) as `python` would, with PyTorch's
+names being Taper's."""
 
 import os
 import sys
@@ -145,7 +146,8 @@ def _syntax_error(error):
 
 
 def _as_a_rank(launcher):
-    """One of several processes of a launcher: prints whole lines, as they come, and ends when the launcher does, however that ends."""
+    """One of several processes of a launcher: prints whole lines, as they come, and ends when the launcher does,
+    however that ends."""
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True, write_through=False)
     from taper import _C
@@ -153,14 +155,18 @@ def _as_a_rank(launcher):
     _C._end_with_parent(launcher)
 
 
+def arguments(parser):
+    """Says what `taper run` takes; the script's own arguments are its own."""
+    parser.usage = "taper run [script.py | -m module | -c command | -] [arguments]"
+
+
+def main(asked):
+    """`taper run`: asked is the list of arguments, which no parser has seen; the exit status."""
+    return run(asked)
+
+
 def run(arguments):
-    """Runs what the arguments after `taper run` say; the exit status."""
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(
-            "usage: taper run [script.py | -m module | -c command | -] [arguments]",
-            file=sys.stderr if not arguments else sys.stdout,
-        )
-        return 2 if not arguments else 0
+    """Runs what the arguments say as `python` would; the exit status."""
     _hook.install()
     if "TAPER_LAUNCHER" in os.environ:
         _as_a_rank(int(os.environ.pop("TAPER_LAUNCHER")))

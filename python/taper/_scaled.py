@@ -1,4 +1,5 @@
-"""Products of matrices of 8-bit numbers: torch._int_mm, and with scales torch._scaled_mm and torch.nn.functional.scaled_mm, whose sums are float32's."""
+"""Products of matrices of 8-bit numbers: torch._int_mm, and with scales torch._scaled_mm and
+torch.nn.functional.scaled_mm, whose sums are float32's."""
 
 from enum import Enum
 

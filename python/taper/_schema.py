@@ -1,4 +1,5 @@
-"""Schemas of operators: `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` as an object, and which values fit a type of theirs."""
+"""Schemas of operators: `add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor` as an object, and which
+values fit a type of theirs."""
 
 from taper import _C
 
@@ -194,7 +195,8 @@ _WORDS = frozenset(
 
 
 def check_schema(text):
-    """The schema that the text of a new operator says; RuntimeError where a type of it is none, an argument has no name or a default no value."""
+    """The schema that the text of a new operator says; RuntimeError where a type of it is none, an argument has no name
+    or a default no value."""
     schema = parse_schema(text)
     for argument in (*schema.arguments, *schema.returns):
         word = argument.type.word
@@ -303,7 +305,8 @@ def fits(type, value, number_for_tensor=False):
 
 
 def misfit(name, schema, args, kwargs):
-    """Why a call's arguments are not the ones that an operator's schema has, in PyTorch's words, or None where they are."""
+    """Why a call's arguments are not the ones that an operator's schema has, in PyTorch's words, or None where they
+    are."""
     takes = [a for a in schema.arguments if not a.kwarg_only]
     if len(args) > len(takes):
         if len(takes) < len(schema.arguments):
@@ -341,7 +344,8 @@ def misfit(name, schema, args, kwargs):
 
 
 def _accepts(type, value):
-    """fits, as registered operators take values: a tensor of one element where a number is asked, None for a tensor, bools for numbers."""
+    """fits, as registered operators take values: a tensor of one element where a number is asked, None for a tensor,
+    bools for numbers."""
     if isinstance(value, _C.Tensor):
         return (
             type.word in ("Tensor", "Any", "t")

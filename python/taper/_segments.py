@@ -1,12 +1,13 @@
-"""What torch.segment_reduce makes of runs other than sums, with the gradients that PyTorch gives where an element is not a number."""
+"""What torch.segment_reduce makes of runs other than sums, with the gradients that PyTorch gives where an element is
+not a number."""
 
 import taper
 from taper.autograd import Function
 
 
 class Extreme(Function):
-    """The largest or smallest element. Its gradient goes to all elements that are it, in equal parts; elements that are not numbers share that of a result
-    that is none."""
+    """The largest or smallest element. Its gradient goes to all elements that are it, in equal parts; elements that are
+    not numbers share that of a result that is none."""
 
     @staticmethod
     def forward(ctx, data, place, start, name):
@@ -24,7 +25,8 @@ class Extreme(Function):
 
 
 class Product(Function):
-    """The product. An element's gradient is the product of the others: it is a number where the element itself is the only one that is none."""
+    """The product. An element's gradient is the product of the others: it is a number where the element itself is the
+    only one that is none."""
 
     @staticmethod
     def forward(ctx, data, place, start):

@@ -1,8 +1,9 @@
-"""The direction numbers of Sobol's sequence that S. Joe and F. Y. Kuo published ("Constructing Sobol sequences with better two-dimensional projections",
-SIAM J. Sci. Comput. 30, 2008), for the first 1111 dimensions.
+"""The direction numbers of Sobol's sequence that S. Joe and F. Y. Kuo published ("Constructing Sobol sequences with
+better two-dimensional projections", SIAM J. Sci. Comput. 30, 2008), for the first 1111 dimensions.
 
-Dimension 0 has ones. Each further one has the next primitive polynomial over the field of two elements, by degree s and then as a number; its first s direction
-numbers m_1 ... m_s are given, m_i odd and below 2^i, and the others follow. What is written down is (m_i - 1) / 2 in i - 1 bits, lowest bits first, all in a row."""
+Dimension 0 has ones. Each further one has the next primitive polynomial over the field of two elements, by degree s and
+then as a number; its first s direction numbers m_1 ... m_s are given, m_i odd and below 2^i, and the others follow.
+What is written down is (m_i - 1) / 2 in i - 1 bits, lowest bits first, all in a row."""
 
 import base64
 

@@ -102,17 +102,6 @@ Tensor.const_data_ptr = Tensor.data_ptr
 
 
 @_method
-def is_conj(self):
-    """Was it made by conj()? In PyTorch that is a view; here it has memory of its own, which resolve_conj() lets a program write to."""
-    return _C._is_copy(self)
-
-
-@_method
-def is_neg(self):
-    return False
-
-
-@_method
 def is_distributed(self):
     return False
 
@@ -125,8 +114,8 @@ def is_nonzero(self):
 
 @_method
 def dim_order(self, *, ambiguity_check=False):
-    """The dimensions from the one with the largest stride to the one with the smallest. ambiguity_check: an error where sizes of one leave it open;
-    a list of memory formats: one of those, if only one fits."""
+    """The dimensions from the one with the largest stride to the one with the smallest. ambiguity_check: an error where
+    sizes of one leave it open; a list of memory formats: one of those, if only one fits."""
     formats = ambiguity_check if isinstance(ambiguity_check, (list, tuple)) else []
     if not isinstance(ambiguity_check, bool) and not (
         formats and all(isinstance(f, _C.memory_format) for f in formats)
@@ -162,7 +151,8 @@ def _sparse_only(name, kind):
 
 
 def _for_layouts(method):
-    """A method that sparse tensors, which are of a class of their own, have in another form: torch.Tensor.values(x) finds it too."""
+    """A method that sparse tensors, which are of a class of their own, have in another form: torch.Tensor.values(x)
+    finds it too."""
     from functools import wraps
 
     name = method.__name__
@@ -374,10 +364,13 @@ def _share(self):
 
 @_method
 def share_memory_(self):
-    """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to. A device's memory stays as it is."""
+    """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to. A
+    device's memory stays as it is."""
     if self.is_meta:
         raise RuntimeError("_share_fd_: only available on CPU")
     if not self.is_shared():
+        if self.is_conj() or self.is_neg():  # the memory holds other values
+            self.data = self.resolve_conj().resolve_neg()
         self._share()
     return self
 
@@ -513,8 +506,11 @@ def __deepcopy__(self, memo):
             copied.grad = deepcopy(self.grad, memo)
         copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
-    memory = self.untyped_storage().__deepcopy__(memo)
-    copied = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
+    if self.is_conj() or self.is_neg():
+        copied = self.detach().clone()
+    else:
+        memory = self.untyped_storage().__deepcopy__(memo)
+        copied = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
     if type(self) is not Tensor:
         copied = Tensor._make_subclass(type(self), copied)
     copied.requires_grad = self.requires_grad
@@ -542,9 +538,11 @@ def _reduce_ex_internal(self, protocol):
     if self.is_meta:
         return _rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     place = self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
+    marks = ({name: True for name in ("conj", "neg") if getattr(self, "is_" + name)()},)
+    marks = marks if marks[0] else ()
     if self.dtype not in _words:  # PyTorch has no class of storages for it
-        return _rebuild_tensor_v3, (self.untyped_storage(), *place, self.dtype)
-    return _rebuild_tensor_v2, (self._typed_storage(), *place)
+        return _rebuild_tensor_v3, (self.untyped_storage(), *place, self.dtype, *marks)
+    return _rebuild_tensor_v2, (self._typed_storage(), *place, *marks)
 
 
 @_method

@@ -1,4 +1,5 @@
-"""What stands in torch itself beside the operators: settings, seeds, and functions whose signature is wider than their operator's."""
+"""What stands in torch itself beside the operators: settings, seeds, and functions whose signature is wider than their
+operator's."""
 
 import math as _math
 from builtins import range as _count  # torch.range takes the name below
@@ -99,7 +100,8 @@ def set_rng_state(new_state):
 
 
 class _ForkRng:
-    """with torch.random.fork_rng(): the states of the CPU's generator and of devices' (all, unless given) are as before when the block ends."""
+    """with torch.random.fork_rng(): the states of the CPU's generator and of devices' (all, unless given) are as before
+    when the block ends."""
 
     def __init__(self, devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
         self.enabled, self.kind = enabled, device_type
@@ -208,7 +210,8 @@ def get_float32_matmul_precision():
 
 
 def set_float32_matmul_precision(precision):
-    """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'; GPUs may use TF32 for the others."""
+    """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'; GPUs may use
+    TF32 for the others."""
     global _float32_precision
     if precision not in ("highest", "high", "medium"):
         import warnings
@@ -718,11 +721,6 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)
 
 
-def resolve_conj(input):
-    """The tensor with its own memory: a copy of a conjugate, which may be written to."""
-    return input.clone() if _C._is_copy(input) else _op["resolve_conj"](input)
-
-
 def nonzero(input, *, out=None, as_tuple=False):
     """Where the elements are that are not zero: one row each, or one tensor per dim."""
     if as_tuple and out is not None:
@@ -753,7 +751,6 @@ for _function in (
     stft,
     istft,
     nonzero,
-    resolve_conj,
 ):
     setattr(Tensor, _function.__name__, _function)
 del _function
@@ -782,7 +779,8 @@ _SEGMENTS = {
 
 
 def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
-    """Reduces runs of data along axis, each `lengths` long or from one of `offsets` to the next; the dims before axis have runs of their own."""
+    """Reduces runs of data along axis, each `lengths` long or from one of `offsets` to the next; the dims before axis
+    have runs of their own."""
     if reduce not in _SEGMENTS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if lengths is None and offsets is None:
@@ -822,7 +820,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
-    """The first `size` elements of a file as a tensor, mapped into memory; shared: what is written to it reaches the file."""
+    """The first `size` elements of a file as a tensor, mapped into memory; shared: what is written to it reaches the
+    file."""
     from taper.storage import _on_storage
 
     dtype = dtype or _C.get_default_dtype()

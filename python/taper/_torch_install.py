@@ -1,8 +1,8 @@
 """`taper torch`: makes `import torch` be Taper's in an environment, for plain `python` as for pip and uv.
 
-torch, torchvision and torchaudio become distributions of their own: a package of a few lines that hands over to taper._hook, and the
-metadata by which importlib.metadata, pip and uv know it. `install` writes their files to site-packages, `wheel` into wheels; `remove`
-takes away what RECORD lists, as `pip uninstall torch` does.
+torch, torchvision and torchaudio become distributions of their own: a package of a few lines that hands over to
+taper._hook, and the metadata by which importlib.metadata, pip and uv know it. `install` writes their files to
+site-packages, `wheel` into wheels; `remove` takes away what RECORD lists, as `pip uninstall torch` does.
 """
 
 import os
@@ -12,11 +12,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from taper import _C
 from taper._hook import SHIMMED
 
-USAGE = """usage: taper torch install      packages torch, torchvision and torchaudio that are Taper's, in this environment
-       taper torch remove       takes exactly those away
-       taper torch status       what is installed under these names; status 0 when all three are Taper's
-       taper torch wheel DIR    the same as wheels, for `pip install --no-index --find-links DIR torch`
-"""
 SHIM = '''"""{name} is Taper here. `taper torch install` made this package; `taper torch remove` takes it away."""
 from taper._hook import stand_in
 
@@ -141,7 +136,8 @@ def _place(found):
 
 
 def _stranger(name):
-    """What stands in the way of a shim: another distribution of that name, or a package without one; None where nothing does."""
+    """What stands in the way of a shim: another distribution of that name, or a package without one; None where nothing
+    does."""
     found = installed(name)
     if found is not None:
         return None if _is_ours(found) else f"{name} {found.version} in {_place(found)}"
@@ -282,16 +278,21 @@ def wheel(folder):
     return 0
 
 
-def torch(arguments):
-    """Runs what the arguments after `taper torch` say; the exit status."""
-    commands = {"install": (install, 0), "remove": (remove, 0), "status": (status, 0), "wheel": (wheel, 1)}
-    command, wanted = commands.get(arguments[0] if arguments else None, (None, 0))
-    if command is None or len(arguments) != 1 + wanted:
-        asked = arguments in (["--help"], ["-h"])
-        print(USAGE, end="", file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+def arguments(parser):
+    """Adds the actions of `taper torch`."""
+    below = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    below.add_parser("install", help="packages torch, torchvision and torchaudio that are Taper's, in this environment")
+    below.add_parser("remove", help="take exactly those away")
+    below.add_parser("status", help="what is installed under these names; status 0 when all three are Taper's")
+    write = below.add_parser("wheel", help="the same as wheels, for `pip install --no-index --find-links DIR torch`")
+    write.add_argument("folder", metavar="DIR", help="where the wheels go")
+
+
+def main(options):
+    """Runs an action; the exit status."""
+    actions = {"install": install, "remove": remove, "status": status, "wheel": lambda: wheel(options.folder)}
     try:
-        return command(*arguments[1:])
+        return actions[options.action]()
     except (Refused, OSError) as error:
-        print(f"taper torch {arguments[0]}: {error}", file=sys.stderr)
+        print(f"taper torch {options.action}: {error}", file=sys.stderr)
         return 1

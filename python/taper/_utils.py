@@ -1,4 +1,5 @@
-"""What pickled tensors and parameters are rebuilt by, and what the reader of checkpoints (python/ext/files.c) makes objects with."""
+"""What pickled tensors and parameters are rebuilt by, and what the reader of checkpoints (python/ext/files.c) makes
+objects with."""
 
 from taper import _C
 from taper.storage import _on_storage
@@ -10,14 +11,15 @@ def _rebuild_tensor(storage, storage_offset, size, stride):
 
 
 def _resolve(tensor, metadata):
-    """The elements themselves where PyTorch stored their conjugates or negatives and says so: a copy."""
+    """The elements themselves where the storage holds their conjugates or negatives: a view, a copy of negatives."""
     if metadata.get("conj"):
-        tensor = _C._functions["conj_physical"](tensor)
+        tensor = _C._functions["conj"](tensor)
     return _C._functions["neg"](tensor) if metadata.get("neg") else tensor
 
 
 def _resolved(tensor, storage, metadata):
-    """The same of a tensor that is being loaded; what is in the storage may come later, and whoever fills it does this again."""
+    """The same of a tensor that is being loaded; what is in the storage may come later, and whoever fills it does this
+    again."""
     if not metadata:
         return tensor
     made = _resolve(tensor, metadata)

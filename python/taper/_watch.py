@@ -1,6 +1,5 @@
 """`taper watch`: curves of event files in the terminal, once or as they grow."""
 
-import argparse
 import fnmatch
 import math
 import os
@@ -27,8 +26,9 @@ class Run:
         for file in sorted(name for name in os.listdir(self.folder) if "tfevents" in name):
             if file not in self.readers:
                 self.readers[file] = _C._EventReader(os.path.join(self.folder, file))
-            for tag, step, _, value in self.readers[file].read():
+            for tag, step, when, value in self.readers[file].read():
                 found = True
+                self.note(tag, step, when)
                 if tag is None:
                     self.curves = {
                         tag: [point for point in points if point[0] < step] for tag, points in self.curves.items()
@@ -36,6 +36,9 @@ class Run:
                 else:
                     self.curves.setdefault(tag, []).append((step, value))
         return found
+
+    def note(self, tag, step, when):
+        """Called for every point; the page in the browser keeps the times."""
 
     @property
     def damaged(self):
@@ -45,15 +48,15 @@ class Run:
 class Runs:
     """The runs below some folders; new ones are found at each look."""
 
-    def __init__(self, roots):
-        self.roots, self.runs = roots, {}
+    def __init__(self, roots, kind=Run):
+        self.roots, self.runs, self.kind = roots, {}, kind
 
     def look(self):
         found = False
         for root in self.roots:
             for folder, _, files in os.walk(root):
                 if folder not in self.runs and any("tfevents" in name for name in files):
-                    self.runs[folder] = Run(self._name(root, folder), folder)
+                    self.runs[folder] = self.kind(self._name(root, folder), folder)
                     found = True
         return any([run.look() for run in self.runs.values()]) or found
 
@@ -138,7 +141,8 @@ def _columns(points, place):
 
 
 def chart(tag, curves, options, width, height, colour):
-    """The lines of one chart: title, plot with scales, steps, and a legend if there are several runs. curves: [(name, points)]."""
+    """The lines of one chart: title, plot with scales, steps, and a legend if there are several runs. curves: [(name,
+    points)]."""
     drawn = [(name, points, _drawable(points, options)) for name, points in curves]
     all_points = [point for _, _, points in drawn for point in points]
     title = f"{tag}{'  (log)' if options.log else ''}"
@@ -221,33 +225,49 @@ def page(runs, options, width, rows, colour):
 # ---- The command ----
 
 
-def _arguments(arguments):
-    parser = argparse.ArgumentParser(
-        prog="taper watch", description="Draws the curves of TensorBoard logs in the terminal."
-    )
-    parser.add_argument(
-        "run", nargs="*", default=["runs"], help="folders with event files, or folders of such; runs unless given"
-    )
-    parser.add_argument(
+def _weight(text):
+    from argparse import ArgumentTypeError
+
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1
+    if not 0 <= weight < 1:
+        raise ArgumentTypeError(f"expected a number from 0 to just below 1, got '{text}'")
+    return weight
+
+
+def arguments(parser):
+    """Adds the options of `taper watch`."""
+    add = parser.add_argument
+    add("run", nargs="*", default=["runs"], help="folders with event files, or folders of such; runs unless given")
+    add(
         "--tag",
         action="append",
         metavar="PATTERN",
         help="only tags that hold this, or match it with *; may be repeated",
     )
-    parser.add_argument(
-        "--once", action="store_true", help="draw what is there and stop, as is done when the output is no terminal"
+    add("--once", action="store_true", help="draw what is there and stop, as is done when the output is no terminal")
+    add("--log", action="store_true", help="a logarithmic scale")
+    add(
+        "--smooth",
+        type=_weight,
+        default=0.0,
+        metavar="WEIGHT",
+        help="smooth the curves: a number from 0 to just below 1",
     )
-    parser.add_argument("--log", action="store_true", help="a logarithmic scale")
-    parser.add_argument(
-        "--smooth", type=float, default=0.0, metavar="WEIGHT", help="smooth the curves: from 0 to just below 1"
+    add("--interval", type=float, default=1.0, metavar="SECONDS", help="between looks at the files (1)")
+    add("--width", type=int, default=0, help="in characters; the terminal's unless given")
+    add("--height", type=int, default=0, help="of a chart, in lines")
+    add(
+        "--serve",
+        nargs="?",
+        type=int,
+        const=6007,
+        metavar="PORT",
+        help="a page in the browser instead: curves, images, histograms, the machine, ranks; on this machine alone "
+        "(port 6007; 0 takes a free one)",
     )
-    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between looks at the files (1)")
-    parser.add_argument("--width", type=int, default=0, help="in characters; the terminal's unless given")
-    parser.add_argument("--height", type=int, default=0, help="of a chart, in lines")
-    options = parser.parse_args(arguments)
-    if not 0 <= options.smooth < 1:
-        parser.error("argument --smooth: expected a number from 0 to just below 1")
-    return options
 
 
 def _fail(text):
@@ -255,14 +275,17 @@ def _fail(text):
     return 1
 
 
-def watch(arguments):
+def main(options):
     """Runs the command; the exit status."""
-    options = _arguments(arguments)
     for root in options.run:
         if not os.path.isdir(root):
             return _fail(
                 f"there is no folder '{root}'" + ("; name the folder of the logs" if options.run == ["runs"] else "")
             )
+    if options.serve is not None:
+        from taper._watch_serve import serve
+
+        return serve(options)
     live = sys.stdout.isatty() and not options.once
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     runs = Runs(options.run)

@@ -1,7 +1,9 @@
-"""torch.func: transforms of functions, on the tape. Each transform runs the function on fresh aliases of its inputs and asks the tape for their
-gradients. What comes out stays on the tape only if it hangs on something outside: an outer transform's input, or a tensor of the caller's."""
+"""torch.func: transforms of functions, on the tape. Each transform runs the function on fresh aliases of its inputs and
+asks the tape for their gradients. What comes out stays on the tape only if it hangs on something outside: an outer
+transform's input, or a tensor of the caller's."""
 
 from _thread import _local
+from contextlib import contextmanager
 from functools import wraps
 
 from taper import _C
@@ -198,7 +200,8 @@ def _positions(argnums, n):
 
 
 def _open(level, args, argnums):
-    """The arguments with fresh aliases at argnums; the aliases and how they came: one tree for an int, a tuple of trees otherwise."""
+    """The arguments with fresh aliases at argnums; the aliases and how they came: one tree for an int, a tuple of trees
+    otherwise."""
     nums = _positions(argnums, len(args))
     args = list(args)
     for i in nums:
@@ -279,7 +282,8 @@ def vjp(func, *primals, has_aux=False):
 
 
 def _transposed(outs, leaves):
-    """Backward as a function of the outputs' cotangents, recorded so that it can be differentiated: its results and those cotangents."""
+    """Backward as a function of the outputs' cotangents, recorded so that it can be differentiated: its results and
+    those cotangents."""
     from taper import zeros_like
 
     marks = [zeros_like(o) if isinstance(o, Tensor) and o.requires_grad else None for o in outs]
@@ -440,7 +444,8 @@ def _owner(module, name):
 
 
 def _slots(module):
-    """name -> (the dict that holds the tensor, its key), for parameters and buffers, tied ones under each of their names."""
+    """name -> (the dict that holds the tensor, its key), for parameters and buffers, tied ones under each of their
+    names."""
     found = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
         for store in (part._parameters, part._buffers):
@@ -450,18 +455,9 @@ def _slots(module):
     return found
 
 
-def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """module(*args, **kwargs) with these tensors in the places of its parameters and buffers."""
-    given = {}
-    for part in (
-        (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
-    ):
-        for name in part:
-            if name in given:
-                raise ValueError(
-                    f"{[name]} appeared in multiple dictionaries; behavior of functional call is ambiguous"
-                )
-        given.update(part)
+@contextmanager
+def reparametrized(module, given, tie_weights, strict):
+    """The module with these tensors in the places of its parameters and buffers."""
     slots = _slots(module)
     unknown, missing = [n for n in given if n not in slots], [n for n in slots if n not in given]
     if strict and (unknown or missing):
@@ -478,13 +474,29 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
             owner, last = _owner(module, name)
             extra.append((owner, last, getattr(owner, last)))
             setattr(owner, last, given[name])
-        args = () if args is None else args if isinstance(args, tuple) else (args,)
-        return module(*args, **(kwargs or {}))
+        yield module
     finally:
         for name, (store, key) in slots.items():
             store[key] = before[name]
         for owner, last, value in reversed(extra):
             setattr(owner, last, value)
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """module(*args, **kwargs) with these tensors in the places of its parameters and buffers."""
+    given = {}
+    for part in (
+        (parameter_and_buffer_dicts,) if isinstance(parameter_and_buffer_dicts, dict) else parameter_and_buffer_dicts
+    ):
+        for name in part:
+            if name in given:
+                raise ValueError(
+                    f"{[name]} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+                )
+        given.update(part)
+    with reparametrized(module, given, tie_weights, strict):
+        args = () if args is None else args if isinstance(args, tuple) else (args,)
+        return module(*args, **(kwargs or {}))
 
 
 def stack_module_state(models):

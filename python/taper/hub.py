@@ -160,8 +160,8 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 def load_state_dict_from_url(
     url, model_dir=None, map_location=None, progress=True, check_hash=False, file_name=None, weights_only=None
 ):
-    """The weights that a URL names, from the cache folder; an error says what to put there where they are missing. The file is read as torch.load reads files: its program
-    runs with weights_only=False alone."""
+    """The weights that a URL names, from the cache folder; an error says what to put there where they are missing. The
+    file is read as torch.load reads files: its program runs with weights_only=False alone."""
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else os.fspath(model_dir)
     path = os.path.join(folder, file_name or _file_name(url))
     if not os.path.exists(path):

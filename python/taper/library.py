@@ -577,7 +577,8 @@ def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
 
 
 def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
-    """What an operator does for a class or a mode with a __torch_dispatch__: func(mode or class, op, types, args, kwargs)."""
+    """What an operator does for a class or a mode with a __torch_dispatch__: func(mode or class, op, types, args,
+    kwargs)."""
     operator = _of(op)
     if lib is not None:
         lib._note(lambda: operator.op.python_key_table.pop(torch_dispatch_class, None))
@@ -806,7 +807,8 @@ _OPCHECK_DEFAULT_UTILS = ("test_schema", "test_autograd_registration", "test_fak
 
 
 def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_DEFAULT_UTILS, raise_exception=True, atol=None, rtol=None):
-    """Runs the operator with these arguments: does it write only what its schema says, and have results on the meta device the real ones' shapes and dtypes?"""
+    """Runs the operator with these arguments: does it write only what its schema says, and have results on the meta
+    device the real ones' shapes and dtypes?"""
     if isinstance(op, CustomOpDef):
         op = op._opoverload
     if not isinstance(op, OpOverload):

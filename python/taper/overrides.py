@@ -103,7 +103,8 @@ DisableTorchFunction = DisableTorchFunctionSubclass
 
 
 def redispatch_function(func, types, args=(), kwargs=None):
-    """Calls a function of whose call a __torch_function__ was told, without telling it again; what the function itself calls is told."""
+    """Calls a function of whose call a __torch_function__ was told, without telling it again; what the function itself
+    calls is told."""
     _C._skip_next_function(True)
     try:
         return func(*args, **(kwargs or {}))
@@ -112,7 +113,8 @@ def redispatch_function(func, types, args=(), kwargs=None):
 
 
 class enable_reentrant_dispatch:
-    """with this: operators that a __torch_dispatch__ calls may be handled and recorded as if it were not one, which they are here in any case."""
+    """with this: operators that a __torch_dispatch__ calls may be handled and recorded as if it were not one, which
+    they are here in any case."""
 
     def __enter__(self):
         from taper import enable_grad
@@ -172,7 +174,8 @@ _modes = _Modes()
 
 
 class TorchFunctionMode:
-    """with a mode: its __torch_function__ sees every call of torch's functions and of tensors' methods; calls that it makes itself go on as usual."""
+    """with a mode: its __torch_function__ sees every call of torch's functions and of tensors' methods; calls that it
+    makes itself go on as usual."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError

@@ -5,7 +5,8 @@ from taper._sobol import BITS, DIMENSIONS, directions
 
 
 class SobolEngine:
-    """Points of Sobol's sequence in [0, 1)^dimension, in the order of Gray codes; scrambled by random digit shifts and triangular matrices on request."""
+    """Points of Sobol's sequence in [0, 1)^dimension, in the order of Gray codes; scrambled by random digit shifts and
+    triangular matrices on request."""
 
     MAXBIT = BITS
     MAXDIM = 21201

@@ -1,7 +1,7 @@
 """torch.save and torch.load: PyTorch's own files, both ways.
 
-What is saved names PyTorch's modules, so that PyTorch reads it. With weights_only (the default) what is loaded is read by the library, which executes
-nothing; otherwise Python's unpickler does what the file says.
+What is saved names PyTorch's modules, so that PyTorch reads it. With weights_only (the default) what is loaded is read
+by the library, which executes nothing; otherwise Python's unpickler does what the file says.
 """
 
 import os
@@ -84,7 +84,8 @@ _serialization_tls = _SerializationTls()
 
 
 class skip_data:
-    """`with skip_data():` torch.save leaves room for the bytes of storages and does not write them: they are zeros in the file."""
+    """`with skip_data():` torch.save leaves room for the bytes of storages and does not write them: they are zeros in
+    the file."""
 
     def __init__(self, materialize_fake_tensors=False):
         self.fake = materialize_fake_tensors
@@ -387,7 +388,8 @@ def save(
     _use_new_zipfile_serialization=True,
     _disable_byteorder_record=False,
 ):
-    """Saves an object to a path or a file object. A file at the path stays as it was until the new one is complete on the disk."""
+    """Saves an object to a path or a file object. A file at the path stays as it was until the new one is complete on
+    the disk."""
     path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
         raise AttributeError(
@@ -581,7 +583,8 @@ def _load_anything(file, f, memory, restore, pickle_module, arguments):
 
 
 def _load_legacy(f, restore, pickle_module, arguments):
-    """A file of the format before zip archives, by Python's unpickler: storages are filled behind the object that holds them."""
+    """A file of the format before zip archives, by Python's unpickler: storages are filled behind the object that holds
+    them."""
     storages, waiting = {}, []
 
     def typed_storage(untyped, dtype):

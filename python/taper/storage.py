@@ -1,4 +1,5 @@
-"""torch.storage: the memory under tensors, as bytes (UntypedStorage) or as elements of a dtype (TypedStorage and its named relatives)."""
+"""torch.storage: the memory under tensors, as bytes (UntypedStorage) or as elements of a dtype (TypedStorage and its
+named relatives)."""
 
 from taper import _C
 from taper._C import StorageBase, UntypedStorage  # noqa: F401
@@ -196,7 +197,8 @@ def pin_memory(self, device="cuda"):
 
 
 def _from_buffer(cls, *args, dtype=None, **kwargs):
-    """from_buffer(buffer, byte_order="native", count=-1, offset=0, *, dtype): a storage with a copy of a buffer's bytes."""
+    """from_buffer(buffer, byte_order="native", count=-1, offset=0, *, dtype): a storage with a copy of a buffer's
+    bytes."""
     names = "buffer", "byte_order", "count", "offset"
     given = dict(zip(names, args)) | kwargs
     if "buffer" not in given:

@@ -39,7 +39,8 @@ def _key(version):
 
 
 class TorchVersion(str):
-    """A str that is compared as a version with texts, tuples of numbers and other versions; with anything else, as a str."""
+    """A str that is compared as a version with texts, tuples of numbers and other versions; with anything else, as a
+    str."""
 
     def _compared(self, other, how):
         if isinstance(other, (tuple, list)):

@@ -9,7 +9,8 @@ git_version = None
 
 
 def __getattr__(name):
-    """cuda, hip, xpu: what a device here speaks, or None. They are asked for when they are read, since asking opens the driver."""
+    """cuda, hip, xpu: what a device here speaks, or None. They are asked for when they are read, since asking opens the
+    driver."""
     if name == "rocm":
         name = "hip"
     if name not in ("cuda", "hip", "xpu"):

@@ -15,9 +15,8 @@ void tp_set_anomaly(bool on) { atomic_store(&tpi_anomaly, on); }
 bool tp_anomaly_checks_nan(void) { return !atomic_load(&looks_away); }
 void tp_set_anomaly_checks_nan(bool on) { atomic_store(&looks_away, !on); }
 
-/* ---- The user's traces
- * -------------------------------------------------------------------------------------------------- Nodes point at the
- * hooks that made their trace: sets that were ever given stay, each once. */
+/* ---- The user's traces ----
+ * Nodes point at the hooks that made their trace: sets that were ever given stay, each once. */
 typedef struct tracer {
     tp_trace_hooks hooks;
     struct tracer *next;
@@ -94,8 +93,7 @@ void tpi_note_input(tpi_node *node, const tp_tensor *input) {
                  tpi_shape_text(tpi_shape(input)));
 }
 
-/* ---- NaN
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- NaN ---- */
 
 static bool nan_in_floats(const float *x, int64_t n) {
     bool found = false;

@@ -26,8 +26,7 @@ static tp_tensor *run_segment(tp_segment_fn fn, void *context, tp_tensors inputs
     return out;
 }
 
-/* ---- Stand-ins
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Stand-ins ---- */
 
 static bool identity_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     (void)node;
@@ -55,8 +54,7 @@ static tp_tensor *stand_in(tp_tensor *input, bool needs) {
     return NULL;
 }
 
-/* ---- Backward
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Backward ---- */
 
 /* Runs the segment again, as it ran the first time; puts the generator back to where it is now. */
 static tp_tensor *run_again(const segment *s, tp_tensors inputs) {
@@ -123,8 +121,7 @@ static void checkpoint_release(tpi_node *node) { tpi_release(((segment *)node->a
 static const tpi_node_class checkpoint_class = {"CheckpointFunctionBackward", "checkpoint", checkpoint_backward,
                                                 checkpoint_release,           NULL,         NULL};
 
-/* ---- Forward
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Forward ---- */
 
 /* Always recorded in grad mode: parameters that the segment reaches by its context need the second run as well. */
 static tpi_node *record(tp_segment_fn fn, void *context, tp_tensors inputs) {

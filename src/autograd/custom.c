@@ -22,8 +22,7 @@ struct tp_function_call {
     int64_t nkept;
 };
 
-/* ---- A call's memory
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- A call's memory ---- */
 
 static void drop_kept(tp_function_call *call) {
     for (int64_t i = 0; i < call->nkept; i++) tpi_release(call->kept[i]);
@@ -127,8 +126,7 @@ static bool record(tp_function_call *call, tp_tensors inputs) {
     return true;
 }
 
-/* ---- After forward
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- After forward ---- */
 
 static int64_t index_in(const tp_tensor *t, tp_tensor *const *list, int64_t n) {
     for (int64_t i = 0; i < n; i++)
@@ -257,8 +255,7 @@ bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_
     return ok;
 }
 
-/* ---- What forward and backward may ask and say
- * ------------------------------------------------------------------------------------ */
+/* ---- What forward and backward may ask and say ---- */
 
 bool tp_function_save(tp_function_call *call, tp_tensors tensors) {
     if (!TPI_GIVEN(call, "a call") || !TPI_LIST_GIVEN(tensors.v, tensors.n)) return false;

@@ -9,10 +9,12 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/binding.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
+#include "dispatch/call.h"
 #include "tensor/given.h"
+#include "tensor/same_device.h"
 
 typedef struct entry {
     tpi_node *node;
@@ -66,8 +68,7 @@ tp_node *tp_backward_node(void) {
     return r && r->turn != NO_KID ? tpi_node_retain(r->entries[r->turn].node) : NULL;
 }
 
-/* ---- Arrays that start on the stack
- * --------------------------------------------------------------------------------------- */
+/* ---- Arrays that start on the stack ---- */
 
 static void *larger(void *array, const void *inside, size_t item, size_t *room, size_t need) {
     size_t more = *room * 2 > need ? *room * 2 : need;
@@ -122,8 +123,7 @@ static void run_end(run *r) {
     tpi_mfree(r->captures);
 }
 
-/* ---- From nodes to entries
- * -------------------------------------------------------------------------------------------------- */
+/* ---- From nodes to entries ---- */
 
 static size_t place_of(const run *r, const tpi_node *node) {
     uint64_t hash = ((uint64_t)(uintptr_t)node >> 4) * 0x9e3779b97f4a7c15u;
@@ -233,8 +233,7 @@ bool tpi_run_needs(const tpi_node *node, int edge) {
 
 bool tpi_only_inputs_now(void) { return run_now && run_now->request->only_inputs; }
 
-/* ---- The heap of ready nodes
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The heap of ready nodes ---- */
 
 static bool newer(const run *r, uint32_t a, uint32_t b) {
     return r->entries[a].node->sequence > r->entries[b].node->sequence;
@@ -263,8 +262,7 @@ static uint32_t pop_ready(run *r) {
     return top;
 }
 
-/* ---- Gradients
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Gradients ---- */
 
 static bool shape_is(const tp_tensor *t, const tpi_meta *meta) {
     if (t->ndim != meta->ndim) return false;
@@ -303,17 +301,15 @@ static tp_tensor *refuse_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node
     return NULL;
 }
 
-static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
-
 tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index) {
     if (!shape_is(g, meta)) {
         if (!from || !sums_down_to(g, meta)) return refuse_grad(meta, g, from, index);
         g = instead(g, tpi_sum_to(g, (tp_ints){meta->shape, meta->ndim}));
     }
     if (!g || (g->dtype == meta->dtype &&
-               (same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META)))
+               (tpi_same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META)))
         return g;
-    if (!same_device(tpi_device(g), meta->device)) {
+    if (!tpi_same_device(tpi_device(g), meta->device)) {
         tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for",
                  from ? from->name : "argument 'gradient'", index);
         return instead(g, NULL);
@@ -372,6 +368,7 @@ static bool is_ours(const run *r, const tp_tensor *g) {
 
 /* Adds g, which it takes over, to what came to the slot before. */
 static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
+    if (tpi_marked(g) && !(g = instead(g, tpi_resolve(g)))) return false; /* a program's own: x.conj() */
     if (!*slot) {
         *slot = g;
         return true;
@@ -393,8 +390,7 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
     return true;
 }
 
-/* ---- One node's turn
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- One node's turn ---- */
 
 /* The gradient of one output is complete: hooks, retain_grad. */
 static bool watch_grad(tpi_node *node, uint32_t output, tp_tensor **grad) {
@@ -476,6 +472,7 @@ static bool turn(run *r, uint32_t id) {
         if (!grads[o]) continue;
         any = true;
         if (!watch_grad(node, o, &grads[o])) return false;
+        if (tpi_marked(grads[o]) && !(grads[o] = instead(grads[o], tpi_resolve(grads[o])))) return false;
     }
     for (uint32_t c = r->request->accumulate ? 0 : e->capture; c; c = r->captures[c - 1].next) {
         const capture *at = &r->captures[c - 1];
@@ -507,9 +504,7 @@ static bool turn(run *r, uint32_t id) {
     return ok && hand_on(r, e, r->grad_inputs);
 }
 
-/* ---- A run
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- A run ---- */
 
 static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
     if (root->numel != 1 || tp_dtype_is_complex((tp_dtype)root->dtype))
@@ -517,7 +512,7 @@ static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
                         "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; "
                         "give its gradient",
                         (long long)i, tp_dtype_name((tp_dtype)root->dtype), tpi_shape_text(tpi_shape(root)));
-    if (tpi_opaque(root)) return tpi_ask_opaque("ones_like", root, NULL);
+    if (tpi_opaque(root)) return tpi_ask_opaque(TPI_OPERATOR(ones_like)->name, root, NULL);
     tp_tensor *g = tpi_empty(tpi_shape(root), (tp_dtype)root->dtype, tpi_device(root));
     if (g && tpi_device(g).type == TP_CPU && !tpi_recording) {
         tpi_store_scalar(g->data, (tp_dtype)g->dtype, tp_float(1));
@@ -619,8 +614,7 @@ bool tpi_run(const tpi_run_request *request) {
     return ok;
 }
 
-/* ---- What the user calls
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- What the user calls ---- */
 
 /* Reads a field only if the caller's struct, whose size it says, has it. */
 #define HAS(o, type, field)    ((o) && (o)->size >= (int64_t)(offsetof(type, field) + sizeof((o)->field)))

@@ -52,7 +52,8 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
     }
     bool alike = looks_alike(t, other);
     if (!tpi_set_storage(t, other->storage, &g)) return false;
-    t->flags = other->flags & (TPI_INFERENCE | TPI_UNTRACKED);
+    t->flags = (other->flags & (TPI_INFERENCE | TPI_UNTRACKED)) | (t->flags & TPI_MARKED);
+    if (tpi_marked(t) != tpi_marked(other)) tpi_turn_mark(t);
     if (!alike) forget_accumulator(t);
     return true;
 }

@@ -3,6 +3,7 @@
 #include "tensor/recorder.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
+#include "dispatch/call.h"
 #include "tpi_ops.h"
 #include <pthread.h>
 
@@ -122,7 +123,7 @@ tp_ints tpi_sizes_along(tp_tensors list, int64_t dim) {
 }
 
 int64_t tpi_count_along(tp_ints shape, tp_ints dims) {
-    if (!dims.v || !dims.n) return tpi_product(shape);
+    if (!dims.v || !dims.n) return tpi_product_of(shape);
     int64_t n = 1;
     for (int64_t i = 0; i < dims.n; i++) {
         int d = tpi_wrap_dim(dims.v[i], (int)shape.n);
@@ -131,7 +132,7 @@ int64_t tpi_count_along(tp_ints shape, tp_ints dims) {
     return n;
 }
 
-int64_t tpi_product(tp_ints v) {
+int64_t tpi_product_of(tp_ints v) {
     int64_t n = 1;
     for (int64_t i = 0; i < v.n; i++) n *= v.v[i];
     return n;
@@ -279,11 +280,15 @@ tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape) { return tpo_sum_to(t, shape)
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype) { return tpo_to_dtype(t, dtype); }
 tp_tensor *tpi_real_part(tp_tensor *t) { return tpo_real(t); }
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) {
-    if (__builtin_expect(tpi_opaque(a) || tpi_opaque(b), 0)) return tpi_ask_opaque("add", a, b);
+    if (__builtin_expect(tpi_opaque(a) || tpi_opaque(b), 0)) return tpi_ask_opaque(TPI_OPERATOR(add)->name, a, b);
     return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
 }
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) {
     return tpo_as_strided(t, shape, strides, offset);
+}
+
+tp_tensor *tpi_marked_view(tp_tensor *t) {
+    return tp_dtype_is_complex((tp_dtype)t->dtype) ? tpo_conj_view(t) : tpo_neg_view(t);
 }
 
 bool tpi_add_to_part(tp_tensor *sum, const tpi_geometry *part, tp_tensor *grad) {

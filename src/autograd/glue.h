@@ -5,9 +5,9 @@
 #include "autograd/node.h"
 #include "base/scalar_math.h"
 #include "device/device.h"
-#include "ops/call.h"
+#include "dispatch/call.h"
 #include "device/launch.h"
-#include "ops/elsewhere.h"
+#include "dispatch/fallback.h"
 #include "tensor/sizes.h"
 #include <string.h>
 
@@ -72,7 +72,7 @@ int tpi_count_bools(tp_operand a, tp_operand b);
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim);
 tp_ints tpi_sizes_along(tp_tensors list, int64_t dim); /* owned array; v NULL and an error on failure */
 int64_t tpi_count_along(tp_ints shape, tp_ints dims);  /* elements along the dims; not given or empty: all */
-int64_t tpi_product(tp_ints v);
+int64_t tpi_product_of(tp_ints v);
 
 /* ---- lists of ints in expressions; `room` is the caller's, for as many as the result has ---- */
 static inline tp_ints

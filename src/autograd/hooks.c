@@ -35,10 +35,9 @@ void tpi_hooks_free(tpi_hook *list) {
     }
 }
 
-/* ---- Callbacks
- * ---------------------------------------------------------------------------------------------------------- Two
- * scopes: what the callback makes belongs to the inner one, what it keeps with tp_keep to the outer one; what it hands
- * over is taken out of either, or was the callback's own reference all along. */
+/* ---- Callbacks ----
+ * Two scopes: what the callback makes belongs to the inner one, what it keeps with tp_keep to the outer one; what it
+ * hands over is taken out of either, or was the callback's own reference all along. */
 
 tpi_callback tpi_callback_begin(void) {
     tpi_callback callback = {.op = tpi_op_now};
@@ -56,8 +55,7 @@ void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed) {
     tpi_op_now = callback->op;
 }
 
-/* ---- Lists
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Lists ---- */
 
 static int64_t add_to(tpi_hook **list, tpi_hook made) {
     static atomic_llong handles;
@@ -115,8 +113,7 @@ static void let_go(held *h) {
 
 static bool counts(const tpi_hook *hook) { return !atomic_load(&hook->removed); }
 
-/* ---- Running
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 /* One hook's turn: *grad is replaced by what it returns. */
 static bool run_one(const tpi_hook *hook, const tpi_meta *meta, tp_tensor **grad) {
@@ -210,8 +207,7 @@ bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad
     return ok;
 }
 
-/* ---- What the user sees
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- What the user sees ---- */
 
 static bool given(const void *object, const char *name, const char *kind) {
     return object || tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a %s, got NULL", name, kind);
@@ -272,8 +268,7 @@ bool tp_node_remove_hook(tp_node *node, int64_t handle) {
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
 }
 
-/* ---- What goes with a tensor
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- What goes with a tensor ---- */
 
 static void visit_list(tpi_hook **list, tp_context_visitor visit, void *arg) {
     tpi_weak_lock(list);

@@ -9,8 +9,7 @@
 #include "autograd/tape.h"
 #include "tensor/overlap.h"
 
-/* ---- Checks
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 static bool refuse_no_grad_view(void) {
     return tpi_refuse(
@@ -73,18 +72,8 @@ bool tpi_check_inplace_expanded(tp_tensor *t) {
                           "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a "
                           "clone to get a normal tensor before "
                           "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    if (t->flags & TPI_COPY)
-        return tpi_refuse(TP_ERR_MISSING, "conjugates are copies in Taper and views in PyTorch: a write in place would "
-                                          "not reach the tensor that this one was made "
-                                          "of; clone() it before writing to it");
     return tpi_grad_off || tpi_check_recorded_write(t);
 }
-
-void tp_mark_copy(tp_tensor *t) {
-    if (t && tp_dtype_is_complex((tp_dtype)t->dtype)) t->flags |= TPI_COPY;
-}
-
-bool tp_is_copy(const tp_tensor *t) { return t && (t->flags & TPI_COPY); }
 
 bool tpi_check_inplace(tp_tensor *t) { return tpi_check_inplace_expanded(t) && tpi_check_no_shared_elements(t); }
 
@@ -97,8 +86,7 @@ bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {
                                       "one of the arguments requires grad.");
 }
 
-/* ---- Views of a base that was written
- * --------------------------------------------------------------------------------------- */
+/* ---- Views of a base that was written ---- */
 
 bool tpi_view_is_stale(const tp_tensor *t) {
     const tp_tensor *base = t->base;
@@ -117,10 +105,15 @@ static bool same_dtype_as_base(const tp_tensor *t) {
 }
 
 /* As tpi_as_strided, recorded whatever the grad mode. */
-static tp_tensor *recorded_view(tp_tensor *of, tp_ints shape, tp_ints strides, int64_t offset) {
+static tp_tensor *recorded_view(tp_tensor *of, tp_ints shape, tp_ints strides, int64_t offset, bool marked) {
     bool off = tpi_grad_off;
     tpi_grad_off = false;
     tp_tensor *t = tpi_as_strided(of, shape, strides, offset);
+    if (t && tpi_marked(t) != marked) {
+        tp_tensor *turned = tpi_marked_view(t);
+        tpi_release(t);
+        t = turned;
+    }
     tpi_grad_off = off;
     return t;
 }
@@ -128,7 +121,8 @@ static tp_tensor *recorded_view(tp_tensor *of, tp_ints shape, tp_ints strides, i
 bool tpi_view_refresh(tp_tensor *view) {
     if (!same_dtype_as_base(view)) return false;
     tpi_autograd *ag = tpi_autograd_make(view);
-    tp_tensor *again = ag ? recorded_view(view->base, tpi_shape(view), tpi_strides(view), tpi_offset(view)) : NULL;
+    tp_tensor *again =
+        ag ? recorded_view(view->base, tpi_shape(view), tpi_strides(view), tpi_offset(view), tpi_marked(view)) : NULL;
     if (!again) return false;
     tpi_autograd *made = tpi_autograd_of(again);
     if (made && made->grad_fn) tpi_set_history(view, ag, tpi_node_retain(made->grad_fn), made->output);
@@ -136,8 +130,7 @@ bool tpi_view_refresh(tp_tensor *view) {
     return true;
 }
 
-/* ---- Copies, recorded
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Copies, recorded ---- */
 
 static bool copy_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     if (tpi_node_needs(node, 1))
@@ -161,8 +154,7 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
     return ok;
 }
 
-/* ---- CopySlices: the history of a base after a write to one of its views
- * --------------------------------------------------------- */
+/* ---- CopySlices: the history of a base after a write to one of its views ---- */
 
 typedef struct slice {
     int base_ndim, view_ndim;
@@ -271,7 +263,7 @@ tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere) {
     if (ag) {
         tpi_set_history(base, ag, tpi_node_retain(node), 0);
         t = recorded_view(base, view_shape(s), view_strides(s),
-                          elsewhere ? s->view_offset - s->base_offset : s->view_offset);
+                          elsewhere ? s->view_offset - s->base_offset : s->view_offset, tpi_marked(base));
     }
     tpi_release(base);
     return t;

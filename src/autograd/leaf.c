@@ -6,11 +6,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <taper/autograd.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "autograd/tape.h"
 
-/* ---- Locks, picked by address
- * ------------------------------------------------------------------------------------------ */
+/* ---- Locks, picked by address ---- */
 
 enum { STRIPES = 64 };
 static struct {
@@ -30,8 +29,7 @@ void tpi_weak_unlock(const void *key) {
     atomic_flag_clear_explicit(&weak_locks[stripe(key)].taken, memory_order_release);
 }
 
-/* ---- The gradient's place
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The gradient's place ---- */
 
 /* A gradient keeps its parameter's strides where those are dense, and is contiguous otherwise. */
 static bool has_layout_of(const tp_tensor *g, const tp_tensor *leaf) {
@@ -104,8 +102,7 @@ bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g) {
 
 bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad) { return add_grad(ag, ag, NULL, grad); }
 
-/* ---- The accumulation node
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The accumulation node ---- */
 
 static tp_tensor *leaf_of(const tpi_node *node) { return *(tp_tensor **)node->attrs; }
 
@@ -177,8 +174,7 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
     return true;
 }
 
-/* ---- What the user sees
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- What the user sees ---- */
 
 static bool refuse_null(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
 
@@ -259,6 +255,12 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
 bool tp_set_grad(tp_tensor *t, tp_tensor *grad) {
     if (!refuse_null(t)) return false;
     if (grad && !check_grad(t, grad)) return false;
+    if (tpi_marked(grad)) { /* optimisers and reducers read a gradient's memory */
+        tp_tensor *plain = tpi_resolve(grad);
+        bool set = plain && tp_set_grad(t, plain);
+        tp_release(plain);
+        return set;
+    }
     if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->set_grad(tpi_recording, t, grad);
     tpi_autograd *ag = grad ? tpi_autograd_make(t) : tpi_autograd_of(t);
     if (!ag) return !grad;

@@ -5,15 +5,11 @@
  * points from newer to older, nothing in circles, and dropping the last result frees its graph. */
 #include <string.h>
 #include <taper/autograd.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
 
-static TPI_THREAD_LOCAL uint64_t nodes_made;
-uint64_t tpi_next_sequence(void) { return nodes_made + 1; }
-
-/* ---- Nodes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Nodes ---- */
 
 static void extra_free(tpi_extra *extra) {
     tpi_hooks_free(extra->before);
@@ -35,7 +31,7 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     node->cls = cls;
     node->name = cls->name;
     node->nedges = (uint32_t)nedges, node->nsaved = (uint32_t)nsaved, node->noutputs = (uint32_t)noutputs;
-    node->sequence = ++nodes_made;
+    node->sequence = ++tpi_nodes_made;
     node->bytes = bytes;
     node->edges = (tpi_edge *)(block + at_edges);
     node->saved = (tpi_saved *)(block + at_saved);
@@ -121,8 +117,7 @@ void tpi_node_edge(tpi_node *node, int i, tp_tensor *input) {
     if (node->edges[i].node) node->live = true;
 }
 
-/* ---- Results
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Results ---- */
 
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t) {
     if (meta->shape && meta->shape != meta->inside) tpi_delete(meta->shape, meta->ndim * sizeof(int64_t));
@@ -151,8 +146,7 @@ bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t) {
     return tpi_attach_inplace(node, output, t, 0);
 }
 
-/* ---- The tensor's part
- * ----------------------------------------------------------------------------------------------- */
+/* ---- The tensor's part ---- */
 
 tpi_autograd *tpi_autograd_of(const tp_tensor *t) { return __atomic_load_n(&t->autograd, __ATOMIC_ACQUIRE); }
 
@@ -200,7 +194,7 @@ void tpi_set_history(tp_tensor *t, tpi_autograd *ag, tpi_node *node, uint32_t ou
     tpi_node_release(before);
 }
 
-static void autograd_free(tp_tensor *t) {
+void tpi_history_free(tp_tensor *t) {
     tpi_autograd *ag = t->autograd;
     tpi_node *fn = ag->grad_fn;
     unwatch(ag);
@@ -240,12 +234,11 @@ void tpi_mark_pieces(tp_tensors views, tp_tensor *of, const char *node) {
     }
 }
 
-/* ---- What the tensor layer calls
- * ------------------------------------------------------------------------------------- */
+/* ---- What the tensor layer calls ---- */
 
-static void of_view(tp_tensor *view, tp_tensor *of) {
+void tpi_history_of_view(tp_tensor *view, tp_tensor *of) {
     if (tpi_grad_off || (of->flags & TPI_NO_GRAD_VIEW)) view->flags |= TPI_NO_GRAD_VIEW;
-    view->flags |= of->flags & (TPI_CUSTOM_VIEW | TPI_MULTI_VIEW | TPI_COPY);
+    view->flags |= of->flags & (TPI_CUSTOM_VIEW | TPI_MULTI_VIEW);
 }
 
 const char *tp_grad_fn_name(const tp_tensor *t) {
@@ -253,10 +246,4 @@ const char *tp_grad_fn_name(const tp_tensor *t) {
     if (t->base && tpi_view_is_stale(t) && !tpi_view_refresh((tp_tensor *)t)) return NULL;
     tpi_autograd *ag = tpi_autograd_of(t);
     return ag && ag->grad_fn ? ag->grad_fn->name : NULL;
-}
-
-__attribute__((constructor)) static void install(void) {
-    tpi_autograd_free = autograd_free;
-    tpi_autograd_of_view = of_view;
-    tpi_grad_fn_name = tp_grad_fn_name;
 }

@@ -3,7 +3,7 @@
  * from the newest to the oldest; nothing in it recurses, neither the walk nor the freeing of a graph. */
 #ifndef TPI_NODE_H
 #define TPI_NODE_H
-#include "tensor/recording.h"
+#include "dispatch/grad_mode.h"
 #include "tensor/tensor.h"
 
 typedef struct tp_node tpi_node; /* the public tp_node */
@@ -43,19 +43,13 @@ typedef struct tpi_autograd {
     uint32_t view_version; /* views: the storage's version when grad_fn was made */
 } tpi_autograd;
 
-/* ---- For generated code --------------------------------------------------------------------------------------------
- */
-extern TPI_THREAD_LOCAL bool tpi_inference; /* set inside inference scopes */
-extern TPI_THREAD_LOCAL bool
-    tpi_keeps_inference; /* tensors of inference scopes may be saved: the tape ends before the scope does */
-
+/* ---- For generated code ---- */
 /* Tensor flags beside those of tensor.h: a view made without a tape, which has no history and may not get one by an
  * in-place write; a view that a custom function returned, whose history is that function's and may not be rewritten;
  * and one of several views that one call made (unbind, split), which may not be written in place where gradients flow.
  */
 enum {
     TPI_OPAQUE = 8, /* a binding computes with it (tp_set_opaque) */
-    TPI_COPY = 16,  /* of what is a view in PyTorch; see tp_mark_copy */
     TPI_MULTI_VIEW = 32,
     TPI_NO_GRAD_VIEW = 64,
     TPI_CUSTOM_VIEW = 128
@@ -128,8 +122,8 @@ bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out);
 tpi_node *tpi_grad_fn(tp_tensor *t, uint32_t *output);
 void tpi_node_release(tpi_node *node);
 
-tpi_autograd *
-tpi_autograd_make(tp_tensor *t); /* the tensor's autograd part, made if missing; NULL and an error without memory */
+/* the tensor's autograd part, made if missing; NULL and an error without memory */
+tpi_autograd *tpi_autograd_make(tp_tensor *t);
 
 /* ---- What the tape needs of the operator layer. All return owned references, NULL with an error set; recorded like
  * any operator when the grad mode is on (a backward with create_graph).
@@ -137,6 +131,9 @@ tpi_autograd_make(tp_tensor *t); /* the tensor's autograd part, made if missing;
 tp_tensor *tpi_sum_to(tp_tensor *t,
                       tp_ints shape); /* sums over the dims that broadcasting `shape` to t's added or stretched */
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype);
+/* What tensors ask of the tape (tensor/upcalls.h). node.c */
+void tpi_history_free(tp_tensor *t);
+void tpi_history_of_view(tp_tensor *view, tp_tensor *of);
 tp_tensor *tpi_real_part(tp_tensor *t); /* of a complex tensor */
 /* What the binding's handler makes of opaque tensors (tp_set_opaque), one of which the caller has seen. */
 static inline bool tpi_opaque(const tp_tensor *t) { return (t->flags & TPI_OPAQUE) != 0; }
@@ -148,4 +145,6 @@ bool tpi_add_grads_into(tp_tensor *a,
                         tp_tensor *b); /* a += b on the data alone: no tape, a's version is the caller's affair */
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides,
                           int64_t offset); /* offset from the start of the storage */
+tp_tensor *
+tpi_marked_view(tp_tensor *t); /* t's memory with the mark turned (tensor/tensor.h): its conjugate or negative */
 #endif

@@ -25,8 +25,7 @@ static void set_release(hook_set *set) {
     tpi_delete(set, sizeof *set);
 }
 
-/* ---- The stack
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- The stack ---- */
 
 bool tp_push_saved_hooks(const tp_saved_hooks *hooks) {
     if (!hooks || hooks->size < (int64_t)sizeof *hooks || !hooks->pack || !hooks->unpack)
@@ -60,8 +59,7 @@ const char *tp_forbid_saved_hooks(const char *message) {
     return before;
 }
 
-/* ---- Objects
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Objects ---- */
 
 /* Runs the hook without a tape. NULL: an error is pending. */
 static void *call_pack(const tp_saved_hooks *hooks, tp_tensor *t) {

@@ -84,8 +84,7 @@ void tpi_node_forget(tpi_node *node) {
     if (node->inner) tpi_node_forget(node->inner); /* an inner node has no inner one of its own */
 }
 
-/* ---- Unpacking
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Unpacking ---- */
 
 static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) {
     tp_tensor *t = tpi_detached(saved);
@@ -173,8 +172,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
 
 tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }
 
-/* ---- For generated code
- * -------------------------------------------------------------------------------------------------- */
+/* ---- For generated code ---- */
 
 tp_tensor *tpi_node_zeros(tpi_node *node, int output) {
     const tpi_meta *meta = &node->metas[output];

@@ -4,9 +4,8 @@
 #include <string.h>
 #include "base/error.h"
 
-/* ---- What is known of each dtype
- * ------------------------------------------------------------------------------------------ X(dtype, name, PyTorch's
- * word, bytes, category, group, compute type) */
+/* ---- What is known of each dtype ----
+ * X(dtype, name, PyTorch's word, bytes, category, group, compute type) */
 #define DTYPES(X)                                                                      \
     X(BOOL, "bool", "Bool", 1, BOOL, BOOL, I32)                                        \
     X(UINT8, "uint8", "Byte", 1, INT, INT, I32)                                        \
@@ -111,8 +110,7 @@ bool tp_dtype_is_complex(tp_dtype dtype) { return category(dtype) == TPI_CAT_COM
 bool tp_dtype_is_integral(tp_dtype dtype) { return category(dtype) == TPI_CAT_INT && group(dtype) != TPI_CAT_OPAQUE; }
 bool tp_dtype_has_values(tp_dtype dtype) { return known(dtype) && group(dtype) != TPI_CAT_OPAQUE; }
 
-/* ---- The default dtype: what floating numbers and float results of integers become
- * -------------------------------------- */
+/* ---- The default dtype: what floating numbers and float results of integers become ---- */
 static _Atomic tp_dtype default_dtype = TP_FLOAT32;
 
 tp_dtype tp_default_dtype(void) { return atomic_load_explicit(&default_dtype, memory_order_relaxed); }
@@ -125,8 +123,7 @@ bool tp_set_default_dtype(tp_dtype dtype) {
     return true;
 }
 
-/* ---- Relatives
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Relatives ---- */
 tp_dtype tpi_ctype_dtype(tpi_ctype c) {
     static const uint8_t of[TPI_CTYPES] = {
         [TPI_B8] = TP_BOOL,     [TPI_I32] = TP_INT32,     [TPI_I64] = TP_INT64,      [TPI_F32] = TP_FLOAT32,
@@ -160,12 +157,11 @@ tp_dtype tp_dtype_to_complex(tp_dtype dtype) {
     }
 }
 
-/* ---- Promotion of two dtypes
- * ------------------------------------------------------------------------------------------------ Across categories
- * the higher one wins; within one the wider wins, with exceptions: uint8 with a signed type needs room for both, and of
- * the 16-bit floats, and of the complex numbers made of them, neither holds the other. A complex type is as precise as
- * the more precise of the two. The dtypes that few operators know meet none but themselves, except that the unsigned
- * ones give way to floating types. */
+/* ---- Promotion of two dtypes ----
+ * Across categories the higher one wins; within one the wider wins, with exceptions: uint8 with a signed type needs
+ * room for both, and of the 16-bit floats, and of the complex numbers made of them, neither holds the other. A complex
+ * type is as precise as the more precise of the two. The dtypes that few operators know meet none but themselves,
+ * except that the unsigned ones give way to floating types. */
 static tp_dtype refuse_promotion(tp_dtype a, tp_dtype b) {
     const char *x = tp_dtype_word(a), *y = tp_dtype_word(b);
     if (is_quantized(a) || is_quantized(b))
@@ -225,8 +221,7 @@ bool tp_can_cast(tp_dtype from, tp_dtype to) {
     return from == TP_BOOL || to != TP_BOOL;
 }
 
-/* ---- Promotion among operands of three ranks
- * ---------------------------------------------------------------------------------- */
+/* ---- Promotion among operands of three ranks ---- */
 void tpi_promote_tensor(tpi_promotion *p, tp_dtype dtype, int ndim) {
     tp_dtype *rank = ndim > 0 ? &p->dim : &p->zero;
     *rank = tp_promote_types(*rank, dtype);

@@ -41,8 +41,8 @@ extern const uint8_t tpi_dtype_ctype[TP_DTYPE_COUNT]; /* bool counts as TPI_I32 
 extern const uint8_t tpi_ctype_bytes[TPI_CTYPES];
 tp_dtype tpi_ctype_dtype(tpi_ctype c);  /* the dtype whose elements are that compute type (TPI_B8: bool) */
 tp_dtype tpi_dtype_to_real(tp_dtype d); /* complex64 -> float32, others unchanged */
-tp_dtype
-tpi_dtype_to_complex(tp_dtype d); /* float32 -> complex64 and so on; integers by the default dtype; float8: an error */
+/* float32 -> complex64 and so on; integers by the default dtype; float8: an error */
+tp_dtype tpi_dtype_to_complex(tp_dtype d);
 tp_dtype tpi_dtype_to_float(tp_dtype d); /* bool and integers -> the default dtype, others unchanged */
 
 /* Type promotion as PyTorch does it: tensors with dimensions, zero-dimensional tensors and numbers are three ranks; a
@@ -53,8 +53,8 @@ typedef struct tpi_promotion {
 } tpi_promotion;
 void tpi_promote_tensor(tpi_promotion *p, tp_dtype dtype, int ndim);
 void tpi_promote_scalar(tpi_promotion *p, tp_scalar s);
-tp_dtype
-tpi_promoted(tpi_promotion *p); /* TP_NO_DTYPE without operands, and with an error where promotion is refused */
+/* TP_NO_DTYPE without operands, and with an error where promotion is refused */
+tp_dtype tpi_promoted(tpi_promotion *p);
 
 /* A scalar in a compute type: what kernels read their parameters from. */
 typedef union tpi_param {

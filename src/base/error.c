@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
+#include <taper/binding.h>
 
 enum { SHORT_TEXT = 256, LONG_TEXT = 2048, SHAPE_TEXT = 96, SHAPE_TEXTS = 4 };
 
@@ -103,6 +104,12 @@ void *tp_left_by_break(const char *block, const char *file, int line) {
                     "%s_HERE; in the loop's braces, "
                     "or leave the block with continue or goto",
                     block, file, line, block);
+}
+
+bool tp_error_leave(tp_code code, const char *message) {
+    const bool known = code > TP_OK && code <= TP_ERR_LINALG;
+    const char *text = message && *message ? message : "a callback failed without saying why";
+    return tpi_fail(known ? code : TP_ERR_RUNTIME, "%s", text), false;
 }
 
 /* ---- Reading ---- */

@@ -5,7 +5,8 @@
  * block is kept:
  *
  *   up to 64 KB   in a list of the thread that freed it, no lock; a list that grows too long hands half to the shared
- * one above         in the shared list of its class, under one mutex
+ *                 one
+ *   above         in the shared list of its class, under one mutex
  *
  * Blocks come from posix_memalign, and from 1 MB on from mmap, aligned for huge pages, which spares most page faults.
  * They return to the system in tp_memory_trim, and when the system refuses more. A free block holds the link to the
@@ -74,8 +75,7 @@ static pthread_once_t start_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 static bool thread_key_made;
 
-/* ---- Size classes: in units of 64 bytes, u = units - 1 has its leading three bits kept
- * ------------------------------- */
+/* ---- Size classes: in units of 64 bytes, u = units - 1 has its leading three bits kept ---- */
 static inline int class_of(size_t bytes) {
     size_t u = (bytes - (bytes != 0)) / TPI_ALIGN;
     if (u < 8) return (int)u;
@@ -92,8 +92,7 @@ static inline size_t class_bytes(int c) {
 /* How many free blocks of a small class a thread keeps: up to 256 KB of them. */
 static inline int64_t keep_limit(int c) { return 1024 >> (c / 4); }
 
-/* ---- The system
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- The system ---- */
 static void *map_block(size_t room) {
     size_t slack = room >= HUGE_PAGE ? HUGE_PAGE : 0;
     char *base = mmap(NULL, room + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -119,8 +118,7 @@ static void system_free(void *block, size_t room) {
         free(block);
 }
 
-/* ---- Shared lists; every function here expects the lock to be held
- * ------------------------------------------------------ */
+/* ---- Shared lists; every function here expects the lock to be held ---- */
 static void settle_drift(thread_cache *t) {
     shared.allocated += atomic_exchange_explicit(&t->bytes, 0, memory_order_relaxed);
     if (shared.allocated > shared.peak) shared.peak = shared.allocated;
@@ -160,8 +158,7 @@ static void give_back_thread(thread_cache *t) {
     for (int c = 0; c < SMALL_CLASSES; c++) move_blocks(&t->list[c], &shared.list[c], INT64_MAX);
 }
 
-/* ---- Threads and processes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Threads and processes ---- */
 static void thread_ends(void *owned) {
     thread_cache *t = owned;
     cache = NULL;
@@ -218,8 +215,7 @@ static thread_cache *own_cache(void) {
     return cache = t;
 }
 
-/* ---- Counting
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Counting ---- */
 static inline void add_relaxed(_Atomic int64_t *counter, int64_t n) { /* one writer: no locked instruction needed */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
@@ -253,8 +249,7 @@ static void count(thread_cache *t, bool made, size_t room) {
     pthread_mutex_unlock(&shared.lock);
 }
 
-/* ---- Failure injection
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Failure injection ---- */
 void tpi_alloc_fail_at(int64_t nth, bool and_after) {
     own_cache(); /* settles plain_mode */
     fail_after = and_after;
@@ -271,8 +266,7 @@ static bool must_fail(void) {
     return false;
 }
 
-/* ---- Taking and giving blocks
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Taking and giving blocks ---- */
 static void *from_system(size_t room) {
     void *block = system_alloc(room);
     if (!block) { /* what is kept may be what is missing */
@@ -369,8 +363,7 @@ static inline void give(void *block, size_t bytes) {
     give_slowly(block, bytes);
 }
 
-/* ---- What the library calls
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- What the library calls ---- */
 void *tpi_alloc(size_t bytes) { return take(bytes, "data"); }
 void tpi_free(void *block, size_t bytes) { give(block, bytes); }
 
@@ -420,8 +413,7 @@ char *tpi_strdup(const char *text) {
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
-/* ---- Counters and trimming
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Counters and trimming ---- */
 bool tp_memory_query(tp_memory_stats *stats) {
     if (!stats) return tpi_refuse(TP_ERR_VALUE, "argument 'stats': expected a tp_memory_stats, got NULL");
     if (stats->size < (int64_t)sizeof stats->size)

@@ -11,8 +11,7 @@
 enum { MIDDLE = 397 };
 #define DEFAULT_SEED 67280421310721ULL /* what PyTorch starts from when nobody seeds */
 
-/* ---- mt19937
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- mt19937 ---- */
 static void seed_words(tp_generator *g, uint64_t seed) {
     g->seed = seed;
     g->word[0] = (uint32_t)seed;
@@ -44,8 +43,7 @@ static inline uint32_t temper(uint32_t y) {
     return y ^ y >> 18;
 }
 
-/* ---- Philox 4x32, ten rounds: words by their number
- * ------------------------------------------------------------------------ */
+/* ---- Philox 4x32, ten rounds: words by their number ---- */
 void tpi_philox_group(uint64_t seed, uint64_t counter, uint32_t out[4]) {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)},
              c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0};
@@ -107,8 +105,7 @@ double tpi_normal_double(tp_generator *g) {
     return radius * cos(turn_by);
 }
 
-/* ---- The object
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The object ---- */
 static struct tp_generator standard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t standard_once = PTHREAD_ONCE_INIT;
 
@@ -127,8 +124,7 @@ tp_generator *tp_default_generator(void) {
     return &standard;
 }
 
-/* ---- Devices' generators: the default ones live as long as the process
- * --------------------------------------------------------- */
+/* ---- Devices' generators: the default ones live as long as the process ---- */
 enum { MAX_DEVICES = 64 };
 TPI_THREAD_LOCAL tp_device tpi_random_home;
 static struct tp_generator of_device[TP_DEVICE_TYPES][MAX_DEVICES];

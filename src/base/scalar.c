@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 /* ---- Conversions: C leaves a float out of the integer's range undefined; here it is the lowest integer, as on x86
- * --------- */
+ * ---- */
 static int64_t to_int64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
 static int32_t to_int32(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN; }
 
@@ -72,8 +72,7 @@ tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
     return p;
 }
 
-/* ---- One element of a tensor; memcpy because elements of foreign memory need not be aligned
- * --------------------------------- */
+/* ---- One element of a tensor; memcpy because elements of foreign memory need not be aligned ---- */
 #define STORE(type, to, value) memcpy((to), &(type){value}, sizeof(type))
 
 tp_scalar tpi_load_scalar(const void *element, tp_dtype dtype) {
@@ -151,8 +150,7 @@ void tpi_store_scalar(void *element, tp_dtype dtype, tp_scalar s) {
     }
 }
 
-/* ---- Half: 1 sign, 5 exponent (bias 15), 10 fraction bits; the same answers as the hardware's conversions
- * ---------------------- */
+/* ---- Half: 1 sign, 5 exponent (bias 15), 10 fraction bits; the same answers as the hardware's conversions ---- */
 typedef union float_bits {
     float f;
     uint32_t u;
@@ -188,8 +186,7 @@ uint16_t tpi_float_to_half(float f) {
     return (uint16_t)(sign | v.u >> 13);
 }
 
-/* ---- Float8
- * -------------------------------------------------------------------------------------------------------------------
+/* ---- Float8 ----
  * e4m3fn has 4 exponent and 3 fraction bits, and so on. "fn": no infinities; "uz": no negative zero, its code is the
  * one NaN. */
 typedef struct float8_form {

@@ -24,8 +24,7 @@ static int allowed;        /* what the machine and the environment allow */
 static atomic_bool forked; /* threads do not survive a fork: the child works alone */
 static pthread_once_t find_once = PTHREAD_ONCE_INIT;
 
-/* ---- What the control group pays for
- * ------------------------------------------------------------------------------------- */
+/* ---- What the control group pays for ---- */
 static bool read_text(const char *path, char *text, size_t room) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
@@ -92,8 +91,7 @@ static double group_quota(void) {
     return least;
 }
 
-/* ---- How many threads
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- How many threads ---- */
 static int within(int n) { return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n; }
 
 /* Does the processor share a core with one of a lower number in the set? Siblings are listed as "0,64" or "0-1". */
@@ -170,8 +168,7 @@ int tp_num_interop_threads(void) {
 
 void tp_set_num_interop_threads(int n) { atomic_store_explicit(&interop, n < 1 ? 0 : n, memory_order_relaxed); }
 
-/* ---- The loop
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The loop ---- */
 bool tpi_in_parallel(void) { return tpi_at_work; }
 
 static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn, void *context) {

@@ -2,10 +2,7 @@
  * contiguous bytes by way of the host. The caller raises the version of what it had written. */
 #include "device/launch.h"
 #include "tensor/recorder.h"
-
-static bool same_device(const tp_tensor *a, const tp_tensor *b) {
-    return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
-}
+#include "tensor/same_device.h"
 
 static const tpi_device_ops *device_with(tp_device where, bool copies) {
     const tpi_device_ops *ops = tpi_device_ops_of(where);
@@ -63,7 +60,7 @@ static bool copy(tp_tensor *dst, const tp_tensor *src) {
         return tpi_refuse(TP_ERR_MISSING, "\"copy_\" not implemented for '%s'",
                           tp_dtype_word((tp_dtype)(to ? dst : src)->dtype));
     }
-    if (!same_device(dst, src)) return copy_between(dst, src);
+    if (!tpi_same_device(tpi_device(dst), tpi_device(src))) return copy_between(dst, src);
     if (!tpi_shares_memory(dst, src)) return copy_within(dst, src);
     tp_tensor *apart = tpi_empty_like(src, (tp_dtype)src->dtype);
     bool ok = apart && copy_within(apart, src) && copy_within(dst, apart);
@@ -78,7 +75,7 @@ static bool fill(tp_tensor *dst, tp_scalar value) {
 }
 
 /* A copy by way of the host tells of itself alone. */
-bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
+bool tpi_device_copy(tp_tensor *dst, const tp_tensor *src) {
     tpi_recorder *recorder = tpi_recording;
     if (__builtin_expect(!recorder, 1)) return copy(dst, src);
     tpi_recording = NULL;
@@ -88,44 +85,8 @@ bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
     return ok;
 }
 
-bool tpi_fill_data(tp_tensor *dst, tp_scalar value) {
+bool tpi_device_fill(tp_tensor *dst, tp_scalar value) {
     bool ok = fill(dst, value);
     if (__builtin_expect(tpi_recording != NULL, 0) && ok) tpi_recording->fill(tpi_recording, dst, value);
     return ok;
-}
-
-tp_tensor *tpi_contiguous_data(tp_tensor *t) {
-    if (tp_is_contiguous(t)) return tpi_retain(t);
-    tp_tensor *out = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t));
-    if (!out || tpi_copy_data(out, t)) return out;
-    tpi_release(out);
-    return NULL;
-}
-
-tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d) {
-    if (t->dtype == d) return tpi_retain(t);
-    tp_tensor *out = tpi_empty_like(t, d);
-    if (!out || tpi_copy_data(out, t)) return out;
-    tpi_release(out);
-    return NULL;
-}
-
-tp_tensor *tpi_on_host(tp_tensor *t) {
-    tpi_looked(t);
-    if (tpi_device(t).type == TP_CPU) return tpi_contiguous_data(t);
-    tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
-    if (!here || tpi_copy_data(here, t)) return here;
-    tpi_release(here);
-    return NULL;
-}
-
-tp_tensor *tpi_moved_data(tp_tensor *t, tp_device to) {
-    if (!t || (tpi_device(t).type == to.type && tpi_device(t).index == to.index)) return t;
-    tp_tensor *there = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
-    if (there && !tpi_copy_data(there, t)) {
-        tpi_release(there);
-        there = NULL;
-    }
-    tpi_release(t);
-    return there;
 }

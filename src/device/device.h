@@ -4,8 +4,7 @@
 #define TPI_DEVICE_H
 #include "tensor/plan.h"
 
-/* ---- What opgen makes of `map`, `fold` and `scan` stanzas ----------------------------------------------------------
- */
+/* ---- What opgen makes of `map`, `fold` and `scan` stanzas ---- */
 
 /* A pointwise kernel over contiguous blocks: arg[0..nout-1] are written, the others read; n is a multiple of TPI_LANES.
  * Blocks hold the compute type, except where the stanza says otherwise (bool results, bool or int64 arguments). */
@@ -27,6 +26,17 @@ enum {
     TPI_RESULT_TRUTH /* bool, but uint8 for uint8 */
 };
 
+/* Where the two operands of a map are when it runs in registers (cpu/register_program.h): one is the accumulator, the
+ * other is memory or a number; or both are the accumulator. */
+enum {
+    TPI_REGISTERS_MEMORY,
+    TPI_REGISTERS_OF_MEMORY, /* memory is the first operand */
+    TPI_REGISTERS_NUMBER,
+    TPI_REGISTERS_OF_NUMBER,
+    TPI_REGISTERS_ITSELF,
+    TPI_REGISTERS_FORMS
+};
+
 typedef struct tpi_map_op {
     const char *name;
     uint8_t nin, nparam;
@@ -38,6 +48,10 @@ typedef struct tpi_map_op {
     const char *in_name[8]; /* for messages */
     uint8_t
         param_type[8]; /* per parameter: TPI_CTYPES = the compute type, TPI_CTYPES + 1 = its real type, else fixed */
+    /* A tpi_register_code for each form, in floats; 0: it is not cheap enough for registers. A map of one operand, or
+     * of one and two numbers, has the first alone. */
+    uint8_t registers[TPI_REGISTERS_FORMS];
+    int8_t registers_when;            /* only where this parameter is 1; -1: always */
     const tpi_block_fn *fn[TPI_ISAS]; /* [isa][compute type]; NULL entries: not for that type */
     const char *const
         *source; /* [compute type]: op_element() in the dialect of gpu/kernels; NULL entries: not for that type */
@@ -51,6 +65,9 @@ typedef struct tpi_stretches {
     int64_t index, later; /* of the first element of the first, and how much greater the next one's is */
     int64_t columns_apart;
 } tpi_stretches;
+
+/* A fold whose state is the sum of the elements, or the largest, can take them from registers. */
+typedef enum tpi_fold_end { TPI_FOLD_ENDS_IN_NONE, TPI_FOLD_ENDS_IN_SUM, TPI_FOLD_ENDS_IN_MAX } tpi_fold_end;
 
 /* A reduction. State variables are arrays, one entry per result column; the finished results are written in the
  * result's block type. x is a block of the compute type. */
@@ -69,7 +86,8 @@ typedef struct tpi_fold_op {
     uint8_t rule;
     uint16_t types;
     uint8_t sum_like;      /* bool and integers accumulate in and give int64 (sum, prod) */
-    uint8_t has_empty;     /* defined over no elements; otherwise an error */
+    uint8_t empty_error;   /* the tp_code over no elements where no dim is given; TP_OK: it is defined there */
+    uint8_t end;           /* a tpi_fold_end */
     uint8_t each;          /* an empty list of dims folds each element by itself; otherwise it stands for all dims */
     uint8_t uses_index;    /* the step reads the element's index: one dim, or all of them flattened */
     uint8_t state_type[4]; /* TPI_CTYPES = the compute type, + 1 = its real type, + 2 = the type with more digits
@@ -111,10 +129,11 @@ typedef struct tpi_family {
     const tpi_fold_op *const *folds;
     const tpi_scan_op *const *scans;
 } tpi_family;
-extern const tpi_family tpi_families[];
 
-/* ---- The table -----------------------------------------------------------------------------------------------------
- */
+struct tpi_program;
+struct tpi_feed;
+
+/* ---- The table ---- */
 typedef struct tpi_device_ops {
     int version;      /* TPI_DEVICE_VERSION */
     const char *name; /* "cpu" */
@@ -137,20 +156,31 @@ typedef struct tpi_device_ops {
                  const tpi_param *params);
     bool (*copy)(tp_device device, tpi_plan *plan); /* operand 0 from operand 1, converting */
     bool (*fill)(tp_device device, tpi_plan *plan, const tp_scalar *value);
+    /* Programs of maps, and folds of what one makes (device/program.h). `program_ready` is called once a program is
+     * complete. NULL: a graph's maps run one by one here. */
+    bool (*program_ready)(struct tpi_program *program);
+    bool (*program)(tp_device device, const struct tpi_program *program, tpi_plan *plan);
+    bool (*fold_fed)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced,
+                     tpi_ctype compute, const tpi_param *params, const struct tpi_feed *feed);
     /* From a device of the same kind to another: in the order of both current streams. NULL: by way of the host. */
     bool (*to_peer)(tp_device to, void *block, tp_device from, const void *source, size_t bytes);
 } tpi_device_ops;
-#define TPI_DEVICE_VERSION 2
+#define TPI_DEVICE_VERSION 3
 
 extern const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES];
-const tpi_device_ops *
-tpi_device_ops_of(tp_device device); /* NULL and an error that names the device if it is not there */
+/* NULL and an error that names the device if it is not there */
+const tpi_device_ops *tpi_device_ops_of(tp_device device);
 /* False, and an error for a tensor that is on another device than the call; where: what follows the message, or "". */
 bool tpi_refuse_device(tp_device expected, tp_device got, const char *where);
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops);
 
-/* ---- What generated operators call: promotion, checks, broadcasting, allocation, then the device's kernel
- * -------------- */
+/* ---- What tensors ask of devices, by way of tensor/upcalls.h ---- */
+void *tpi_device_alloc(tp_device device, size_t bytes);
+void tpi_device_free(tp_device device, void *block, size_t bytes);
+bool tpi_device_copy(tp_tensor *dst, const tp_tensor *src); /* tpi_copy_data: any strides, dtypes and devices */
+bool tpi_device_fill(tp_tensor *dst, tp_scalar value);
+
+/* ---- What generated operators call: promotion, checks, broadcasting, allocation, then the device's kernel ---- */
 
 /* A pointwise operator over nin operands. out: NULL makes a new tensor; otherwise writes there (in place or out form:
  * the result must be castable to out's dtype and broadcast to exactly its shape). Returns an owned reference. */

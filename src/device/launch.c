@@ -7,6 +7,7 @@
 #include "device/gpu/gpu.h"
 #include "device/program.h"
 #include "tensor/recorder.h"
+#include "tensor/same_device.h"
 #include <string.h>
 #include <taper/device.h>
 
@@ -58,8 +59,7 @@ void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype comp
     for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], tpi_param_ctype(types[i], compute));
 }
 
-/* ---- Dtypes
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Dtypes ---- */
 
 /* A number in a tensor's clothes takes part as the number that it is; its value does not matter. */
 static tp_scalar number_like(tp_dtype dtype) {
@@ -128,15 +128,12 @@ bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype,
     return true;
 }
 
-/* ---- Devices and shapes
- * ---------------------------------------------------------------------------------------------------- */
-static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
-
+/* ---- Devices and shapes ---- */
 static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *out) {
     const tp_tensor *decides = out;
     for (int i = 0; i < c->op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
-        if (!t || (decides && same_device(tpi_device(decides), tpi_device(t)))) continue;
+        if (!t || (decides && tpi_same_device(tpi_device(decides), tpi_device(t)))) continue;
         bool guest = t->ndim == 0 && tpi_device(t).type == TP_CPU;
         if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU))
             decides = t;
@@ -152,7 +149,7 @@ static void settle_operands(map_call *c, const tp_operand *in) {
         tp_tensor *t = in[i].tensor;
         c->copy[i] = NULL;
         c->tensor[i] = t;
-        if (t && same_device(tpi_device(t), c->device)) continue;
+        if (t && tpi_same_device(tpi_device(t), c->device)) continue;
         int fixed = c->op->in_type[i];
         c->number[i] = tpi_param_of(t ? tpi_load_scalar(t->data, (tp_dtype)t->dtype) : in[i].scalar,
                                     fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed);
@@ -178,8 +175,7 @@ static bool settle_shape(map_call *c) {
     return true;
 }
 
-/* ---- The result
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The result ---- */
 static bool full_shape(const map_call *c, const tp_tensor *t) {
     return t && t->ndim == c->ndim && !memcmp(t->shape, c->shape, (size_t)c->ndim * sizeof *c->shape);
 }
@@ -259,8 +255,7 @@ static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out
     return true;
 }
 
-/* ---- Overlap
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Overlap ---- */
 
 static bool part_from(map_call *c, const tp_tensor *out) {
     for (int i = 0; i < c->op->nin; i++) {
@@ -273,8 +268,7 @@ static bool part_from(map_call *c, const tp_tensor *out) {
     return true;
 }
 
-/* ---- The launch
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The launch ---- */
 
 /* The plan over the tensors, then numbers put in their places as operands that never move. */
 static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
@@ -328,7 +322,7 @@ static bool is_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor
         }
         if ((t->flags & TPI_WRAPPED) || !tp_is_contiguous(t)) return false;
         if (t == first) continue;
-        if (t->dtype != first->dtype || t->ndim != first->ndim || !same_device(tpi_device(t), tpi_device(first)))
+        if (t->dtype != first->dtype || t->ndim != first->ndim || !tpi_same_device(tpi_device(t), tpi_device(first)))
             return false;
         for (int d = 0; d < t->ndim; d++)
             if (t->shape[d] != first->shape[d]) return false;

@@ -10,7 +10,8 @@ enum {
     TPI_PROGRAM_BASE = 1 << 16,
     /* stands for the memory of what has none */ TPI_PROGRAM_IN = 8,
     TPI_PROGRAM_STEPS = 48,
-    TPI_PROGRAM_BLOCKS = 40
+    TPI_PROGRAM_BLOCKS = 40,
+    TPI_PROGRAM_NUMBERS = 32 /* parameters of its steps, and numbers among their inputs */
 };
 
 typedef struct tpi_program_arg {
@@ -24,7 +25,7 @@ typedef struct tpi_program_step {
     const tpi_map_op *op;
     uint8_t compute; /* tpi_ctype */
     uint8_t type;    /* the dtype that the kernel writes */
-    uint8_t line;    /* a tpi_line_code (cpu/line.h): it may be part of a line; 0: it may not */
+    bool registers;  /* it may be part of a register program (cpu/register_program.h) */
     bool passes;     /* its value has no memory, and the next step is the only one that reads it */
     int16_t out;     /* value */
     tpi_program_arg in[TPI_PROGRAM_IN];
@@ -43,15 +44,19 @@ typedef struct tpi_program {
     int nsteps, nvalues, nblocks, nout, noperands;
     tpi_program_step *steps;
     tpi_program_value *values;
+    struct tpi_gpu_fused *fused; /* GPUs: what its kernels are known by */
 } tpi_program;
 
 /* The dtype that the operator computes in for these operands, and the kernel's type. False: an error is pending.
  * launch.c */
 bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute);
-/* Finds the steps that may run as lines; once the program is complete. cpu/program.c */
-void tpi_program_draw_lines(tpi_program *program);
-/* Runs the program over the plan, whose operands are its own. cpu/program.c */
-bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan);
+/* Once the program is complete: the CPU finds the steps that may run in registers. cpu/program.c, gpu/fused.c */
+bool tpi_cpu_program_ready(tpi_program *program);
+bool tpi_gpu_program_ready(tpi_program *program);
+const char *tpi_gpu_fused_text(const struct tpi_gpu_fused *fused); /* its op_element() */
+/* Runs the program over the plan, whose operands are its own. cpu/program.c, gpu/fused.c */
+bool tpi_cpu_program(tp_device device, const tpi_program *program, tpi_plan *plan);
+bool tpi_gpu_program_run(tp_device device, const tpi_program *program, tpi_plan *plan);
 
 /* A fold whose elements a program makes: `operand` of the plan, which is written. Without memory they go from the
  * program's blocks into the fold and to no memory; x tells of their shape, strides and dtype. The bits are those of the

@@ -43,9 +43,9 @@ static bool make_outs(const char *op, tp_tensor **outs, int n, tp_ints shape, co
 
 /* A fold over no elements: an error that names the dim unless the operator is defined there. */
 static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims, const bool *reduced) {
-    if (op->has_empty || x->numel) return true;
+    if (!op->empty_error || x->numel) return true;
     if (!dims.v || dims.n == 0) /* PyTorch's kinds of error */
-        return tpi_refuse(strncmp(op->name, "arg", 3) ? TP_ERR_RUNTIME : TP_ERR_INDEX,
+        return tpi_refuse((tp_code)op->empty_error,
                           "argument 'dim': expected a reduction dim for input.numel() == 0 in %s, got none", op->name);
     for (int d = 0; d < x->ndim; d++)
         if (reduced[d] && x->shape[d] == 0)
@@ -75,7 +75,7 @@ static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints 
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tp_tensor *input = feed ? x : input_as(x, dtype, compute);
-    bool ok = input && (feed ? tpi_cpu_fold_fed(op, outs, input, reduced, compute, values, feed)
+    bool ok = input && (feed ? device->fold_fed(op, outs, input, reduced, compute, values, feed)
                              : device->fold(op, outs, input, reduced, compute, values));
     if (input && !feed) tpi_release(input);
     if (!ok) drop(outs, op->nout);

@@ -6,11 +6,11 @@
  * on, and tp_capture_end says what it was. */
 #include <stdio.h>
 #include <string.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "graph/capture.h"
-#include "ops/call.h"
+#include "dispatch/call.h"
 #include "tensor/given.h"
 #include "tensor/storage.h"
 
@@ -33,8 +33,7 @@ typedef struct family {
 
 static TPI_THREAD_LOCAL tp_capture *capturing;
 
-/* ---- Ending early
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Ending early ---- */
 
 void tpi_capture_stop(tp_capture *c) {
     if (!c->on) return;
@@ -61,8 +60,7 @@ void tpi_capture_no_memory(tp_capture *c) {
     tpi_capture_give_up(c, "%s", "there was no memory to record it");
 }
 
-/* ---- Values by their address
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Values by their address ---- */
 
 static size_t bucket(const void *key) {
     uint64_t h = (uint64_t)(uintptr_t)key >> 4;
@@ -70,7 +68,7 @@ static size_t bucket(const void *key) {
 }
 
 static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
-    place *p = tpi_room_take(&c->room, sizeof *p);
+    place *p = tpi_graph_memory_take(&c->room, sizeof *p);
     if (!p) return tpi_capture_no_memory(c), false;
     place **head = &table[bucket(key)];
     *p = (place){key, value, NULL, *head};
@@ -84,18 +82,17 @@ static place *storage_place(tp_capture *c, const tp_tensor *t) {
     return NULL;
 }
 
-/* ---- Memory that the program is done with
- * ------------------------------------------------------------------------------------------- */
+/* ---- Memory that the program is done with ---- */
 
 enum { WORTH_FREEING = 4096 };
 
 static bool join_family(tp_capture *c, place *p, tp_tensor *t) {
     if (!p->family && t->storage->bytes < WORTH_FREEING) return true;
     if (!p->family) {
-        if (!(p->family = tpi_room_take(&c->room, sizeof *p->family))) return tpi_capture_no_memory(c), false;
+        if (!(p->family = tpi_graph_memory_take(&c->room, sizeof *p->family))) return tpi_capture_no_memory(c), false;
         p->family->next = c->families, c->families = p->family;
     }
-    struct member *m = tpi_room_take(&c->room, sizeof *m);
+    struct member *m = tpi_graph_memory_take(&c->room, sizeof *m);
     if (!m) return tpi_capture_no_memory(c), false;
     *m = (struct member){p->family->members, t};
     p->family->members = m, p->family->n++;
@@ -124,8 +121,7 @@ static void free_what_is_left(tp_capture *c) {
     }
 }
 
-/* ---- Values of tensors
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Values of tensors ---- */
 
 static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
     if (v->dtype != t->dtype || v->ndim != t->ndim || v->wrapped != !!(t->flags & TPI_WRAPPED)) return false;
@@ -199,12 +195,10 @@ static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
     return tpi_capture_add(c, TPI_VALUE_MADE, t, -1, 0);
 }
 
-/* ---- Steps
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Steps ---- */
 
 static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
-    tp_scalar *to = tpi_room_take(&c->g->room, (size_t)n * sizeof *to);
+    tp_scalar *to = tpi_graph_memory_take(&c->g->room, (size_t)n * sizeof *to);
     if (to && n) memcpy(to, from, (size_t)n * sizeof *to);
     if (!to) tpi_capture_no_memory(c);
     return to;
@@ -213,7 +207,7 @@ static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
 static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
     *to = from;
     if (!from.v) return true;
-    int64_t *v = tpi_room_take(&c->g->room, (size_t)from.n * sizeof *v);
+    int64_t *v = tpi_graph_memory_take(&c->g->room, (size_t)from.n * sizeof *v);
     if (!v) return tpi_capture_no_memory(c), false;
     if (from.n) memcpy(v, from.v, (size_t)from.n * sizeof *v);
     to->v = v;
@@ -300,11 +294,10 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
     s->numbers = copy_scalars(c, &value, 1);
 }
 
-/* ---- Native operators: their arguments in boxes
- * ----------------------------------------------------------------------------------------- */
+/* ---- Native operators: their arguments in boxes ---- */
 
 static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
-    void *copy = tpi_room_take(&c->g->room, bytes);
+    void *copy = tpi_graph_memory_take(&c->g->room, bytes);
     if (!copy) return tpi_capture_no_memory(c), false;
     if (bytes) memcpy(copy, from, bytes);
     *to = copy;
@@ -312,7 +305,7 @@ static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void
 }
 
 static bool box_list(tp_capture *c, char letter, const void *arg, tp_value *v) {
-    if (letter == 'n') {
+    if (letter == 'n' || letter == 'B') {
         *v = tp_value_ints(*(const tp_ints *)arg);
         if (!v->as.ints.v) v->kind = TP_K_NONE;
         return copy_ints(c, &v->as.ints, v->as.ints);
@@ -391,26 +384,6 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
     return true;
 }
 
-/* What gives results whose shapes depend on values. */
-static bool cannot_repeat(const char *name, const char *letters, void *const *args) {
-    static const char *const names[] = {"nonzero",           "masked_select", "unique",   "bincount", "histogram",
-                                        "repeat_interleave", "argwhere",      "ctc_loss", NULL};
-    if (!strcmp(name, "nonzero_static") || !strcmp(name, "repeat_interleave"))
-        return false; /* these have sizes among their arguments */
-    if (!strcmp(name, "one_hot"))
-        return letters[1] != 'i' || *(const int64_t *)args[1] < 0; /* as many classes as it finds */
-    for (int i = 0; names[i]; i++)
-        if (!strncmp(name, names[i], strlen(names[i]))) return true;
-    return false;
-}
-
-/* Indexing by a mask gives as many elements as it has ones. */
-static bool has_mask(const tp_tensors *indices) {
-    for (int64_t i = 0; i < indices->n; i++)
-        if (indices->v[i] && (indices->v[i]->dtype == TP_BOOL || indices->v[i]->dtype == TP_UINT8)) return true;
-    return false;
-}
-
 static const tp_operator *operator_of(const char *name, bool *inplace) {
     const tp_operator *op = tp_find_operator(name);
     *inplace = !op;
@@ -430,16 +403,13 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     c->doing = name;
     bool inplace;
     const tp_operator *op = operator_of(name, &inplace);
-    bool masked = false;
-    for (int i = 0; !strcmp(name, "index") && letters[i]; i++) masked |= letters[i] == 'l' && has_mask(args[i]);
-    if (!op || masked || cannot_repeat(name, letters, args))
-        return tpi_capture_give_up(c, "%s gives what depends on values", name);
+    if (!op || tpi_has_dynamic_shape(op, args)) return tpi_capture_give_up(c, "%s gives what depends on values", name);
     int room = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
         if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
-    int32_t *ids = tpi_room_take(&c->room, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
-    tp_value *values = tpi_room_take(&c->g->room, (size_t)nargs * sizeof *values);
+    int32_t *ids = tpi_graph_memory_take(&c->room, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
+    tp_value *values = tpi_graph_memory_take(&c->g->room, (size_t)nargs * sizeof *values);
     if (!ids || !values) return tpi_capture_no_memory(c);
     for (int i = 0; i < nargs; i++)
         if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
@@ -456,14 +426,14 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
 static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp_tensors out) {
     tp_capture *c = (tp_capture *)r;
     c->doing = done->name;
-    tpi_graph_custom *custom = tpi_room_take(&c->g->room, sizeof *custom);
+    tpi_graph_custom *custom = tpi_graph_memory_take(&c->g->room, sizeof *custom);
     if (!custom) {
         if (done->drop) done->drop(done->context);
         return tpi_capture_no_memory(c);
     }
     *custom = (tpi_graph_custom){*done, c->g->customs};
     c->g->customs = custom;
-    int32_t *ids = tpi_room_take(&c->room, (size_t)(in.n + out.n) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_take(&c->room, (size_t)(in.n + out.n) * sizeof *ids);
     if (!ids) return tpi_capture_no_memory(c);
     for (int64_t i = 0; i < in.n + out.n; i++)
         if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i])
@@ -493,23 +463,26 @@ static void on_looked(tpi_recorder *r, const tp_tensor *t) {
     tpi_capture_give_up(c, "%s", "a value of a tensor is looked at");
 }
 
-/* ---- The capture
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+static void on_marked(tpi_recorder *r) {
+    tpi_capture_give_up((tp_capture *)r, "%s",
+                        "a lazy conjugate or negative view is used (x.conj(); resolve_conj() makes a copy)");
+}
+
+/* ---- The capture ---- */
 
 static void capture_free(tp_capture *c) {
     tpi_capture_stop(c);
     capturing = NULL;
     tp_compiled_release(c->g);
-    tpi_room_empty(&c->room);
+    tpi_graph_memory_empty(&c->room);
     tpi_delete(c, sizeof *c);
 }
 
 static bool take_inputs(tp_capture *c, tp_tensors inputs) {
     tp_compiled *g = c->g;
     g->ninputs = (int32_t)inputs.n;
-    g->inputs = tpi_room_take(&g->room, (size_t)inputs.n * sizeof *g->inputs);
-    g->input_tracked = tpi_room_take(&g->room, (size_t)inputs.n);
+    g->inputs = tpi_graph_memory_take(&g->room, (size_t)inputs.n * sizeof *g->inputs);
+    g->input_tracked = tpi_graph_memory_take(&g->room, (size_t)inputs.n);
     if (!g->inputs || !g->input_tracked) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!inputs.v[i])
@@ -535,6 +508,7 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
                                  .call = on_call,
                                  .born = on_born,
                                  .looked = on_looked,
+                                 .marked = on_marked,
                                  .custom = on_custom};
     tpi_capture_watch_grads(&c->recorder);
     c->g = tpi_graph_new();
@@ -609,10 +583,10 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     tp_compiled *g = c->g;
     c->doing = "the result";
     g->noutputs = (int32_t)outputs.n;
-    g->outputs = tpi_room_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
-    g->follows = tpi_room_take(&g->room, (size_t)outputs.n);
-    g->tracks = tpi_room_take(&g->room, (size_t)outputs.n);
-    g->spent = tpi_room_take(&g->room, (size_t)outputs.n);
+    g->outputs = tpi_graph_memory_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
+    g->follows = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
+    g->tracks = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
+    g->spent = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
     if (!g->outputs || !g->follows || !g->tracks || !g->spent) return tpi_capture_no_memory(c), false;
     for (int64_t i = 0; i < outputs.n; i++) {
         if (!outputs.v[i]) return tpi_capture_give_up(c, "%s", "a result is no tensor"), false;
@@ -669,7 +643,7 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
     tpi_capture_stop(c);
-    ok = ok && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
+    ok = ok && tpi_graph_dissolve_sums(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok)
         g = c->g, c->g = NULL, let_go(g);

@@ -5,9 +5,7 @@
 #include "autograd/tape.h"
 #include "graph/capture.h"
 
-/* ---- .grad
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- .grad ---- */
 
 /* The newest value that is this leaf's gradient, -1: none. */
 static int32_t find_leaf_grad(const tp_compiled *g, int32_t leaf) {
@@ -56,7 +54,7 @@ static bool expect(tp_capture *c, int32_t leaf, bool there) {
     for (tpi_graph_grad *e = g->expected; e; e = e->next)
         if (e->leaf == leaf) return true;
     if (is_set(g, leaf)) return true;
-    tpi_graph_grad *e = tpi_room_take(&g->room, sizeof *e);
+    tpi_graph_grad *e = tpi_graph_memory_take(&g->room, sizeof *e);
     if (!e) return tpi_capture_no_memory(c), false;
     *e = (tpi_graph_grad){leaf, there, g->expected};
     g->expected = e;
@@ -121,14 +119,12 @@ bool tpi_capture_check_walk(tp_capture *c) {
     return true;
 }
 
-/* ---- The backward
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The backward ---- */
 
 /* Inputs and outside tensors that gradients flow to. */
 static bool find_tracked(tp_capture *c) {
     tp_compiled *g = c->g;
-    g->tracked = tpi_room_take(&g->room, (size_t)g->nvalues * sizeof *g->tracked);
+    g->tracked = tpi_graph_memory_take(&g->room, (size_t)g->nvalues * sizeof *g->tracked);
     if (!g->tracked) return tpi_capture_no_memory(c), false;
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
@@ -138,7 +134,7 @@ static bool find_tracked(tp_capture *c) {
         if (has_hooks(v->tensor)) return tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated"), false;
         g->tracked[g->ntracked++] = i;
     }
-    g->gradients = tpi_room_take(&g->room, (size_t)g->ntracked * sizeof *g->gradients);
+    g->gradients = tpi_graph_memory_take(&g->room, (size_t)g->ntracked * sizeof *g->gradients);
     return g->gradients || (tpi_capture_no_memory(c), false);
 }
 
@@ -190,7 +186,7 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
 bool tpi_capture_backward(tp_capture *c, tp_tensors outputs) {
     if (!find_tracked(c)) return false;
     size_t n = (size_t)c->g->ntracked, m = (size_t)outputs.n;
-    tp_tensor **lists = tpi_room_take(&c->room, (2 * n + 2 * m) * sizeof *lists);
+    tp_tensor **lists = tpi_graph_memory_take(&c->room, (2 * n + 2 * m) * sizeof *lists);
     if (!lists) return tpi_capture_no_memory(c), false;
     return run_backward(c, lists, lists + n, lists + 2 * n, lists + 2 * n + m, outputs);
 }

@@ -4,17 +4,15 @@
 #include <string.h>
 #include "base/memory.h"
 
-/* ---- Memory
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
-typedef struct tpi_room_block {
-    struct tpi_room_block *next;
+typedef struct tpi_graph_memory_block {
+    struct tpi_graph_memory_block *next;
     size_t used, bytes;
     _Alignas(16) char data[];
 } room_block;
 
-void *tpi_room_take(tpi_room *room, size_t bytes) {
+void *tpi_graph_memory_take(tpi_graph_memory *room, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     room_block *b = room->blocks;
     if (!b || b->bytes - b->used < bytes) {
@@ -30,7 +28,7 @@ void *tpi_room_take(tpi_room *room, size_t bytes) {
     return p;
 }
 
-void tpi_room_empty(tpi_room *room) {
+void tpi_graph_memory_empty(tpi_graph_memory *room) {
     while (room->blocks) {
         room_block *b = room->blocks;
         room->blocks = b->next;
@@ -58,7 +56,7 @@ void tp_compiled_release(tp_compiled *g) {
     tpi_mfree(g->steps);
     tpi_mfree(g->note);
     tpi_graph_drop_sizes(g->sizes);
-    tpi_room_empty(&g->room);
+    tpi_graph_memory_empty(&g->room);
     tpi_delete(g, sizeof *g);
 }
 
@@ -72,9 +70,7 @@ tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
 
 int64_t tp_compiled_steps(const tp_compiled *g) { return g ? g->nforward : -1; }
 
-/* ---- Building
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Building ---- */
 
 static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
     if (n < *room) return true;
@@ -86,7 +82,7 @@ static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
 }
 
 int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides) {
-    int64_t *dims = tpi_room_take(&g->room, (size_t)(2 * shape.n) * sizeof *dims);
+    int64_t *dims = tpi_graph_memory_take(&g->room, (size_t)(2 * shape.n) * sizeof *dims);
     if (!dims || !grow((void **)&g->values, g->nvalues, &g->values_room, sizeof *g->values)) return -1;
     memcpy(dims, shape.v, (size_t)shape.n * sizeof *dims);
     memcpy(dims + shape.n, strides.v, (size_t)shape.n * sizeof *dims);
@@ -97,7 +93,7 @@ int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_int
 }
 
 tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout) {
-    int32_t *ids = tpi_room_take(&g->room, (size_t)(nin + nout) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_take(&g->room, (size_t)(nin + nout) * sizeof *ids);
     if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_room, sizeof *g->steps)) return NULL;
     tpi_graph_step *s = &g->steps[g->nsteps++];
     *s = (tpi_graph_step){
@@ -105,25 +101,25 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
     return s;
 }
 
-/* ---- What a step writes
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- What a step writes ---- */
 
-static bool is_evaluating(const tpi_graph_step *s) {
+static bool writes_arguments(const tpi_graph_step *s) {
     const tp_operator *op = s->op;
-    for (int64_t i = 0; i < op->nargs; i++)
-        if (!strcmp(op->args[i].name, "training")) return s->args[i].kind == TP_K_SCALAR && !s->args[i].as.scalar.as.i;
-    return false;
+    if (!op->writes || op->writes_when < 0) return op->writes != 0;
+    const tp_value *when = &s->args[op->writes_when];
+    return when->kind != TP_K_SCALAR || when->as.scalar.as.i;
 }
 
 /* Natives that move running statistics in training write them though they are no in-place forms. */
 static int32_t written_argument(const tp_compiled *g, const tpi_graph_step *s, int which) {
     const tp_operator *op = s->op;
     int at = 0;
-    if (is_evaluating(s)) return -1;
+    if (!writes_arguments(s)) return -1;
     for (int64_t i = 0; i < op->nargs; i++) {
         int64_t n = s->args[i].kind == TP_K_TENSOR ? 1 : s->args[i].kind == TP_K_TENSORS ? s->args[i].as.tensors.n : 0;
-        if (n == 1 && !strncmp(op->args[i].name, "running_", 8) && s->in[at] >= 0 && which-- == 0)
-            return tpi_value_root(g, s->in[at]);
+        bool written = op->writes >> i & 1;
+        for (int64_t k = 0; k < n && written; k++)
+            if (s->in[at + k] >= 0 && which-- == 0) return tpi_value_root(g, s->in[at + k]);
         at += (int)n;
     }
     return -1;
@@ -135,9 +131,7 @@ int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which
     return s->kind == TPI_STEP_CALL ? written_argument(g, s, which) : -1;
 }
 
-/* ---- The plan
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The plan ---- */
 
 typedef struct planner {
     tp_compiled *g;
@@ -169,7 +163,7 @@ static bool place_ends(planner *p, int32_t from, int32_t to) {
         if (is_owned(&g->values[v]) && p->last[v] >= from && !p->kept[v]) g->steps[p->last[v]].ndead++;
     for (int32_t i = from; i < to; i++) {
         tpi_graph_step *s = &g->steps[i];
-        if (s->ndead && !(s->dead = tpi_room_take(&g->room, (size_t)s->ndead * sizeof *s->dead))) return false;
+        if (s->ndead && !(s->dead = tpi_graph_memory_take(&g->room, (size_t)s->ndead * sizeof *s->dead))) return false;
         s->ndead = 0;
     }
     for (int32_t v = 0; v < g->nvalues; v++) {
@@ -183,9 +177,10 @@ static bool place_ends(planner *p, int32_t from, int32_t to) {
 static bool reads_of_forward(planner *p) {
     tp_compiled *g = p->g;
     for (int32_t i = 0; i < g->nforward; i++)
-        for (int k = 0; k < g->steps[i].nout; k++) p->made[g->steps[i].out[k]] = true;
+        for (int k = 0; k < g->steps[i].nout; k++)
+            if (g->steps[i].out[k] >= 0) p->made[tpi_value_root(g, g->steps[i].out[k])] = true;
     int32_t n = 0;
-    bool *wanted = tpi_room_take(&g->room, (size_t)g->nvalues + 1);
+    bool *wanted = tpi_graph_memory_take(&g->room, (size_t)g->nvalues + 1);
     if (!wanted) return false;
     for (int32_t i = g->nforward; i < g->nsteps; i++)
         for (int k = 0; k < g->steps[i].nin; k++) {
@@ -202,7 +197,7 @@ static bool reads_of_forward(planner *p) {
             (p->made[v] || g->values[v].kind == TPI_VALUE_INPUT || g->values[v].kind == TPI_VALUE_OUTSIDE))
             wanted[v] = true, n++;
     }
-    g->saved = tpi_room_take(&g->room, (size_t)n * sizeof *g->saved);
+    g->saved = tpi_graph_memory_take(&g->room, (size_t)n * sizeof *g->saved);
     if (!g->saved) return false;
     for (int32_t v = 0; v < g->nvalues; v++)
         if (wanted[v]) g->saved[g->nsaved++] = v, p->kept[v] = true;
@@ -212,9 +207,9 @@ static bool reads_of_forward(planner *p) {
 bool tpi_graph_plan(tp_compiled *g) {
     planner p = {.g = g};
     size_t n = (size_t)g->nvalues + 1;
-    p.last = tpi_room_take(&g->room, n * sizeof *p.last);
-    p.made = tpi_room_take(&g->room, n);
-    p.kept = tpi_room_take(&g->room, n);
+    p.last = tpi_graph_memory_take(&g->room, n * sizeof *p.last);
+    p.made = tpi_graph_memory_take(&g->room, n);
+    p.kept = tpi_graph_memory_take(&g->room, n);
     if (!p.last || !p.made || !p.kept || !reads_of_forward(&p)) return false;
     for (int32_t i = 0; i < g->noutputs; i++) p.kept[g->outputs[i]] = p.kept[tpi_value_root(g, g->outputs[i])] = true;
     memset(p.last, 0xff, n * sizeof *p.last);

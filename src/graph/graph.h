@@ -3,11 +3,13 @@
  *
  *   capture.c   records steps and values while the program runs
  *   gradients.c a backward among them, and the backward of what the program gave
- *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
- *   reuse.c     finds results that may be written over what they are made of
- *   branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
- *   beside.c    runs such steps side by side
+ *   passes/     what is done to a graph before it runs:
+ *     parts.c     writes gradients of slices into one tensor
+ *     fuse.c      joins chains of maps into block programs
+ *     reuse.c     finds results that may be written over what they are made of
+ *     branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
+ *   parallel_steps.c    runs such steps side by side
  *   sizes.c     finds the graph for inputs of other sizes, where a file says how a graph follows them
  *   watch.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
@@ -21,6 +23,7 @@
 #include <taper/graph.h>
 #include "device/program.h"
 #include "tensor/recorder.h"
+#include "tensor/same_device.h"
 
 typedef enum tpi_value_kind {
     TPI_VALUE_INPUT,    /* a tensor that each run is given */
@@ -107,11 +110,11 @@ typedef struct tpi_graph_grad { /* before a run: has the leaf a gradient? */
     struct tpi_graph_grad *next;
 } tpi_graph_grad;
 
-typedef struct tpi_room { /* memory that goes all at once, with the graph */
-    struct tpi_room_block *blocks;
-} tpi_room;
-void *tpi_room_take(tpi_room *room, size_t bytes); /* zeroed; NULL and an error without memory */
-void tpi_room_empty(tpi_room *room);
+typedef struct tpi_graph_memory { /* memory that goes all at once, with the graph */
+    struct tpi_graph_memory_block *blocks;
+} tpi_graph_memory;
+void *tpi_graph_memory_take(tpi_graph_memory *room, size_t bytes); /* zeroed; NULL and an error without memory */
+void tpi_graph_memory_empty(tpi_graph_memory *room);
 
 /* Sizes that may change, of a graph from a file (sizes.c). A dim of an input is factor * symbol + offset. */
 enum { TPI_SIZE_SYMBOLS = 64 }; /* the most that a graph has */
@@ -137,7 +140,7 @@ typedef struct tpi_graph_sizes {
 
 struct tp_compiled {
     atomic_int refs;
-    tpi_room room;
+    tpi_graph_memory room;
     tpi_graph_value *values;
     int32_t nvalues, values_room;
     tpi_graph_step *steps;
@@ -172,7 +175,7 @@ static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_int
 static inline tp_ints tpi_value_strides(const tpi_graph_value *v) { return (tp_ints){v->dims + v->ndim, v->ndim}; }
 static inline bool tpi_value_is_like(const tpi_graph_value *v, const tp_tensor *t) { /* but for sizes and strides */
     return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) &&
-           tpi_device(t).type == v->device.type && tpi_device(t).index == v->device.index;
+           tpi_same_device(tpi_device(t), v->device);
 }
 static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) {
     return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v;
@@ -187,23 +190,22 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which);
 /* Works out what the backward reads, and which values end with which step. */
 bool tpi_graph_plan(tp_compiled *g);
-/* ---- reuse.c ---- */
+/* ---- passes/reuse.c ---- */
 bool tpi_graph_plan_reuse(tp_compiled *g);
-/* ---- work.c ---- */
-double tpi_step_work(const tp_compiled *g,
-                     const tpi_graph_step *s);  /* about how long it takes on one thread, in nanoseconds */
-bool tpi_operator_draws(const tp_operator *op); /* random numbers, from the default generator */
-/* ---- branches.c ---- */
+/* ---- passes/work.c ---- */
+/* About how long the step takes on one thread, in nanoseconds. */
+double tpi_step_work(const tp_compiled *g, const tpi_graph_step *s);
+/* ---- passes/branches.c ---- */
 bool tpi_graph_find_branches(tp_compiled *g);
 extern double tpi_branches_gain; /* nanoseconds that a run of steps must save to be taken for branches; tests set it */
-/* ---- beside.c ---- */
-typedef struct tpi_beside {
+/* ---- parallel_steps.c ---- */
+typedef struct tpi_parallel_steps {
     const tp_compiled *g;
     bool (*step)(void *context, int32_t step); /* false: an error is set */
     void (*end)(void *context, int32_t value); /* nobody needs it any more */
     void *context;
-} tpi_beside;
-bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
+} tpi_parallel_steps;
+bool tpi_run_parallel_steps(const tpi_parallel_steps *how, const tpi_branches *b, int threads);
 /* ---- sizes.c ---- */
 bool tpi_graph_set_sizes(
     tp_compiled *g,
@@ -218,7 +220,9 @@ void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *leas
 int64_t
 tpi_watch_step(const tp_compiled *g,
                const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
-/* ---- fuse.c ---- */
+/* ---- passes/parts.c ---- */
+bool tpi_graph_dissolve_sums(tp_compiled *g);
+/* ---- passes/fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 /* What dtype an element-wise step computes in; false and an error where its operands do not fit the operator. */
 bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute);

@@ -5,7 +5,7 @@
  * Steps run without a tape and without casts; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
 #include "autograd/glue.h"
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -20,9 +20,7 @@ typedef struct graph_run {
                           program's are run with it */
 } graph_run;
 
-/* ---- Values
- * -------------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Values ---- */
 
 static bool run_start(graph_run *r, const tp_compiled *g) {
     r->g = g, r->casts = tpi_detours & TPI_AUTOCASTS;
@@ -87,9 +85,10 @@ static tp_tensor *make_empty(const tpi_graph_value *v) {
     return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device);
 }
 
-/* What a step writes: it may be new memory. */
+/* What a step writes: it, or what it is a view of, may be new memory. */
 static tp_tensor *target(graph_run *r, int32_t i) {
-    if (!r->slots[i] && r->g->values[i].kind == TPI_VALUE_MADE) r->slots[i] = make_empty(&r->g->values[i]);
+    int32_t root = tpi_value_root(r->g, i);
+    if (!r->slots[root] && r->g->values[root].kind == TPI_VALUE_MADE) r->slots[root] = make_empty(&r->g->values[root]);
     return value(r, i);
 }
 
@@ -115,9 +114,7 @@ static bool take(graph_run *r, int32_t i, tp_tensor *t) {
                       tpi_shape_text(tpi_value_shape(v)));
 }
 
-/* ---- Steps
- * ----------------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Steps ---- */
 
 static bool run_map(graph_run *r, const tpi_graph_step *s) {
     tp_operand in[8];
@@ -208,7 +205,7 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *operands[TPI_MAX_OPERANDS];
     int n = 0, nout = s->program->nout, own = s->nout - (s->fold ? s->fold->nout : 0);
     const tpi_graph_value *v = &r->g->values[s->fold ? s->fed_value : s->out[0]];
-    tp_storage nowhere = {.device = {TP_CPU, 0}};
+    tp_storage nowhere = {.device = v->device};
     tp_tensor aside = {.alive = TPI_ALIVE,
                        .dtype = v->dtype,
                        .ndim = v->ndim,
@@ -224,7 +221,9 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
         if (!(operands[n++] = value(r, s->in[i]))) return false;
     tpi_plan plan;
     if (!tpi_plan_make(&plan, tpi_value_shape(v), nout, n, operands)) return false;
-    return s->fold ? run_fed(r, s, &plan, operands[s->fed], own == nout) : tpi_cpu_program(s->program, &plan);
+    if (s->fold) return run_fed(r, s, &plan, operands[s->fed], own == nout);
+    const tpi_device_ops *device = tpi_device_ops_of(v->device);
+    return device && device->program(v->device, s->program, &plan);
 }
 
 static bool run_custom(graph_run *r, const tpi_graph_step *s) {
@@ -298,7 +297,7 @@ static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     for (int32_t i = from; i < to && ok;) {
         while (b && b->from < i) b = b->next;
         if (b && b->from == i) {
-            ok = tpi_run_beside(&(tpi_beside){r->g, run_step, end_value, r}, b, threads);
+            ok = tpi_run_parallel_steps(&(tpi_parallel_steps){r->g, run_step, end_value, r}, b, threads);
             i = b->to;
             continue;
         }
@@ -311,9 +310,7 @@ static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     return ok;
 }
 
-/* ---- The tape's node
- * -------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The tape's node ---- */
 
 typedef struct node_attrs {
     tp_compiled *g; /* owned */
@@ -380,9 +377,7 @@ static tpi_node *new_node(graph_run *r, tp_compiled *g) {
     return node;
 }
 
-/* ---- Runs
- * ---------------------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Runs ---- */
 
 /* An output: an input or an outside tensor as it is, a view of one as a view, anything else as a tensor of its own. */
 static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {

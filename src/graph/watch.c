@@ -3,8 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "graph/graph.h"
+#include "dispatch/call.h"
 
 enum { NAME = 128, NAMES = 512 };
 
@@ -38,11 +39,14 @@ static const char *program_name(const tpi_graph_step *s) {
     return keep(text, "fused");
 }
 
+static const char *inplace_name(const char *name) {
+    char text[NAME];
+    return snprintf(text, NAME, "%s_", name) < NAME ? keep(text, name) : name;
+}
+
 static const char *map_name(const tpi_graph_step *s) {
     const char *name = ((const tpi_map_op *)s->op)->name;
-    char text[NAME];
-    if (!s->inplace || snprintf(text, NAME, "%s_", name) >= NAME) return name;
-    return keep(text, name);
+    return s->inplace ? inplace_name(name) : name;
 }
 
 /* NULL: no event of its own. Calls open theirs themselves, and what sets a pointer takes no time. */
@@ -51,8 +55,8 @@ static const char *name_of(const tpi_graph_step *s) {
     case TPI_STEP_MAP: return map_name(s);
     case TPI_STEP_FOLD: return ((const tpi_fold_op *)s->op)->name;
     case TPI_STEP_SCAN: return ((const tpi_scan_op *)s->op)->name;
-    case TPI_STEP_COPY: return "copy_";
-    case TPI_STEP_FILL: return "fill_";
+    case TPI_STEP_COPY: return inplace_name(TPI_OPERATOR(copy)->name);
+    case TPI_STEP_FILL: return inplace_name(TPI_OPERATOR(fill)->name);
     case TPI_STEP_PROGRAM: return program_name(s);
     case TPI_STEP_CUSTOM: return s->custom->what.name;
     case TPI_STEP_ACCUMULATE: return "AccumulateGrad";

@@ -64,8 +64,7 @@ bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes) 
                  : tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
 }
 
-/* ---- Mapping
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Mapping ---- */
 
 struct tpi_mapping {
     atomic_int refs;

@@ -1,6 +1,6 @@
 /* The FFT's kernels, compiled per instruction set and for both real types. */
 #include "linalg/fft.h"
-#include "linalg/turn.h"
+#include "linalg/transpose.h"
 #include <string.h>
 
 /* ---- Lines of floats, by eights: two elements of eight lines at a time, and four of four lines; the last ones
@@ -10,7 +10,7 @@ void TPI_ISA(tpi_fft_take_lines)(int64_t n, int64_t lanes, const float *const *l
         for (int64_t next = 0; next < n; next += 2) {
             const int64_t k = next < n - 2 ? next : n - 2;
             eight out[4];
-            turn_four(line + l, 2 * k, out);
+            transpose_four(line + l, 2 * k, out);
             float *to[4] = {re + k * lanes + l, im + k * lanes + l, re + (k + 1) * lanes + l, im + (k + 1) * lanes + l};
             UNROLL
             for (int i = 0; i < 4; i++) memcpy(to[i], &out[i], sizeof out[i]);
@@ -26,7 +26,7 @@ void TPI_ISA(tpi_fft_give_lines)(int64_t n, int64_t lanes, const float *re, cons
         for (int i = 0; i < 4; i++) from[2 * i] = re + (k + i) * lanes, from[2 * i + 1] = im + (k + i) * lanes;
         for (int64_t l = 0; l < lanes; l += 4) {
             eight out[4];
-            turn_four(from, l, out);
+            transpose_four(from, l, out);
             UNROLL
             for (int i = 0; i < 4; i++) {
                 const eight scaled = out[i] * scale;

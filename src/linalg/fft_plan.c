@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- Making plans
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Making plans ---- */
 
 /* exp(-2 pi i k / n), from the eighth of the circle where cosine and sine are most exact. */
 static void root_of_unity(int64_t k, int64_t n, double *re, double *im) {
@@ -126,8 +125,7 @@ static tpi_fft_plan *make_plan(int64_t n, bool single) {
     return p;
 }
 
-/* ---- The shared table
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The shared table ---- */
 
 enum { KEPT = 32 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

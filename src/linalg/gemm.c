@@ -1,5 +1,6 @@
 /* How a float32 product is split into tasks: see gemm.h. The split depends on the shape alone. */
 #include "linalg/gemm.h"
+#include "base/range.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "device/device.h"
@@ -26,8 +27,6 @@ typedef struct job {
 
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k) { return tpi_cpu_isa >= TPI_ISA_AVX2 && m > 1 && n > 1 && k > 0; }
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n cut into that many */
     return tpi_ceil_div(tpi_ceil_div(n, parts), multiple) * multiple;
 }
@@ -36,7 +35,7 @@ static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEM
 
 void tpi_gemm_alone(const tpi_gemm *g) {
     int64_t step = row_step(g->m);
-    for (int64_t i = 0; i < g->m; i += step) TPI_ISA_PICK(tpi_gemm_tile)(g, i, min64(step, g->m - i), 0, g->n);
+    for (int64_t i = 0; i < g->m; i += step) TPI_ISA_PICK(tpi_gemm_tile)(g, i, tpi_min64(step, g->m - i), 0, g->n);
 }
 
 static tpi_gemm one_of(const tpi_product *p, int64_t batch) {
@@ -58,7 +57,7 @@ static tpi_gemm one_of(const tpi_product *p, int64_t batch) {
 
 static void group_task(int64_t task, void *context) {
     const job *j = context;
-    for (int64_t i = task * j->group; i < min64((task + 1) * j->group, j->p->batches); i++) {
+    for (int64_t i = task * j->group; i < tpi_min64((task + 1) * j->group, j->p->batches); i++) {
         tpi_gemm g = one_of(j->p, i);
         tpi_gemm_alone(&g);
     }
@@ -68,17 +67,19 @@ static void pack_task(int64_t task, void *context) {
     job *j = context;
     if (task >= j->pack_tasks) {
         int64_t first = (task - j->pack_tasks) * TPI_GEMM_WIDTH;
-        TPI_ISA_PICK(tpi_gemm_pack_rows)(&j->g, first, min64(TPI_GEMM_WIDTH, j->g.m - first), j->rows, j->rows_step);
+        TPI_ISA_PICK(tpi_gemm_pack_rows)
+        (&j->g, first, tpi_min64(TPI_GEMM_WIDTH, j->g.m - first), j->rows, j->rows_step);
         return;
     }
     int64_t at = task * TPI_GEMM_WIDTH;
-    TPI_ISA_PICK(tpi_gemm_pack)(&j->g, at, min64(TPI_GEMM_WIDTH, j->g.n - at), j->packed);
+    TPI_ISA_PICK(tpi_gemm_pack)(&j->g, at, tpi_min64(TPI_GEMM_WIDTH, j->g.n - at), j->packed);
 }
 
 static void tile_task(int64_t task, void *context) {
     const job *j = context;
     int64_t i = task / j->tiles_across * j->tile_rows, at = task % j->tiles_across * j->tile_columns;
-    TPI_ISA_PICK(tpi_gemm_tile)(&j->g, i, min64(j->tile_rows, j->g.m - i), at, min64(j->tile_columns, j->g.n - at));
+    TPI_ISA_PICK(tpi_gemm_tile)
+    (&j->g, i, tpi_min64(j->tile_rows, j->g.m - i), at, tpi_min64(j->tile_columns, j->g.n - at));
 }
 
 /* Few rows make tall tiles where columns are enough for balance: nobody waits for a packed b, nor fetches it from
@@ -91,7 +92,8 @@ static void choose_tiles(job *j) {
     const tpi_gemm *g = &j->g;
     j->tile_rows = suits_tall(g) ? even_part(g->m, tpi_ceil_div(g->m, TALL), 4) : row_step(g->m),
     j->tiles_down = tpi_ceil_div(g->m, j->tile_rows);
-    int64_t work = g->m * g->n * g->k, tasks = min64(TASKS, work / TASK), across = tpi_ceil_div(tasks, j->tiles_down);
+    int64_t work = g->m * g->n * g->k, tasks = tpi_min64(TASKS, work / TASK),
+            across = tpi_ceil_div(tasks, j->tiles_down);
     j->tile_columns = even_part(g->n, across < 1 ? 1 : across, TPI_GEMM_WIDTH),
     j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);
 }
@@ -134,7 +136,7 @@ static void multiply_pieces(const tpi_product *p, int64_t batch) {
             step = even_part(p->n, tpi_ceil_div(p->n, most > 256 ? most : 256), TPI_GEMM_WIDTH);
     for (int64_t at = 0; at < p->n; at += step) {
         job j = {.p = p, .g = whole};
-        j.g.n = min64(step, p->n - at), j.g.b += at * whole.b_col, j.g.c += at;
+        j.g.n = tpi_min64(step, p->n - at), j.g.b += at * whole.b_col, j.g.c += at;
         if (whole.every_row) j.g.every_row += at;
         multiply_one(&j);
     }

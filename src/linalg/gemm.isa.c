@@ -6,7 +6,7 @@
 #include "linalg/gemm.h"
 #include "base/memory.h"
 #include "linalg/float_vectors.h"
-#include "linalg/turn.h"
+#include "linalg/transpose.h"
 
 enum {
     FEW_ROWS = 2 * HEIGHT,
@@ -25,7 +25,7 @@ static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t dep
         for (int64_t j = 0; j < PANEL; j += 8) {
             const float *from[8];
             for (int64_t i = 0; i < 8; i++) from[i] = b + (j + i < columns ? j + i : columns - 1) * b_col;
-            turn_eight(from, depth, to + j, PANEL);
+            transpose_eight(from, depth, to + j, PANEL);
         }
         return;
     }
@@ -52,7 +52,7 @@ static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows
     for (int64_t p = 0; p < across; p += 8) {
         const float *from[8];
         for (int i = 0; i < 8; i++) from[i] = a + (p + i) * a_col;
-        turn_eight(from, rows, to + p, step);
+        transpose_eight(from, rows, to + p, step);
     }
     for (int64_t i = 0; i < rows; i++)
         for (int64_t p = across; p < depth; p++) to[i * step + p] = a[i * a_row + p * a_col];

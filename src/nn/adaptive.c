@@ -119,7 +119,7 @@ bool tpi_build_linear_cross_entropy(tp_module *m, int64_t in_features, int64_t n
         if (!tpi_module_set(m, attributes[i].name, attributes[i].value)) return false;
     return tpi_module_hold(m, "weight", TPI_BUFFER, weight) &&
            tp_module_add(m, "linear",
-                         tp_nn_linear(in_features, num_classes * tpi_product(out_features), .bias = bias,
+                         tp_nn_linear(in_features, num_classes * tpi_product_of(out_features), .bias = bias,
                                       .device = device, .dtype = dtype));
 }
 

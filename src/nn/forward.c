@@ -12,7 +12,7 @@ bool tpi_module_ready(tp_module *m) {
         if (i == TPI_MAX_SOURCES)
             return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d values for its forward", l->name, TPI_MAX_SOURCES);
         const char *name = l->sources[i];
-        tpi_slot *slot = tpi_module_slot(m, name);
+        tpi_module_slot *slot = tpi_find_module_slot(m, name);
         int64_t at = 0;
         while (!slot && at < m->nattributes && strcmp(m->attributes[at].name, name)) at++;
         m->source_kind[i] = slot ? 1 : at < m->nattributes ? 0 : 2;

@@ -26,12 +26,16 @@ typedef struct tpi_layer {
 } tpi_layer;
 
 enum { TPI_MAX_SOURCES = 24 };
-typedef enum tpi_slot_kind { TPI_PARAMETER, TPI_BUFFER, TPI_TEMPORARY } tpi_slot_kind; /* temporary: not in the state */
-typedef struct tpi_slot {
+typedef enum tpi_module_slot_kind {
+    TPI_PARAMETER,
+    TPI_BUFFER,
+    TPI_TEMPORARY
+} tpi_module_slot_kind; /* temporary: not in the state */
+typedef struct tpi_module_slot {
     char *name;
     tp_tensor *tensor; /* NULL: the name with nothing under it */
-    tpi_slot_kind kind;
-} tpi_slot;
+    tpi_module_slot_kind kind;
+} tpi_module_slot;
 typedef struct tpi_attribute {
     const char *name;
     tp_value value; /* owns lists and tensors */
@@ -47,7 +51,7 @@ struct tp_module {
     char *name;
     uint32_t alive;            /* base/handle.h */
     bool training, compressed; /* compressed: a list that prints runs of equal children once */
-    tpi_slot *slots;           /* parameters and buffers, in order */
+    tpi_module_slot *slots;    /* parameters and buffers, in order */
     int64_t nslots;
     tpi_child *children;
     int64_t nchildren;
@@ -67,11 +71,11 @@ bool tpi_module_ready(tp_module *m); /* after building: finds what forward reads
 bool tpi_module_set(tp_module *m, const char *name, tp_value v);
 tp_value tpi_module_get(const tp_module *m,
                         const char *name); /* an attribute, or a tensor; kind none if there is neither */
-tpi_slot *tpi_module_slot(const tp_module *m, const char *name);
+tpi_module_slot *tpi_find_module_slot(const tp_module *m, const char *name);
 /* Makes a tensor under a name, or the name alone where `there` is false; buffers are filled with value. */
-bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype,
-                     tp_device device, double value);
-bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind,
+bool tpi_module_make(tp_module *m, const char *name, tpi_module_slot_kind kind, bool there, tp_ints shape,
+                     tp_dtype dtype, tp_device device, double value);
+bool tpi_module_hold(tp_module *m, const char *name, tpi_module_slot_kind kind,
                      tp_tensor *t); /* one more reference; NULL is fine */
 /* Calls with owned references as results, whatever scopes are open. */
 bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);

@@ -103,7 +103,7 @@ static const tp_value *attribute(const tp_module *m, const char *name) {
 tp_value tpi_module_get(const tp_module *m, const char *name) {
     const tp_value *v = attribute(m, name);
     if (v) return *v;
-    tpi_slot *slot = tpi_module_slot(m, name);
+    tpi_module_slot *slot = tpi_find_module_slot(m, name);
     return slot ? tpi_box_tensor(slot->tensor) : tp_value_none();
 }
 int64_t tpi_get_int(const tp_module *m, const char *name) {
@@ -139,7 +139,7 @@ tp_tensor *tpi_get_tensor(const tp_module *m, const char *name) {
 }
 
 /* ---- parameters and buffers ---- */
-tpi_slot *tpi_module_slot(const tp_module *m, const char *name) {
+tpi_module_slot *tpi_find_module_slot(const tp_module *m, const char *name) {
     for (int64_t i = 0; i < m->nslots; i++)
         if (!strcmp(m->slots[i].name, name)) return &m->slots[i];
     return NULL;
@@ -150,17 +150,17 @@ static bool good_name(const char *name, const char *what) {
     return tpi_refuse(TP_ERR_VALUE, "%s name can't be empty or contain \".\", got: \"%s\"", what, name ? name : "");
 }
 
-bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind, tp_tensor *t) {
+bool tpi_module_hold(tp_module *m, const char *name, tpi_module_slot_kind kind, tp_tensor *t) {
     if (!m || !good_name(name, kind == TPI_PARAMETER ? "parameter" : "buffer")) return false;
-    tpi_slot *slot = tpi_module_slot(m, name);
+    tpi_module_slot *slot = tpi_find_module_slot(m, name);
     if (!slot) {
-        tpi_slot *more = tpi_realloc(m->slots, sizeof *more * (size_t)(m->nslots + 1));
+        tpi_module_slot *more = tpi_realloc(m->slots, sizeof *more * (size_t)(m->nslots + 1));
         if (!more) return false;
         m->slots = more;
         char *copy = tpi_strdup(name);
         if (!copy) return false;
         slot = &more[m->nslots++];
-        *slot = (tpi_slot){.name = copy};
+        *slot = (tpi_module_slot){.name = copy};
     }
     tp_retain(t);
     tp_release(slot->tensor);
@@ -168,8 +168,8 @@ bool tpi_module_hold(tp_module *m, const char *name, tpi_slot_kind kind, tp_tens
     return true;
 }
 
-bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool there, tp_ints shape, tp_dtype dtype,
-                     tp_device device, double value) {
+bool tpi_module_make(tp_module *m, const char *name, tpi_module_slot_kind kind, bool there, tp_ints shape,
+                     tp_dtype dtype, tp_device device, double value) {
     if (!there) return tpi_module_hold(m, name, kind, NULL);
     tp_tensor *t = kind == TPI_PARAMETER ? tpo_empty(shape, dtype, device, TP_CONTIGUOUS)
                                          : tpo_full(shape, tp_float(value), dtype ? dtype : tp_default_dtype(), device);
@@ -271,7 +271,7 @@ tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
     const char *last;
     m = TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
-    tpi_slot *slot = tpi_module_slot(m, last);
+    tpi_module_slot *slot = tpi_find_module_slot(m, last);
     return slot && slot->tensor ? slot->tensor
                                 : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
 }

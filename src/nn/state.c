@@ -9,7 +9,7 @@
 
 typedef enum wanted { PARAMETERS, BUFFERS, STATE } wanted;
 
-static bool add_named(tp_state *to, const char *prefix, const tpi_slot *slot, bool once) {
+static bool add_named(tp_state *to, const char *prefix, const tpi_module_slot *slot, bool once) {
     for (int64_t i = 0; once && i < to->n; i++)
         if (to->tensors[i] == slot->tensor) return true;
     const char **names = tpi_realloc(to->names, sizeof *names * (size_t)(to->n + 1));
@@ -29,7 +29,7 @@ static bool add_named(tp_state *to, const char *prefix, const tpi_slot *slot, bo
 static bool collect(tp_state *to, const tp_module *m, const char *prefix, wanted what) {
     for (int pass = 0; pass < 2; pass++) /* parameters, then buffers */
         for (int64_t i = 0; i < m->nslots; i++) {
-            const tpi_slot *slot = &m->slots[i];
+            const tpi_module_slot *slot = &m->slots[i];
             bool parameter = slot->kind == TPI_PARAMETER;
             if (!slot->tensor || parameter != (pass == 0)) continue;
             if (what == PARAMETERS ? !parameter : what == BUFFERS ? parameter : slot->kind == TPI_TEMPORARY) continue;

@@ -32,7 +32,7 @@ typedef BITS
 K(masks) __attribute__((vector_size(32)));
 typedef REAL K(loose) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
 
-/* To memory; past the caches if asked, then p is a multiple of 32 bytes (see TPI_STREAM_BYTES) and tpi_stream_end must
+/* To memory; past the caches if asked, then p is a multiple of 32 bytes (see tpi_stream_bytes) and tpi_stream_end must
  * follow. */
 static inline void K(put)(REAL *p, const K(lanes) * v, bool past) {
 #ifdef __AVX__

@@ -116,13 +116,13 @@ void tpi_move_run(char *dst, int64_t dst_stride, const char *src, int64_t src_st
     }
 }
 
-void tpi_walk_dim(tpi_walk *w, int64_t size, const int64_t *strides) {
+void tpi_odometer_dim(tpi_odometer *w, int64_t size, const int64_t *strides) {
     w->shape[w->ndim] = size;
     for (int a = 0; a < w->nargs; a++) w->stride[a][w->ndim] = strides[a];
     w->ndim++;
 }
 
-void tpi_walk_seek(tpi_walk *w, int64_t position) {
+void tpi_odometer_seek(tpi_odometer *w, int64_t position) {
     for (int a = 0; a < w->nargs; a++) w->offset[a] = 0;
     for (int d = w->ndim - 1; d >= 0; d--) {
         int64_t size = w->shape[d];
@@ -132,7 +132,7 @@ void tpi_walk_seek(tpi_walk *w, int64_t position) {
     }
 }
 
-void tpi_walk_next(tpi_walk *w) {
+void tpi_odometer_next(tpi_odometer *w) {
     for (int d = w->ndim - 1; d >= 0; d--) {
         for (int a = 0; a < w->nargs; a++) w->offset[a] += w->stride[a][d];
         if (++w->at[d] < w->shape[d]) return;

@@ -39,18 +39,22 @@ tp_tensor *tpi_expanded(tp_tensor *t, tp_ints shape);
 /* The part of t that is [start, start + length) along dim. */
 tp_tensor *tpi_narrowed(tp_tensor *t, int dim, int64_t start, int64_t length);
 
+/* ---- Marked tensors (view/marks.c), for the table of calls upwards ---- */
+tp_tensor *tpi_turned(tp_tensor *t, tp_dtype dtype); /* in the dtype: its conjugate, or negative where it is real */
+bool tpi_write_back(tp_tensor *to, tp_tensor *from);
+
 /* ---- Elements of 1, 2, 4, 8 or 16 bytes, moved between strided places (strides in bytes) ---- */
 void tpi_move_run(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n, size_t itemsize);
 
 /* An odometer over the dims of several operands: byte offsets for a linear position, then step by step. */
-#define TPI_WALK_OPERANDS 4
-typedef struct tpi_walk {
+#define TPI_ODOMETER_OPERANDS 4
+typedef struct tpi_odometer {
     int ndim, nargs;
-    int64_t shape[TP_MAX_DIMS], stride[TPI_WALK_OPERANDS][TP_MAX_DIMS]; /* strides in bytes, outermost dim first */
-    int64_t at[TP_MAX_DIMS], offset[TPI_WALK_OPERANDS];
-} tpi_walk;
+    int64_t shape[TP_MAX_DIMS], stride[TPI_ODOMETER_OPERANDS][TP_MAX_DIMS]; /* strides in bytes, outermost dim first */
+    int64_t at[TP_MAX_DIMS], offset[TPI_ODOMETER_OPERANDS];
+} tpi_odometer;
 /* Adds a dim (outermost first); the strides come one per operand. */
-void tpi_walk_dim(tpi_walk *w, int64_t size, const int64_t *strides);
-void tpi_walk_seek(tpi_walk *w, int64_t position);
-void tpi_walk_next(tpi_walk *w);
+void tpi_odometer_dim(tpi_odometer *w, int64_t size, const int64_t *strides);
+void tpi_odometer_seek(tpi_odometer *w, int64_t position);
+void tpi_odometer_next(tpi_odometer *w);
 #endif

@@ -65,11 +65,6 @@ tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t a
     return r;
 }
 
-bool tpi_gpu_is_channels_last(const tp_tensor *t) {
-    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) ||
-           (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
-}
-
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout) {
     if (tp_is_contiguous_as(t, layout)) return tpi_retain(t);
     tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), layout);

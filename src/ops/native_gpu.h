@@ -57,8 +57,6 @@ static inline void *tpi_gpu_data(const tp_tensor *t) {
     return t ? t->data : NULL;
 } /* of a tensor that may be missing */
 static inline bool tpi_gpu_is_index(const tp_tensor *t) { return t->dtype == TP_INT64 || t->dtype == TP_INT32; }
-/* Images or volumes whose channels are the fastest dim of memory; a tensor may be so and contiguous at once. */
-bool tpi_gpu_is_channels_last(const tp_tensor *t);
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout); /* t in the layout, itself if it lies so already; owned */
 
 /* Does the device have this tensor's elements, for kernels that move them? Without double precision 64-bit floats are

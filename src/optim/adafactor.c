@@ -44,6 +44,6 @@ static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_te
     return tp_ok();
 }
 
-bool tpi_adafactor_update(int64_t n, const tpi_entry *entries) {
+bool tpi_adafactor_update(int64_t n, const tpi_update_entry *entries) {
     return tpi_update_by_values(n, entries, 4, new_values);
 }

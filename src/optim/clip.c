@@ -6,7 +6,7 @@
 #include <taper/autograd.h>
 #include <taper/clip.h>
 #include "autograd/node.h"
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 #include "base/threads.h"
 #include "device/device.h"
 #include "optim/clip.h"

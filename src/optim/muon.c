@@ -40,4 +40,6 @@ static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_te
     return tp_ok();
 }
 
-bool tpi_muon_update(int64_t n, const tpi_entry *entries) { return tpi_update_by_values(n, entries, 1, new_values); }
+bool tpi_muon_update(int64_t n, const tpi_update_entry *entries) {
+    return tpi_update_by_values(n, entries, 1, new_values);
+}

@@ -7,5 +7,5 @@
  * NULL: as it was. It runs without a tape, in a scope of its own. */
 typedef bool (*tpi_new_values_fn)(const double *option, tp_tensor *param, tp_tensor *grad, tp_tensor *const *state,
                                   tp_tensor **out);
-bool tpi_update_by_values(int64_t n, const tpi_entry *entries, int64_t nstates, tpi_new_values_fn fn);
+bool tpi_update_by_values(int64_t n, const tpi_update_entry *entries, int64_t nstates, tpi_new_values_fn fn);
 #endif

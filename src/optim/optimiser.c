@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "autograd/profile.h"
+#include "dispatch/profile.h"
 
 /* ---- Groups ---- */
 static void free_group(const tp_optimiser_kind *kind, tpi_group *g) {

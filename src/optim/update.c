@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
+#include "tensor/same_device.h"
 #include <math.h>
 #include <string.h>
 
@@ -37,8 +38,7 @@ typedef struct job {
 static tp_dtype real_dtype(tp_dtype d) { return d == TP_COMPLEX64 ? TP_FLOAT32 : d == TP_COMPLEX128 ? TP_FLOAT64 : d; }
 static tp_dtype compute_dtype(tp_dtype real) { return real == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32; }
 
-/* ---- Running
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 static void run_in_place(const job *j, const item *it, int64_t at, int64_t n) {
     int64_t size = tpi_dtype_bytes[it->real];
@@ -63,7 +63,7 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
                               block[k], compute);
             else
                 TPI_ISA_PICK(tpi_convert_run)
-                (m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
+            (m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
             operand++;
         }
         it->fn(m, arg, it->option, it->scalar, it->first);
@@ -75,7 +75,7 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
                                p->data[operand], it->dtype[k]);
             else if (k != 1)
                 TPI_ISA_PICK(tpi_convert_run)
-                (m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
+            (m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
             operand++;
         }
         at += m, n -= m;
@@ -106,16 +106,19 @@ static void run_chunk(int64_t chunk, void *context) {
     }
 }
 
-/* ---- Preparing
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Preparing ---- */
 
-static bool same_place(const tp_tensor *a, const tp_tensor *b) {
-    return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
-}
+static bool same_place(const tp_tensor *a, const tp_tensor *b) { return tpi_same_device(tpi_device(a), tpi_device(b)); }
 
 static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
+    if (tpi_marked(p) || tpi_marked(g))
+        return tpi_refuse(
+            TP_ERR_RUNTIME,
+            "a parameter of shape %s, or its gradient, is a lazy conjugate or negative view, whose memory "
+            "holds other values: make it from resolve_conj() or resolve_neg()",
+            tpi_shape_text(tpi_shape(p)));
     if (!tpi_is_dense(p) && tpi_overlaps_itself(p))
         return tpi_refuse(TP_ERR_RUNTIME, "elements of a parameter of shape %s share memory",
                           tpi_shape_text(tpi_shape(p)));
@@ -189,7 +192,7 @@ static bool place(item *it, int nargs, tp_tensor *const *arg) {
     return true;
 }
 
-void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_update_entry *e, tpi_scalars *s) {
     double before[TPI_MAX_SLOTS] = {0};
     bool wide = true;
     int n = 0;
@@ -205,7 +208,7 @@ void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_s
 }
 
 /* After the update: scalar state moves on, and the tape learns of the writes. */
-static void finish(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
+static void finish(const tp_optimiser_kind *kind, const tpi_update_entry *e, tpi_scalars *s) {
     tpi_update_scalars(kind, e, s);
     tpi_touch(e->param);
     for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
@@ -216,12 +219,10 @@ static void finish(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalar
     }
 }
 
-/* ---- State
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- State ---- */
 
 /* Rows and columns are a matrix's; a vector is what is none. */
-bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
+bool tpi_update_needs(const tpi_update_slot *slot, unsigned flags, const tp_tensor *p) {
     if (slot->flag >= 0 && !(flags >> slot->flag & 1)) return false;
     if (slot->shape == TPI_STATE_ROWS || slot->shape == TPI_STATE_COLUMNS) return p->ndim > 1;
     return slot->shape != TPI_STATE_VECTOR || p->ndim <= 1;
@@ -245,7 +246,7 @@ static tp_tensor *make_state(int shape, double start, tp_tensor *p) {
     return NULL;
 }
 
-static void drop_made(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries) {
+static void drop_made(const tp_optimiser_kind *kind, int64_t n, tpi_update_entry *entries) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < kind->nstates; k++)
             if (entries[i].made >> k & 1) {
@@ -255,7 +256,7 @@ static void drop_made(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entri
 }
 
 /* Makes the state that an entry lacks. */
-static bool complete(const tp_optimiser_kind *kind, tpi_entry *e) {
+static bool complete(const tp_optimiser_kind *kind, tpi_update_entry *e) {
     const tpi_update_ops *ops = kind->ops;
     const unsigned flags = ops->flags(e->option);
     double start[TPI_MAX_SLOTS];
@@ -269,11 +270,9 @@ static bool complete(const tp_optimiser_kind *kind, tpi_entry *e) {
     return true;
 }
 
-/* ---- A step
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- A step ---- */
 
-static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
+static bool check_entry(const tp_optimiser_kind *kind, const tpi_update_entry *e) {
     if (!check_param(e->param, e->grad)) return false;
     const unsigned flags = kind->ops->flags(e->option);
     for (int64_t k = 0; k < kind->nstates; k++) {
@@ -285,11 +284,11 @@ static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
 }
 
 /* What each parameter's update needs to run. */
-static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
+static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_update_entry *entries) {
     const tpi_update_ops *ops = kind->ops;
     tpi_scalars s = {.option = NULL};
     for (int64_t i = 0; i < n; i++) {
-        const tpi_entry *e = &entries[i];
+        const tpi_update_entry *e = &entries[i];
         item *it = &j->items[j->n++];
         const unsigned flags = ops->flags(e->option);
         tp_tensor *arg[MAX_ARGS] = {e->param, e->grad};
@@ -308,7 +307,7 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
     return true;
 }
 
-static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
+static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_update_entry *entries) {
     size_t bytes = (size_t)n * sizeof(item);
     job j = {.items = tpi_alloc(bytes)};
     if (!j.items) return false;
@@ -323,19 +322,19 @@ static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entr
 }
 
 /* Entries of the CPU first, then those of other devices, each in their order. */
-static bool run_everywhere(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries) {
+static bool run_everywhere(const tp_optimiser_kind *kind, int64_t n, tpi_update_entry *entries) {
     int64_t here = 0;
     while (here < n && tpi_device(entries[here].param).type == TP_CPU) here++;
     for (int64_t i = here + 1; i < n; i++) {
         if (tpi_device(entries[i].param).type != TP_CPU) continue;
-        tpi_entry one = entries[i];
+        tpi_update_entry one = entries[i];
         memmove(&entries[here + 1], &entries[here], (size_t)(i - here) * sizeof *entries);
         entries[here++] = one;
     }
     return (!here || run_kernels(kind, here, entries)) && (here == n || tpi_update_gpu(kind, n - here, entries + here));
 }
 
-static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries, bool start) {
+static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_update_entry *entries, bool start) {
     bool ok = true;
     for (int64_t i = 0; i < n && ok; i++) ok = check_entry(kind, &entries[i]);
     for (int64_t i = 0; i < n && ok; i++) ok = complete(kind, &entries[i]);
@@ -349,8 +348,8 @@ static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries, b
 static bool step_groups(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups, bool start) {
     int64_t most = 0, n = 0;
     for (int64_t g = 0; g < ngroups; g++) most += groups[g].n;
-    size_t bytes = (size_t)most * sizeof(tpi_entry);
-    tpi_entry *entries = tpi_alloc(bytes);
+    size_t bytes = (size_t)most * sizeof(tpi_update_entry);
+    tpi_update_entry *entries = tpi_alloc(bytes);
     if (!entries) return false;
     bool ok = true;
     for (int64_t g = 0; g < ngroups; g++)
@@ -359,7 +358,7 @@ static bool step_groups(const tp_optimiser_kind *kind, int64_t ngroups, const tp
             ok = from->params[i] ||
                  tpi_refuse(TP_ERR_VALUE, "parameter %lld of group %lld is NULL", (long long)i, (long long)g);
             if (!start && !from->grads[i]) continue;
-            entries[n++] = (tpi_entry){
+            entries[n++] = (tpi_update_entry){
                 from->values, from->params[i], start ? NULL : from->grads[i], from->states + i * kind->nstates, 0,
                 false};
         }
@@ -386,9 +385,7 @@ bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp
     return ok;
 }
 
-/* ---- The table
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The table ---- */
 
 int64_t tp_optimiser_kind_count(void) {
     int64_t n = 0;

@@ -11,30 +11,30 @@ typedef void (*tpi_update_fn)(int64_t n, char *const *arg, const double *option,
 
 enum { TPI_STATE_SCALAR, TPI_STATE_LIKE, TPI_STATE_ROWS, TPI_STATE_COLUMNS, TPI_STATE_VECTOR };
 enum { TPI_MAX_SLOTS = 8, TPI_MAX_SCALARS = 32 };
-typedef struct tpi_slot {
+typedef struct tpi_update_slot {
     int8_t shape; /* of the state: one number, the parameter's shape, a matrix's rows or columns, or the parameter's if
                      it is no matrix */
     int8_t flag;  /* needed where this flag is set; -1: always */
-} tpi_slot;
+} tpi_update_slot;
 
 /* One parameter's part of a step. */
-typedef struct tpi_entry {
+typedef struct tpi_update_entry {
     const double *option;    /* its group's */
     tp_tensor *param, *grad; /* grad: NULL when state is made alone */
     tp_tensor **state;       /* one per slot; NULL where none is needed */
     uint8_t made;            /* a bit per slot: made in this step */
     bool first;              /* state that is not scalar was made */
-} tpi_entry;
+} tpi_update_entry;
 
 typedef struct tpi_update_ops {
-    const tpi_slot *slots;
+    const tpi_update_slot *slots;
     void (*starts)(const double *option, double *start);                          /* the state's first values */
     void (*scalars)(const double *option, double *state, double *out, bool wide); /* NULL: there are none */
     unsigned (*flags)(const double *option);                                      /* a bit per flag */
     int (*check)(const double *option);
     int nscalars;
-    const tpi_update_fn *fn[TPI_ISAS];                   /* [2 * flags + is double]; NULL for natives */
-    bool (*native)(int64_t n, const tpi_entry *entries); /* changes nothing when it fails */
+    const tpi_update_fn *fn[TPI_ISAS];                          /* [2 * flags + is double]; NULL for natives */
+    bool (*native)(int64_t n, const tpi_update_entry *entries); /* changes nothing when it fails */
     const char *const *text; /* [2 * flags + is double]: the update for devices that compile text; NULL for natives */
 } tpi_update_ops;
 extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends with NULL */
@@ -49,7 +49,7 @@ extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends 
 static inline double tpi_scalar_state(double v, bool wide) { return wide ? v : (double)(float)v; }
 
 /* update_gpu.c: the entries, whose parameters are on GPUs, by kernels. */
-bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries);
+bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_update_entry *entries);
 /* The scalars of one parameter: what its scalar state becomes, and what follows from it for the update. */
 typedef struct tpi_scalars {
     const double *option; /* they came of these values; NULL: of none yet */
@@ -58,10 +58,10 @@ typedef struct tpi_scalars {
 } tpi_scalars;
 /* Works them out, unless they came of the same values before, as they do for most parameters of a group. State itself
  * is left alone. */
-void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s);
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_update_entry *e, tpi_scalars *s);
 /* Does this parameter have that state? */
-bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p);
+bool tpi_update_needs(const tpi_update_slot *slot, unsigned flags, const tp_tensor *p);
 
-bool tpi_adafactor_update(int64_t n, const tpi_entry *entries);
-bool tpi_muon_update(int64_t n, const tpi_entry *entries);
+bool tpi_adafactor_update(int64_t n, const tpi_update_entry *entries);
+bool tpi_muon_update(int64_t n, const tpi_update_entry *entries);
 #endif

@@ -3,6 +3,7 @@
  * but for the launches themselves. */
 #include "optim/update.h"
 #include "ops/native_gpu.h"
+#include "tensor/same_device.h"
 #include <string.h>
 
 enum { MAX_ARGS = 6, MAX_PARAMS = 64, CHUNK = 4096, TABLE_BYTES = 3584, MAX_OPTIONS = 32 };
@@ -26,8 +27,7 @@ typedef struct launch_kind { /* what the parameters of one launch share */
     uint8_t dtype[MAX_ARGS];
 } launch_kind;
 
-/* ---- Parameters
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Parameters ---- */
 static tp_dtype real_dtype(tp_dtype d) { return tpi_dtype_to_real(d); }
 
 /* Do both lie in memory in the same order, without holes? */
@@ -49,7 +49,7 @@ static bool place(item *it, int k, tp_tensor *t, const tp_tensor *p) {
     return copy && tpi_copy_data(copy, t);
 }
 
-static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
+static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_update_entry *e, tpi_scalars *s) {
     const tpi_update_ops *ops = kind->ops;
     const unsigned flags = ops->flags(e->option);
     memset(it, 0, sizeof *it);
@@ -76,9 +76,8 @@ static void drop(item *it) {
     for (int k = 0; k < MAX_ARGS; k++) tpi_release(it->arg[k]);
 }
 
-/* ---- Kernels
- * ------------------------------------------------------------------------------------------------------------------ */
-static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_entry *e, const item *it) {
+/* ---- Kernels ---- */
+static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_update_entry *e, const item *it) {
     memset(l, 0, sizeof *l);
     l->device = tpi_device(e->param), l->ops = kind->ops, l->option = e->option, l->flags = kind->ops->flags(e->option);
     l->noptions = (int)kind->nvalues, l->nscalars = kind->ops->nscalars > 0 ? kind->ops->nscalars : 1;
@@ -92,8 +91,8 @@ static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_en
 }
 
 static bool alike(const launch_kind *a, const launch_kind *b) {
-    return a->device.type == b->device.type && a->device.index == b->device.index && a->option == b->option &&
-           a->kept == b->kept && !memcmp(a->dtype, b->dtype, sizeof a->dtype);
+    return tpi_same_device(a->device, b->device) && a->option == b->option && a->kept == b->kept &&
+           !memcmp(a->dtype, b->dtype, sizeof a->dtype);
 }
 
 typedef struct source {
@@ -137,8 +136,7 @@ static uint32_t put_numbers(bool wide, int n, const double *from, void *to) {
     return (uint32_t)n * (wide ? 8 : 4);
 }
 
-/* ---- Many parameters in one launch
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Many parameters in one launch ---- */
 static int room_for(const launch_kind *l) { /* parameters in a table */
     int each = l->nargs * 8 + 8 + l->nscalars * (l->wide ? 8 : 4) + 4 + 1;
     int n = TABLE_BYTES / each;
@@ -188,7 +186,8 @@ static bool launch_one(const launch_kind *l, const item *it) {
 }
 
 /* From item i on, all that are alike and not done yet. */
-static bool launch_group(const tp_optimiser_kind *kind, const tpi_entry *entries, item *items, int64_t n, int64_t i) {
+static bool launch_group(const tp_optimiser_kind *kind, const tpi_update_entry *entries, item *items, int64_t n,
+                         int64_t i) {
     launch_kind l, other;
     describe(&l, kind, &entries[i], &items[i]);
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)l.device.type);
@@ -209,7 +208,7 @@ static bool launch_group(const tp_optimiser_kind *kind, const tpi_entry *entries
     return !count || launch_many(&l, count, some);
 }
 
-bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
+bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_update_entry *entries) {
     if (kind->nvalues > MAX_OPTIONS)
         return tpi_refuse(TP_ERR_MISSING, "%s has more options than a kernel takes", kind->name);
     size_t bytes = (size_t)n * sizeof(item);

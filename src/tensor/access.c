@@ -80,6 +80,12 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
         return tp_no_scalar();
     }
     tpi_looked(t);
+    if (tpi_marked(t)) {
+        tp_tensor *plain = tpi_resolve((tp_tensor *)(uintptr_t)t);
+        tp_scalar s = plain ? tp_item_scalar(plain) : tp_no_scalar();
+        tp_release(plain);
+        return s;
+    }
     if (tpi_device(t).type == TP_CPU) return tpi_load_scalar(t->data, (tp_dtype)t->dtype);
     if (tpi_device(t).type == TP_META)
         return tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors"), tp_no_scalar();
@@ -122,6 +128,12 @@ bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes) {
                           need, (long long)t->numel, tp_dtype_name((tp_dtype)t->dtype), bytes);
     if (need && !out) return tpi_refuse(TP_ERR_VALUE, "argument 'out': expected room for %zu bytes, got NULL", need);
     if (!need) return true;
+    if (tpi_marked(t)) {
+        tp_tensor *plain = tpi_resolve((tp_tensor *)(uintptr_t)t);
+        bool ok = plain && tp_copy_out(plain, out, bytes);
+        tp_release(plain);
+        return ok;
+    }
     tpi_looked(t);
     if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) return memcpy(out, t->data, need), true;
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});

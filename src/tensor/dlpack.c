@@ -56,6 +56,9 @@ struct DLManagedTensor *tp_to_dlpack(tp_tensor *t) {
     if (!tpi_is_tensor(t, "t")) return NULL;
     if (t->requires_grad)
         return tpi_fail(TP_ERR_RUNTIME, "argument 't': cannot export a tensor that requires gradient, detach it first");
+    if (tpi_marked(t))
+        return tpi_fail(TP_ERR_RUNTIME, "Can't export tensors with the %s bit set",
+                        tp_dtype_is_complex((tp_dtype)t->dtype) ? "conjugate" : "negative");
     tp_device device = tpi_device(t);
     int at = 0;
     while (at < DEVICES && devices[at].ours != device.type) at++;

@@ -4,6 +4,7 @@
  * or scientific, and the common width), the second writes. Large tensors are summarised before either walk, so that
  * printing costs what is printed. Text grows in one buffer; when it cannot, the rest is dropped and the call fails. */
 #include "tensor/recorder.h"
+#include "tensor/upcalls.h"
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -65,8 +66,7 @@ bool tp_set_print_options(const tp_print_options *given) {
     return true;
 }
 
-/* ---- Text that grows
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Text that grows ---- */
 
 typedef struct text {
     char *v;
@@ -96,8 +96,7 @@ static void put_many(text *out, char c, int64_t n) {
     for (; n > 0; n--) put_n(out, &c, 1);
 }
 
-/* ---- The format of a number
- * ------------------------------------------------------------------------------------------- */
+/* ---- The format of a number ---- */
 
 typedef struct format {
     bool floating, int_mode, sci_mode;
@@ -188,8 +187,7 @@ static void settle_format(printer *p) {
     visit(p, 0, p->t->data, see_width);
 }
 
-/* ---- Writing
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ---- */
 
 static void put_element(printer *p, const char *data) {
     char buffer[NUMBER_ROOM];
@@ -260,8 +258,7 @@ static void put_dims(printer *p, int dim, const char *data, int64_t indent) {
     put(&p->out, "]");
 }
 
-/* ---- What follows the elements
- * -------------------------------------------------------------------------------------------- */
+/* ---- What follows the elements ---- */
 
 static void put_suffix(printer *p, const char *suffix, int64_t *last_line) {
     int64_t n = (int64_t)strlen(suffix);
@@ -316,7 +313,7 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
         snprintf(buffer, sizeof buffer, "dtype=torch.%s", tp_dtype_name((tp_dtype)p->t->dtype));
         put_suffix(p, buffer, &last_line);
     }
-    const char *grad_fn = tpi_grad_fn_name ? tpi_grad_fn_name(given) : NULL;
+    const char *grad_fn = tpi_above.grad_fn_name(given);
     if (grad_fn) {
         snprintf(buffer, sizeof buffer, "grad_fn=<%s>", grad_fn);
         put_suffix(p, buffer, &last_line);
@@ -326,8 +323,7 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
     put(&p->out, ")");
 }
 
-/* ---- The public calls
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- The public calls ---- */
 
 static locale_t c_locale;
 static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -343,9 +339,12 @@ static char *text_of(const tp_tensor *t, const char *name, const char *contents,
     if (!contents && t->numel && tpi_device(t).type != TP_META) tpi_looked(t);
     if (tpi_device(t).type == TP_META) {
         contents = "...";
-    } else if (tpi_device(t).type != TP_CPU) {
-        here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
-        if (!here || !tpi_copy_data(here, t)) {
+    } else if (!contents && (tpi_marked(t) || tpi_device(t).type != TP_CPU)) {
+        tp_tensor *plain = tpi_resolved((tp_tensor *)(uintptr_t)t);
+        here = plain ? tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0}) : NULL;
+        bool fine = here && tpi_copy_data(here, plain);
+        tp_release(plain);
+        if (!fine) {
             tp_release(here);
             return NULL;
         }

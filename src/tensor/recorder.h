@@ -28,7 +28,7 @@ struct tpi_recorder {
                  tp_dtype dtype, const tp_scalar *params);
     void (*copy)(tpi_recorder *r, tp_tensor *dst, const tp_tensor *src);
     void (*fill)(tpi_recorder *r, tp_tensor *dst, tp_scalar value);
-    /* An operator by its entry's name and letters (src/amp/detour.h). */
+    /* An operator by its entry's name and letters (src/dispatch/detour.h). */
     void (*call)(tpi_recorder *r, const char *name, const char *letters, void *const *args, int64_t n,
                  tp_tensor *const *results);
     /* Anything else that was done to tensors, to be done again by `done->run`; the recorder takes its context over.
@@ -40,7 +40,8 @@ struct tpi_recorder {
                       tp_tensor *grad); /* the program sees t.grad, or that there is none */
     void (*born)(tpi_recorder *r, const tp_storage *storage);
     void (*looked)(tpi_recorder *r, const tp_tensor *t);
-    bool ended; /* it wants to hear no more */
+    void (*marked)(tpi_recorder *r); /* a lazy conjugate or negative view was met, which no graph holds */
+    bool ended;                      /* it wants to hear no more */
 };
 
 extern TPI_THREAD_LOCAL tpi_recorder *tpi_recording; /* NULL: nobody records */
@@ -48,5 +49,9 @@ extern TPI_THREAD_LOCAL tpi_recorder *tpi_recording; /* NULL: nobody records */
 /* The program is about to see, or to change unseen, elements of t. */
 static inline void tpi_looked(const tp_tensor *t) {
     if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->looked(tpi_recording, t);
+}
+/* A marked tensor (tensor/tensor.h) was made or is used. */
+static inline void tpi_met_mark(void) {
+    if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->marked(tpi_recording);
 }
 #endif

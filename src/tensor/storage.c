@@ -8,6 +8,7 @@
 #include <string.h>
 #include <taper/binding.h>
 #include "tensor/recorder.h"
+#include "tensor/upcalls.h"
 
 #define INSIDE_BYTES 256 /* data up to this size shares the header's block */
 
@@ -52,7 +53,7 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     if (!s) return NULL;
     s->bytes = bytes;
     if (inside) return tpi_storage_balance += (int64_t)bytes, born(s);
-    s->data = tpi_device_alloc(device, bytes);
+    s->data = tpi_above.alloc(device, bytes);
     s->capacity = bytes;
     if (s->data) return tpi_storage_balance += (int64_t)bytes, born(s);
     header_free(s);
@@ -99,13 +100,13 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
             "Trying to resize storage that is not resizable: cannot grow memory that is not the library's (it has "
             "%zu bytes, %zu are needed)",
             s->bytes, bytes);
-    char *data = tpi_device_alloc(s->device, bytes);
+    char *data = tpi_above.alloc(s->device, bytes);
     if (!data) return false;
     if (!copy_bytes(s->device, data, s->data, s->bytes)) {
-        tpi_device_free(s->device, data, bytes);
+        tpi_above.free(s->device, data, bytes);
         return false;
     }
-    if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
+    if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
     tpi_storage_balance += (int64_t)bytes - (int64_t)s->bytes;
     s->data = data;
     s->bytes = s->capacity = bytes;
@@ -124,7 +125,7 @@ void tpi_storage_free(tpi_storage *s) {
         if (s->release) s->release(s->context);
     } else {
         tpi_storage_balance -= (int64_t)s->bytes;
-        if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
+        if (!s->inside) tpi_above.free(s->device, s->data, s->capacity);
         if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c) */
     }
     header_free(s);
@@ -133,14 +134,13 @@ void tpi_storage_free(tpi_storage *s) {
 void tpi_storage_empty(tpi_storage *s) {
     if (s->foreign || s->inside || s->context) return;
     tpi_storage_balance -= (int64_t)s->bytes;
-    tpi_device_free(s->device, s->data, s->capacity);
+    tpi_above.free(s->device, s->data, s->capacity);
     s->data = NULL;
     s->bytes = s->capacity = 0;
     s->inside = true; /* nothing is left to free but the header */
 }
 
-/* ---- What the user holds
- * ------------------------------------------------------------------------------------------------ */
+/* ---- What the user holds ---- */
 
 static bool given(const tpi_storage *s) {
     return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");

@@ -5,18 +5,16 @@
  * `base` is never a view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop
  * of its own. */
 #include "base/handle.h"
+#include "tensor/recorder.h"
+#include "tensor/upcalls.h"
 #include "tensor/storage.h"
 #include "tensor/sizes.h"
 #include <stdlib.h>
 #include <string.h>
 
 TPI_THREAD_LOCAL tp_device tpi_device_default = {TP_CPU, 0};
-void (*tpi_autograd_free)(tp_tensor *t);
-void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of);
-const char *(*tpi_grad_fn_name)(const tp_tensor *t);
 
-/* ---- Headers -------------------------------------------------------------------------------------------------------
- */
+/* ---- Headers ---- */
 
 static size_t dims_bytes(int ndim) { return 2 * (size_t)ndim * sizeof(int64_t); }
 
@@ -93,6 +91,15 @@ bool tpi_count_versions(tp_tensor *t, uint32_t from) {
     return true;
 }
 
+atomic_int tpi_marks;
+tp_tensor *tpi_resolve(tp_tensor *t) { return tpi_above.resolve(t); }
+
+void tpi_turn_mark(tp_tensor *t) {
+    t->flags ^= TPI_MARKED;
+    atomic_fetch_add_explicit(&tpi_marks, tpi_marked(t) ? 1 : -1, memory_order_relaxed);
+    if (tpi_marked(t)) tpi_met_mark();
+}
+
 static void tensor_free(tp_tensor *t) {
     if (t->binding_gone) { /* the last reference is its */
         void (*gone)(void *) = t->binding_gone;
@@ -101,7 +108,8 @@ static void tensor_free(tp_tensor *t) {
         gone(t->binding);
         return;
     }
-    if (t->autograd && tpi_autograd_free) tpi_autograd_free(t);
+    if (t->autograd) tpi_above.free_history(t);
+    if (tpi_marked(t)) tpi_turn_mark(t);
     tp_tensor *base = t->base;
     tpi_storage_release(t->storage);
     if (t->counter) drop_counter(t->counter);
@@ -138,8 +146,7 @@ void tpi_release_list(tp_tensors list) {
 void tp_release_all(tp_tensors list) { tpi_release_list(list); }
 tp_tensors tp_list(int64_t n, tp_tensor *const *tensors) { return (tp_tensors){(tp_tensor **)(uintptr_t)tensors, n}; }
 
-/* ---- Making ---------------------------------------------------------------------------------------------------------
- */
+/* ---- Making ---- */
 
 static tp_device or_cpu(tp_device device) { return device.type ? device : (tp_device){TP_CPU, 0}; }
 static tp_dtype or_default(tp_dtype dtype) { return dtype ? dtype : tp_default_dtype(); }
@@ -331,16 +338,16 @@ tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
     return t;
 }
 
-/* ---- Views and changes of geometry
- * ------------------------------------------------------------------------------------ */
+/* ---- Views and changes of geometry ---- */
 
 /* Makes the new header `t` a view of `of`: the storage is shared, the root base remembered. */
 static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
     tpi_storage_retain(t->storage);
     t->flags = of->flags & (TPI_UNTRACKED | TPI_INFERENCE);
+    if (tpi_marked(of)) tpi_turn_mark(t);
     t->counter = share_counter(of);
     t->base = tpi_retain(of->base ? of->base : of);
-    if (tpi_autograd_of_view) tpi_autograd_of_view(t, of);
+    tpi_above.new_view(t, of);
     return t;
 }
 
@@ -367,6 +374,7 @@ tp_tensor *tpi_detached(tp_tensor *of) {
     t->counter = share_counter(of);
     t->data = of->data;
     t->flags = of->flags & (TPI_WRAPPED | TPI_UNTRACKED | TPI_INFERENCE);
+    if (tpi_marked(of)) tpi_turn_mark(t);
     return t;
 }
 
@@ -450,8 +458,7 @@ bool tpi_resize(tp_tensor *t, tp_ints shape) {
     return tpi_set_geometry(t, &g);
 }
 
-/* ---- From the caller's memory
- * -------------------------------------------------------------------------------------------- */
+/* ---- From the caller's memory ---- */
 
 tp_tensor *tp_new(tp_ints shape, tp_dtype dtype) {
     return tpi_to_scope(tpi_empty(shape, dtype, (tp_device){TP_CPU, 0}));

@@ -35,7 +35,8 @@ typedef struct tpi_counter {
 enum {                    /* tensor flags */
        TPI_WRAPPED = 1,   /* a number in a tensor's clothes: weak in promotion */
        TPI_UNTRACKED = 2, /* made in an inference scope: writes do not raise the version */
-       TPI_INFERENCE = 4  /* made in an inference scope: may not be recorded later */
+       TPI_INFERENCE = 4, /* made in an inference scope: may not be recorded later */
+       TPI_MARKED = 16    /* the elements are the conjugates of what is in memory; of a real dtype, the negatives */
 };
 #define TPI_INLINE_DIMS 5
 #define TPI_ALIVE       0x7e503a1eu
@@ -63,12 +64,6 @@ struct tp_tensor {
     int64_t inline_dims[2 * TPI_INLINE_DIMS];
 };
 
-/* Called by tp_release when the last reference goes and `autograd` is set; the autograd layer installs it. */
-extern void (*tpi_autograd_free)(tp_tensor *t);
-extern void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of); /* unused until the tape is there: may be NULL */
-extern const char *(*tpi_grad_fn_name)(
-    const tp_tensor *t); /* for printing: "MulBackward0", NULL for leaves; installed likewise */
-
 extern TPI_THREAD_LOCAL tp_device tpi_device_default; /* of what creation operators make */
 
 static inline tp_ints tpi_shape(const tp_tensor *t) { return (tp_ints){t->shape, t->ndim}; }
@@ -79,6 +74,19 @@ static inline tp_tensor *tpi_retain(tp_tensor *t) {
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
+/* Marked tensors, PyTorch's lazy conjugates and negatives. Views keep the mark. An operator whose stanza says nothing
+ * of marks gets resolved copies (src/dispatch/marks.c), which costs one test of this number where no marked tensor is
+ * alive. What reads memory itself asks tpi_marked, or reads a resolved tensor. */
+extern atomic_int tpi_marks;
+static inline bool tpi_marks_alive(void) {
+    return __builtin_expect(atomic_load_explicit(&tpi_marks, memory_order_relaxed) != 0, 0);
+}
+static inline bool tpi_marked(const tp_tensor *t) { return t && (t->flags & TPI_MARKED); }
+void tpi_turn_mark(tp_tensor *t); /* of a tensor that nobody else has yet */
+/* A copy of a marked tensor with its elements in memory; owned, recorded on the tape. */
+tp_tensor *tpi_resolve(tp_tensor *t);
+static inline tp_tensor *tpi_resolved(tp_tensor *t) { return tpi_marked(t) ? tpi_resolve(t) : tpi_retain(t); }
+
 static inline atomic_uint *tpi_version_of(const tp_tensor *t) {
     return t->counter ? &t->counter->version : &t->storage->version;
 }
@@ -97,9 +105,6 @@ static inline bool tpi_is_tensor(const tp_tensor *t, const char *argument) {
 void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */
 
 /* ---- Making tensors: uninitialised unless it says otherwise ---- */
-/* Where a storage's own memory comes from and goes to; src/device/device.c implements them for every device. */
-void *tpi_device_alloc(tp_device device, size_t bytes);
-void tpi_device_free(tp_device device, void *block, size_t bytes);
 tp_tensor *tpi_empty(tp_ints shape, tp_dtype dtype, tp_device device);
 tp_tensor *tpi_empty_strided(tp_ints shape, tp_ints strides, tp_dtype dtype, tp_device device);
 tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_layout layout);
@@ -158,8 +163,8 @@ bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src);
 bool tpi_fill_data(tp_tensor *dst, tp_scalar value);
 tp_tensor *tpi_contiguous_data(tp_tensor *t);           /* owned: itself when contiguous already */
 tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d); /* owned: itself when it has the dtype already */
-tp_tensor *
-tpi_on_host(tp_tensor *t); /* owned: its elements in row-major order on the CPU, itself when it is so already */
+/* owned: its elements in row-major order on the CPU, itself when it is so already */
+tp_tensor *tpi_on_host(tp_tensor *t);
 tp_tensor *
 tpi_moved_data(tp_tensor *t,
                tp_device to); /* takes t over (NULL stays NULL) and gives what has its elements at that place */

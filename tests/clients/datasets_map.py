@@ -1,4 +1,5 @@
-"""datasets: columns in torch's format, mapped, filtered and shuffled, on disk and back, streamed, through a DataLoader with workers."""
+"""datasets: columns in torch's format, mapped, filtered and shuffled, on disk and back, streamed, through a DataLoader
+with workers."""
 
 import tempfile
 

@@ -1,4 +1,5 @@
-"""What the programs of this folder print: named numbers, as one line of JSON that run.py compares with those recorded from PyTorch."""
+"""What the programs of this folder print: named numbers, as one line of JSON that run.py compares with those recorded
+from PyTorch."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""PyTorch Geometric: graphs in batches, convolutions and pooling; two steps of training, a sparse product, a sampled loader."""
+"""PyTorch Geometric: graphs in batches, convolutions and pooling; two steps of training, a sparse product, a sampled
+loader."""
 
 import torch
 from show import show

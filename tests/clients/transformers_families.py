@@ -1,4 +1,5 @@
-"""transformers: ten more small families from configurations, each with its loss and the norm of its gradient; Mixtral's experts and a Swin too."""
+"""transformers: ten more small families from configurations, each with its loss and the norm of its gradient; Mixtral's
+experts and a Swin too."""
 
 import torch
 import transformers as hf

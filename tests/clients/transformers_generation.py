@@ -1,4 +1,5 @@
-"""transformers: generation with every cache, by beams, by sampling, with constraints and an assistant, streamed, and from embeddings."""
+"""transformers: generation with every cache, by beams, by sampling, with constraints and an assistant, streamed, and
+from embeddings."""
 
 import torch
 from show import show

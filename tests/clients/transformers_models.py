@@ -1,4 +1,5 @@
-"""transformers: six small families from configurations: loss and gradients, generation by all ways, a Trainer's steps, saving and loading."""
+"""transformers: six small families from configurations: loss and gradients, generation by all ways, a Trainer's steps,
+saving and loading."""
 
 import tempfile
 

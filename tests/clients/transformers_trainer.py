@@ -1,5 +1,5 @@
-"""transformers: a Trainer with evaluation, metrics, checkpoints that training goes on from, accumulated and clipped gradients, gradient
-checkpointing, and a Seq2SeqTrainer that generates."""
+"""transformers: a Trainer with evaluation, metrics, checkpoints that training goes on from, accumulated and clipped
+gradients, gradient checkpointing, and a Seq2SeqTrainer that generates."""
 
 import os
 import tempfile

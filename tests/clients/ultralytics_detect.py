@@ -1,4 +1,5 @@
-"""ultralytics: YOLO for boxes and classes from its configurations: forward, the loss with its gradient, suppression, fused layers."""
+"""ultralytics: YOLO for boxes and classes from its configurations: forward, the loss with its gradient, suppression,
+fused layers."""
 
 import os
 

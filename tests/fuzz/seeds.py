@@ -1,5 +1,6 @@
 """Writes the seeds of the fuzz targets to corpus/NAME beside this file: small files of each format, from this package,
-NumPy and Pillow, and those that were found once. Run it with the package at hand: .venv/bin/python tests/fuzz/seeds.py"""
+NumPy and Pillow, and those that were found once. Run it with the package at hand: .venv/bin/python tests/fuzz/seeds.py
+"""
 
 import gzip
 import io

@@ -1,5 +1,6 @@
-"""Thousands of programs whose state changes between calls, each from a seed: compiled, a program gives at every call what it gives as it is. Prints how many ran as graphs, which all must
-that read only what guards follow, and how many said in a warning that they run without one. Arguments: how many programs, and the first seed."""
+"""Thousands of programs whose state changes between calls, each from a seed: compiled, a program gives at every call
+what it gives as it is. Prints how many ran as graphs, which all must that read only what guards follow, and how many
+said in a warning that they run without one. Arguments: how many programs, and the first seed."""
 
 import collections
 import sys
@@ -10,8 +11,8 @@ from state import programs
 
 
 def may_go_without(what, told):
-    """Attributes that are looked up by a text end a capture where a module is in reach. Where something was replaced before each call, every capture finds things that were not there
-    before, and says so in the end."""
+    """Attributes that are looked up by a text end a capture where a module is in reach. Where something was replaced
+    before each call, every capture finds things that were not there before, and says so in the end."""
     return "looked up by a text" in told or all(what[2]) and "what it reads is made anew in each call" in told
 
 

@@ -10,8 +10,7 @@
 #include "base/memory.h"
 #include "samples.h"
 
-/* ---- A training step
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- A training step ---- */
 
 enum { PARAMETERS = 4 };
 
@@ -69,8 +68,7 @@ static void a_training_step_survives_every_failing_allocation(void **state) {
     assert_true(failed > 200);
 }
 
-/* ---- Every sample
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Every sample ---- */
 
 static bool run_prepared(const operator_sample *sample, const tp_operator *op, evaluation *e) {
     return call(&e->args, &e->results) &&

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <taper/gpu.h>
 #include <taper/taper.h>
+#include "ops/kernels.h"
 #include "base/memory.h"
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
@@ -20,8 +21,7 @@
 enum { N = 64, SLOTS = 8, ROOM = N * 16, MAX_OPS = 512 };
 static tp_device device = {TP_XPU, 0};
 
-/* ---- Inputs: in[type][slot]
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Inputs: in[type][slot] ---- */
 static _Alignas(64) char inputs[TPI_CTYPES][SLOTS][ROOM];
 
 static double real_value(int slot, int i) {
@@ -48,8 +48,7 @@ static void fill_inputs(void) {
         }
 }
 
-/* ---- One kernel for a family in a compute type
- * ------------------------------------------------------------------------------- */
+/* ---- One kernel for a family in a compute type ---- */
 typedef struct job {
     tpi_ctype type;
     int n;
@@ -92,8 +91,7 @@ static void params_of(const tpi_map_op *op, tpi_ctype c, tpi_param *params) {
     tpi_fill_params(params, op->nparam, op->param_type, c, scalars);
 }
 
-/* ---- Comparing
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Comparing ---- */
 static double part(const char *at, tpi_ctype c, int i, int which) {
     switch (c) {
     case TPI_B8: return ((const uint8_t *)at)[i];

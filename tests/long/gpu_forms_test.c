@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include <taper/taper.h>
+#include "ops/kernels.h"
 #include "device/gpu/axes.h"
 #include "device/gpu/program.h"
 #include "device/launch.h"

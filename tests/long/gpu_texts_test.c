@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <taper/taper.h>
+#include "ops/kernels.h"
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
+#include "device/program.h"
 
 static const char *const renamed[] = {"op_element", "op_start", "op_step", "op_merge", "op_finish",
                                       "op_value",   "state_t",  "x_t",     "out0_t",   "out1_t",
@@ -152,11 +154,18 @@ static void kernels_in_their_forms(void **state) {
     const target *t = *state;
     need_compiler(t);
     static const tpi_gpu_form forms[] = {
-        {1, 3, 4, true, false, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {0, 0, 0}},
-        {1, 3, 8, true, true, {TP_BFLOAT16, TP_BFLOAT16, TP_FLOAT16}, {0, 0, TPI_WAY_SAME}},
-        {1, 3, 8, true, false, {TP_FLOAT16, TP_INT8, TP_FLOAT32}, {0, 0, TPI_WAY_NUMBER}},
-        {2, 3, 4, false, false, {TP_FLOAT32, TP_FLOAT32, TP_INT64}, {0, TPI_WAY_SAME, TPI_WAY_STRIDED}},
-        {4, 3, 1, false, true, {TP_COMPLEX64, TP_BOOL, TP_INT16}, {TPI_WAY_STRIDED, TPI_WAY_STRIDED, TPI_WAY_STRIDED}},
+        {1, 3, 1, 4, true, false, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {0, 0, 0}},
+        {1, 3, 1, 8, true, true, {TP_BFLOAT16, TP_BFLOAT16, TP_FLOAT16}, {0, 0, TPI_WAY_SAME}},
+        {1, 3, 1, 8, true, false, {TP_FLOAT16, TP_INT8, TP_FLOAT32}, {0, 0, TPI_WAY_NUMBER}},
+        {2, 3, 1, 4, false, false, {TP_FLOAT32, TP_FLOAT32, TP_INT64}, {0, TPI_WAY_SAME, TPI_WAY_STRIDED}},
+        {4,
+         3,
+         1,
+         1,
+         false,
+         true,
+         {TP_COMPLEX64, TP_BOOL, TP_INT16},
+         {TPI_WAY_STRIDED, TPI_WAY_STRIDED, TPI_WAY_STRIDED}},
     };
     const tpi_map_op *op = map_named("mul");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
@@ -164,6 +173,66 @@ static void kernels_in_their_forms(void **state) {
                                  .source = op->source[TPI_F32],
                                  .nparam = op->nparam,
                                  .type = {TPI_F32, TPI_F32, TPI_F32}};
+        void *binary = compile(t, tpi_gpu_put_map, &text);
+        assert_non_null(binary);
+        tpi_mfree(binary);
+    }
+}
+
+/* (x * y + 1.5 y) rounded to bfloat16, and whether its hyperbolic tangent is greater than y: two results, x in half
+ * precision, and y of whatever layout the form says. */
+static void programs_in_their_forms(void **state) {
+    const target *t = *state;
+    need_compiler(t);
+    enum { SUM, MORE, X, Y, PRODUCT, ROUNDED, TANH };
+    tpi_program_value values[] = {
+        [SUM] = {TP_BFLOAT16, 0, -1}, [MORE] = {TP_BOOL, 1, -1},        [X] = {TP_FLOAT16, 2, -1},
+        [Y] = {TP_FLOAT32, 3, -1},    [PRODUCT] = {TP_FLOAT32, -1, -1}, [ROUNDED] = {TP_FLOAT32, -1, -1},
+        [TANH] = {TP_FLOAT32, -1, -1}};
+    tpi_program_step steps[] = {
+        {.op = map_named("mul"),
+         .compute = TPI_F32,
+         .type = TP_FLOAT32,
+         .out = PRODUCT,
+         .in = {{.value = X, .type = TP_FLOAT32}, {.value = Y, .type = TP_FLOAT32}}},
+        {.op = map_named("mul"),
+         .compute = TPI_F32,
+         .type = TP_FLOAT32,
+         .out = ROUNDED,
+         .in = {{.value = -1, .type = TP_FLOAT32, .number = {.f32 = 1.5f}}, {.value = Y, .type = TP_FLOAT32}}},
+        {.op = map_named("add"),
+         .compute = TPI_F32,
+         .type = TP_FLOAT32,
+         .out = SUM,
+         .in = {{.value = PRODUCT, .type = TP_FLOAT32}, {.value = ROUNDED, .type = TP_FLOAT32}},
+         .params = {{.f32 = 1}}},
+        {.op = map_named("tanh"),
+         .compute = TPI_F32,
+         .type = TP_FLOAT32,
+         .out = TANH,
+         .in = {{.value = SUM, .type = TP_FLOAT32}}},
+        {.op = map_named("gt"),
+         .compute = TPI_F32,
+         .type = TP_BOOL,
+         .out = MORE,
+         .in = {{.value = TANH, .type = TP_FLOAT32}, {.value = Y, .type = TP_FLOAT32}}},
+    };
+    tpi_program program = {.nsteps = 5, .nvalues = 7, .nout = 2, .noperands = 4, .steps = steps, .values = values};
+    assert_true(tpi_gpu_program_ready(&program));
+#define DTYPES \
+    { TP_BFLOAT16, TP_BOOL, TP_FLOAT16, TP_FLOAT32 }
+    static const tpi_gpu_form forms[] = {
+        {1, 4, 2, 8, true, false, DTYPES, {0, 0, 0, 0}},
+        {1, 4, 2, 4, true, true, DTYPES, {0, 0, 0, TPI_WAY_SAME}},
+        {2, 4, 2, 4, false, false, DTYPES, {0, 0, TPI_WAY_STRIDED, TPI_WAY_SAME}},
+        {3, 4, 2, 1, false, true, DTYPES, {TPI_WAY_STRIDED, TPI_WAY_STRIDED, TPI_WAY_STRIDED, TPI_WAY_STRIDED}},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        tpi_gpu_map_text text = {.form = &forms[i],
+                                 .source = tpi_gpu_fused_text(program.fused),
+                                 .program = true,
+                                 .nparam = 2,
+                                 .type = {TPI_F32, TPI_B8, TPI_F32, TPI_F32}};
         void *binary = compile(t, tpi_gpu_put_map, &text);
         assert_non_null(binary);
         tpi_mfree(binary);
@@ -187,8 +256,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_text_compiles, &cuda),
         cmocka_unit_test_prestate(kernels_in_their_forms, &cuda),
+        cmocka_unit_test_prestate(programs_in_their_forms, &cuda),
         cmocka_unit_test_prestate(every_text_compiles, &hip),
         cmocka_unit_test_prestate(kernels_in_their_forms, &hip),
+        cmocka_unit_test_prestate(programs_in_their_forms, &hip),
     };
     return cmocka_run_group_tests_name("CUDA and HIP", tests, NULL, NULL) + (status != 0);
 }

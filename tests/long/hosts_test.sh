@@ -112,7 +112,7 @@ listening() { # host: "ADDRESS:PORT" in hexadecimal, of what listens there
 run stranger TAPER_JOB_SECRET=of-three-hosts-and-no-other &
 job=$!
 for _ in $(seq 400); do
-    [ "$(ls "$scratch" | grep -c '^here')" = 3 ] && break
+    [ "$(find "$scratch" -maxdepth 1 -name 'here*' | wc -l)" = 3 ] && break
     sleep 0.1
 done
 i=1

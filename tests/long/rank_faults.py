@@ -1,4 +1,5 @@
-"""Stalls on eight ranks and deaths at random moments, many times over: python rank_faults.py STALLS DEATHS. Prints how many were told as they must be."""
+"""Stalls on eight ranks and deaths at random moments, many times over: python rank_faults.py STALLS DEATHS. Prints how
+many were told as they must be."""
 
 import os
 import pathlib

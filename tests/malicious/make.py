@@ -1,4 +1,5 @@
-"""Writes the hostile checkpoints of this folder, and expected.txt: for each, words of the error that must come. Needs nothing but Python.
+"""Writes the hostile checkpoints of this folder, and expected.txt: for each, words of the error that must come. Needs
+nothing but Python.
 
 Some would run a program that makes a file named CANARY in the current folder, if anything did what they say.
 """

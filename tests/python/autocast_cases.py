@@ -1,4 +1,5 @@
-"""What operators give under torch.autocast("cpu"): cases, and the dtypes that PyTorch 2.15 gave for them (autocast.txt).
+"""What operators give under torch.autocast("cpu"): cases, and the dtypes that PyTorch 2.15 gave for them
+(autocast.txt).
 
 `python autocast_cases.py` prints the table for whatever `torch` is; run under PyTorch it makes autocast.txt anew."""
 
@@ -288,7 +289,8 @@ def given(code, dtype, device):
 
 
 def table(device="cpu", picked=None):
-    """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases and layers, whose weights are float32, have no third column."""
+    """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases and layers,
+    whose weights are float32, have no third column."""
     columns = [torch.float32, LOWER[device], torch.float64]
     return [
         f"{name}: "

@@ -1,6 +1,6 @@
-"""Random programs over tensors that require gradients: views, writes in place and into views, indexing, hooks, checkpoints, custom functions,
-saved-tensor hooks, detached pieces, and a penalty on a gradient (double backward). Every function in them is smooth, so finite differences say what
-the gradient is; PyTorch says which programs are errors.
+"""Random programs over tensors that require gradients: views, writes in place and into views, indexing, hooks,
+checkpoints, custom functions, saved-tensor hooks, detached pieces, and a penalty on a gradient (double backward). Every
+function in them is smooth, so finite differences say what the gradient is; PyTorch says which programs are errors.
 
     python autograd_programs.py torch 0 400 --record answers.json    what PyTorch answers to programs 0 to 399
     python autograd_programs.py taper 17 18 --show                   the lines of program 17, and its answer
@@ -68,7 +68,8 @@ def broadcasts(small, large):
     return len(small) <= len(large) and all(s in (1, l) for s, l in zip(small[::-1], large[::-1]))
 
 
-# ---- Steps: each takes the program and adds a value, or changes one ---------------------------------------------------------
+# ---- Steps: each takes the program and adds a value, or changes one
+# ---------------------------------------------------------
 def unary(p):
     i, name = p.pick(), p.rng.choice("sin cos tanh sigmoid exp square".split())
     t = p.pool[i]
@@ -283,9 +284,11 @@ KINDS = [
 ]
 
 
-# ---- Answers -----------------------------------------------------------------------------------------------------------------
+# ---- Answers
+# -----------------------------------------------------------------------------------------------------------------
 def gradients(T, seed, penalty):
-    """(loss, gradients by input) of a program, as numbers; with `penalty` of |loss|'s gradient squared, by double backward."""
+    """(loss, gradients by input) of a program, as numbers; with `penalty` of |loss|'s gradient squared, by double
+    backward."""
     p = Program(T, seed)
     loss = p.result
     if penalty:

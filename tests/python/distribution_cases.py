@@ -1,5 +1,5 @@
-"""What test_distributions.py measures of every distribution. `python tests/python/distribution_cases.py` under PyTorch records it: the numbers in
-distributions.json are PyTorch's."""
+"""What test_distributions.py measures of every distribution. `python tests/python/distribution_cases.py` under PyTorch
+records it: the numbers in distributions.json are PyTorch's."""
 
 
 def cases(torch):
@@ -90,7 +90,8 @@ def measure(torch, make):
 
 
 def divergences(torch):
-    """ "p || q" -> the divergence, for the pairs that PyTorch has; each family once with the parameters (a, b), once with (b, a)."""
+    """ "p || q" -> the divergence, for the pairs that PyTorch has; each family once with the parameters (a, b), once
+    with (b, a)."""
     d, t = torch.distributions, torch.tensor
     a, b, p, q = t([0.5, 1.5]), t([2.0, 0.7]), t([0.2, 0.9]), t([0.4, 0.6])
     rows, others = t([[0.2, 0.8]]), t([[0.7, 0.3]])

@@ -1,10 +1,11 @@
-"""Calls every public name with what it does not expect: wrong types, huge and negative sizes, NaN, self-references, overlapping memory and
-memory whose owner is gone. Any exception is an answer; the end of the process is not.
+"""Calls every public name with what it does not expect: wrong types, huge and negative sizes, NaN, self-references,
+overlapping memory and memory whose owner is gone. Any exception is an answer; the end of the process is not.
 
     python fuzz.py SEED CALLS [FIRST]    prints the number of calls that returned and that raised
 
-The number of the call under way stands in the file that FUZZ_AT names (8 bytes), so that whoever finds this process dead can tell which call it
-was: `fuzz.py SEED N+1 N` runs the block of calls that ends there, and FUZZ_SHOW=1 prints each of them.
+The number of the call under way stands in the file that FUZZ_AT names (8 bytes), so that whoever finds this process
+dead can tell which call it was: `fuzz.py SEED N+1 N` runs the block of calls that ends there, and FUZZ_SHOW=1 prints
+each of them.
 """
 
 import gc
@@ -27,7 +28,8 @@ import taper as torch
 from taper import _C
 
 BLOCK = 500  # calls that share tensors
-CALL_SECONDS = 20  # of processor time: a loop that follows a number instead of the input takes hours, and the timer ends the process
+# of processor time: a loop that follows a number instead of the input takes hours, and the timer ends the process
+CALL_SECONDS = 20
 MEMORY = 1 << 30  # bytes beyond what the process has when it begins
 LEFT_OUT = {  # these end or change the process by what they are for, or wait for what never comes
     "set_num_threads",

@@ -1,6 +1,7 @@
-"""What torch.distributed does on the GPUs of this machine: a line for each collective, for DDP and for how long all_reduce takes. No test of the suite, which
-has no GPU: run it by `taper run tests/python/nccl_check.py`, or with several ranks by `taper launch --nproc N tests/python/nccl_check.py`. With
-`--two` it starts two ranks on one GPU that claim to be on two machines, as far as NCCL permits that."""
+"""What torch.distributed does on the GPUs of this machine: a line for each collective, for DDP and for how long
+all_reduce takes. No test of the suite, which has no GPU: run it by `taper run tests/python/nccl_check.py`, or with
+several ranks by `taper launch --nproc N tests/python/nccl_check.py`. With `--two` it starts two ranks on one GPU that
+claim to be on two machines, as far as NCCL permits that."""
 
 import os
 import subprocess

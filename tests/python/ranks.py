@@ -5,16 +5,23 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 from taper._launch.options import free_port
 
+PROGRAMS = Path(__file__).parent / "rank_programs"
+
 
 class Ranks:
-    """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`."""
+    """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`.
+
+    The program is a file of rank_programs/ ("ddp/ways.py"), or the text of one that a test puts together."""
 
     def __init__(self, n, program, folder, variables=None, arguments=(), absent=()):
-        script = folder / "program.py"
-        script.write_text(textwrap.dedent(program))
+        script = PROGRAMS / program
+        if not program.endswith(".py"):
+            script = folder / "program.py"
+            script.write_text(textwrap.dedent(program))
         self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
         common = {
             **os.environ,

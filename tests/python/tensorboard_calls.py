@@ -1,5 +1,5 @@
-"""The calls whose event files tests/python/tensorboard_events holds as PyTorch writes them. To record them again, with PyTorch:
-python tests/python/tensorboard_calls.py tests/python/tensorboard_events"""
+"""The calls whose event files tests/python/tensorboard_events holds as PyTorch writes them. To record them again, with
+PyTorch: python tests/python/tensorboard_calls.py tests/python/tensorboard_events"""
 
 import math
 import sys

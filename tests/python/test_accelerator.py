@@ -1,5 +1,6 @@
-"""torch.cuda, torch.xpu and torch.accelerator on the accelerator there is: PyTorch's names, and that tensors go where they are sent. The build runs it with
-TAPER_XPU_DEVICES=cpu TAPER_XPU_TILES=2 CUDA_VISIBLE_DEVICES= in the environment: OpenCL's processors (PoCL) stand in for GPUs. By hand it takes a GPU."""
+"""torch.cuda, torch.xpu and torch.accelerator on the accelerator there is: PyTorch's names, and that tensors go where
+they are sent. The build runs it with TAPER_XPU_DEVICES=cpu TAPER_XPU_TILES=2 CUDA_VISIBLE_DEVICES= in the environment:
+OpenCL's processors (PoCL) stand in for GPUs. By hand it takes a GPU."""
 
 import copy
 import io

@@ -315,3 +315,22 @@ def test_the_pieces_of_a_scaler():
     for inf, expected in ((0, 4.0), (0, 8.0), (1, 2.0)):
         torch._amp_update_scale_(scale, tracker, torch.tensor([float(inf)]), 2.0, 0.25, 2)
         assert scale.item() == expected
+
+
+@pytest.mark.parametrize("device", ["cpu"] + ["xpu"] * torch.xpu.is_available())
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_cross_entropy_reads_narrow_scores_as_they_are(device, dtype):
+    torch.manual_seed(0)
+    scores, target = torch.randn(64, 333).to(dtype).to(device), torch.randint(0, 333, (64,)).to(device)
+    for options in ({}, {"weight": torch.rand(333).to(device)}, {"reduction": "sum"}, {"reduction": "none"}):
+        sides = []
+        for narrow in (True, False):
+            x = scores.detach().clone().requires_grad_()
+            with torch.autocast(device, dtype=dtype, enabled=narrow), torch.profiler.profile() as profile:
+                loss = F.cross_entropy(x if narrow else x.float(), target, **options)
+                loss.sum().backward()
+            copies = [e.name for e in profile.events() if "copy" in e.name]
+            assert bool(copies) != narrow
+            sides.append((loss, x.grad))
+        for a, b in zip(*sides):
+            assert a.dtype == b.dtype and torch.equal(a, b)

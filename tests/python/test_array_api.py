@@ -1,4 +1,5 @@
-"""The array API standard: the namespace has the standard's names with the standard's signatures, and array-api consumers take tensors."""
+"""The array API standard: the namespace has the standard's names with the standard's signatures, and array-api
+consumers take tensors."""
 
 import inspect
 import math

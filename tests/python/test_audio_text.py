@@ -1,4 +1,5 @@
-"""torchaudio: WAV files, spectrograms, resampling, with torchaudio's numbers. torchtext: vocabularies, tokenisers, files on disk."""
+"""torchaudio: WAV files, spectrograms, resampling, with torchaudio's numbers. torchtext: vocabularies, tokenisers,
+files on disk."""
 
 import io
 import math

@@ -1,4 +1,5 @@
-"""Random autograd programs: the answers that PyTorch 2.15 gave (autograd_programs.json, recorded by autograd_programs.py), and finite differences."""
+"""Random autograd programs: the answers that PyTorch 2.15 gave (autograd_programs.json, recorded by
+autograd_programs.py), and finite differences."""
 
 import json
 import os
@@ -30,7 +31,8 @@ def alike(got, expected):
 
 
 def is_right(seed, penalty, expected):
-    """PyTorch's answer; or, of a program that it refuses, one that finite differences confirm: a tape that saves less has less to refuse."""
+    """PyTorch's answer; or, of a program that it refuses, one that finite differences confirm: a tape that saves less
+    has less to refuse."""
     found = answer(taper, seed, penalty)
     if alike(digest(found), expected):
         return True

@@ -144,7 +144,8 @@ def test_two_names_for_the_precision_of_products():
         torch.backends.cuda.matmul.colour = 1
 
 
-# ---- Memory formats: strides are PyTorch 2.15's -----------------------------------------------------------------------------------------------
+# ---- Memory formats: strides are PyTorch 2.15's
+# -----------------------------------------------------------------------------------------------
 
 
 def channels_last():

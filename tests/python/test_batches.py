@@ -1,5 +1,5 @@
-"""torch.vmap by rules: for the recorded calls of every operator, a batch in one call gives what the slices give one by one, whichever of the
-tensors is the batch and wherever its dim stands; and gradients likewise."""
+"""torch.vmap by rules: for the recorded calls of every operator, a batch in one call gives what the slices give one by
+one, whichever of the tensors is the batch and wherever its dim stands; and gradients likewise."""
 
 import gzip
 import json

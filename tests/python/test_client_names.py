@@ -394,3 +394,26 @@ def test_one_tensor_of_a_module_for_another():
     ):
         with pytest.raises(error):
             swap_tensor(*arguments)
+
+
+def test_old_casts_by_name():
+    x = torch.tensor([1.7, -2.2])
+    assert torch._cast_Long(x).tolist() == [1, -2] and torch._cast_Half(x).dtype is torch.float16
+
+
+def test_a_module_with_other_tensors():
+    from taper.nn.utils.stateless import _reparametrize_module
+
+    layer = torch.nn.Linear(2, 1)
+    own = layer.weight
+    with _reparametrize_module(layer, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}):
+        assert layer(torch.ones(1, 2)).item() == 2
+    assert layer.weight is own
+
+
+def test_boxes_shared_in_other_formats():
+    from taper.torchvision.ops import boxes
+
+    first, second = torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 1, 2, 2]])
+    inter, union = boxes._box_inter_union(first, second, "xywh")
+    assert (inter.item(), union.item()) == (1, 7) and boxes.box_iou(first, second, "xywh").equal(inter / union)

@@ -1,8 +1,9 @@
-"""torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and what no graph can repeat runs as
-it is, with one warning that names the line."""
+"""torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and
+what no graph can repeat runs as it is, with one warning that names the line."""
 
 import copy
 import random
+import subprocess
 import sys
 import warnings
 
@@ -57,7 +58,8 @@ def test_a_bias_along_the_last_dim(width):
 
 
 def random_chain(draw, steps):
-    """A function of cheap steps, each of what some step before it gave: numbers on either side, values that are read again, costly steps in between."""
+    """A function of cheap steps, each of what some step before it gave: numbers on either side, values that are read
+    again, costly steps in between."""
     made = []
     for _ in range(steps):
         a, b = draw.choice([-1, -1, -1, *range(-3, 0)]), draw.choice([-1, *range(-3, 0)])
@@ -797,3 +799,21 @@ def test_backends_by_name():
         torch.compile(lambda x: x + 1, backend="failing")(torch.ones(1))
     with pytest.raises(torch._dynamo.exc.InvalidBackend, match="Invalid backend: 'nope'"):
         torch.compile(lambda x: x, backend="nope")
+
+
+def test_what_taper_imports_by_itself_ends_no_capture():
+    """A function of the package that imports another of its modules for the first time, inside a captured call."""
+    program = """
+import warnings
+import taper as torch
+warnings.filterwarnings("error", message=".*without a graph.*")
+space = {"__name__": "taper._probe"}  # as a module of the package
+exec("def own(x):\\n    from taper import cuda\\n    import taper.sparse\\n    return x + 1", space)
+own = space["own"]
+f = torch.compile(lambda x: own(x) * 2)
+x = torch.randn(3)
+for _ in range(2):
+    assert f(x).equal((x + 1) * 2)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

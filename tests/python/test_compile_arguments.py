@@ -1,4 +1,5 @@
-"""torch.compile and its arguments: a graph is for arguments of the kind that it saw, the same objects where the program may ask for that, and apart in memory where it writes."""
+"""torch.compile and its arguments: a graph is for arguments of the kind that it saw, the same objects where the program
+may ask for that, and apart in memory where it writes."""
 
 import collections
 import enum

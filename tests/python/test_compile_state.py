@@ -1,4 +1,5 @@
-"""torch.compile never goes on with an old value: programs whose state changes between calls give at every call what they give as they are, by a graph or, with a warning, without one."""
+"""torch.compile never goes on with an old value: programs whose state changes between calls give at every call what
+they give as they are, by a graph or, with a warning, without one."""
 
 import pytest
 import taper as torch

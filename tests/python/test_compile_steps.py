@@ -1,5 +1,6 @@
-"""torch.compile of whole training steps: zero_grad, backward, clipping and the optimiser's step are part of the graph, and give what the Python gives, bit by
-bit; what may change between steps (rates, gradients that were kept, hooks) is seen."""
+"""torch.compile of whole training steps: zero_grad, backward, clipping and the optimiser's step are part of the graph,
+and give what the Python gives, bit by bit; what may change between steps (rates, gradients that were kept, hooks) is
+seen."""
 
 import copy
 import gc

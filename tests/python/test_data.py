@@ -1,5 +1,5 @@
-"""torch.utils.data in one process: arguments, batches, orders, and loaders that go on where they stood. What orders PyTorch gives is in
-programs/data_orders.py."""
+"""torch.utils.data in one process: arguments, batches, orders, and loaders that go on where they stood. What orders
+PyTorch gives is in programs/data_orders.py."""
 
 import copy
 import itertools

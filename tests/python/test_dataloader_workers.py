@@ -1,5 +1,5 @@
-"""Loaders with worker processes: what comes through, what happens when a worker fails or dies, and that nothing is left behind. Orders and
-seeds are in programs/data_workers.py."""
+"""Loaders with worker processes: what comes through, what happens when a worker fails or dies, and that nothing is left
+behind. Orders and seeds are in programs/data_workers.py."""
 
 import gc
 import multiprocessing

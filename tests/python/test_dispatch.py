@@ -1,4 +1,5 @@
-"""__torch_dispatch__ on subclasses and modes: handlers see operators of aten below the tape, under PyTorch's names and arguments."""
+"""__torch_dispatch__ on subclasses and modes: handlers see operators of aten below the tape, under PyTorch's names and
+arguments."""
 
 import pytest
 import taper as torch

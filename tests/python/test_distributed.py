@@ -1,4 +1,5 @@
-"""torch.distributed over the library's own TCP engine, and over libgloo: every collective on 1 to 4 ranks; stores, and ways to meet."""
+"""torch.distributed over the library's own TCP engine, and over libgloo: every collective on 1 to 4 ranks; stores, and
+ways to meet."""
 
 import os
 

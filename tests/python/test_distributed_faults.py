@@ -1,4 +1,5 @@
-"""Nothing hangs silently: stalls name who has not come, deaths reach every rank with their reason, and ranks that disagree are told which two."""
+"""Nothing hangs silently: stalls name who has not come, deaths reach every rank with their reason, and ranks that
+disagree are told which two."""
 
 import re
 import signal

@@ -10,7 +10,7 @@ import pytest
 import taper
 from test_distributed import GROUPS, MESSAGES, MOVES, REDUCTIONS
 from test_distributed_faults import check_late, late
-from test_network import LISTENING
+from ranks import PROGRAMS
 
 LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexec.mpich"]}
 PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
@@ -101,9 +101,10 @@ def test_a_secret_is_exchanged(mpi, backend, tmp_path):
     done = mpirun(
         mpi,
         3,
-        LISTENING
-        + f"""
-import subprocess, sys, taper, torch.distributed as dist
+        f"""
+import os, subprocess, sys, taper, torch.distributed as dist
+sys.path.append({str(PROGRAMS / "network")!r})
+from network_begin import listening
 dist.init_process_group({backend!r})
 own = {backend == "gloo" and mpi == "openmpi"}  # MPI, which is not opened then, listens as it likes
 assert not own or set(listening()) <= {{"127.0.0.1", "::1"}}, listening()

@@ -1,4 +1,5 @@
-"""Docstrings: every operator's has its signature and a line; the most used ones have an example, which runs and prints what it says."""
+"""Docstrings: every operator's has its signature and a line; the most used ones have an example, which runs and prints
+what it says."""
 
 import doctest
 

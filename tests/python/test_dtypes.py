@@ -1,5 +1,5 @@
-"""The dtypes beyond PyTorch's common twelve: dtype objects, promotion and casts against recorded answers of PyTorch (dtypes.json.gz, written by
-this file run under PyTorch), and what tensors of them can do."""
+"""The dtypes beyond PyTorch's common twelve: dtype objects, promotion and casts against recorded answers of PyTorch
+(dtypes.json.gz, written by this file run under PyTorch), and what tensors of them can do."""
 
 import copy
 import gzip
@@ -143,7 +143,8 @@ def sources(name):
 
 
 def casts():
-    """Every dtype's values in every other. Where a floating value has no place among integers the answer is the machine's, not recorded."""
+    """Every dtype's values in every other. Where a floating value has no place among integers the answer is the
+    machine's, not recorded."""
     answers = {}
     for name in VALUED:
         values = sources(name)

@@ -1,4 +1,5 @@
-"""Winograd's tiles are about as exact as direct convolutions: a ResNet-18's gradients in float32 against float64, both ways in one run (bench/exactness.py)."""
+"""Winograd's tiles are about as exact as direct convolutions: a ResNet-18's gradients in float32 against float64, both
+ways in one run (bench/exactness.py)."""
 
 import json
 import os
@@ -10,7 +11,8 @@ BENCH = pathlib.Path(__file__).parents[2] / "bench" / "exactness.py"
 
 
 def error(tiles):
-    """The lower quartile of eight seeds' middle errors: a ReLU that flips between the precisions makes a seed's error large, whatever the convolutions do."""
+    """The lower quartile of eight seeds' middle errors: a ReLU that flips between the precisions makes a seed's error
+    large, whatever the convolutions do."""
     done = subprocess.run(
         [sys.executable, BENCH, "taper", "--seeds", "8"],
         env={**os.environ, "TAPER_WINOGRAD": tiles},

@@ -1,4 +1,5 @@
-"""torch.export: what a program is made of can be looked at, its files need no Python class, and sizes that may change do so from files too."""
+"""torch.export: what a program is made of can be looked at, its files need no Python class, and sizes that may change
+do so from files too."""
 
 import io
 

@@ -1,4 +1,5 @@
-"""What `import taper` costs, as far as it does not depend on the machine's speed: files opened and modules loaded. bench/python.py has the times."""
+"""What `import taper` costs, as far as it does not depend on the machine's speed: files opened and modules loaded.
+bench/python.py has the times."""
 
 import pathlib
 import shutil

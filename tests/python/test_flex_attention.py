@@ -1,4 +1,5 @@
-"""torch.nn.attention: attention by functions of scores and places, and causal biases, against scaled_dot_product_attention."""
+"""torch.nn.attention: attention by functions of scores and places, and causal biases, against
+scaled_dot_product_attention."""
 
 import pytest
 

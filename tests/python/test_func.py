@@ -1,4 +1,5 @@
-"""torch.func, torch.autograd.functional, gradcheck and forward-mode AD. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+"""torch.func, torch.autograd.functional, gradcheck and forward-mode AD. TAPER_TEST_MODULE=torch runs the same tests
+against PyTorch."""
 
 import collections
 import importlib

@@ -1,4 +1,5 @@
-"""100,000 calls with arguments that make no sense, in a process with a memory limit: it answers each with a value or an exception, and lives."""
+"""100,000 calls with arguments that make no sense, in a process with a memory limit: it answers each with a value or an
+exception, and lives."""
 
 import os
 import pathlib

@@ -8,7 +8,8 @@ rng = np.random.default_rng(7)
 
 
 def random_key(shape):
-    """A key for an array of this shape, as (NumPy's, ours). Integers stay out beside index arrays, where PyTorch departs from NumPy."""
+    """A key for an array of this shape, as (NumPy's, ours). Integers stay out beside index arrays, where PyTorch
+    departs from NumPy."""
     advanced = rng.random() < 0.6
     theirs, ours, dim, ellipsis = [], [], 0, False
     common = tuple(rng.integers(1, 4, rng.integers(1, 3)))

@@ -1,4 +1,5 @@
-"""torch.jit and the wrappers of torch.compile: files bring modules back, wrappers look like PyTorch's. What they run is test_compile.py's affair."""
+"""torch.jit and the wrappers of torch.compile: files bring modules back, wrappers look like PyTorch's. What they run is
+test_compile.py's affair."""
 
 import copy
 import io
@@ -131,6 +132,23 @@ def test_the_operators_of_a_call_as_a_graph():
         out.shape
     )
     assert "aten::linear" in str(graph)
+
+
+def test_a_trace_graph_of_conversions_lists_and_constants():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            y = torch.nn.functional.gelu(torch.stack([x, x[0:2]]), approximate="tanh")
+            return y.to(torch.float64).cpu(), y.type(torch.float32).long()
+
+    graph, _ = torch.jit._get_trace_graph(Net(), (torch.ones(2, 2),))
+    calls = [node.kind() for node in graph.nodes() if node.kind().startswith("aten::")]
+    assert calls == ["aten::index", "aten::stack", "aten::gelu", *["aten::to"] * 4]
+    kinds = {
+        str(v.type()): v.type().kind() for node in graph.nodes() for v in node.outputs() if not v.isCompleteTensor()
+    }
+    assert kinds["List[Tensor]"] == "ListType" and kinds["str"] == "StringType"
+    named = [node for node in graph.nodes() if node.attributeNames() and node.kindOf("value") == "s"]
+    assert [node.s("value") for node in named] == ["tanh"] and named[0].hasAttribute("value")
 
 
 def test_traces():

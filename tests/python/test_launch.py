@@ -1,4 +1,5 @@
-"""`taper launch`: torchrun's options and variables, logs, restarts, binding to processors, and a rank that fails takes the others with it."""
+"""`taper launch`: torchrun's options and variables, logs, restarts, binding to processors, and a rank that fails takes
+the others with it."""
 
 import json
 import os

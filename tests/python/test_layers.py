@@ -1,4 +1,5 @@
-"""Layers of tables/layers: the C and the Python side give the same bits from the same seed, and constructors are what the table says."""
+"""Layers of tables/layers: the C and the Python side give the same bits from the same seed, and constructors are what
+the table says."""
 
 import importlib.util
 import inspect

@@ -1,4 +1,5 @@
-"""torch.optim.lr_scheduler and swa_utils: every schedule against recorded rates of PyTorch; state, resuming, warnings, errors."""
+"""torch.optim.lr_scheduler and swa_utils: every schedule against recorded rates of PyTorch; state, resuming, warnings,
+errors."""
 
 import copy
 import gzip

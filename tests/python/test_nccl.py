@@ -1,5 +1,5 @@
-"""torch.distributed on GPUs by NCCL: every collective, messages, groups, DDP and FSDP, and what happens when something goes wrong. OpenCL on the processor
-stands for the GPU, and tests/fake_nccl.c for NCCL."""
+"""torch.distributed on GPUs by NCCL: every collective, messages, groups, DDP and FSDP, and what happens when something
+goes wrong. OpenCL on the processor stands for the GPU, and tests/fake_nccl.c for NCCL."""
 
 import os
 import pathlib
@@ -7,9 +7,8 @@ import pathlib
 os.environ.setdefault("TAPER_XPU_DEVICES", "cpu")
 import pytest
 import taper
-import test_ddp
 import test_distributed
-from ranks import Ranks, run_ranks
+from ranks import PROGRAMS, Ranks, run_ranks
 
 BUILD = pathlib.Path(os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", ".."))
 LIBRARY = BUILD / "tests" / "libfake-nccl.so"
@@ -121,9 +120,11 @@ print("operations", by_nccl(), dist.get_backend_config())
 
 
 def test_data_parallel(tmp_path):
+    begin, figure = ((PROGRAMS / "ddp" / name).read_text() for name in ("ddp_begin.py", "figure.py"))
     program = (
         APART
-        + test_ddp.FIGURE.replace('"gloo"', "None").replace("dist.init", 'torch.set_default_device("xpu")\ndist.init')
+        + begin.replace('"gloo"', "None").replace("dist.init", 'torch.set_default_device("xpu")\ndist.init')
+        + figure.split("\n", 1)[1]  # all but the import of the other file
         + COUNT
         + "assert by_nccl() > 40, by_nccl()\n"
     )

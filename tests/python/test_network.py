@@ -1,4 +1,5 @@
-"""Strangers on the network: processes that reach a job's ports and do not know its secret. The C side, with clients that misbehave, is tests/network_test.c."""
+"""Strangers on the network: processes that reach a job's ports and do not know its secret. The C side, with clients
+that misbehave, is tests/network_test.c."""
 
 import os
 import pickle
@@ -11,34 +12,12 @@ import time
 import pytest
 
 import taper.distributed as dist
-from ranks import Ranks, run_ranks
+from ranks import PROGRAMS, Ranks, run_ranks
 from taper._launch.options import free_port
 
 SECRET = "a secret that is long enough for a test"
 NONE = {"TAPER_JOB_SECRET": ""}
 WARNING = "share no secret"
-
-LISTENING = """
-import os, re, socket, struct
-def listening():
-    '''The addresses at which this process listens.'''
-    inodes, found = set(), []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            inodes.update(re.findall(r"socket:\\[(\\d+)\\]", os.readlink(f"/proc/self/fd/{fd}")))
-        except OSError:
-            pass
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        if not os.path.exists(f"/proc/net/{name}"):
-            continue
-        for line in open(f"/proc/net/{name}").read().splitlines()[1:]:
-            parts = line.split()
-            if parts[3] == "0A" and parts[9] in inodes:
-                address = bytes.fromhex(parts[1].split(":")[0])
-                words = struct.unpack(f"<{len(address) // 4}I", address)
-                found.append(socket.inet_ntop(family, struct.pack(f">{len(words)}I", *words)))
-    return sorted(found)
-"""
 
 
 def _hello(purpose, flags=0):
@@ -71,30 +50,8 @@ class Touch:
         return os.mkdir, (self.path,)
 
 
-RPC = (
-    LISTENING
-    + """
-import sys, time, torch, torch.distributed.rpc as rpc
-from torch.distributed.rpc import api
-rank = int(os.environ["RANK"])
-rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
-agent = api._get_current_rpc_agent()
-assert set(listening()) <= {"127.0.0.1", "::1"}, listening()
-assert rpc.rpc_sync(f"w{1 - rank}", max, args=(3, 4)) == 4
-if rank == 0:
-    with open(sys.argv[1] + "/ports.tmp", "w") as file:
-        file.write(f"{agent.listener.getsockname()[1]} {agent.store.port}")
-    os.rename(sys.argv[1] + "/ports.tmp", sys.argv[1] + "/ports")
-while not os.path.exists(sys.argv[1] + "/tried"):
-    time.sleep(0.02)
-assert rpc.rpc_sync(f"w{1 - rank}", torch.add, args=(torch.ones(2), 1)).tolist() == [2.0, 2.0]
-rpc.shutdown()
-"""
-)
-
-
 def test_a_stranger_runs_nothing_through_rpc(tmp_path):
-    ranks = Ranks(2, RPC, tmp_path, variables={"TAPER_JOB_SECRET": SECRET}, arguments=(str(tmp_path),))
+    ranks = Ranks(2, "network/rpc.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET}, arguments=(str(tmp_path),))
     until = time.monotonic() + 60
     while not (tmp_path / "ports").exists():
         assert time.monotonic() < until and not any(process.poll() for process in ranks.processes), ranks.texts()
@@ -125,26 +82,13 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     )  # said once
 
 
-JOB = (
-    LISTENING
-    + """
-import sys, torch, torch.distributed as dist
-dist.init_process_group("gloo", init_method=sys.argv[1] if len(sys.argv) > 1 else None, rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
-assert set(listening()) <= {"127.0.0.1", "::1"}, listening()
-everybody = [None] * dist.get_world_size()
-dist.all_gather_object(everybody, dist.get_rank())
-assert everybody == list(range(dist.get_world_size()))
-dist.barrier()
-dist.destroy_process_group()
-print("well")
-"""
-)
-
-
 def test_a_stranger_cannot_join(tmp_path):
-    """It comes as rank 1 before rank 1 does, without the secret and with another one; what it gets is an error that says why, and the job goes on."""
+    """It comes as rank 1 before rank 1 does, without the secret and with another one; what it gets is an error that
+    says why, and the job goes on."""
     port = str(free_port())
-    ranks = Ranks(2, JOB, tmp_path, variables={"TAPER_JOB_SECRET": SECRET, "MASTER_PORT": port}, absent=(1,))
+    ranks = Ranks(
+        2, "network/job.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET, "MASTER_PORT": port}, absent=(1,)
+    )
     for secret, cause in (
         (None, "asks for the job's secret, and this process has none"),
         ("another " + SECRET, "has another job secret than this process"),
@@ -152,7 +96,7 @@ def test_a_stranger_cannot_join(tmp_path):
         variables = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": "1", "WORLD_SIZE": "2"}
         variables.pop("TAPER_JOB_SECRET", None)
         done = subprocess.run(
-            [sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")],
+            [sys.executable, "-m", "taper", "run", str(PROGRAMS / "network" / "job.py")],
             env=variables | ({"TAPER_JOB_SECRET": secret} if secret else {}),
             capture_output=True,
             text=True,
@@ -164,7 +108,7 @@ def test_a_stranger_cannot_join(tmp_path):
             "127.0.0.1", int(port), is_master=False, timeout=dist.constants.default_pg_timeout, wait_for_workers=False
         )
     true_one = subprocess.run(
-        [sys.executable, "-m", "taper", "run", str(tmp_path / "program.py")],
+        [sys.executable, "-m", "taper", "run", str(PROGRAMS / "network" / "job.py")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -182,34 +126,35 @@ def test_a_stranger_cannot_join(tmp_path):
 
 
 def test_one_warning_where_there_is_no_secret(tmp_path):
-    texts = run_ranks(3, JOB, tmp_path, variables=NONE)
+    texts = run_ranks(3, "network/job.py", tmp_path, variables=NONE)
     assert sum(text.count(WARNING) for text in texts) == 1 and "TAPER_JOB_SECRET" in texts[0], texts
-    assert WARNING not in "".join(run_ranks(3, JOB, tmp_path, variables={"TAPER_JOB_SECRET": SECRET}))
-    assert WARNING not in "".join(run_ranks(1, JOB, tmp_path, variables=NONE))  # there is nobody to share it with
+    assert WARNING not in "".join(run_ranks(3, "network/job.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET}))
+    assert WARNING not in "".join(
+        run_ranks(1, "network/job.py", tmp_path, variables=NONE)
+    )  # there is nobody to share it with
 
 
 def test_ranks_that_meet_by_a_file_keep_a_secret_beside_it(tmp_path):
-    texts = run_ranks(3, JOB, tmp_path, variables=NONE, arguments=(f"file://{tmp_path}/meet",))
+    texts = run_ranks(3, "network/job.py", tmp_path, variables=NONE, arguments=(f"file://{tmp_path}/meet",))
     assert WARNING not in "".join(texts)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("meet")]  # the last has removed both
 
 
 def test_the_launcher_makes_a_secret(tmp_path):
     """One for all attempts; no warning, nothing of it on a command line, and 256 bits of it."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        JOB
-        + """
-secret = os.environ["TAPER_JOB_SECRET"]
-assert len(bytes.fromhex(secret)) == 32
-with open(sys.argv[1] + f"/{os.environ['RANK']}.{os.environ['TORCHELASTIC_RESTART_COUNT']}", "w") as file:
-    file.write(secret)
-if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-    os._exit(3)
-""".replace("sys.argv[1]", repr(str(tmp_path)))
-    )
     done = subprocess.run(
-        [sys.executable, "-m", "taper", "launch", "--nproc", "2", "--max-restarts", "1", str(script)],
+        [
+            sys.executable,
+            "-m",
+            "taper",
+            "launch",
+            "--nproc",
+            "2",
+            "--max-restarts",
+            "1",
+            str(PROGRAMS / "network" / "keep_secret.py"),
+        ],
+        env={**os.environ, "SECRETS": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -257,7 +202,7 @@ def test_a_quota_is_an_error_and_no_end(monkeypatch):
 def test_a_silent_connection_does_not_keep_ranks_from_each_other(tmp_path):
     """Whatever listens is knocked at by somebody who says nothing, from before the job begins until it is over."""
     port = free_port()
-    ranks = Ranks(3, JOB, tmp_path, variables={"TAPER_JOB_SECRET": SECRET, "MASTER_PORT": str(port)})
+    ranks = Ranks(3, "network/job.py", tmp_path, variables={"TAPER_JOB_SECRET": SECRET, "MASTER_PORT": str(port)})
     silent, statuses = [], [None]
     while None in statuses:
         statuses = [process.poll() for process in ranks.processes]

@@ -1,4 +1,5 @@
-"""What older scripts say: numbers before tensors, the order that PyTorch had before keywords (taken, with a warning), and names of that time."""
+"""What older scripts say: numbers before tensors, the order that PyTorch had before keywords (taken, with a warning),
+and names of that time."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""torch.optim: every optimiser against recorded trajectories of PyTorch, the Optimizer base as users derive from it, state dicts."""
+"""torch.optim: every optimiser against recorded trajectories of PyTorch, the Optimizer base as users derive from it,
+state dicts."""
 
 import copy
 import gzip
@@ -682,7 +683,8 @@ STARTS = {
 
 @pytest.mark.parametrize("name", STARTS)
 def test_a_step_that_autograd_records(name):
-    """Two steps with differentiable=True have the values of plain ones, and their results can be differentiated by the gradients."""
+    """Two steps with differentiable=True have the values of plain ones, and their results can be differentiated by the
+    gradients."""
     start = torch.linspace(0.5, 1.5, 4, dtype=torch.float64)
     grads = [
         torch.tensor([-1.0, -0.4, 0.7, 2.0], dtype=torch.float64),

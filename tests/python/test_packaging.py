@@ -1,4 +1,5 @@
-"""Job scripts under packaging/: each runs here, with stand-ins for srun, mpiexec and aprun that start ranks with the variables that the real ones set."""
+"""Job scripts under packaging/: each runs here, with stand-ins for srun, mpiexec and aprun that start ranks with the
+variables that the real ones set."""
 
 import json
 import os
@@ -14,7 +15,8 @@ from ranks import free_port
 HERE = Path(__file__).resolve().parents[2] / "packaging"
 SCRIPTS = sorted(HERE.glob("*/*.sh"))
 
-# Starts the ranks of one node, after writing down how it was called. A step of one task per node, as scripts run to prepare, runs once.
+# Starts the ranks of one node, after writing down how it was called. A step of one task per node, as scripts run to
+# prepare, runs once.
 STAND_IN = r"""#!{python}
 import json, os, subprocess, sys
 args, name = sys.argv[1:], os.path.basename(sys.argv[0])
@@ -352,7 +354,8 @@ def test_recipes_name_this_version():
 
 @pytest.mark.parametrize("path", sorted((HERE / "easybuild").glob("*.eb")), ids=lambda path: path.stem)
 def test_easybuild_recipes(path):
-    """They are Python; each names its toolchain, a scikit-build-core that pyproject.toml takes, and this version's file name."""
+    """They are Python; each names its toolchain, a scikit-build-core that pyproject.toml takes, and this version's file
+    name."""
     said = {"SHLIB_EXT": "so"}
     exec(compile(path.read_text(), str(path), "exec"), said)
     assert path.stem == f"{said['name']}-{said['version']}-{said['toolchain']['name']}-{said['toolchain']['version']}"
@@ -402,7 +405,8 @@ def test_the_archive_holds_all_files(tmp_path):
 
 
 def test_variables_of_job_scripts_are_documented():
-    """Every variable that a job script sets for others is in the table of docs/cluster-variables.md, by its name or as a family."""
+    """Every variable that a job script sets for others is in the table of docs/cluster-variables.md, by its name or as
+    a family."""
     page = (HERE.parent / "docs/cluster-variables.md").read_text()
     families = re.findall(r"`([A-Z_0-9]+_)\*`", page)
     known = set(re.findall(r"[A-Z][A-Z_0-9]{3,}", page))

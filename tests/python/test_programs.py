@@ -1,4 +1,5 @@
-"""Small programs as a PyTorch user writes them, run unchanged under `taper run`: each prints what it printed under PyTorch (NAME.txt)."""
+"""Small programs as a PyTorch user writes them, run unchanged under `taper run`: each prints what it printed under
+PyTorch (NAME.txt)."""
 
 import pathlib
 import subprocess

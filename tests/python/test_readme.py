@@ -1,4 +1,5 @@
-"""The README's training loops, as they stand there: C and Python begin with the same numbers, see the same batches and end with the same weights."""
+"""The README's training loops, as they stand there: C and Python begin with the same numbers, see the same batches and
+end with the same weights."""
 
 import os
 import re

@@ -1,5 +1,6 @@
-"""A dozen trainings end with the same bits whatever the number of threads, and whether a profiler runs, hooks hang on the network, tensors are packed on their way
-to the backward, or the model, or the whole step, is captured, and whether it is written in Python or in C. What a trained network then gives in evaluation is the same too."""
+"""A dozen trainings end with the same bits whatever the number of threads, and whether a profiler runs, hooks hang on
+the network, tensors are packed on their way to the backward, or the model, or the whole step, is captured, and whether
+it is written in Python or in C. What a trained network then gives in evaluation is the same too."""
 
 import contextlib
 import os
@@ -26,7 +27,8 @@ def own_threads():
     torch.set_num_threads(before)
 
 
-# ---- The trainings: a model, what it is given, what becomes of its result, its optimiser. tests/trainings.c has the same ones in C. Sizes are such that the larger layers are worth several threads.
+# ---- The trainings: a model, what it is given, what becomes of its result, its optimiser. tests/trainings.c has the
+# same ones in C. Sizes are such that the larger layers are worth several threads.
 TRAININGS = {}
 
 
@@ -288,7 +290,8 @@ def train(
     around=contextlib.nullcontext,
     prepare=lambda model: None,
 ):
-    """Everything that the training leaves: losses, parameters, buffers, the optimiser's state, and the network's answer in evaluation."""
+    """Everything that the training leaves: losses, parameters, buffers, the optimiser's state, and the network's answer
+    in evaluation."""
     torch.manual_seed(5)
     model, (x, y), loss_of, optimiser_of = TRAININGS[name]()
     optimiser, left = optimiser_of(model), {}
@@ -391,7 +394,8 @@ def profiled():
 
 
 def packed():
-    """What a backward needs comes back as another tensor. Of the same layout: below AVX2 products are the BLAS's, whose sums may follow it."""
+    """What a backward needs comes back as another tensor. Of the same layout: below AVX2 products are the BLAS's, whose
+    sums may follow it."""
     return torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t.clone())
 
 

@@ -1,5 +1,6 @@
-"""Random programs of a few operators give the same value and gradients, to the sign of a zero, whether a profiler runs, hooks look at every gradient or keep it, what the
-backward needs is packed, anomalies are looked for, or the program, or all of its step, is captured. Values are often 0 and -0."""
+"""Random programs of a few operators give the same value and gradients, to the sign of a zero, whether a profiler runs,
+hooks look at every gradient or keep it, what the backward needs is packed, anomalies are looked for, or the program, or
+all of its step, is captured. Values are often 0 and -0."""
 
 import contextlib
 import random

@@ -1,5 +1,5 @@
-"""The training scripts of examples/python, as PyTorch's users write them, run unchanged under `taper run` and print what they printed under
-PyTorch: the same words, and numbers that agree to 0.2% or to the last digit shown.
+"""The training scripts of examples/python, as PyTorch's users write them, run unchanged under `taper run` and print
+what they printed under PyTorch: the same words, and numbers that agree to 0.2% or to the last digit shown.
 
     PYTHON_WITH_PYTORCH tests/python/test_scripts.py [NAME...]     records what they print there
 """

@@ -1,4 +1,5 @@
-"""Numbers near the ends of 31 and 63 bits: sizes that overflow are errors, loops follow the input and not the number, and nothing crashes."""
+"""Numbers near the ends of 31 and 63 bits: sizes that overflow are errors, loops follow the input and not the number,
+and nothing crashes."""
 
 import itertools
 import resource

@@ -1,4 +1,5 @@
-"""torch.UntypedStorage and torch.TypedStorage: objects that stay with their memory, numbers of a dtype, refusals in PyTorch's words."""
+"""torch.UntypedStorage and torch.TypedStorage: objects that stay with their memory, numbers of a dtype, refusals in
+PyTorch's words."""
 
 import copy
 import gc

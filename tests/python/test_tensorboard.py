@@ -1,5 +1,5 @@
-"""torch.utils.tensorboard and tensorboardX: what is logged comes back from the real tensorboard package, and is what PyTorch writes
-(tensorboard_events, recorded by tensorboard_calls.py)."""
+"""torch.utils.tensorboard and tensorboardX: what is logged comes back from the real tensorboard package, and is what
+PyTorch writes (tensorboard_events, recorded by tensorboard_calls.py)."""
 
 import io
 import json

@@ -1,4 +1,5 @@
-"""A thread that changes tensors under others that compute with them: values are anybody's guess, and errors are fine, but nothing crashes."""
+"""A thread that changes tensors under others that compute with them: values are anybody's guess, and errors are fine,
+but nothing crashes."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""`taper torch install`: `import torch` is Taper's under plain `python`, and pip knows torch, torchvision and torchaudio."""
+"""`taper torch install`: `import torch` is Taper's under plain `python`, and pip knows torch, torchvision and
+torchaudio."""
 
 import os
 import subprocess
@@ -17,7 +18,8 @@ NAMES = ("torch", "torchvision", "torchaudio")
 
 
 class Environment:
-    """A throw-away environment that finds the build's package, and what the tests' own environment has, through a .pth file."""
+    """A throw-away environment that finds the build's package, and what the tests' own environment has, through a .pth
+    file."""
 
     def __init__(self, folder):
         venv.create(folder, symlinks=True)

@@ -1,4 +1,5 @@
-"""`taper train`: the same weights, bit for bit, on any number of threads, and after a kill and a resume in the middle of an epoch."""
+"""`taper train`: the same weights, bit for bit, on any number of threads, and after a kill and a resume in the middle
+of an epoch."""
 
 import os
 import re

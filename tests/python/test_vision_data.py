@@ -1,4 +1,5 @@
-"""torchvision's io, utils and datasets: files on disk to tensors and Pillow images, and clear words where a download would be needed."""
+"""torchvision's io, utils and datasets: files on disk to tensors and Pillow images, and clear words where a download
+would be needed."""
 
 import gzip
 import hashlib

@@ -1,4 +1,5 @@
-"""torchvision.transforms gives torchvision's pictures, draw for draw: Pillow images byte for byte, tensors within rounding."""
+"""torchvision.transforms gives torchvision's pictures, draw for draw: Pillow images byte for byte, tensors within
+rounding."""
 
 import json
 import os

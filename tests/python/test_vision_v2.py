@@ -1,4 +1,5 @@
-"""torchvision.transforms.v2: whole samples, the same draws for every part; the numbers of version 1 where both have a transform."""
+"""torchvision.transforms.v2: whole samples, the same draws for every part; the numbers of version 1 where both have a
+transform."""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""Whole trainings on an OpenCL device (PoCL where there is no GPU): a convolutional network on the shipped digits, a small GPT and an LSTM on Shakespeare, each beside the CPU from the
-same weights and batches. Losses stay together, and come down."""
+"""Whole trainings on an OpenCL device (PoCL where there is no GPU): a convolutional network on the shipped digits, a
+small GPT and an LSTM on Shakespeare, each beside the CPU from the same weights and batches. Losses stay together, and
+come down."""
 
 import gzip
 import os

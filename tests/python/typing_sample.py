@@ -1,4 +1,5 @@
-"""A program that type checkers read: what is right must pass, what is marked must be refused (mypy --strict reports marks that are not needed)."""
+"""A program that type checkers read: what is right must pass, what is marked must be refused (mypy --strict reports
+marks that are not needed)."""
 
 from typing import Optional, Tuple
 

@@ -3,6 +3,7 @@
  * computes means nothing here, and a call that fails for that (an index that is not in range, a branch that values
  * decide) is passed over. */
 #include <taper/taper.h>
+#include "ops/kernels.h"
 #include "kernels.h"
 
 static const tp_device cuda = {TP_CUDA, 0};
@@ -14,8 +15,7 @@ static void drop(tp_tensor *t) {
     tp_error_clear();
 }
 
-/* ---- Operators of the tables
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Operators of the tables ---- */
 enum { CONTIGUOUS, WITH_A_NUMBER, WITH_A_ROW, WAYS };
 
 static tp_dtype operand_dtype(const tpi_map_op *op, int i, tp_dtype dtype) {
@@ -93,9 +93,7 @@ static void run_tables(void) {
     }
 }
 
-/* ---- Copies
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Copies ---- */
 static void run_copies(void) {
     static const tp_dtype all[] = {TP_FLOAT32, TP_BFLOAT16, TP_FLOAT16, TP_FLOAT64,
                                    TP_INT64,   TP_INT32,    TP_BOOL,    TP_UINT8};
@@ -120,8 +118,7 @@ static void run_copies(void) {
     }
 }
 
-/* ---- Training steps
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Training steps ---- */
 static tp_optimiser *optimiser_of(int which, tp_tensors params) {
     switch (which) {
     case 0: return tp_adamw(params, .lr = 1e-3);
@@ -277,6 +274,23 @@ static void run_picks(tp_dtype dtype) {
             pass(tp_multinomial(x, 3, .replacement = true)), pass(tp_randperm(64)), pass(tp_poisson(x));
         pass(tp_binomial(x, x)), pass(tp__standard_gamma(x)), pass(tp__sample_dirichlet(x)),
             pass(tp_normal_Tensor_Tensor(x, x)), pass(tp_randint_like(line, 5)), pass(tp_rrelu(x, .training = true));
+        tp_tensor *few = tp_zeros(TP_INTS(4), .dtype = TP_INT64), *several[] = {line, line, NULL, line},
+                  *cube = tp_zeros(TP_INTS(16, 16, 128), .dtype = dtype);
+        tp_set_requires_grad(cube, true);
+        go_back(tp_index(cube, tp_list(2, several))), go_back(tp_index(cube, tp_list(1, several))),
+            go_back(tp_index(cube, tp_list(2, several + 2))), go_back(tp_index(cube, tp_list(3, several + 1)));
+        pass(tp_index_put(x, tp_list(2, several), tp_zeros(TP_INTS(64), .dtype = dtype))),
+            pass(tp_index_put(x, tp_list(1, several), tp_zeros(TP_INTS(64, 128), .dtype = dtype))),
+            pass(tp_index_add(x, 0, few, tp_zeros(TP_INTS(4, 128), .dtype = dtype))),
+            pass(tp_index_add(x, 1, few, tp_zeros(TP_INTS(8, 4), .dtype = dtype)));
+        for (int64_t n = 16; n <= 4096; n *= 4) {
+            tp_tensor *row = tp_zeros(TP_INTS(4, n), .dtype = dtype), *to = tp_zeros(TP_INTS(4, n), .dtype = TP_INT64);
+            pass(tp_sort(row).values), pass(tp_sort(row, .descending = true).values), pass(tp_topk(row, 4).values),
+                pass(tp_sort(to).values), pass(tp_scatter_add(row, 1, to, row)), pass(tp_kthvalue(row, 3).values),
+                pass(tp_median_dim(row, 1).values), pass(tp_nanmedian_dim(row, 1).values);
+            pass(
+                tp_index_add(row, 0, tp_zeros(TP_INTS(n), .dtype = TP_INT64), tp_zeros(TP_INTS(n, n), .dtype = dtype)));
+        }
         pass(tp_take(x, line)), pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype))),
             pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype), .accumulate = true));
         pass(tp_masked_scatter(x, tp_gt(x, 0), x)), pass(tp_nonzero_static(x, 8)),

@@ -3,8 +3,8 @@
  *
  *   map    INLINE R op_element(inputs, const params_t param)
  *   fold   x_t, state_t, out0_t, ...; op_start(param), op_step(a, x, i, param), op_merge(a, b, param), op_finish(a,
- * count, param, &out0, ...) scan   the same, with op_value(a, x, i, param, &out0, ...) after each step in place of
- * op_finish
+ *          count, param, &out0, ...)
+ *   scan   the same, with op_value(a, x, i, param, &out0, ...) after each step in place of op_finish
  *
  * States merge in any order. A text begins by including what it calls; PARAMS_TYPE(n), with n at least one, stands
  * before it. */

@@ -1,40 +1,26 @@
 /* Natives whose tensors are not on the CPU: by kernels where the stanza has a `gpu` line, as they are where it says
- * `anywhere`, else by way of the host. The functions written here call src/ops/elsewhere.h. */
+ * `anywhere`, else by way of the host. The functions written here call src/dispatch/fallback.h. */
 #include "opgen.h"
 #include <string.h>
 
-/* A letter per argument, as elsewhere.h knows them. In place, the first argument is a plain tensor that is written
- * into. */
-static char *place_letters(const op *o) {
-    char *letters = need((size_t)o->nargs + 1);
-    for (int i = 0; i < o->nargs; i++) {
-        type t = o->args[i].type;
-        bool self = o->kind == K_NATIVE_INPLACE && i == 0;
-        letters[i] = self || o->args[i].written ? 'w'
-                     : t == T_OPERAND           ? 'o'
-                     : is_tensor(t)             ? 't'
-                     : is_tensors(t)            ? 'l'
-                     : t == T_DEVICE            ? 'd'
-                                                : '-';
-    }
-    return letters;
-}
+/* In place, the first argument is a plain tensor. */
+static char *place_letters(const op *o) { return argument_letters(o, o->kind == K_NATIVE_INPLACE); }
 
 /* Where the arguments' elements are, or the results will be, may be another place than the CPU's memory. */
-static bool has_place(const op *o) { return !o->anywhere && strpbrk(place_letters(o), "twold"); }
+static bool has_place(const op *o) { return !o->anywhere && strpbrk(place_letters(o), "tolD"); }
 
 /* The condition that all is on the CPU. `self`: the name of the first argument of an in-place native. */
 static char *on_cpu(const op *o, const char *self) {
     text t = {0};
     const char *letters = place_letters(o);
     for (int i = 0; i < o->nargs; i++) {
-        if (letters[i] == '-') continue;
+        if (!strchr("tolD", letters[i])) continue;
         const char *name = self && i == 0 ? self : o->args[i].name;
         /* Without a device of its own a tensor's counts: what is asked for is looked at where it is asked for. */
-        bool tensors_decide = letters[i] == 'd' && strpbrk(letters, "twol");
+        bool tensors_decide = letters[i] == 'D' && strpbrk(letters, "tol");
         put(&t, "%s%s%s%s", t.s ? " && " : "",
             letters[i] == 'l'   ? "tpi_list_on_cpu("
-            : letters[i] != 'd' ? "tpi_on_cpu("
+            : letters[i] != 'D' ? "tpi_on_cpu("
             : tensors_decide    ? format("(!%s.type || tpi_means_cpu(", name)
                                 : "tpi_means_cpu(",
             name,
@@ -47,7 +33,6 @@ static char *on_cpu(const op *o, const char *self) {
 
 void write_elsewhere(text *t, const op *o) {
     if (!has_place(o)) return;
-    const char *letters = place_letters(o);
     bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain),
          list = !inplace && !many && o->results[0].type == T_TENSORS;
     const char *comma = o->nargs ? ", " : "", *failure = list              ? "(tp_tensors){NULL, 0}"
@@ -56,13 +41,10 @@ void write_elsewhere(text *t, const op *o) {
     text copies = {0}, places = {0}, args = {0};
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *between = i ? ", " : "";
-        const char *c = letters[i] == 'o'   ? "tp_operand "
-                        : letters[i] == 'l' ? "tp_tensors "
-                        : letters[i] == 'd' ? "tp_device "
-                                            : "tp_tensor *";
-        if (letters[i] != '-') put(&copies, "    %s%s_ = %s;\n", c, name, name);
-        put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", between, name);
-        put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", between, name);
+        type y = inplace && i == 0 ? T_TENSOR : o->args[i].type;
+        put(&copies, "    %s%s%s_ = %s;\n", types[y].c, space(y), name, name);
+        put(&places, "%s&%s_", between, name);
+        put(&args, "%s%s_", between, name);
     }
     if (many) put(&args, "%sout", comma);
     if (o->gpu) {
@@ -73,28 +55,27 @@ void write_elsewhere(text *t, const op *o) {
     op helper = *o;
     helper.function = format("elsewhere_%s", o->cname);
     put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
-    put(t,
-        "    void *const places[] = {%s};\n    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", "
-        "places)) return %s;\n",
-        places.s, o->name, letters, failure);
+    put(t, "    void *const places[] = {%s};\n    tpi_fallback e;\n", places.s);
+    put(t, "    if (!tpi_fallback_begin(&e, TPI_OPERATOR(%s), %s, places)) return %s;\n", o->cname,
+        inplace ? "true" : "false", failure);
     if (o->gpu) {
         put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n",
             list              ? "tp_tensors "
             : inplace || many ? "bool "
                               : "tp_tensor *",
             o->gpu, args.s);
-        put(t, "        if (by_kernels%s) return tpi_elsewhere_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
+        put(t, "        if (by_kernels%s) return tpi_fallback_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
     }
-    if (o->gpu && inplace) put(t, "    if (tpi_elsewhere_settled(&e)) return true;\n");
-    put(t, "    if (!tpi_elsewhere_to_host(&e)) return %s;\n", failure);
+    if (o->gpu && inplace) put(t, "    if (tpi_fallback_settled(&e)) return true;\n");
+    put(t, "    if (!tpi_fallback_to_host(&e)) return %s;\n", failure);
     const char *call = format("%s(%s)", o->function, args.s);
     if (list)
-        put(t, "    return tpi_elsewhere_back_list(&e, %s);\n}\n\n", call);
+        put(t, "    return tpi_fallback_back_list(&e, %s);\n}\n\n", call);
     else if (inplace || many)
-        put(t, "    return tpi_elsewhere_back_many(&e, %s, %s, %d);\n}\n\n", call, many && !o->plain ? "out" : "NULL",
+        put(t, "    return tpi_fallback_back_many(&e, %s, %s, %d);\n}\n\n", call, many && !o->plain ? "out" : "NULL",
             many && !o->plain ? o->nresults : 0);
     else
-        put(t, "    return tpi_elsewhere_back(&e, %s);\n}\n\n", call);
+        put(t, "    return tpi_fallback_back(&e, %s);\n}\n\n", call);
 }
 
 char *native_call(const op *o, const char *args, const char *self) {

@@ -1,5 +1,7 @@
-/* Operators' internal functions (tpo_*): the forward call by kind, recorded by a node (node.c). */
+/* Operators' internal functions: the forward call by kind, recorded by a node (node.c), in inner_NAME, and the way in,
+ * tpo_NAME. */
 #include "node.h"
+#include "registers.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -70,14 +72,22 @@ static const char *plain_c(const op *o) {
                                              : "tp_scalar";
 }
 
-/* The internal function's prototype without the closing semicolon. */
-static char *prototype(const op *o) {
-    char *p = parameters(o, false);
+/* A function's prototype, without the closing semicolon: of the operator's form with the suffix "", "_" or "_out". An
+ * operator's form is two functions: tpo_NAME, which everybody calls, and inner_NAME, which does the work. */
+static char *prototype(const op *o, const char *prefix, const char *suffix) {
+    bool functional = !*suffix, inplace = !strcmp(suffix, "_");
+    char *p = parameters(o, inplace), *name = format("%s%s%s", prefix, o->cname, suffix);
     const char *comma = o->nargs ? ", " : "";
-    if (o->plain) return format("bool tpo_%s(%s%s%s *out)", o->cname, p, comma, plain_c(o));
-    if (o->nresults > 1) return format("bool tpo_%s(%s%stp_tensor **out)", o->cname, p, comma);
-    if (o->results[0].type == T_TENSORS) return format("tp_tensors tpo_%s(%s)", o->cname, o->nargs ? p : "void");
-    return format("tp_tensor *tpo_%s(%s)", o->cname, o->nargs ? p : "void");
+    if (inplace) return format("tp_tensor *%s(%s)", name, p);
+    if (!functional) return format("tp_tensor *%s(tp_tensor *out_%s%s)", name, comma, p);
+    if (o->plain) return format("bool %s(%s%s%s *out)", name, p, comma, plain_c(o));
+    if (o->nresults > 1) return format("bool %s(%s%stp_tensor **out)", name, p, comma);
+    if (o->results[0].type == T_TENSORS) return format("tp_tensors %s(%s)", name, o->nargs ? p : "void");
+    return format("tp_tensor *%s(%s)", name, o->nargs ? p : "void");
+}
+
+static void open_inner(text *t, const op *o, const char *suffix) {
+    put(t, "static %s {\n", prototype(o, "inner_", suffix));
 }
 
 char *function_prototype(const op *o) {
@@ -97,10 +107,9 @@ text write_internal_header(void) {
             "opgen: do not edit. */\n");
     put(&t, "#ifndef TPI_OPS_H\n#define TPI_OPS_H\n#include \"tensor/tensor.h\"\n#include <taper/random.h>\n\n");
     for (int i = 0; i < nops; i++) {
-        put(&t, "%s;\n", prototype(ops[i]));
-        if (ops[i]->inplace) put(&t, "tp_tensor *tpo_%s_(%s);\n", ops[i]->cname, parameters(ops[i], true));
-        if (ops[i]->out)
-            put(&t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s);\n", ops[i]->cname, parameters(ops[i], false));
+        put(&t, "%s;\n", prototype(ops[i], "tpo_", ""));
+        if (ops[i]->inplace) put(&t, "%s;\n", prototype(ops[i], "tpo_", "_"));
+        if (ops[i]->out) put(&t, "%s;\n", prototype(ops[i], "tpo_", "_out"));
     }
     put(&t, "\n#endif\n");
     return t;
@@ -213,69 +222,82 @@ static void write_dtype_checks(text *t, const op *o, const char *failure) {
     }
 }
 
-/* One letter per argument, as src/amp/detour.h knows them. */
-static char *argument_letters(const op *o, bool inplace) {
-    static const char of[T_COUNT] = {
-        [T_SCALAR] = 's',   [T_SCALAR_OPT] = 's',  [T_INT] = 'i',       [T_INT_OPT] = 'i',  [T_INTS] = 'n',
-        [T_INTS_OPT] = 'n', [T_FLOAT] = 'f',       [T_FLOAT_OPT] = 'f', [T_FLOATS] = 'F',   [T_FLOATS_OPT] = 'F',
-        [T_SCALARS] = 'S',  [T_SCALARS_OPT] = 'S', [T_BOOL] = 'b',      [T_BOOL_OPT] = 'q', [T_BOOLS] = 'n',
-        [T_STR] = 'c',      [T_STR_OPT] = 'c',     [T_DTYPE] = 'd',     [T_DEVICE] = 'D',   [T_LAYOUT] = 'L',
-        [T_GENERATOR] = 'g'};
+/* In place, the first argument is a plain tensor. */
+char *argument_letters(const op *o, bool inplace) {
     char *letters = need((size_t)o->nargs + 1);
-    for (int i = 0; i < o->nargs; i++) {
-        type t = o->args[i].type;
-        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : of[t];
-    }
+    for (int i = 0; i < o->nargs; i++) letters[i] = types[inplace && i == 0 ? T_TENSOR : o->args[i].type].letter;
     return letters;
 }
 
-/* A native operator is one step of a graph; kernels are recorded where they are launched, views by what they look at,
- * and compositions are what they are made of. */
-static bool is_step(const op *o) { return !o->plain && (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE); }
+/* A native operator is one step of a graph, unless it is open; kernels are recorded where they are launched, views by
+ * what they look at, and compositions are what they are made of. */
+static bool is_step(const op *o) {
+    return !o->plain && !o->open && (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE);
+}
 
 /* What is done to arguments, in the function's form and in those that write into a tensor. */
 static const char *cast_of(const char *cast, bool functional) {
     return !cast || !strcmp(cast, "NOTHING") ? "NOTHING" : functional ? cast : "OFF";
 }
 
-/* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between
- * two calls of src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand.
- * What may be replaced is copied first, so that the arguments themselves stay in registers. */
-static void write_detour(text *t, const op *o, const char *suffix, const char *failure) {
-    bool functional = !*suffix, inplace = !strcmp(suffix, "_"), many = o->nresults > 1 || o->plain;
+/* The function that everybody calls. A call that somebody watches, or that automatic mixed precision has a say in,
+ * takes the detour of src/dispatch/detour.h around the inner function; others go straight there. `suffix` is "", "_" or
+ * "_out"; forms that write into a tensor run without casts, as they stand. What may be replaced is copied first, so
+ * that the arguments themselves stay in registers. */
+static void write_entry(text *t, const op *o, const char *suffix) {
+    bool functional = !*suffix, inplace = !strcmp(suffix, "_"), many = functional && (o->nresults > 1 || o->plain);
     bool list = functional && !many && o->results[0].type == T_TENSORS, step = is_step(o) && strcmp(suffix, "_out");
+    const char *failure = many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
     const char *letters = argument_letters(o, inplace);
-    text copies = {0}, places = {0}, args = {0};
-    put(&copies, "%s", ""), put(&args, "%s", strcmp(suffix, "_out") ? "" : "out_, ");
+    const bool out = !strcmp(suffix, "_out");
+    text copies = {0}, places = {0}, args = {0}, plain = {0};
+    put(&copies, "%s", out ? "        tp_tensor *out__ = out_;\n" : "");
+    put(&args, "%s", out ? "out__, " : "");
+    put(&plain, "%s", out ? "out_, " : "");
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *comma = i ? ", " : "";
-        bool seen = step || strchr("tolin", letters[i]);
+        bool seen = step || strchr("tolinB", letters[i]);
         if (seen) put(&copies, "        __typeof__(%s) %s_ = %s;\n", name, name, name);
         put(&places, seen ? "%s&%s_" : "%sNULL", comma, name);
         put(&args, seen ? "%s%s_" : "%s%s", comma, name);
+        put(&plain, "%s%s", comma, name);
     }
-    if (functional && many) put(&args, o->nargs ? ", out" : "out");
-    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n",
+    if (many) put(&args, o->nargs ? ", out" : "out"), put(&plain, o->nargs ? ", out" : "out");
+    put(t, "%s {\n    if (__builtin_expect((tpi_detours%s) | tpi_marks_alive(), 0)) {\n", prototype(o, "tpo_", suffix),
         o->autocast ? ""
         : step      ? " & (TPI_WATCHED | TPI_RECORDED)"
                     : " & TPI_WATCHED");
-    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, TPI_CAST_%s, %s};\n%s", o->name,
-        inplace ? "_" : "", letters, cast_of(o->autocast, functional), cast_of(o->autocast_gpu, functional),
-        step ? "true" : "false", copies.s);
-    put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n",
-        o->nargs ? places.s : "NULL");
-    put(t, "        if (way < 0) return %s;\n        if (way > 0) {\n            %sgiven = tpo_%s%s(%s);\n", failure,
-        list                 ? "tp_tensors "
-        : functional && many ? "bool "
-                             : "tp_tensor *",
+    put(t,
+        "        static const tpi_operator_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, TPI_CAST_%s, %s, "
+        "TPI_MARKS_%s};\n%s",
+        o->name, inplace ? "_" : "", letters, cast_of(o->autocast, functional), cast_of(o->autocast_gpu, functional),
+        step ? "true" : "false",
+        o->marks            ? o->marks
+        : o->kind == K_VIEW ? "KEPT"
+                            : "RESOLVED",
+        copies.s);
+    put(t, "        void *const places_[] = {%s};\n        tpi_detour detour;\n", o->nargs ? places.s : "NULL");
+    put(t, "        if (!tpi_detour_begin(&detour, &entry, places_, %s)) return %s;\n",
+        functional ? "NULL"
+        : out      ? "&out__"
+                   : format("&%s_", o->args[0].name),
+        failure);
+    put(t, "        %sgiven = inner_%s%s(%s);\n",
+        list   ? "tp_tensors "
+        : many ? "bool "
+               : "tp_tensor *",
         o->cname, suffix, args.s);
-    if (step && functional && many)
-        put(t, "            tpi_detour_gave(&detour, given, %d, out);\n", o->nresults);
+    if (step && many)
+        put(t, "        tpi_detour_gave(&detour, given, %d, out);\n", o->nresults);
     else if (step && list)
-        put(t, "            tpi_detour_gave(&detour, given.v != NULL, given.n, given.v);\n");
+        put(t, "        tpi_detour_gave(&detour, given.v != NULL, given.n, given.v);\n");
     else if (step)
-        put(t, "            tpi_detour_gave(&detour, given != NULL, 1, &given);\n");
-    put(t, "            tpi_detour_end(&detour);\n            return given;\n        }\n    }\n");
+        put(t, "        tpi_detour_gave(&detour, given != NULL, 1, &given);\n");
+    if (functional)
+        put(t, "        tpi_detour_end(&detour);\n        return given;\n    }\n");
+    else
+        put(t, "        return tpi_detour_wrote(&detour, given);\n    }\n");
+    put(t, "    return inner_%s%s(%s);\n}\n\n", o->cname, suffix, plain.s);
 }
 
 /* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain
@@ -335,8 +357,7 @@ static void write_compose(text *t, const op *o) {
             put(&body, "    out = %s;\n", owned(&s, v, o->body->at));
     }
     bool many = o->nresults > 1 || o->plain;
-    put(t, "%s {\n", prototype(o));
-    write_detour(t, o, "", many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL");
+    open_inner(t, o, "");
     write_null_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
     write_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
     put(t, "    tp_tensor *t[%d] = {NULL};\n", s.ntemps + 1);
@@ -414,8 +435,7 @@ static void write_missing(text *t, const op *o) {
 static void write_functional(text *t, const op *o, const needs *n) {
     bool many = o->nresults > 1, list = !o->plain && o->results[0].type == T_TENSORS;
     const char *failure = many || o->plain ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
-    put(t, "%s {\n", prototype(o));
-    write_detour(t, o, "", failure);
+    open_inner(t, o, "");
     write_null_checks(t, o, failure, false);
     write_dtype_checks(t, o, failure);
     write_checks(t, o, failure, false);
@@ -560,8 +580,7 @@ static void write_overlap_checks(text *t, const op *o, const char *written, int 
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
-    put(t, "tp_tensor *tpo_%s_(%s) {\n", o->cname, parameters(o, true));
-    write_detour(t, o, "_", "NULL");
+    open_inner(t, o, "_");
     write_null_checks(t, o, "NULL", true);
     if (o->kind == K_VIEW) {
         write_view_inplace(t, o, n);
@@ -619,8 +638,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
 }
 
 static void write_out(text *t, const op *o) {
-    put(t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s) {\n", o->cname, parameters(o, false));
-    write_detour(t, o, "_out", "NULL");
+    open_inner(t, o, "_out");
     put(t, "    if (!out_) return tpi_no_tensor(\"%s\", \"out\"), NULL;\n", o->name);
     put(t, "    tp_tensor *inputs[] = {");
     for (int i = 0; i < o->nargs; i++) {
@@ -689,7 +707,8 @@ static void map_descriptor(text *t, const op *o, int grad) {
         vkind v = kind_of_type(o->args[k.param[i]].type);
         put(t, "%s, ", param_enum(v));
     }
-    put(t, "%s}, .fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0", o->cname, suffix,
+    put(t, "%s}, %s%s.fn = TPI_ISA_TABLE(tpk_%s%s), .source = tpt_%s%s};\n", k.nparam ? "" : "0",
+        grad < 0 && o->registers ? register_members(o) : "", grad < 0 && o->registers ? ", " : "", o->cname, suffix,
         o->cname, suffix);
 }
 
@@ -721,8 +740,8 @@ static void fold_descriptor(text *t, const op *o) {
         o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0),
         o->rule_sum);
     if (o->kind == K_FOLD)
-        put(t, "    .has_empty = %d, .each = %d, .uses_index = %d,\n", !o->empty_error, o->each,
-            o->first || step_uses_index(o));
+        put(t, "    .empty_error = %s, .each = %d, .uses_index = %d, .end = TPI_FOLD_ENDS_IN_%s,\n",
+            o->empty_error ? o->empty_error : "TP_OK", o->each, o->first || step_uses_index(o), register_end(o));
     put(t, "    .state_type = {");
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];
@@ -756,8 +775,10 @@ text write_glue(const char *family) {
     put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every "
             "argument */\n");
     put(&t,
-        "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include "
-        "\"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/%s%s.h>\n\n",
+        "#include \"dispatch/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include "
+        "\"dispatch/cost.h\"\n#include "
+        "\"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include \"tpi_registers.h\"\n#include <math.h>\n#include "
+        "<taper/%s%s.h>\n\n",
         strcmp(family, "layers") ? "ops_" : "", family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
@@ -776,8 +797,15 @@ text write_glue(const char *family) {
             write_compose(&t, o);
         else
             write_functional(&t, o, &n);
-        if (o->inplace) write_inplace(&t, o, &n);
-        if (o->out) write_out(&t, o);
+        write_entry(&t, o, "");
+        if (o->inplace) {
+            write_inplace(&t, o, &n);
+            write_entry(&t, o, "_");
+        }
+        if (o->out) {
+            write_out(&t, o);
+            write_entry(&t, o, "_out");
+        }
     }
     if (strcmp(family, "layers")) write_kernel_lists(&t, family);
     return t;

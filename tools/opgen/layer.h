@@ -3,8 +3,9 @@
  *
  *   layer_stanza.c   lines of a table to layers
  *   layer_c.c        the C side: public constructors, how a module is built, reset and printed, its forward as an
- * operator layer_python.c   the Python side: one readable file of classes per table layer_docs.c     docs/layers.md,
- * and the samples that the tests loop over
+ *                    operator
+ *   layer_python.c   the Python side: one readable file of classes per table
+ *   layer_docs.c     docs/layers.md, and the samples that the tests loop over
  */
 #ifndef OPGEN_LAYER_H
 #define OPGEN_LAYER_H

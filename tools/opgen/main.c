@@ -1,8 +1,10 @@
 /* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h
  * for the parts. */
+#include "cpp.h"
 #include "header.h"
 #include "layer.h"
 #include "optimiser.h"
+#include "registers.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,20 @@ static void write_all_optimisers(const char *dir, int n, char **tables) {
     write_if_different(dir, "include/taper/optimisers.h", &t);
     t = write_optimisers_docs();
     write_if_different(dir, "optimisers.md", &t);
+}
+
+static void write_cpp(const char *dir) {
+    make_dir(format("%s/include/taper/cpp", dir));
+    text t = write_cpp_methods();
+    write_if_different(dir, "include/taper/cpp/methods.inc", &t);
+    t = write_cpp_operators();
+    write_if_different(dir, "include/taper/cpp/operators.hpp", &t);
+    t = write_cpp_functional();
+    write_if_different(dir, "include/taper/cpp/operators_functional.hpp", &t);
+    t = write_cpp_layers();
+    write_if_different(dir, "include/taper/cpp/table_layers.hpp", &t);
+    t = write_cpp_optimisers();
+    write_if_different(dir, "include/taper/cpp/table_optimisers.hpp", &t);
 }
 
 static void write_layers(const char *dir, int ntables, char **tables) {
@@ -105,6 +121,8 @@ int main(int argc, char **argv) {
     write_if_different(dir, "include/taper/ops.h", &t);
     t = write_internal_header();
     write_if_different(dir, "tpi_ops.h", &t);
+    t = write_registers();
+    write_if_different(dir, "tpi_registers.h", &t);
     t = write_registry();
     write_families(&t, nfamilies, families);
     write_if_different(dir, "registry.c", &t);
@@ -116,5 +134,6 @@ int main(int argc, char **argv) {
     write_if_different(dir, "devices.md", &t);
     write_all_optimisers(dir, argc - 3, argv + 3);
     write_layers(dir, argc - 3, argv + 3);
+    write_cpp(dir);
     return 0;
 }

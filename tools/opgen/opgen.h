@@ -6,8 +6,10 @@
  *   parse.c      the expression language: characters to trees
  *   stanza.c     stanzas: signatures, kinds, derivatives, samples
  *   batch.c      how a batch goes through an operator
+ *   facts.c      what other parts of the library ask of an operator: random numbers, cost, dynamic shapes
  *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
  *   kernels.c    the kernel files
+ *   registers.c  maps as operations of the register machine of CPU programs
  *   dialect.c    the same for devices that compile text
  *   tensor.c     expressions over operators (compositions and derivatives)
  *   glue.c       operators' internal functions
@@ -30,8 +32,8 @@ typedef struct text {
 void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *copy_n(const char *s, size_t n);
-void *
-need(size_t bytes); /* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */
+/* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */
+void *need(size_t bytes);
 char *read_file(const char *path);
 void write_if_different(const char *dir, const char *name, const text *t);
 char *upper(const char *s);
@@ -129,6 +131,8 @@ typedef struct type_info {
     const char *name; /* in the table */
     const char *c;    /* in C, for natives and internal functions */
     const char *none; /* the C value for "not given" */
+    char letter;      /* in the signatures that detours, captures, fallbacks and Python read: tp_operator's letters */
+    const char *box;  /* tpi_unbox_BOX() takes it out of a boxed value */
 } type_info;
 extern const type_info types[T_COUNT];
 const char *space(type t); /* between the C type and a name */
@@ -189,6 +193,8 @@ typedef struct check { /* check EXPR : MESSAGE */
     char *message;
 } check;
 
+enum { REGISTER_FORMS = 5 }; /* src/device/device.h has the same */
+
 typedef struct op {
     place at;
     char *name, *cname, *family;
@@ -200,6 +206,7 @@ typedef struct op {
     bool part; /* views: each element of the input is seen once at most, so a gradient may be added to that part of the
                   input's */
     bool anywhere;   /* natives: the function touches no element itself, so it serves tensors of every device */
+    bool open;       /* and a graph has its copies, fills and operators as steps, not the call */
     char *kind_text; /* the expression as written */
     int nargs, nresults;
     arg args[24];
@@ -211,7 +218,7 @@ typedef struct op {
     expr *first; /* fold: the second state is the index of the first element for which this holds with the final value,
                     or NULL */
     char *over, *keep, *of;
-    bool empty_error;
+    const char *empty_error; /* fold: the error over no elements where no dim is given; NULL: it is defined there */
     bool each; /* fold: an empty list of dims folds each element by itself; otherwise it stands for all dims */
     bool rule_float, rule_sum;
     int result_kind[6]; /* RESULT_* per result */
@@ -224,14 +231,31 @@ typedef struct op {
     bool method, inplace, out, internal;
     bool out_elements; /* an out tensor with as many elements as the result keeps its shape */
     enum { OVERLAP_UNSET, OVERLAP_SAME, OVERLAP_NONE } overlap; /* what inputs may share with what is written */
-    bool lazy;                                                  /* PyTorch's result is a view, ours a copy */
-    bool expanded;                                              /* in place: elements of self may share memory */
+    char *lazy; /* the result is a marked view (src/tensor/tensor.h); formulas use the operator of this name instead */
+    const char *marks; /* what is done about marked tensors: "RESOLVED", "KEPT", "WRITTEN" (src/dispatch/detour.h) */
+    bool expanded;     /* in place: elements of self may share memory */
     const char *autocast, *autocast_gpu; /* "LOWER", "FLOAT", ...: what automatic mixed precision does to the arguments,
                                             on the CPU and on GPUs; NULL: nothing anywhere */
     char *batch;                         /* how torch.vmap takes a batch through it; NULL: slice by slice */
     bool module;                         /* a layer's constructor: gives a tp_module */
     bool hidden; /* a layer's forward: called by its layer alone, not in the list of operators */
     char *names; /* PyTorch's namespaces that hold it: "torch nn.functional" */
+    /* Facts for whoever asks: facts.c */
+    bool draws;
+    enum { DYNAMIC_NEVER, DYNAMIC_ALWAYS, DYNAMIC_UNLESS, DYNAMIC_MASKS } dynamic_shape;
+    int dynamic_arg;
+    int writes_when; /* the bool argument without which `written` arguments are left alone; -1: none */
+    expr *cost;      /* multiply-adds, NULL: not known */
+    double cost_each;
+    bool named_tuple;
+    char *numbers_first;
+    int accepts_number;          /* -1: none */
+    unsigned from_host, indices; /* masks of arguments */
+    char *symbol;
+    /* The register machine: registers.c */
+    bool registers;
+    int registers_when;                /* only where this argument is 1; -1: always */
+    int register_form[REGISTER_FORMS]; /* 1 + the operation of each form, 0: none */
     int ngroups;
     group groups[4];
     int nchecks;
@@ -332,8 +356,9 @@ text write_public_header(void);
 text write_registry(void);
 text write_samples(void);
 text write_docs(void);
-char *parameters(const op *o, bool inplace); /* as C text */
-char *function_prototype(const op *o);       /* of a native's, a view's or a C composition's function */
+char *parameters(const op *o, bool inplace);       /* as C text */
+char *argument_letters(const op *o, bool inplace); /* a letter per argument */
+char *function_prototype(const op *o);             /* of a native's, a view's or a C composition's function */
 void write_elsewhere(
     text *t,
     const op *o); /* static T elsewhere_NAME(arguments): the call of a native where something is not on the CPU */

@@ -304,7 +304,7 @@ static void write_optimiser(text *t, const optimiser *o) {
     write_option_rows(t, o);
     put(t, "static const char *const states_%s[] = {", o->cname);
     for (int i = 0; i < o->nslots; i++) put(t, "\"%s\", ", o->slots[i].name);
-    put(t, "NULL};\nstatic const tpi_slot slots_%s[] = {", o->cname);
+    put(t, "NULL};\nstatic const tpi_update_slot slots_%s[] = {", o->cname);
     for (int i = 0; i < o->nslots; i++) put(t, "{TPI_STATE_%s, %d}, ", upper(o->slots[i].shape), o->slots[i].flag);
     put(t, "{0, 0}};\nstatic const char *const messages_%s[] = {", o->cname);
     for (int i = 0; i < o->nchecks; i++) put(t, "%s, ", c_string(o->checks[i].message));

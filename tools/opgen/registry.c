@@ -1,16 +1,9 @@
 /* Boxed calls and the list of operators; the reference docs; the tests' samples. */
+#include "facts.h"
 #include "header.h"
 #include "tensor.h"
 #include <stdio.h>
 #include <string.h>
-
-static const char *unboxer(type t) {
-    static const char *const names[T_COUNT] = {
-        "tensor", "tensor", "tensors", "tensors", "operand", "scalar", "scalar",  "int",      "int",
-        "ints",   "ints",   "float",   "float",   "floats",  "floats", "scalars", "scalars",  "bool",
-        "truth",  "ints",   "string",  "string",  "dtype",   "device", "layout",  "generator"};
-    return names[t];
-}
 
 /* May the argument be None without having a default? */
 static bool optional(type t) { return types[t].name[strlen(types[t].name) - 1] == '?' || t == T_TENSORS_OPT; }
@@ -20,7 +13,7 @@ static void unbox(text *t, const op *o, bool inplace) {
         const arg *a = &o->args[i];
         type y = inplace && i == 0 ? T_TENSOR : a->type;
         put(t, "    %s%s%s = %s;\n", types[y].c, space(y), a->name, a->fallback ? c_default(a) : types[y].none);
-        put(t, "    if (!tpi_unbox_%s(&args[%d], \"%s\", %s, &%s)) return false;\n", unboxer(y), i, a->name,
+        put(t, "    if (!tpi_unbox_%s(&args[%d], \"%s\", %s, &%s)) return false;\n", types[y].box, i, a->name,
             a->fallback || optional(y) ? "false" : "true", a->name);
     }
 }
@@ -93,22 +86,23 @@ void write_boxed(text *t, const char *family) {
         put(t, "{NULL, NULL, NULL}};\nstatic const char *const results_%s[] = {", o->cname);
         for (int r = 0; r < o->nresults; r++) put(t, "\"%s\", ", o->results[r].name);
         put(t, "NULL};\n");
+        write_facts(t, o);
         put(t,
             "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, "
-            "invoke_%s, %s, %s, %s, \"%s\", %s, \"%s\", %s, %s};\n",
+            "invoke_%s, %s, %s, %s, \"%s\", %s, \"%s\", %s, %s, %s};\n",
             o->cname, o->name, c_string(o->signature), c_string(o->doc), kind_names[o->kind], o->nargs, o->nresults,
             o->cname, o->cname, o->nondiff || o->todo || o->plain ? "false" : "true", o->inplace ? "true" : "false",
             o->out ? "true" : "false", o->method ? "true" : "false", o->cname,
             o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL",
             o->internal ? "true" : "false", o->names, o->batch ? c_string(o->batch) : "NULL", runs_by(o),
-            o->lazy ? "true" : "false", o->expanded ? "true" : "false");
+            o->lazy ? "true" : "false", o->expanded ? "true" : "false", fact_members(o));
     }
 }
 
 text write_registry(void) {
     text t = {0};
     put(&t, "/* The lists of operators and of their kernels, sorted by name. Written by opgen: do not edit. "
-            "*/\n#include <taper/call.h>\n#include \"ops/call.h\"\n#include \"ops/kernels.h\"\n\n");
+            "*/\n#include <taper/call.h>\n#include \"dispatch/call.h\"\n#include \"ops/kernels.h\"\n\n");
     int n = 0;
     for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
     put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
@@ -163,8 +157,8 @@ text write_docs(void) {
 }
 
 /* ---- samples ---- */
-static const char *const makers[] = {"t",   "pos",      "unit", "prob",   "big",   "away",   "distinct",
-                                     "spd", "wellcond", "ints", "int32s", "bools", "complex"};
+static const char *const makers[] = {"t",   "pos",      "unit",   "prob", "big",    "away",  "distinct",
+                                     "spd", "wellcond", "begins", "ints", "int32s", "bools", "complex"};
 
 static bool constant(const expr *e, double *v) {
     if (e->kind == E_INT || e->kind == E_FLOAT) return *v = e->f, true;
@@ -184,10 +178,11 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
             if (!strcmp(makers[i], e->name)) m = (int)i;
         if (m < 0)
             fail(s->at,
-                 "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, ints, int32s, "
+                 "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, begins, ints, "
+                 "int32s, "
                  "bools or complex, not '%s'",
                  e->name);
-        bool ranged = !strcmp(e->name, "ints") || !strcmp(e->name, "int32s");
+        bool ranged = !strcmp(e->name, "ints") || !strcmp(e->name, "int32s") || !strcmp(e->name, "begins");
         int dims = e->n - (ranged ? 2 : 0);
         if (dims < 0 || dims > 6)
             fail(s->at, "%s() takes up to 6 sizes%s", e->name,

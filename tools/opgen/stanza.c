@@ -1,5 +1,6 @@
 /* Stanzas: from lines of a table to operators, with every mistake named by file and line. */
-#include "opgen.h"
+#include "facts.h"
+#include "registers.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,32 +10,32 @@ op **ops;
 int nops;
 
 const type_info types[T_COUNT] = {
-    [T_TENSOR] = {"Tensor", "tp_tensor *", "NULL"},
-    [T_TENSOR_OPT] = {"Tensor?", "tp_tensor *", "NULL"},
-    [T_TENSORS] = {"Tensor[]", "tp_tensors", "(tp_tensors){NULL, 0}"},
-    [T_TENSORS_OPT] = {"Tensor?[]", "tp_tensors", "(tp_tensors){NULL, 0}"},
-    [T_OPERAND] = {"Operand", "tp_operand", "tp_operand_tensor(NULL)"},
-    [T_SCALAR] = {"Scalar", "tp_scalar", "tp_no_scalar()"},
-    [T_SCALAR_OPT] = {"Scalar?", "tp_scalar", "tp_no_scalar()"},
-    [T_INT] = {"int", "int64_t", "TP_NONE"},
-    [T_INT_OPT] = {"int?", "int64_t", "TP_NONE"},
-    [T_INTS] = {"int[]", "tp_ints", "tp_no_ints()"},
-    [T_INTS_OPT] = {"int[]?", "tp_ints", "tp_no_ints()"},
-    [T_FLOAT] = {"float", "double", "TP_NO_FLOAT"},
-    [T_FLOAT_OPT] = {"float?", "double", "TP_NO_FLOAT"},
-    [T_FLOATS] = {"float[]", "tp_floats", "tp_no_floats()"},
-    [T_FLOATS_OPT] = {"float[]?", "tp_floats", "tp_no_floats()"},
-    [T_SCALARS] = {"Scalar[]", "tp_scalars", "tp_no_scalars()"},
-    [T_SCALARS_OPT] = {"Scalar[]?", "tp_scalars", "tp_no_scalars()"},
-    [T_BOOL] = {"bool", "bool", "false"},
-    [T_BOOL_OPT] = {"bool?", "int64_t", "TP_NONE"},
-    [T_BOOLS] = {"bool[]", "tp_ints", "tp_no_ints()"},
-    [T_STR] = {"str", "const char *", "NULL"},
-    [T_STR_OPT] = {"str?", "const char *", "NULL"},
-    [T_DTYPE] = {"dtype?", "tp_dtype", "TP_NO_DTYPE"},
-    [T_DEVICE] = {"device?", "tp_device", "(tp_device){0, 0}"},
-    [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE"},
-    [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL"},
+    [T_TENSOR] = {"Tensor", "tp_tensor *", "NULL", 't', "tensor"},
+    [T_TENSOR_OPT] = {"Tensor?", "tp_tensor *", "NULL", 't', "tensor"},
+    [T_TENSORS] = {"Tensor[]", "tp_tensors", "(tp_tensors){NULL, 0}", 'l', "tensors"},
+    [T_TENSORS_OPT] = {"Tensor?[]", "tp_tensors", "(tp_tensors){NULL, 0}", 'l', "tensors"},
+    [T_OPERAND] = {"Operand", "tp_operand", "tp_operand_tensor(NULL)", 'o', "operand"},
+    [T_SCALAR] = {"Scalar", "tp_scalar", "tp_no_scalar()", 's', "scalar"},
+    [T_SCALAR_OPT] = {"Scalar?", "tp_scalar", "tp_no_scalar()", 's', "scalar"},
+    [T_INT] = {"int", "int64_t", "TP_NONE", 'i', "int"},
+    [T_INT_OPT] = {"int?", "int64_t", "TP_NONE", 'i', "int"},
+    [T_INTS] = {"int[]", "tp_ints", "tp_no_ints()", 'n', "ints"},
+    [T_INTS_OPT] = {"int[]?", "tp_ints", "tp_no_ints()", 'n', "ints"},
+    [T_FLOAT] = {"float", "double", "TP_NO_FLOAT", 'f', "float"},
+    [T_FLOAT_OPT] = {"float?", "double", "TP_NO_FLOAT", 'f', "float"},
+    [T_FLOATS] = {"float[]", "tp_floats", "tp_no_floats()", 'F', "floats"},
+    [T_FLOATS_OPT] = {"float[]?", "tp_floats", "tp_no_floats()", 'F', "floats"},
+    [T_SCALARS] = {"Scalar[]", "tp_scalars", "tp_no_scalars()", 'S', "scalars"},
+    [T_SCALARS_OPT] = {"Scalar[]?", "tp_scalars", "tp_no_scalars()", 'S', "scalars"},
+    [T_BOOL] = {"bool", "bool", "false", 'b', "bool"},
+    [T_BOOL_OPT] = {"bool?", "int64_t", "TP_NONE", 'q', "truth"},
+    [T_BOOLS] = {"bool[]", "tp_ints", "tp_no_ints()", 'B', "ints"},
+    [T_STR] = {"str", "const char *", "NULL", 'c', "string"},
+    [T_STR_OPT] = {"str?", "const char *", "NULL", 'c', "string"},
+    [T_DTYPE] = {"dtype?", "tp_dtype", "TP_NO_DTYPE", 'd', "dtype"},
+    [T_DEVICE] = {"device?", "tp_device", "(tp_device){0, 0}", 'D', "device"},
+    [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE", 'L', "layout"},
+    [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL", 'g', "generator"},
 };
 /* What stands between a C type and a name: nothing after a star. */
 const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
@@ -163,6 +164,15 @@ void parse_signature(op *o, const char *s) {
 
 /* ---- lines of a stanza ---- */
 /* NAME, or NAME, with ARG NAME: an optional argument picks the second. */
+static const char *parse_marks(const char **rest, place at) {
+    static const char *const words[][2] = {{"kept", "KEPT"}, {"written", "WRITTEN"}};
+    const char *given = word(rest);
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(given, words[i][0])) return words[i][1];
+    fail(at, "marks are 'kept' or 'written'");
+    return NULL;
+}
+
 static void parse_node(op *o, const char *s, place at) {
     o->node = word(&s);
     if (*(s = spaces(s)) == ',') {
@@ -330,14 +340,16 @@ static void parse_sample(op *o, const char *s, place at, bool error) {
 
 /* Which of PyTorch's namespaces hold the operator. */
 static void parse_names(op *o, const char *s, place at) {
-    static const char *const known[] = {"torch",   "nn.functional",  "linalg", "fft",
-                                        "special", "signal.windows", "Tensor", "aten"};
+    static const char *const known[] = {"torch",          "nn.functional", "linalg", "fft", "special",
+                                        "signal.windows", "sparse",        "Tensor", "aten"};
     text t = {0};
     while (*(s = spaces(s))) {
         size_t n = strcspn(s, " \n"), k = 0;
         while (k < sizeof known / sizeof *known && (strlen(known[k]) != n || strncmp(known[k], s, n))) k++;
         if (k == sizeof known / sizeof *known)
-            fail(at, "expected any of 'torch nn.functional linalg fft special signal.windows Tensor aten', found '%s'",
+            fail(at,
+                 "expected any of 'torch nn.functional linalg fft special signal.windows sparse Tensor aten', found "
+                 "'%s'",
                  s);
         put(&t, "%s%s", t.n ? " " : "", known[k]);
         s += n;
@@ -428,8 +440,10 @@ static void parse_line(op *o, const char *s, place at) {
     else if (starts(&rest, "finish"))
         o->finish = parse_block(rest, at);
     else if (starts(&rest, "empty")) {
-        if (!starts(&rest, "error")) fail(at, "expected 'empty error'");
-        o->empty_error = true;
+        o->empty_error = starts(&rest, "error")        ? "TP_ERR_RUNTIME"
+                         : starts(&rest, "IndexError") ? "TP_ERR_INDEX"
+                                                       : NULL;
+        if (!o->empty_error) fail(at, "expected 'empty error' or 'empty IndexError'");
     } else if (starts(&rest, "view"))
         set_kind(o, K_VIEW, rest, at), o->function = word(&rest);
     else if (starts(&rest, "compose")) {
@@ -447,16 +461,12 @@ static void parse_line(op *o, const char *s, place at) {
         o->gpu = word(&rest);
         if (!*o->gpu) fail(at, "expected the C function's name after 'gpu'");
     } else if (starts(&rest, "anywhere"))
-        o->anywhere = true;
+        o->anywhere = true, o->open = starts(&rest, "open");
+    else if (starts(&rest, "registers"))
+        parse_registers(o, rest, at);
     else if (starts(&rest, "part"))
         o->part = true;
-    else if (starts(&rest, "writes")) {
-        while (*(rest = spaces(rest))) {
-            tensor_arg(o, word(&rest), at)->written = true;
-            rest = spaces(rest);
-            if (*rest == ',') rest++;
-        }
-    } else if (starts(&rest, "dtype"))
+    else if (starts(&rest, "dtype"))
         parse_dtype(o, rest, at);
     else if (starts(&rest, "types"))
         parse_types(o, rest, at);
@@ -476,7 +486,9 @@ static void parse_line(op *o, const char *s, place at) {
     else if (starts(&rest, "internal"))
         o->internal = true;
     else if (starts(&rest, "lazy"))
-        o->lazy = true;
+        o->lazy = word(&rest), o->marks = "KEPT";
+    else if (starts(&rest, "marks"))
+        o->marks = parse_marks(&rest, at);
     else if (starts(&rest, "arg")) {
         char *name = word(&rest);
         arg *a = tensor_arg(o, name, at);
@@ -515,17 +527,20 @@ static void parse_line(op *o, const char *s, place at) {
         parse_sample(o, rest, at, false);
     else if (starts(&rest, "error"))
         parse_sample(o, rest, at, true);
-    else
+    else if (!parse_fact(o, s, at))
         fail(at,
              "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, anywhere, "
-             "writes, dtype, types, grad, nondiff, todo, node, "
-             "forms, overlap, lazy, names, autocast, batch, arg, cname, check, internal, sample or error",
+             "writes, registers, dtype, types, grad, nondiff, todo, node, "
+             "forms, overlap, lazy, marks, names, autocast, batch, arg, cname, check, internal, draws, cost, "
+             "dynamic_shape, "
+             "from_host, index, named_tuple, numbers_first, accepts_number, symbol, sample or error",
              s);
 }
 
 op *add_op(const char *signature, const char *family, place at) {
     op *o = need(sizeof *o);
     o->at = at, o->kind = K_NONE, o->family = (char *)family, o->types = -1;
+    o->writes_when = o->accepts_number = -1;
     op **more = need(sizeof(op *) * (size_t)(nops + 1));
     if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
     ops = more;
@@ -625,4 +640,6 @@ void check_operators(void) {
                      ops[j]->at.line);
     }
     derive_batch();
+    derive_facts();
+    derive_registers();
 }

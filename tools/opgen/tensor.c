@@ -332,8 +332,15 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
     return r;
 }
 
-static tvalue call_by_name(tensor_scope *s, const char *name, place at, int n, expr **args) {
+/* The operator that a formula means: never one whose result is a marked view, since what a formula gives must be plain.
+ * Lazy operators themselves are made of lazy ones. */
+static const op *operator_named(const tensor_scope *s, const char *name) {
     const op *o = find_op(name);
+    return o && o->lazy && !(s->o && s->o->lazy) ? find_op(o->lazy) : o;
+}
+
+static tvalue call_by_name(tensor_scope *s, const char *name, place at, int n, expr **args) {
+    const op *o = operator_named(s, name);
     if (!o) fail(at, "the operator '%s' is not in the tables", name);
     expr e = {.kind = E_CALL, .at = at, .name = (char *)name, .n = n, .arg = args};
     return call_op(s, o, &e);
@@ -425,7 +432,7 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         return true;
     }
     if (!strcmp(f, "product") && e->n == 1) {
-        *r = plain(V_INT, format("tpi_product(%s)", tensor_expr(s, e->arg[0]).c));
+        *r = plain(V_INT, format("tpi_product_of(%s)", tensor_expr(s, e->arg[0]).c));
         return true;
     }
     if (!strcmp(f, "at") && e->n == 2) {
@@ -626,7 +633,7 @@ tvalue tensor_expr(tensor_scope *s, const expr *e) {
     case E_TERNARY: return choice(s, e);
     case E_CALL: {
         if (builtin(s, e, &r)) return r;
-        const op *o = find_op(e->name);
+        const op *o = operator_named(s, e->name);
         if (!o) fail(e->at, "the operator '%s' is not in the tables", e->name);
         return call_op(s, o, e);
     }

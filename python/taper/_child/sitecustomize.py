@@ -1,5 +1,5 @@
-"""Runs when a Python process starts that was started under `taper run` (PYTHONPATH leads here): gives it the same modules, then lets the
-sitecustomize that this one hides have its turn."""
+"""Runs when a Python process starts that was started under `taper run` (PYTHONPATH leads here): gives it the same
+modules, then lets the sitecustomize that this one hides have its turn."""
 
 
 def _install():

@@ -1,4 +1,5 @@
-"""torch._custom_op.impl: operators as an object (CustomOp) that takes kernels and derivatives; a forerunner of torch.library."""
+"""torch._custom_op.impl: operators as an object (CustomOp) that takes kernels and derivatives; a forerunner of
+torch.library."""
 
 import inspect
 from types import SimpleNamespace

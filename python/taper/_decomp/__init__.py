@@ -1,5 +1,5 @@
-"""torch._decomp: operators written by means of others. Graphs here consist of operators that Taper runs itself, so the tables are empty
-until a program registers entries of its own."""
+"""torch._decomp: operators written by means of others. Graphs here consist of operators that Taper runs itself, so the
+tables are empty until a program registers entries of its own."""
 
 __all__ = [
     "core_aten_decompositions",

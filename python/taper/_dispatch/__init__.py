@@ -1,9 +1,10 @@
 """__torch_dispatch__: handlers that see operators of aten, below the tape.
 
-A call that involves a tensor of a class with a handler, or that is made in a TorchDispatchMode, arrives in `call` (python/ext/override.c sends it).
-It becomes an overload of aten with its arguments as PyTorch's schema has them. An operator that PyTorch composes of others is composed here
-too (_decompositions.py), the tape gets a node whose backward is written in operators (_derivatives.py), and what is left goes to the handlers:
-the innermost mode first, then the classes of the arguments. Without either the operator runs."""
+A call that involves a tensor of a class with a handler, or that is made in a TorchDispatchMode, arrives in `call`
+(python/ext/override.c sends it). It becomes an overload of aten with its arguments as PyTorch's schema has them. An
+operator that PyTorch composes of others is composed here too (_decompositions.py), the tape gets a node whose backward
+is written in operators (_derivatives.py), and what is left goes to the handlers: the innermost mode first, then the
+classes of the arguments. Without either the operator runs."""
 
 from _thread import _local
 
@@ -224,7 +225,8 @@ def call(function, args, kwargs):
 
 
 def _resolve_named(packet, function, args, kwargs):
-    """The overload for a call of the library's function, whose arguments have names but may have another order than aten's."""
+    """The overload for a call of the library's function, whose arguments have names but may have another order than
+    aten's."""
     if type(function) in (_C.Function, _C.Method):
         try:
             _, _, signature, given = _C._bind(function, *args, **kwargs)
@@ -382,7 +384,8 @@ def _is_dense(tensor):
 
 
 def answer_tape(what, one, two):
-    """What the tape itself would compute with gradients: their sum, a gradient without history, or the first gradient of all."""
+    """What the tape itself would compute with gradients: their sum, a gradient without history, or the first gradient
+    of all."""
     aten = taper.ops.aten
     if what == "add":
         return run(aten.add.Tensor, (one, two), {})

@@ -1,5 +1,6 @@
-"""What PyTorch composes of other operators before a handler sees it. DECOMPOSED has operators of aten, called with their schema's arguments;
-NotImplemented sends a call on as it is. FUNCTIONS has functions and methods of Python's side, called as the program does."""
+"""What PyTorch composes of other operators before a handler sees it. DECOMPOSED has operators of aten, called with
+their schema's arguments; NotImplemented sends a call on as it is. FUNCTIONS has functions and methods of Python's side,
+called as the program does."""
 
 import math
 

@@ -1,7 +1,9 @@
-"""Derivatives as operators: for each operator of aten, a formula per input. A formula's parameters say what it reads: `grad` (of the first result),
-`grads` (of all), `result`, `result1` (results, detached), `mask` (which of the formula's inputs need a gradient), or arguments of the
-schema by name; only what is read is kept, and of `self_shape`, `self_dtype` and `self_device` not the tensor. Several inputs may share one formula, which then gives a tuple. The tape sums down what was
-broadcast. `given_mask` is the argument named mask. An in-place form has the formula of its operator if that reads neither self nor result."""
+"""Derivatives as operators: for each operator of aten, a formula per input. A formula's parameters say what it reads:
+`grad` (of the first result), `grads` (of all), `result`, `result1` (results, detached), `mask` (which of the formula's
+inputs need a gradient), or arguments of the schema by name; only what is read is kept, and of `self_shape`,
+`self_dtype` and `self_device` not the tensor. Several inputs may share one formula, which then gives a tuple. The tape
+sums down what was broadcast. `given_mask` is the argument named mask. An in-place form has the formula of its operator
+if that reads neither self nor result."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Names of PyTorch's dispatcher that programs and its own tests read from torch._C: keys, schemas by name, and questions about calls."""
+"""Names of PyTorch's dispatcher that programs and its own tests read from torch._C: keys, schemas by name, and
+questions about calls."""
 
 from enum import IntEnum
 

@@ -124,9 +124,10 @@ def compile(
     isolate_recompiles=False,
     dynamic_shapes=None,
 ):
-    """A module or function whose calls are recorded once and then run as graphs. Other shapes, dtypes or values of what it reads are recorded anew; what cannot be
-    repeated (looking at a value, printing) runs as it is, with one warning that names the line, or an error with fullgraph. A backend that is a
-    function, or registered as one, is handed what torch.fx traces (_backends.py)."""
+    """A module or function whose calls are recorded once and then run as graphs. Other shapes, dtypes or values of what
+    it reads are recorded anew; what cannot be repeated (looking at a value, printing) runs as it is, with one warning
+    that names the line, or an error with fullgraph. A backend that is a function, or registered as one, is handed what
+    torch.fx traces (_backends.py)."""
     _check(backend, mode, options)
     if model is None:
         return lambda model: compile(

@@ -1,5 +1,6 @@
-"""Backends of the program's own: torch.compile(f, backend=function) traces f with torch.fx, hands the function the graph and the example inputs,
-and runs what it gives back for all calls that give the same graph. Each call is traced, so whatever the function reads counts as it is then."""
+"""Backends of the program's own: torch.compile(f, backend=function) traces f with torch.fx, hands the function the
+graph and the example inputs, and runs what it gives back for all calls that give the same graph. Each call is traced,
+so whatever the function reads counts as it is then."""
 
 import functools
 import warnings
@@ -46,7 +47,8 @@ class _Inlining(Tracer):
 
 
 class _RecordMade(TorchFunctionMode):
-    """Tensors that the function makes, or works out from tensors that are no inputs, are made anew by each run of the graph."""
+    """Tensors that the function makes, or works out from tensors that are no inputs, are made anew by each run of the
+    graph."""
 
     def __init__(self, tracer):
         self._tracer = tracer
@@ -149,7 +151,8 @@ def _kind(tensor):
 
 
 def compiled(model, backend, options, fullgraph=False, limit=None):
-    """The callable that runs `model` through graphs of the backend's, or as it is, with one warning, where torch.fx cannot trace it."""
+    """The callable that runs `model` through graphs of the backend's, or as it is, with one warning, where torch.fx
+    cannot trace it."""
     from taper._dynamo import config
 
     graphs, eager = {}, False

@@ -1,5 +1,6 @@
-"""What a captured call may meet that is not Python code. A function of C is listed if it computes from its arguments alone; a type, if a call of it does. Everything
-else ends a capture, since nobody sees what it reads. A list or dict that the program keeps is guarded, so that changing it is seen there."""
+"""What a captured call may meet that is not Python code. A function of C is listed if it computes from its arguments
+alone; a type, if a call of it does. Everything else ends a capture, since nobody sees what it reads. A list or dict
+that the program keeps is guarded, so that changing it is seen there."""
 
 import abc
 import builtins
@@ -63,7 +64,8 @@ _LOOKUPS = (
 _LOOKUP_WORDS = "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__ __match_args__".split()
 _REFUSED_WORDS = """__globals__ __builtins__ __closure__ cell_contents __subclasses__ __weakref__ f_locals f_globals f_back f_builtins gi_frame gi_yieldfrom gi_running cr_frame ag_frame
 tb_frame tb_next __traceback__ __context__ __cause__ __type_params__""".split()
-# Functions and methods of the package's extension. Graphs know what backward and steps of optimisers do, and guards hold the modes and settings that are read here.
+# Functions and methods of the package's extension. Graphs know what backward and steps of optimisers do, and guards
+# hold the modes and settings that are read here.
 _OWN = """_enter_disabled_torch_function _leave_disabled_torch_function _has_torch_function _call_torch_function _operator_kind _namespace _return_type _operator _bind tensor as_tensor
 _leaves_of _grad_accumulator is_grad_enabled _set_grad_enabled is_inference_mode_enabled _enter_inference _leave_inference _backward _gradients _log_api_usage_once _get_tracing_state
 get_default_dtype get_default_device promote_types can_cast _operators _get_deterministic is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype

@@ -1,5 +1,6 @@
-"""What torch.compile gives back: a module around the module, a function around the function. The first call with arguments of a kind runs as
-Python while its operators are recorded; later ones run the recorded graph, as long as what the first call saw of the program is as it was."""
+"""What torch.compile gives back: a module around the module, a function around the function. The first call with
+arguments of a kind runs as Python while its operators are recorded; later ones run the recorded graph, as long as what
+the first call saw of the program is as it was."""
 
 import functools
 import warnings
@@ -63,7 +64,8 @@ class Capture:
 
 
 def captured(function, fullgraph=False, limit=None, quiet=False):
-    """The callable that captures `function` and runs its graphs; `quiet`: a trace or script, which holds what it saw, without a warning where it cannot."""
+    """The callable that captures `function` and runs its graphs; `quiet`: a trace or script, which holds what it saw,
+    without a warning where it cannot."""
     from taper._dynamo import config
 
     decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit, quiet)
@@ -80,7 +82,8 @@ def reset():
 
 
 class OptimizedModule(Module):
-    """A compiled module: calls and attributes go to `_orig_mod`, its only child, so that state_dict's keys begin with its name."""
+    """A compiled module: calls and attributes go to `_orig_mod`, its only child, so that state_dict's keys begin with
+    its name."""
 
     def __init__(self, mod, dynamo_ctx=None):
         super().__init__()

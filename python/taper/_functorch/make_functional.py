@@ -1,4 +1,5 @@
-"""Modules as functions of their parameters, in functorch's way: parameters go in as tuples, in the order of named_parameters()."""
+"""Modules as functions of their parameters, in functorch's way: parameters go in as tuples, in the order of
+named_parameters()."""
 
 from copy import deepcopy
 

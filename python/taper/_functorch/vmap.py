@@ -1,7 +1,9 @@
-"""torch.vmap: a function over one slice becomes one over a batch. The function runs once, on tensors that stand for all slices (taper._batched);
-where it does what only single tensors can do, it runs once per slice and the results are stacked.
+"""torch.vmap: a function over one slice becomes one over a batch. The function runs once, on tensors that stand for all
+slices (taper._batched); where it does what only single tensors can do, it runs once per slice and the results are
+stacked.
 
-The steps have PyTorch's names and arguments, and are looked up here at each call: tensordict puts its own in their place."""
+The steps have PyTorch's names and arguments, and are looked up here at each call: tensordict puts its own in their
+place."""
 
 from taper import _C
 from taper._C import Tensor
@@ -35,7 +37,8 @@ def _check_dim(dim, leaf, where):
 
 
 def _process_batched_inputs(in_dims, args, func):
-    """The batch's size, the dim that is mapped over in each leaf of the arguments (None: the same for all), the leaves, and how they came."""
+    """The batch's size, the dim that is mapped over in each leaf of the arguments (None: the same for all), the leaves,
+    and how they came."""
     where = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -176,7 +179,8 @@ def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness="err
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """func over slices of its arguments: in_dims says along which dim of each (None: whole), out_dims where the batch goes in the results."""
+    """func over slices of its arguments: in_dims says along which dim of each (None: whole), out_dims where the batch
+    goes in the results."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and chunk_size <= 0:

@@ -1,4 +1,5 @@
-"""What torch.cuda and torch.xpu have in common, by concern: each file has a class whose methods are the functions of a room, made for one device type."""
+"""What torch.cuda and torch.xpu have in common, by concern: each file has a class whose methods are the functions of a
+room, made for one device type."""
 
 
 class Room:

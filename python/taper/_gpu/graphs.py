@@ -211,7 +211,8 @@ def graphed_callables(
     pool=None,
     capture_error_mode="global",
 ):
-    """Callables (functions or modules) whose forward and backward are recorded as graphs with the sample arguments and replayed from then on."""
+    """Callables (functions or modules) whose forward and backward are recorded as graphs with the sample arguments and
+    replayed from then on."""
     one = not isinstance(callables, tuple)
     functions, samples = ((callables,), (sample_args,)) if one else (callables, sample_args)
     result = []

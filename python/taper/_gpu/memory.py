@@ -1,4 +1,5 @@
-"""The memory of devices of one type, as the allocator counts it. Without a device there is nothing to count, which is no error."""
+"""The memory of devices of one type, as the allocator counts it. Without a device there is nothing to count, which is
+no error."""
 
 from taper import _C
 from taper._gpu import Room

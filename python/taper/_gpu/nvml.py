@@ -1,4 +1,5 @@
-"""NVIDIA's management library by ctypes, where the driver has brought it along. GPUs are found by their UUID, so CUDA_VISIBLE_DEVICES does not matter."""
+"""NVIDIA's management library by ctypes, where the driver has brought it along. GPUs are found by their UUID, so
+CUDA_VISIBLE_DEVICES does not matter."""
 
 import ctypes
 

@@ -1,4 +1,5 @@
-"""Streams and events of accelerators: torch.Stream and torch.Event, which torch.cuda's and torch.xpu's are kinds of. The CPU has one stream, which is always done."""
+"""Streams and events of accelerators: torch.Stream and torch.Event, which torch.cuda's and torch.xpu's are kinds of.
+The CPU has one stream, which is always done."""
 
 from taper import _C
 from taper._gpu import Room

@@ -1,7 +1,8 @@
-"""The launcher of one node: starts its ranks, watches them, ends all when one fails, and starts them again as often as was asked.
+"""The launcher of one node: starts its ranks, watches them, ends all when one fails, and starts them again as often as
+was asked.
 
-When a rank fails, what it failed of (its exit status or signal, and the error that `taper run` or torch's @record left in the rank's error file) is
-said once on the launcher's stderr and added to the log of every rank."""
+When a rank fails, what it failed of (its exit status or signal, and the error that `taper run` or torch's @record left
+in the rank's error file) is said once on the launcher's stderr and added to the log of every rank."""
 
 import json
 import os
@@ -26,7 +27,8 @@ _AFTER_FAILURE = 5.0  # seconds that the others have to end when a rank has fail
 
 
 class Exit:
-    """The end of a rank's process, among the streams that the console waits for: it tells them in the order in which they happened."""
+    """The end of a rank's process, among the streams that the console waits for: it tells them in the order in which
+    they happened."""
 
     def __init__(self, rank, console):
         self.rank, self.console = rank, console
@@ -285,7 +287,8 @@ class Agent:
 
     # ---- Watching ----
     def _watch(self):
-        """Until all are done, one has failed or a signal came: why it failed (None where it did not), and the exit status."""
+        """Until all are done, one has failed or a signal came: why it failed (None where it did not), and the exit
+        status."""
         while True:
             self.console.wait(self.asked.monitor_interval)
             codes = [rank.code() for rank in self.ranks]
@@ -314,7 +317,8 @@ class Agent:
 
     @staticmethod
     def _order(rank):
-        """The failure that caused the others comes first: one that said why goes before one that merely lost its peers or was killed."""
+        """The failure that caused the others comes first: one that said why goes before one that merely lost its peers
+        or was killed."""
         return rank.lost_peers(), rank.code() == -signal.SIGTERM, rank.failed_at(), rank.rank
 
     def _is_first(self, failed):

@@ -1,12 +1,13 @@
-"""Which processors each process of a node gets. The launcher's own mask (what srun --cpu-bind, mpiexec --cpu-bind, a cgroup or taskset left
-to it) is divided; nobody gets a processor outside of it unless a list or mask names it."""
+"""Which processors each process of a node gets. The launcher's own mask (what srun --cpu-bind, mpiexec --cpu-bind, a
+cgroup or taskset left to it) is divided; nobody gets a processor outside of it unless a list or mask names it."""
 
 import os
 import re
 
 
 def _parts(processors, count):
-    """Neighbours stay together; the first ones get what does not divide. More processes than processors share them in turn."""
+    """Neighbours stay together; the first ones get what does not divide. More processes than processors share them in
+    turn."""
     n = len(processors)
     if count > n:
         return [[processors[i % n]] for i in range(count)]

@@ -1,8 +1,9 @@
-"""How the launchers of a job's nodes agree: who has which node number, how many ranks each has, and that one of them has lost a rank.
+"""How the launchers of a job's nodes agree: who has which node number, how many ranks each has, and that one of them
+has lost a rank.
 
-One node agrees with itself. Several meet in a TCPStore: with --rdzv-backend static that of the launcher whose --node-rank is 0, with c10d that of
-the first launcher on the host that --rdzv-endpoint names; node numbers are then given in the order of arrival. The ranks use the same store (each
-attempt under a prefix of its own)."""
+One node agrees with itself. Several meet in a TCPStore: with --rdzv-backend static that of the launcher whose
+--node-rank is 0, with c10d that of the first launcher on the host that --rdzv-endpoint names; node numbers are then
+given in the order of arrival. The ranks use the same store (each attempt under a prefix of its own)."""
 
 import json
 import socket
@@ -29,7 +30,8 @@ class Place:
 
 
 def _is_here(host):
-    """Is this host ours? An address that can be bound is. The host's full name is not asked for: name servers may take their time."""
+    """Is this host ours? An address that can be bound is. The host's full name is not asked for: name servers may take
+    their time."""
     if host in ("localhost", "127.0.0.1", "::1", socket.gethostname()):
         return True
     try:

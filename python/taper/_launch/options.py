@@ -1,4 +1,5 @@
-"""What a launch is asked for: torchrun's options, in both spellings and with its PET_ variables, and those of Taper's own."""
+"""What a launch is asked for: torchrun's options, in both spellings and with its PET_ variables, and those of Taper's
+own."""
 
 import argparse
 import os
@@ -40,6 +41,12 @@ def get_args_parser(program="torchrun"):
     parser = argparse.ArgumentParser(
         program, description="Starts a script as several processes that work together, and watches them."
     )
+    add_arguments(parser)
+    return parser
+
+
+def add_arguments(parser):
+    """Adds the options to a parser."""
 
     def value(name, default=None, *more, **kwargs):
         parser.add_argument(*more, *_both(name), action=_FromVariable, default=default, **kwargs)
@@ -123,8 +130,7 @@ def get_args_parser(program="torchrun"):
         help="a line per rank at the bottom of the terminal",
     )
     parser.add_argument("training_script", help="the script, or with -m the module")
-    parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
-    return parser
+    parser.add_argument("training_script_args", nargs=argparse.REMAINDER, help="its own arguments")
 
 
 def _devices():
@@ -167,7 +173,8 @@ def _pbs_hosts():
 
 
 def _node_rank():
-    """This node's number in the job, by the variables of Slurm, PALS, OpenMPI (one launcher per node) and PBS's list of hosts."""
+    """This node's number in the job, by the variables of Slurm, PALS, OpenMPI (one launcher per node) and PBS's list of
+    hosts."""
     for name in ("GROUP_RANK", "SLURM_NODEID", "PMIX_RANK", "PALS_RANKID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])
@@ -188,7 +195,8 @@ def new_secret():
 
 
 def free_port():
-    """A port that nobody listens on now; below those that outgoing connections take (32768 and up), so that none is there a moment later."""
+    """A port that nobody listens on now; below those that outgoing connections take (32768 and up), so that none is
+    there a moment later."""
     first = int.from_bytes(os.urandom(2), "big")
     for port in (16384 + (first + 4099 * i) % 16384 for i in range(100)):
         with socket.socket() as place:

@@ -1,4 +1,5 @@
-"""What the processes of a node print: passed on line by line, kept in a log per rank and stream, and a live line per rank at the bottom of a terminal.
+"""What the processes of a node print: passed on line by line, kept in a log per rank and stream, and a live line per
+rank at the bottom of a terminal.
 
 A stream that nobody asked to keep, mark or watch is the launcher's own: the process writes to it directly."""
 

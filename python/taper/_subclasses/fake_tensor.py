@@ -1,5 +1,5 @@
-"""torch._subclasses.fake_tensor: operators on tensors without elements, which say that they are on a device. A FakeTensor's tensor lies on the meta
-device, where the library works out shapes, strides and dtypes."""
+"""torch._subclasses.fake_tensor: operators on tensors without elements, which say that they are on a device. A
+FakeTensor's tensor lies on the meta device, where the library works out shapes, strides and dtypes."""
 
 import taper
 from taper import _C

@@ -1,4 +1,5 @@
-"""torch._subclasses.functional_tensor: tensors by which PyTorch's compiler turns writes into copies. Captures here need none, so nothing is one."""
+"""torch._subclasses.functional_tensor: tensors by which PyTorch's compiler turns writes into copies. Captures here need
+none, so nothing is one."""
 
 __all__ = ["FunctionalTensor", "FunctionalTensorMode"]
 

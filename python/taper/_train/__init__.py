@@ -10,40 +10,29 @@ EXAMPLES = {
 }
 
 
-def _parser(example):
-    import argparse
-
-    parser = argparse.ArgumentParser(prog=f"taper train {example}", description=EXAMPLES[example].capitalize() + ".")
-    parser.add_argument("--out", metavar="FOLDER", help=f"where checkpoints and logs go (default: runs/{example})")
-    parser.add_argument("--resume", action="store_true", help="go on from the folder's last checkpoint")
-    parser.add_argument("--data", metavar="FOLDER", help="the data, if not the data that came with Taper")
-    parser.add_argument("--epochs", type=int, metavar="N")
-    parser.add_argument("--batch-size", type=int, metavar="N")
-    parser.add_argument("--lr", type=float, metavar="RATE", help="the highest learning rate")
-    parser.add_argument("--most", type=int, metavar="N", help="train on the first N samples alone")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
-    parser.add_argument("--threads", type=int, metavar="N", help="default: one per core")
-    parser.add_argument(
-        "--save-every", type=int, default=100, metavar="STEPS", help="steps between checkpoints (default: 100)"
-    )
-    return parser
+def arguments(parser):
+    """Adds what `taper train` takes."""
+    add = parser.add_argument
+    shown = "; ".join(f"{name}, {what}" for name, what in EXAMPLES.items())
+    add("example", metavar="EXAMPLE", help=shown)
+    add("--out", metavar="FOLDER", help="where checkpoints and logs go (default: runs/EXAMPLE)")
+    add("--resume", action="store_true", help="go on from the folder's last checkpoint")
+    add("--data", metavar="FOLDER", help="the data, if not the data that came with Taper")
+    add("--epochs", type=int, metavar="N", help="times over the data")
+    add("--batch-size", type=int, metavar="N", help="samples of a step")
+    add("--lr", type=float, metavar="RATE", help="the highest learning rate")
+    add("--most", type=int, metavar="N", help="train on the first N samples alone")
+    add("--seed", type=int, default=0, metavar="N", help="of the random numbers (default: 0)")
+    add("--threads", type=int, metavar="N", help="default: one per core")
+    add("--save-every", type=int, default=100, metavar="STEPS", help="steps between checkpoints (default: 100)")
 
 
-def train(arguments):
+def main(options):
     """The command; the exit status."""
-    example = arguments[0] if arguments else "--help"
+    example = options.example
     if example not in EXAMPLES:
-        helping = example in ("--help", "-h")
-        print(
-            "usage: taper train EXAMPLE [options]; `taper train EXAMPLE --help` lists the options\n",
-            file=sys.stdout if helping else sys.stderr,
-        )
-        for name, what in EXAMPLES.items():
-            print(f"  {name:12s} {what}", file=sys.stdout if helping else sys.stderr)
-        if not helping:
-            print(f"\ntaper train: there is no example '{example}'", file=sys.stderr)
-        return 0 if helping else 2
-    options = _parser(example).parse_args(arguments[1:])
+        print(f"taper train: there is no example '{example}': expected {' or '.join(EXAMPLES)}", file=sys.stderr)
+        return 2
     options.out = options.out or os.path.join("runs", example)
     options.data = options.data or os.path.join(HERE, "data")
     from importlib import import_module

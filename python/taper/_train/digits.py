@@ -13,7 +13,8 @@ SHADES = " .:-=+*#%@"
 
 
 def read_idx(folder, name):
-    """An idx file (MNIST's format) as a uint8 tensor: four bytes with the number of dimensions last, their sizes, the data."""
+    """An idx file (MNIST's format) as a uint8 tensor: four bytes with the number of dimensions last, their sizes, the
+    data."""
     path = os.path.join(folder, name + ".idx.gz")
     with gzip.open(path) as file:
         data = file.read()

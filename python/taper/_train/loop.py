@@ -1,4 +1,5 @@
-"""The loop that the shipped examples share: progress on the terminal, TensorBoard logs, checkpoints, resuming in the middle of an epoch."""
+"""The loop that the shipped examples share: progress on the terminal, TensorBoard logs, checkpoints, resuming in the
+middle of an epoch."""
 
 import hashlib
 import math
@@ -43,8 +44,8 @@ def digest(model):
 
 
 def curve(losses, width=72, height=12):
-    """The loss over all steps, drawn with characters: each column is the mean over its share of the steps. Where it fell by much, the scale is
-    logarithmic."""
+    """The loss over all steps, drawn with characters: each column is the mean over its share of the steps. Where it
+    fell by much, the scale is logarithmic."""
     width = min(width, len(losses))
     means = [
         sum(part) / len(part)
@@ -62,7 +63,8 @@ def curve(losses, width=72, height=12):
 
 
 class Training:
-    """A model with all that its training needs. loss(model, batch) gives the loss to go down, evaluate(model) named figures after each epoch."""
+    """A model with all that its training needs. loss(model, batch) gives the loss to go down, evaluate(model) named
+    figures after each epoch."""
 
     def __init__(self, options, model, optimizer, schedule, loader, epochs, loss, evaluate, unit, per_step):
         self.options, self.model, self.optimizer, self.schedule, self.loader = (

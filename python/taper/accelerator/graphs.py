@@ -1,4 +1,5 @@
-"""torch.accelerator.graphs: calls recorded once and replayed, on whichever accelerator there is. Within `with graph:` calls are recorded."""
+"""torch.accelerator.graphs: calls recorded once and replayed, on whichever accelerator there is. Within `with graph:`
+calls are recorded."""
 
 from taper._gpu import graphs as _graphs
 from taper.accelerator import _needed, _room

@@ -1,4 +1,5 @@
-"""Regions in which operators choose their precision: see the operator tables' `autocast` lines for which one each takes."""
+"""Regions in which operators choose their precision: see the operator tables' `autocast` lines for which one each
+takes."""
 
 import contextlib
 import functools
@@ -49,7 +50,8 @@ def autocast_decorator(autocast_instance, func):
 
 
 class autocast:
-    """Within the region (or the decorated function) products and convolutions run in the lower precision, losses in float32."""
+    """Within the region (or the decorated function) products and convolutions run in the lower precision, losses in
+    float32."""
 
     def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
         if not isinstance(device_type, str):

@@ -31,7 +31,8 @@ def _scaled(outputs, scale):
 
 
 def _multiply(grads, factor):
-    """Multiplies gradients in place by a number (or a tensor of one), those of a device together. {device: 1 where one of them was not finite}"""
+    """Multiplies gradients in place by a number (or a tensor of one), those of a device together. {device: 1 where one
+    of them was not finite}"""
     from taper import no_grad, tensor
 
     by_device = {}
@@ -156,7 +157,8 @@ class GradScaler:
         return _scaled(outputs, self._scale)
 
     def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
-        """Multiplies the gradients of the optimiser's parameters; {device: was one not finite?}, empty without gradients."""
+        """Multiplies the gradients of the optimiser's parameters; {device: was one not finite?}, empty without
+        gradients."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype == _C.float16 for g in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
@@ -164,7 +166,8 @@ class GradScaler:
 
     @_unless_off(lambda self, optimizer: None)
     def unscale_(self, optimizer):
-        """Divides the gradients of the optimiser's parameters by the scale, for those who clip or look at them before step()."""
+        """Divides the gradients of the optimiser's parameters by the scale, for those who clip or look at them before
+        step()."""
         self._check_scale("unscale_")
         state = self._state_of(optimizer)
         if state.stage is OptState.UNSCALED:
@@ -177,7 +180,8 @@ class GradScaler:
 
     @_unless_off(lambda self, optimizer, *args, **kwargs: optimizer.step(*args, **kwargs))
     def step(self, optimizer, *args, **kwargs):
-        """Unscales, unless that was done, and steps the optimiser if all gradients are finite. Returns what its step does, or None."""
+        """Unscales, unless that was done, and steps the optimiser if all gradients are finite. Returns what its step
+        does, or None."""
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
@@ -196,7 +200,8 @@ class GradScaler:
         return result
 
     def _step_with_scale(self, optimizer, state, args, kwargs):
-        """An optimiser that unscales by itself is told the scale and whether gradients are finite, or is given the scaler."""
+        """An optimiser that unscales by itself is told the scale and whether gradients are finite, or is given the
+        scaler."""
         from inspect import signature
 
         if state.stage is OptState.READY:
@@ -223,7 +228,8 @@ class GradScaler:
 
     @_unless_off(lambda self, new_scale=None: None)
     def update(self, new_scale=None):
-        """Sets the scale for the next iteration: lower after infinite gradients, higher after enough finite ones, or as given."""
+        """Sets the scale for the next iteration: lower after infinite gradients, higher after enough finite ones, or as
+        given."""
         self._check_scale("update")
         if new_scale is None:
             found = [f for state in self._per_optimizer_states.values() for f in state.found_inf_per_device.values()]

@@ -1,11 +1,13 @@
 """torch.autograd.forward_ad: tangents beside tensors.
 
-Inside a level a mode sees every call. A call with a tensor that has a tangent is differentiated on the spot: a view of it has the same view of the
-tangent; other calls run once more on fresh leaves, and differentiating their backward with respect to the gradient that it is given pushes the
-tangents through. A tensor's tangent hangs on its Python object and ends with the level.
+Inside a level a mode sees every call. A call with a tensor that has a tangent is differentiated on the spot: a view of
+it has the same view of the tangent; other calls run once more on fresh leaves, and differentiating their backward with
+respect to the gradient that it is given pushes the tangents through. A tensor's tangent hangs on its Python object and
+ends with the level.
 
-Gradients that are taken inside of a level have tangents, too. For them each tensor with a tangent has a twin: the same value, recorded from leaves
-that the level made. A gradient of twins depends on those leaves, and differentiating it along their tangents gives its tangent."""
+Gradients that are taken inside of a level have tangents, too. For them each tensor with a tangent has a twin: the same
+value, recorded from leaves that the level made. A gradient of twins depends on those leaves, and differentiating it
+along their tangents gives its tangent."""
 
 from collections import namedtuple
 from weakref import ref
@@ -201,7 +203,8 @@ def _twin(t):
 
 
 def _twin_to_write(t):
-    """The twin of a tensor that is about to be written, made where there is none: that of a view is a view of its base's."""
+    """The twin of a tensor that is about to be written, made where there is none: that of a view is a view of its
+    base's."""
     if _TWIN not in t.__dict__:
         base = t._base
         if base is None:

@@ -55,7 +55,8 @@ def _vector(v, like, is_tuple, function, what):
     return v
 
 
-# What strict mode says of the i-th of the tensors that are differentiated and do not hang on the inputs, and of the i-th gradient that does not come.
+# What strict mode says of the i-th of the tensors that are differentiated and do not hang on the inputs, and of the
+# i-th gradient that does not come.
 _UNTRACKED = {
     "output": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the "
     "input when running in strict mode.",

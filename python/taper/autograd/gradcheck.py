@@ -1,7 +1,8 @@
 """torch.autograd.gradcheck: gradients against differences of values.
 
-The slow check compares whole Jacobians. The fast one compares one number per input and output: both Jacobians between two random vectors.
-Complex values count as pairs of numbers: a complex output is checked twice, by its imaginary and by its real part."""
+The slow check compares whole Jacobians. The fast one compares one number per input and output: both Jacobians between
+two random vectors. Complex values count as pairs of numbers: a complex output is checked twice, by its imaginary and by
+its real part."""
 
 import sys
 import warnings
@@ -123,7 +124,8 @@ def _unit(like, i, value=1):
 
 
 def _numerical(func, inputs, tensors, eps):
-    """Per output and input a matrix (elements of the input, elements of the output) of differences; a second one along i for complex inputs."""
+    """Per output and input a matrix (elements of the input, elements of the output) of differences; a second one along
+    i for complex inputs."""
     from taper import stack
 
     outs = _outputs(func, inputs)
@@ -144,7 +146,8 @@ def _numerical(func, inputs, tensors, eps):
 
 
 def _parts(out):
-    """The real functions that an output consists of: their name, and the factor of the output's gradient that selects each."""
+    """The real functions that an output consists of: their name, and the factor of the output's gradient that selects
+    each."""
     if not out.is_complex():
         return ((None, 1),)
     return (("imaginary", 1j), ("real", 1))
@@ -163,7 +166,8 @@ def _gradients(outs, tensors, grads, create=False):
 
 
 def _flat(g, x):
-    """A gradient as rows along each direction of x: one for real inputs, the real and the imaginary one for complex ones."""
+    """A gradient as rows along each direction of x: one for real inputs, the real and the imaginary one for complex
+    ones."""
     from taper import zeros_like
 
     g = zeros_like(x) if g is None else g
@@ -522,7 +526,8 @@ def gradcheck(
     fast_mode=False,
     masked=None,
 ):
-    """Do func's gradients agree with differences of its values? True, or GradcheckError (False without raise_exception)."""
+    """Do func's gradients agree with differences of its values? True, or GradcheckError (False without
+    raise_exception)."""
     if not check_backward_ad and not check_forward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
@@ -620,8 +625,8 @@ def gradgradcheck(
 def _once_private(name, grad_out):
     warnings.warn(
         f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be removed in a future "
-        "version of PyTorch. If you have a specific use for this or feature request for this to be a stable API, please file us an issue at "
-        "https://github.com/pytorch/pytorch/issues/new",
+        "version of PyTorch. If you have a specific use for this or feature request for this to be a stable API, please tell "
+        "Taper's maintainers",
         FutureWarning,
         stacklevel=3,
     )
@@ -638,7 +643,8 @@ def get_numerical_jacobian(fn, inputs, target=None, eps=1e-3, grad_out=1.0):
 
 
 def get_analytical_jacobian(inputs, output, nondet_tol=0.0, grad_out=1.0):
-    """The Jacobians of an output by backward; are two backwards the same, and do the gradients have the inputs' sizes and types?"""
+    """The Jacobians of an output by backward; are two backwards the same, and do the gradients have the inputs' sizes
+    and types?"""
     _once_private("get_analytical_jacobian", grad_out)
     tensors = _tensors(_tuple(inputs))
     first, second = (_analytical(output, 1, tensors, False) for _ in range(2))

@@ -136,7 +136,8 @@ def _at_first(fn):
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
-    """fn(grads) once all of the tensors have their gradient ("all"), or fn(grad) at the first of them ("any") in each backward."""
+    """fn(grads) once all of the tensors have their gradient ("all"), or fn(grad) at the first of them ("any") in each
+    backward."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     tensors = tuple(tensors)

@@ -375,7 +375,8 @@ def _build_table(events, sort_by, row_limit, source_width, name_width, shapes_wi
     return "\n".join(out)
 
 
-# ---- From what the library recorded to events ------------------------------------------------------------------------------------------------
+# ---- From what the library recorded to events
+# ------------------------------------------------------------------------------------------------
 
 
 def _shape_of(entry):

@@ -1,4 +1,5 @@
-"""torch.backends: switches of the libraries underneath. GPUs obey those of cuda and cudnn; results on the CPU depend on none."""
+"""torch.backends: switches of the libraries underneath. GPUs obey those of cuda and cudnn; results on the CPU depend on
+none."""
 
 import sys
 import types
@@ -36,7 +37,8 @@ class _Scope:
 
 
 class _Room(types.ModuleType):
-    """A module with functions and, behind `switches`, what scripts set. Those in `wired` are the library's own: name -> its name there."""
+    """A module with functions and, behind `switches`, what scripts set. Those in `wired` are the library's own: name ->
+    its name there."""
 
     def __init__(self, name, switches=None, wired=None, **functions):
         super().__init__(f"{__name__}.{name}", f"torch.backends.{name}")

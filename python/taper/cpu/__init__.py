@@ -1,4 +1,5 @@
-"""torch.cpu: the CPU with the names that other devices have. It is always there, and nothing on it runs behind the caller's back."""
+"""torch.cpu: the CPU with the names that other devices have. It is always there, and nothing on it runs behind the
+caller's back."""
 
 
 class Stream:

@@ -1,4 +1,5 @@
-"""torch.cuda: NVIDIA's GPUs, or AMD's through HIP. Without one is_available() says so, and what asks for a GPU raises PyTorch's error."""
+"""torch.cuda: NVIDIA's GPUs, or AMD's through HIP. Without one is_available() says so, and what asks for a GPU raises
+PyTorch's error."""
 
 from taper import _C
 from taper._C import AcceleratorError, OutOfMemoryError  # noqa: F401
@@ -160,4 +161,6 @@ _later = loaded_later(
 def __getattr__(name):
     if name == "default_generators":
         return tuple(_C._default_generator_of("cuda", i) for i in range(_cuda.device_count()))
+    if name == "_initialized":
+        return _cuda.is_initialized()
     return _later(name)

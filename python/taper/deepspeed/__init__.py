@@ -1,4 +1,5 @@
-"""deepspeed's way in, over torch.distributed: initialize() gives an engine with ZeRO stages 0 to 3, 16-bit training, gradient accumulation and clipping."""
+"""deepspeed's way in, over torch.distributed: initialize() gives an engine with ZeRO stages 0 to 3, 16-bit training,
+gradient accumulation and clipping."""
 
 from taper.deepspeed.engine import DeepSpeedEngine  # noqa: F401
 

@@ -1,5 +1,5 @@
-"""Checkpoints of an engine: weights, float32 copies and optimiser state by the parameters' names, so that another number of ranks, or another stage, can
-load them."""
+"""Checkpoints of an engine: weights, float32 copies and optimiser state by the parameters' names, so that another
+number of ranks, or another stage, can load them."""
 
 import os
 
@@ -113,7 +113,8 @@ def load(engine, folder, tag, with_optimizer, with_schedule):
 
 
 def _give_back(engine, weights, masters, path):
-    """Float32 copies that the checkpoint lacks (it was saved without, or by stage 3, whose weights are float32) come from the weights."""
+    """Float32 copies that the checkpoint lacks (it was saved without, or by stage 3, whose weights are float32) come
+    from the weights."""
     if not masters:
         return
     known = dcp.FileSystemReader(path).read_metadata().state_dict_metadata

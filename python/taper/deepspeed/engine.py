@@ -1,8 +1,8 @@
 """deepspeed's engine: engine(batch), engine.backward(loss), engine.step().
 
-What lies in parts on the ranks: stage 0, nothing; 1, the optimiser's state (each rank steps its own parameters, then all get them); 2, the gradients
-as well (reduced to the rank that steps them); 3, the parameters too, by fully_shard. With bf16 or fp16 the model computes in 16 bits, and the optimiser
-keeps and steps float32."""
+What lies in parts on the ranks: stage 0, nothing; 1, the optimiser's state (each rank steps its own parameters, then
+all get them); 2, the gradients as well (reduced to the rank that steps them); 3, the parameters too, by fully_shard.
+With bf16 or fp16 the model computes in 16 bits, and the optimiser keeps and steps float32."""
 
 import os
 
@@ -370,7 +370,8 @@ class DeepSpeedEngine(Wrapper):
         load_module_only=False,
         custom_load_fn=None,
     ):
-        """Loads what any number of ranks saved, in any stage: the folder, and the client's state; None where there is none."""
+        """Loads what any number of ranks saved, in any stage: the folder, and the client's state; None where there is
+        none."""
         return _states.load(
             self,
             load_dir,

@@ -3,6 +3,7 @@
 from taper.distributed.distributed_c10d import *  # noqa: F401,F403
 from taper.distributed.distributed_c10d import (
     _all_gather_base,
+    _broadcast_coalesced,
     _coalescing_manager,
     _get_default_group,
     _make_nccl_premul_sum,

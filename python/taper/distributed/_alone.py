@@ -1,4 +1,5 @@
-"""Joining the world of whatever started the process, or being a world of one: what Horovod's and DeepSpeed's ways in do."""
+"""Joining the world of whatever started the process, or being a world of one: what Horovod's and DeepSpeed's ways in
+do."""
 
 import os
 

@@ -1,5 +1,5 @@
-"""torch.distributed._functional_collectives: collectives that give new tensors, and can be differentiated. Results are there when a call returns, so
-wait_tensor has nothing left to do."""
+"""torch.distributed._functional_collectives: collectives that give new tensors, and can be differentiated. Results are
+there when a call returns, so wait_tensor has nothing left to do."""
 
 import taper
 from taper import distributed as dist
@@ -22,7 +22,8 @@ def _op(name):
 
 
 def _resolve_group(group, tag=""):
-    """A process group from a group, its name, ranks, lists of ranks, a mesh of one dimension, or a mesh and one of its dimensions."""
+    """A process group from a group, its name, ranks, lists of ranks, a mesh of one dimension, or a mesh and one of its
+    dimensions."""
     from taper.distributed._process_group import _groups
     from taper.distributed.device_mesh import DeviceMesh
 

@@ -1,4 +1,5 @@
-"""Process groups: backends, who is in a group and who meets where, over the library's (include/taper/dist.h). The collectives are in distributed_c10d.py."""
+"""Process groups: backends, who is in a group and who meets where, over the library's (include/taper/dist.h). The
+collectives are in distributed_c10d.py."""
 
 import os
 import sys
@@ -380,7 +381,8 @@ def init_process_group(
     pg_options=None,
     device_id=None,
 ):
-    """Joins the other processes of the job; where they meet is `store`, or what `init_method` says: env://, tcp://host:port, file:///path."""
+    """Joins the other processes of the job; where they meet is `store`, or what `init_method` says: env://,
+    tcp://host:port, file:///path."""
     global _store
     if _default is not None:
         raise ValueError("trying to initialize the default process group twice!")

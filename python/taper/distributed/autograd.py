@@ -1,7 +1,8 @@
 """torch.distributed.autograd: backward through remote calls.
 
-Within a context, a tensor that travels becomes a leaf where it arrives. A worker's backward gives gradients of its own leaves to the context and sends those of leaves that
-came from elsewhere back to where they came from, which goes on there. Gradients of several paths add up, so each path may be walked on its own."""
+Within a context, a tensor that travels becomes a leaf where it arrives. A worker's backward gives gradients of its own
+leaves to the context and sends those of leaves that came from elsewhere back to where they came from, which goes on
+there. Gradients of several paths add up, so each path may be walked on its own."""
 
 import itertools
 import threading
@@ -13,7 +14,7 @@ _contexts, _lock, _numbers = {}, threading.Lock(), itertools.count(1)
 _here = threading.local()
 
 
-class _Context:
+class DistAutogradContext:
     """What one worker knows of a context."""
 
     def __init__(self, id):
@@ -89,7 +90,7 @@ def _entered(id):
     """What this worker knows of the context; nothing yet, where it is new here."""
     with _lock:
         if id not in _contexts:
-            _contexts[id] = _Context(id)
+            _contexts[id] = DistAutogradContext(id)
         return _contexts[id]
 
 

@@ -6,11 +6,13 @@ from taper import distributed as dist
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
 _current = []  # meshes of with statements
-_known = {}  # the first mesh of each kind, for those that are unpickled, with the group of all ranks that it was made in
+# the first mesh of each kind, for those that are unpickled, with the group of all ranks that it was made in
+_known = {}
 
 
 def _mesh_like(device_type, ranks, names):
-    """A mesh that was pickled: the one of its kind, for groups do not travel. Where there is none, all ranks make it together."""
+    """A mesh that was pickled: the one of its kind, for groups do not travel. Where there is none, all ranks make it
+    together."""
     world, found = _known.get((device_type, names, str(ranks)), (None, None))
     return (
         found

@@ -1,4 +1,5 @@
-"""torch.distributed.distributed_c10d: collectives and messages between the ranks of process groups (_process_group.py), of tensors and of objects."""
+"""torch.distributed.distributed_c10d: collectives and messages between the ranks of process groups (_process_group.py),
+of tensors and of objects."""
 
 import taper as torch
 from taper.distributed._process_group import *  # noqa: F401,F403
@@ -20,6 +21,26 @@ def __getattr__(name):
     if name == "_pg_map":
         return open_groups()
     raise AttributeError(f"module 'torch.distributed.distributed_c10d' has no attribute '{name}'")
+
+
+def _get_global_rank(group, rank):
+    """The old name of get_global_rank."""
+    import warnings
+
+    warnings.warn(
+        "torch.distributed.distributed_c10d._get_global_rank is deprecated please use "
+        "torch.distributed.distributed_c10d.get_global_rank instead",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return get_global_rank(group, rank)
+
+
+def _broadcast_coalesced(process_group, tensors, buffer_size, src=0):
+    """The tensors get the values of the group's rank src; they travel together, in parts of about buffer_size bytes."""
+    from taper.nn.parallel._verify import broadcast_coalesced
+
+    broadcast_coalesced(tensors, src, process_group, buffer_size)
 
 
 # ---- Collectives ----

@@ -1,4 +1,5 @@
-"""torch.distributed.launch, the way before torchrun: scripts get --local-rank=N as their first argument, unless --use-env is given."""
+"""torch.distributed.launch, the way before torchrun: scripts get --local-rank=N as their first argument, unless
+--use-env is given."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""torch.distributed.rendezvous: where the processes of a job meet, from an address like tcp://host:port or file:///path."""
+"""torch.distributed.rendezvous: where the processes of a job meet, from an address like tcp://host:port or
+file:///path."""
 
 import os
 import time

@@ -1,6 +1,6 @@
 """torch.distributed.run: torchrun under its module's name, `python -m torch.distributed.run`."""
 
-from taper._launch import main
+from taper._launch import run_module as main
 from taper._launch.options import get_args_parser
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]

@@ -1,7 +1,7 @@
 """torch.distributions: distributions with samples, densities and their gradients.
 
-The families live in one module per kind; the modules by which PyTorch knows them (torch.distributions.normal) are made here, so that names and pickles
-are PyTorch's without a file for each."""
+The families live in one module per kind; the modules by which PyTorch knows them (torch.distributions.normal) are made
+here, so that names and pickles are PyTorch's without a file for each."""
 
 import sys
 from types import ModuleType

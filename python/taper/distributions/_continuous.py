@@ -21,8 +21,8 @@ _LOC_SCALE = {"loc": constraints.real, "scale": constraints.positive}
 
 
 class LocationScale(Family):
-    """The frame of loc + scale * z, where z has a fixed density exp(_peak - _fall(z)), the cumulative probability _below, its inverse _quantile and
-    the entropy _width."""
+    """The frame of loc + scale * z, where z has a fixed density exp(_peak - _fall(z)), the cumulative probability
+    _below, its inverse _quantile and the entropy _width."""
 
     arg_constraints = _LOC_SCALE
     support = constraints.real
@@ -262,7 +262,8 @@ class VonMises(Family):
         return torch.where(k < 1e-5, k.reciprocal() + k, (p.reciprocal() + p) / 2)
 
     def sample(self, sample_shape=Size()):
-        """Best and Fisher's rejection from a wrapped Cauchy distribution (1979), in double: all draw again until the last is accepted."""
+        """Best and Fisher's rejection from a wrapped Cauchy distribution (1979), in double: all draw again until the
+        last is accepted."""
         with torch.no_grad():
             r, k, options = (
                 self._proposal_r,
@@ -574,7 +575,8 @@ class Beta(Family, ExponentialFamily):
 
 
 class ContinuousBernoulli(OfLogits, ExponentialFamily):
-    """Numbers between zero and one with density proportional to probs^x (1 - probs)^(1 - x); near one half (within lims) by series."""
+    """Numbers between zero and one with density proportional to probs^x (1 - probs)^(1 - x); near one half (within
+    lims) by series."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval

@@ -1,4 +1,5 @@
-"""Distributions made of others: dims taken into the event, mixtures, functions of random numbers and the families that are such functions."""
+"""Distributions made of others: dims taken into the event, mixtures, functions of random numbers and the families that
+are such functions."""
 
 import math
 
@@ -165,7 +166,8 @@ class MixtureSameFamily(Family):
 
 
 class TransformedDistribution(Family):
-    """What base_distribution's numbers become under the transforms: their composition carries values, shapes and densities."""
+    """What base_distribution's numbers become under the transforms: their composition carries values, shapes and
+    densities."""
 
     arg_constraints = {}
     _kept = ("transforms",)
@@ -213,7 +215,8 @@ class TransformedDistribution(Family):
         return self._whole(self.base_dist.rsample(sample_shape))
 
     def _stations(self, value):
-        """The value on its way back to the base, from the last transform to the first: (transform, before it, after it)."""
+        """The value on its way back to the base, from the last transform to the first: (transform, before it, after
+        it)."""
         for transform in self.transforms[::-1]:
             before = transform.inv(value)
             yield transform, before, value
@@ -358,7 +361,8 @@ class Gumbel(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """Numbers from scale up whose tail falls with the power alpha: scale times the exponential of waiting times with the rate alpha."""
+    """Numbers from scale up whose tail falls with the power alpha: scale times the exponential of waiting times with
+    the rate alpha."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     support = constraints.dependent_property(

@@ -147,7 +147,8 @@ class Binomial(OfCounts):
             )
 
     def log_prob(self, value):
-        """n log(1 + exp(logit)) as n max(logit, 0) + n log(1 + exp(-|logit|)); the maximum has half the gradient at zero."""
+        """n log(1 + exp(logit)) as n max(logit, 0) + n log(1 + exp(-|logit|)); the maximum has half the gradient at
+        zero."""
         self._check(value)
         n, logits = self.total_count, self.logits
         size = logits.abs()

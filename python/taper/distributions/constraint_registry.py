@@ -1,4 +1,5 @@
-"""Transforms from all real numbers to where a constraint holds: biject_to one to one, transform_to in the way that suits optimisation."""
+"""Transforms from all real numbers to where a constraint holds: biject_to one to one, transform_to in the way that
+suits optimisation."""
 
 from taper.distributions import constraints as c
 from taper.distributions import transforms as t

@@ -1,4 +1,5 @@
-"""torch.distributions.constraints: where parameters and values may lie. check(value) tells it for each element of the batch."""
+"""torch.distributions.constraints: where parameters and values may lie. check(value) tells it for each element of the
+batch."""
 
 import taper as torch
 

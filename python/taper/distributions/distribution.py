@@ -1,4 +1,5 @@
-"""What every distribution is (shapes, checks of parameters and values) and the frames in which the families are declared."""
+"""What every distribution is (shapes, checks of parameters and values) and the frames in which the families are
+declared."""
 
 import taper as torch
 from taper import Size, Tensor
@@ -171,8 +172,8 @@ class Distribution:
 
 class Family(Distribution):
     """The frame of the families: what an instance is made of is declared, and expand follows from that.
-    _spread: the tensors and distributions that grow with the batch, each with how many dims of its own it has behind those of the batch.
-    _kept: what an expanded instance takes over as it is."""
+    _spread: the tensors and distributions that grow with the batch, each with how many dims of its own it has behind
+    those of the batch. _kept: what an expanded instance takes over as it is."""
 
     _spread = {}
     _kept = ()

@@ -1,7 +1,8 @@
 """Kullback-Leibler divergences between distributions, by their types.
 
-Between families a divergence is what p expects of log p - log q: minus p's entropy less a few expectations under p (of x, x^2, log x,
-exp(-x / s)), so each pair of families needs no formula of its own; within a family the closed forms stand below."""
+Between families a divergence is what p expects of log p - log q: minus p's entropy less a few expectations under p (of
+x, x^2, log x, exp(-x / s)), so each pair of families needs no formula of its own; within a family the closed forms
+stand below."""
 
 import math
 

@@ -42,7 +42,8 @@ __all__ = [
 
 
 class Transform:
-    """A function with a domain and a codomain. Subclasses define _call, _inverse and log_abs_det_jacobian; with cache_size 1 the last pair is kept."""
+    """A function with a domain and a codomain. Subclasses define _call, _inverse and log_abs_det_jacobian; with
+    cache_size 1 the last pair is kept."""
 
     bijective = False
 
@@ -501,7 +502,8 @@ class AffineTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """D (D - 1) / 2 numbers as the Cholesky factor of a correlation matrix: each row is a point on a half sphere, by breaking a stick."""
+    """D (D - 1) / 2 numbers as the Cholesky factor of a correlation matrix: each row is a point on a half sphere, by
+    breaking a stick."""
 
     domain, codomain, bijective = constraints.real_vector, constraints.corr_cholesky, True
 

@@ -1,4 +1,5 @@
-"""torch.export: a module's forward as a graph without Python behind it, in files that Taper and C programs run (tp_compiled_load)."""
+"""torch.export: a module's forward as a graph without Python behind it, in files that Taper and C programs run
+(tp_compiled_load)."""
 
 import json
 
@@ -22,7 +23,8 @@ __all__ = [
 
 
 class _Dim(int):
-    """A dimension whose size may change, by name; also a multiple of one, and more or less by a number: the size is factor * n + offset, where n is the root's."""
+    """A dimension whose size may change, by name; also a multiple of one, and more or less by a number: the size is
+    factor * n + offset, where n is the root's."""
 
     def __new__(cls, name, min=None, max=None, root=None, factor=1, offset=0):
         made = super().__new__(cls, 0)
@@ -161,7 +163,8 @@ def _grow(root, program):
 
 
 class _Sizes:
-    """The sizes that may change: symbols, where they are in the inputs, and how sizes among the results follow them; the graph does so by itself."""
+    """The sizes that may change: symbols, where they are in the inputs, and how sizes among the results follow them;
+    the graph does so by itself."""
 
     def __init__(self, symbols, places, results):
         # {name: [size, least, most]}, [[[name, factor, offset] or None per dim] per tensor], rules() of _document
@@ -210,7 +213,8 @@ class ExportGraphSignature:
 
 
 class ExportedProgram:
-    """A graph, the form of its arguments and results, the tensors it uses by name, and the module it came from, if that is here."""
+    """A graph, the form of its arguments and results, the tensors it uses by name, and the module it came from, if that
+    is here."""
 
     def __init__(self, graph, about, module=None, example_inputs=None, rest=None, base=None):
         self._graph, self._about, self._module, self._rest = graph, about, module, rest or {}
@@ -371,7 +375,8 @@ def _leaf_specs(o, spec, found):
 
 
 def _symbols(args, kwargs, names, given):
-    """{name: [size, least, most]} and [[[name, factor, offset] or None per dim] per tensor] of what dynamic_shapes says."""
+    """{name: [size, least, most]} and [[[name, factor, offset] or None per dim] per tensor] of what dynamic_shapes
+    says."""
     by_name = dict(given) if isinstance(given, dict) else dict(zip(names, given))
     specs, leaves, symbols, places = [], [], {}, []
     for name, o in zip(names, [*args, *kwargs.values()]):
@@ -445,7 +450,8 @@ def _larger(leaves, places, by):
 
 
 def _follow(mod, form, leaves, symbols, places):
-    """The result and the graph at the base's sizes, its document, and what a program keeps of the sizes. A graph that does not follow them is an error that says so."""
+    """The result and the graph at the base's sizes, its document, and what a program keeps of the sizes. A graph that
+    does not follow them is an error that says so."""
     from taper.export import _document
 
     base = {name: max(0, 3 - size) for name, (size, *_) in symbols.items()}  # sizes of 0 and 1 are not like others
@@ -487,8 +493,8 @@ def export(
     preserve_module_call_signature=(),
     prefer_deferred_runtime_asserts_over_guards=False,
 ):
-    """The module's forward on these arguments as a graph. What cannot be repeated without Python is an error that names the line. dynamic_shapes names the dimensions
-    whose sizes may change: the graph follows them, from files too."""
+    """The module's forward on these arguments as a graph. What cannot be repeated without Python is an error that names
+    the line. dynamic_shapes names the dimensions whose sizes may change: the graph follows them, from files too."""
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, (list, tuple)):

@@ -1,8 +1,10 @@
-"""Graphs as what their files hold, plain lists and numbers: to make one for other sizes from a few that were captured, and to say what is in one.
+"""Graphs as what their files hold, plain lists and numbers: to make one for other sizes from a few that were captured,
+and to say what is in one.
 
-Sizes are symbols with values. A graph is captured for each set of symbols with those one larger, and once more with all of them larger, which must come out as the others
-say: every number that differs is a sum of multiples of products of symbols (their squares too, where it takes those), and everything else is the same. Then a graph for any
-sizes is the document with those numbers put in."""
+Sizes are symbols with values. A graph is captured for each set of symbols with those one larger, and once more with all
+of them larger, which must come out as the others say: every number that differs is a sum of multiples of products of
+symbols (their squares too, where it takes those), and everything else is the same. Then a graph for any sizes is the
+document with those numbers put in."""
 
 import os
 import re
@@ -34,8 +36,8 @@ def graph_of(document, *tensors_of):
 
 
 def current(document, graph):
-    """The document a graph was loaded from, with the tensors that the graph has now. (A document read from the graph itself may have its steps in another order, to which
-    rules of sizes do not apply.)"""
+    """The document a graph was loaded from, with the tensors that the graph has now. (A document read from the graph
+    itself may have its steps in another order, to which rules of sizes do not apply.)"""
     made = {**document, "values": list(document["values"])}
     for i, tensor in _C._graph_tensors(graph):
         made["values"][i] = [*made["values"][i][:3], tensor.detach()]
@@ -102,7 +104,8 @@ def _value(by, change):
 
 
 def _coefficients(values, degree):
-    """{exponents: factor} of the polynomial that has these values, {point: value} over the grid of 0 ... degree for each symbol: along one symbol after the other."""
+    """{exponents: factor} of the polynomial that has these values, {point: value} over the grid of 0 ... degree for
+    each symbol: along one symbol after the other."""
     for axis in range(len(next(iter(values)))):
         made = {}
         for point, value in values.items():
@@ -135,8 +138,9 @@ def _fitted(at, symbols, degree):
 
 
 def rules(at, steps):
-    """[[path, {"symbol*symbol": factor}]], from the documents at(by), where each symbol is larger by by[symbol]: first as if every number followed products of different
-    symbols, then with their squares. at(steps) must come out as the others say. None: the graph does not follow the sizes so."""
+    """[[path, {"symbol*symbol": factor}]], from the documents at(by), where each symbol is larger by by[symbol]: first
+    as if every number followed products of different symbols, then with their squares. at(steps) must come out as the
+    others say. None: the graph does not follow the sizes so."""
     kept = {}
 
     def once(by):
@@ -217,7 +221,8 @@ def _target(step):
 
 
 def nodes(document, names, input_names):
-    """An fx.Graph of the document: a placeholder for each tensor (`names`: of outside ones) and input, a call for each view and step, and the output."""
+    """An fx.Graph of the document: a placeholder for each tensor (`names`: of outside ones) and input, a call for each
+    view and step, and the output."""
     from taper import fx
 
     graph, values, made, taken = fx.Graph(), document["values"], {}, set()

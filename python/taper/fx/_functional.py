@@ -1,4 +1,5 @@
-"""The form in which PyTorch records calls of nn.functional and torch.functional: each names its later arguments, and spells out their defaults."""
+"""The form in which PyTorch records calls of nn.functional and torch.functional: each names its later arguments, and
+spells out their defaults."""
 
 import re
 
@@ -123,7 +124,8 @@ _read()
 
 
 def normal_form(function, args, kwargs):
-    """The arguments as PyTorch records them; as they came where the function has no such form or the call does not fit it."""
+    """The arguments as PyTorch records them; as they came where the function has no such form or the call does not fit
+    it."""
     from taper.fx import _naming
 
     if isinstance(function, type):

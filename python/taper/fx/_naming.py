@@ -1,4 +1,5 @@
-"""What functions and types are called in printed graphs and in generated code: PyTorch's names, wherever Taper keeps the thing."""
+"""What functions and types are called in printed graphs and in generated code: PyTorch's names, wherever Taper keeps
+the thing."""
 
 import builtins
 import operator

@@ -57,7 +57,8 @@ def wrap(fn_or_name):
 
 
 def _wrapped_names():
-    """Names and the namespaces they are in: what wrap() was given, and what Taper's own modules say without importing this one."""
+    """Names and the namespaces they are in: what wrap() was given, and what Taper's own modules say without importing
+    this one."""
     yield from ((name, namespace) for (_, name), namespace in list(_wrapped.items()))
     for path, module in list(sys.modules.items()):
         if path.startswith("taper.torchvision"):
@@ -145,7 +146,8 @@ class Tracer(TracerBase):
         self.submodule_paths = self.root = None
         self.tensor_attrs = {}
 
-    # ---- Arguments -------------------------------------------------------------------------------------------------------------------
+    # ---- Arguments
+    # -------------------------------------------------------------------------------------------------------------------
     def create_arg(self, a):
         if isinstance(a, nn.Parameter):
             for name, parameter in self.root.named_parameters():
@@ -175,7 +177,8 @@ class Tracer(TracerBase):
         setattr(self.root, name, value)
         return name
 
-    # ---- Modules ---------------------------------------------------------------------------------------------------------------------
+    # ---- Modules
+    # ---------------------------------------------------------------------------------------------------------------------
     def is_leaf_module(self, m, module_qualified_name):
         """Is a call of the module one node? Of torch.nn's own ones, except containers, it is."""
         module = type(m).__module__
@@ -214,7 +217,8 @@ class Tracer(TracerBase):
                 return cache[name]
         return value
 
-    # ---- Functions -------------------------------------------------------------------------------------------------------------------
+    # ---- Functions
+    # -------------------------------------------------------------------------------------------------------------------
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         """The function to call and the stand-ins to call it with."""
         function = inspect.unwrap(root_fn)
@@ -353,7 +357,8 @@ class _IdentityMap:
 
 
 def _with_plain_signature(function):
-    """The function with all its arguments, *args and **kwargs too, taken by position, so that stand-ins can be passed for them."""
+    """The function with all its arguments, *args and **kwargs too, taken by position, so that stand-ins can be passed
+    for them."""
     import types
 
     code = function.__code__

@@ -344,7 +344,8 @@ class Graph:
     def output_node(self):
         return next(node for node in reversed(self.nodes) if node.op == "output")
 
-    # ---- Making nodes ----------------------------------------------------------------------------------------------------------------
+    # ---- Making nodes
+    # ----------------------------------------------------------------------------------------------------------------
     def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None):
         name = self._graph_namespace.create_name(name if name is not None else _candidate_name(target), None)
         node = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
@@ -423,7 +424,8 @@ class Graph:
         copied._codegen = self._codegen
         return copied
 
-    # ---- Changing --------------------------------------------------------------------------------------------------------------------
+    # ---- Changing
+    # --------------------------------------------------------------------------------------------------------------------
     def erase_node(self, to_erase):
         """Takes a node that nothing uses out of the graph."""
         if to_erase.users:
@@ -465,9 +467,11 @@ class Graph:
 
         raise NotCovered("torch.fx.Graph.on_generate_code")
 
-    # ---- Reading ---------------------------------------------------------------------------------------------------------------------
+    # ---- Reading
+    # ---------------------------------------------------------------------------------------------------------------------
     def lint(self):
-        """Raises where the graph is not one: names twice, values used before they are there, targets that are not in the module."""
+        """Raises where the graph is not one: names twice, values used before they are there, targets that are not in
+        the module."""
         seen, names = set(), set()
         for node in self.nodes:
             if node.graph is not self:

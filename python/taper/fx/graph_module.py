@@ -118,7 +118,8 @@ class GraphModule(nn.Module):
             raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
         return self._code
 
-    # ---- Submodules ------------------------------------------------------------------------------------------------------------------
+    # ---- Submodules
+    # ------------------------------------------------------------------------------------------------------------------
     def add_submodule(self, target, m):
         """Adds a module under a dotted name, with empty modules on the way; whether that could be done."""
         *prefix, last = target.split(".")
@@ -167,7 +168,8 @@ class GraphModule(nn.Module):
             if name and name not in used:
                 self.delete_submodule(name)
 
-    # ---- Copies and files ------------------------------------------------------------------------------------------------------------
+    # ---- Copies and files
+    # ------------------------------------------------------------------------------------------------------------
     def __deepcopy__(self, memo):
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}
         plain = nn.Module()

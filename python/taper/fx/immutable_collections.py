@@ -1,4 +1,5 @@
-"""Lists and dicts that a Node's arguments are kept in: changing one in place would go past the record of users, so it is refused."""
+"""Lists and dicts that a Node's arguments are kept in: changing one in place would go past the record of users, so it
+is refused."""
 
 
 def _refuse(name):

@@ -1,4 +1,5 @@
-"""One step of a Graph. Nodes form a ring in the order of execution, know their inputs and their users, and keep both in step."""
+"""One step of a Graph. Nodes form a ring in the order of execution, know their inputs and their users, and keep both in
+step."""
 
 import builtins
 import re
@@ -61,7 +62,8 @@ class Node:
     def prev(self):
         return self._prev
 
-    # ---- Arguments -------------------------------------------------------------------------------------------------------------------
+    # ---- Arguments
+    # -------------------------------------------------------------------------------------------------------------------
     def _set(self, args, kwargs):
         for node in self._input_nodes:
             node.users.pop(self, None)
@@ -125,7 +127,8 @@ class Node:
             user.replace_input_with(self, replace_with)
         return changed
 
-    # ---- Places ----------------------------------------------------------------------------------------------------------------------
+    # ---- Places
+    # ----------------------------------------------------------------------------------------------------------------------
     def _leave(self):
         self._prev._next, self._next._prev = self._next, self._prev
 
@@ -160,7 +163,8 @@ class Node:
     def _index(self):
         return next(i for i, node in enumerate(self.graph.nodes) if node is self)
 
-    # ---- What it is ------------------------------------------------------------------------------------------------------------------
+    # ---- What it is
+    # ------------------------------------------------------------------------------------------------------------------
     @property
     def stack_trace(self):
         return self.meta.get("stack_trace")

@@ -94,7 +94,8 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """A value that is known once the graph runs. Operators, methods, attributes and torch's functions on it become nodes."""
+    """A value that is known once the graph runs. Operators, methods, attributes and torch's functions on it become
+    nodes."""
 
     def __init__(self, node, tracer=None):
         self.tracer = tracer or GraphAppendingTracer(node.graph)

@@ -1,4 +1,5 @@
-"""horovod, as far as scripts for PyTorch use it: horovod.torch, over torch.distributed's process groups; horovod.run starts functions."""
+"""horovod, as far as scripts for PyTorch use it: horovod.torch, over torch.distributed's process groups; horovod.run
+starts functions."""
 
 __version__ = "0.28.1"
 

@@ -1,4 +1,5 @@
-"""intel_extension_for_pytorch: Intel's additions to PyTorch, as far as scripts call them. What it made faster is Taper's ordinary way."""
+"""intel_extension_for_pytorch: Intel's additions to PyTorch, as far as scripts call them. What it made faster is
+Taper's ordinary way."""
 
 import os
 from enum import IntEnum
@@ -32,7 +33,8 @@ class FP32MathMode(IntEnum):
 
 
 def set_fp32_math_mode(mode=FP32MathMode.FP32, device="cpu"):
-    """Chooses how exact float32 products are; the CPU's are always exact. IPEX_FP32_MATH_MODE in the environment does the same."""
+    """Chooses how exact float32 products are; the CPU's are always exact. IPEX_FP32_MATH_MODE in the environment does
+    the same."""
     names = {"FP32": FP32MathMode.FP32, "TF32": FP32MathMode.TF32, "BF32": FP32MathMode.BF32}
     mode = names.get(str(mode).rpartition(".")[2].upper(), mode)
     if mode not in list(FP32MathMode):
@@ -53,8 +55,8 @@ if os.environ.get("IPEX_FP32_MATH_MODE"):
 
 
 def optimize(model, dtype=None, optimizer=None, level="O1", inplace=False, **options):
-    """The model (and the optimiser, if one is given) ready to run. For inference the parameters are cast to dtype; in training they stay as they are, and
-    autocast casts where it is needed, which keeps the optimiser's steps exact."""
+    """The model (and the optimiser, if one is given) ready to run. For inference the parameters are cast to dtype; in
+    training they stay as they are, and autocast casts where it is needed, which keeps the optimiser's steps exact."""
     if dtype not in (None, _C.float32, _C.bfloat16, _C.float16):
         raise ValueError(f"ipex.optimize: dtype must be torch.float32, torch.bfloat16 or torch.half, got {dtype}")
     if level not in ("O0", "O1"):

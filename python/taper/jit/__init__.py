@@ -1,5 +1,5 @@
-"""torch.jit: scripts and traces run as graphs where their code can be captured, and as the Python they are elsewhere. save writes a trace as a graph with its
-weights (_file.py), and a script as the module it is."""
+"""torch.jit: scripts and traces run as graphs where their code can be captured, and as the Python they are elsewhere.
+save writes a trace as a graph with its weights (_file.py), and a script as the module it is."""
 
 from typing import Final  # noqa: F401
 

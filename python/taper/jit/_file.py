@@ -1,5 +1,6 @@
-"""Files of traced modules: the graph with its weights, as torch.export writes it, and beside it in the zip the module without its weights. Where the module's class is at
-hand, it comes back as it was; elsewhere, and in C, the graph runs."""
+"""Files of traced modules: the graph with its weights, as torch.export writes it, and beside it in the zip the module
+without its weights. Where the module's class is at hand, it comes back as it was; elsewhere, and in C, the graph runs.
+"""
 
 import io
 import os
@@ -81,7 +82,8 @@ class GraphModule(_module.RecursiveScriptModule):
 
 
 def _program(m):
-    """The traced call as an exported program: for any batch size if it follows it, else for the example's; or None and why it cannot be captured ("": it was not traced)."""
+    """The traced call as an exported program: for any batch size if it follows it, else for the example's; or None and
+    why it cannot be captured ("": it was not traced)."""
     import taper
     from taper._dynamo import exc
     from taper.export import Dim, export

@@ -1,9 +1,13 @@
-"""The calls of one run as a graph of PyTorch's script compiler: `torch.jit._get_trace_graph`. Packages that count operations walk it.
+"""The calls of one run as a graph of PyTorch's script compiler: `torch.jit._get_trace_graph`. Packages that count
+operations walk it.
 
-Calls are seen as PyTorch's tracer sees them: operators by aten's names, above what they are made of. Constants, lists and tuples are nodes."""
+Calls are seen as PyTorch's tracer sees them: operators by aten's names, above what they are made of. Constants, lists
+and tuples are nodes."""
+
+from types import FunctionType, MethodType
 
 from taper import _C
-from taper._C import Function, Method, Size, Tensor, dtype
+from taper._C import Size, Tensor, dtype
 from taper.overrides import TorchFunctionMode
 
 _KINDS = {
@@ -37,7 +41,10 @@ class ValueType:
             self._device = tensor.device
 
     def kind(self):
-        return "TensorType" if self._tensor else self._name.partition("[")[0].capitalize() + "Type"
+        if self._tensor:
+            return "TensorType"
+        name = self._name.partition("[")[0]
+        return {"str": "StringType", "NoneType": "NoneType"}.get(name) or name.capitalize() + "Type"
 
     def sizes(self):
         return list(self._sizes) if self._tensor else None
@@ -123,6 +130,28 @@ class Node:
     def outputs(self):
         return iter(self._outputs)
 
+    # A constant's value is its attribute: of one letter for its kind, the method of that name reads it.
+    def attributeNames(self):
+        return ["value"] if self._kind == "prim::Constant" and self._outputs[0].toIValue() is not None else []
+
+    def hasAttribute(self, name):
+        return name in self.attributeNames()
+
+    def kindOf(self, name):
+        value = self._attribute(name)
+        return "t" if isinstance(value, Tensor) else {float: "f", str: "s", complex: "c"}.get(type(value), "i")
+
+    def _attribute(self, name):
+        if name not in self.attributeNames():
+            raise RuntimeError(f"required keyword attribute '{name}' is undefined")
+        return self._outputs[0].toIValue()
+
+    f = s = t = c = _attribute
+
+    def i(self, name):
+        value = self._attribute(name)
+        return int(value) if isinstance(value, (int, bool)) else value
+
     def inputsSize(self):
         return len(self._inputs)
 
@@ -197,7 +226,11 @@ class TracingState:
         return "/".join(self.scopes)
 
 
-_NAMES = {"__getitem__": "index", "__setitem__": "index_put_"}
+_NAMES = {
+    "__getitem__": "index",
+    "__setitem__": "index_put_",
+    **dict.fromkeys("cpu cuda type float double half bfloat16 int long short char byte bool".split(), "to"),
+}
 _ORDERS = {
     "embedding": (1, 0),
     "batch_norm": (0, 3, 4, 1, 2),
@@ -290,13 +323,10 @@ class _Writer(TorchFunctionMode):
             return self.values[id(item)]
         if isinstance(item, (list, tuple, Size)):
             parts = [self.argument(part) for part in item]
-            inner = str(parts[0].type()) if parts and not parts[0].isCompleteTensor() else "Tensor"
-            kind = (
-                "prim::ListConstruct"
-                if isinstance(item, (list, Size)) or not any(isinstance(part, Tensor) for part in item)
-                else "prim::TupleConstruct"
-            )
-            return self.made(self.node(kind, parts), ValueType(f"{inner}[]"))
+            inner = ["Tensor" if part.isCompleteTensor() else str(part.type()) for part in parts] or ["Tensor"]
+            if isinstance(item, (list, Size)) or not any(isinstance(part, Tensor) for part in item):
+                return self.made(self.node("prim::ListConstruct", parts), ValueType(f"List[{inner[0]}]"))
+            return self.made(self.node("prim::TupleConstruct", parts), ValueType(f"Tuple[{', '.join(inner)}]"))
         return self.constant(item)
 
     def result(self, node, out):
@@ -306,7 +336,7 @@ class _Writer(TorchFunctionMode):
             unpack = (
                 node
                 if isinstance(out, tuple)
-                else self.node("prim::ListUnpack", [self.made(node, ValueType("Tensor[]"))])
+                else self.node("prim::ListUnpack", [self.made(node, ValueType("List[Tensor]"))])
             )
             for part in out:
                 if isinstance(part, Tensor):
@@ -314,7 +344,7 @@ class _Writer(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if not isinstance(func, (Function, Method)):  # Python, whose own calls are seen
+        if isinstance(func, (FunctionType, MethodType)):  # Python, whose own calls are seen
             with self:
                 return func(*args, **kwargs)
         out = func(*args, **kwargs)

@@ -37,8 +37,8 @@ def _captured(function):
 
 
 def _differentiated(args, kwargs):
-    """Do arguments of a call require gradients? Then it runs as Python: a graph's backward cannot be differentiated again, as those of
-    scripts and traces can in PyTorch (forces in a loss, penalties on gradients)."""
+    """Do arguments of a call require gradients? Then it runs as Python: a graph's backward cannot be differentiated
+    again, as those of scripts and traces can in PyTorch (forces in a loss, penalties on gradients)."""
     if not _C.is_grad_enabled():
         return False
     for value in (*args, *kwargs.values()):
@@ -133,7 +133,8 @@ class ScriptFunction(_GraphTexts):
 
 
 class ScriptModule(_GraphTexts, Module):
-    """The base of scripted modules; a class may derive from it and mark methods with script_method, or define some by their text."""
+    """The base of scripted modules; a class may derive from it and mark methods with script_method, or define some by
+    their text."""
 
     def define(self, src):
         """Adds methods from their text, in which names are those of the caller."""
@@ -259,7 +260,8 @@ def _refuse_lazy(module):
 
 
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
-    """A module or function for use where PyTorch would have compiled it: it runs as Python. Classes come back as they are."""
+    """A module or function for use where PyTorch would have compiled it: it runs as Python. Classes come back as they
+    are."""
     if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
         return obj
     if isinstance(obj, Module):
@@ -387,8 +389,8 @@ def optimize_for_inference(mod, other_methods=None):
 
 
 def save(m, f, _extra_files=None):
-    """Writes a traced module or function as a graph with its weights, which needs no class and which C programs run; a scripted one as a zip with its weights and the module,
-    whose class is needed."""
+    """Writes a traced module or function as a graph with its weights, which needs no class and which C programs run; a
+    scripted one as a zip with its weights and the module, whose class is needed."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
     from taper.jit import _file
@@ -437,8 +439,9 @@ def _is_torchscript(f):
 
 
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers, layers, classes of modules that the program has imported and functions
-    that it has scripted (jit/_names.py), nothing else, and calls none of them while it is read."""
+    """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers, layers, classes
+    of modules that the program has imported and functions that it has scripted (jit/_names.py), nothing else, and calls
+    none of them while it is read."""
     import os
     from taper._hook import NotCovered
 

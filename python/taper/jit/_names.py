@@ -1,6 +1,7 @@
 """What a file of torch.jit.save may name: layers of this package and classes of modules that the program has imported,
-which are made empty and given their state; functions of torch.nn.functional and functions that the program has scripted,
-which stay values and are not called while the file is read; and what torch.serialization.add_safe_globals let through."""
+which are made empty and given their state; functions of torch.nn.functional and functions that the program has
+scripted, which stay values and are not called while the file is read; and what torch.serialization.add_safe_globals let
+through."""
 
 import pickle
 import sys

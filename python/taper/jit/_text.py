@@ -1,5 +1,6 @@
-"""Functions of scripts that are given as text, and names for classes that have none at the top of a module. A file of torch.jit.save may refer to both, and
-means those that this program has defined or scripted: no text is taken from a file."""
+"""Functions of scripts that are given as text, and names for classes that have none at the top of a module. A file of
+torch.jit.save may refer to both, and means those that this program has defined or scripted: no text is taken from a
+file."""
 
 import linecache
 import sys

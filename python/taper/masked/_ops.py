@@ -1,4 +1,5 @@
-"""torch.masked's functions: of the elements where a mask is true. What is masked out takes the value that changes nothing."""
+"""torch.masked's functions: of the elements where a mask is true. What is masked out takes the value that changes
+nothing."""
 
 import taper
 
@@ -77,7 +78,8 @@ def _combine_input_and_mask(op, input, mask, *args):
 
 
 def _where(mask, input, fill_value):
-    """torch.where whose input and mask may be sparse: the mask's places are left, and of dense dims those that it hides take fill_value."""
+    """torch.where whose input and mask may be sparse: the mask's places are left, and of dense dims those that it hides
+    take fill_value."""
     if input.layout is taper.strided:
         return taper.where(mask, input, fill_value)
     if mask.dense_dim():
@@ -101,7 +103,8 @@ def _strided_only(name, input):
 
 
 def _sparse_reduction(name, input, dim, keepdim, dtype, mask):
-    """A reduction of a sparse tensor, over the groups of its elements that differ in the dims alone; the result has its layout."""
+    """A reduction of a sparse tensor, over the groups of its elements that differ in the dims alone; the result has its
+    layout."""
     layout = input.layout
     if layout not in (taper.sparse_coo, taper.sparse_csr) or name == "mean" and layout is taper.sparse_coo:
         raise ValueError(

@@ -1,5 +1,6 @@
-"""torch.multiprocessing: Python's multiprocessing with tensors that processes share. A tensor that goes through a queue, a pipe, a pool
-or a process's arguments moves to shared memory and both sides look at the same numbers from then on."""
+"""torch.multiprocessing: Python's multiprocessing with tensors that processes share. A tensor that goes through a
+queue, a pipe, a pool or a process's arguments moves to shared memory and both sides look at the same numbers from then
+on."""
 
 import multiprocessing
 from multiprocessing import *  # noqa: F403

@@ -1,9 +1,10 @@
-"""How tensors go from process to process: their memory becomes shared, and a message says where another process finds it.
+"""How tensors go from process to process: their memory becomes shared, and a message says where another process finds
+it.
 
-By "file_descriptor" (the default) shared memory has no name. A message names the sender's process and descriptor, and the receiver opens
-it through /proc. The memory goes with the last process that has it. By "file_system" it is a file in /dev/shm, or in TMPDIR when that is
-full, and no descriptor stays open; the process that made it removes it. Either way the sender keeps what it has sent until a count
-beside the memory says that all messages have been taken."""
+By "file_descriptor" (the default) shared memory has no name. A message names the sender's process and descriptor, and
+the receiver opens it through /proc. The memory goes with the last process that has it. By "file_system" it is a file in
+/dev/shm, or in TMPDIR when that is full, and no descriptor stays open; the process that made it removes it. Either way
+the sender keeps what it has sent until a count beside the memory says that all messages have been taken."""
 
 import os
 import threading

@@ -1,4 +1,5 @@
-"""torch.multiprocessing.spawn: so many processes that run one function; when one fails, the others are ended and its traceback comes back."""
+"""torch.multiprocessing.spawn: so many processes that run one function; when one fails, the others are ended and its
+traceback comes back."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -86,8 +87,8 @@ class ProcessContext:
         return [one for one in self.processes if one.is_alive()]
 
     def join(self, timeout=None, grace_period=None):
-        """True when all have ended well, False if some are still at it after the timeout. When one has failed, the others get
-        grace_period seconds, are ended, and an exception tells what happened."""
+        """True when all have ended well, False if some are still at it after the timeout. When one has failed, the
+        others get grace_period seconds, are ended, and an exception tells what happened."""
         if not self.sentinels:
             return True
         for ended in multiprocessing.connection.wait(list(self.sentinels), timeout):
@@ -132,7 +133,8 @@ class SpawnContext(ProcessContext):
 
 
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
-    """Starts nprocs processes that call fn(i, *args), and waits for them unless join is False: then it gives their ProcessContext."""
+    """Starts nprocs processes that call fn(i, *args), and waits for them unless join is False: then it gives their
+    ProcessContext."""
     context = multiprocessing.get_context(start_method)
     processes, errors = [], []
     parent = os.getpid() if start_method != "forkserver" else None  # there the server is the parent

@@ -1,8 +1,9 @@
-"""torch.nested: batches of tensors of different sizes, without padding. Those of the strided layout are in _strided.py; here are jagged ones, whose parts differ in
-their first dim alone.
+"""torch.nested: batches of tensors of different sizes, without padding. Those of the strided layout are in _strided.py;
+here are jagged ones, whose parts differ in their first dim alone.
 
-A Nested is a tensor whose memory and history are those of all its parts one after another, [sum of lengths, ...]; beside it stands where each part
-begins. What works element by element or along the last dim works on that; other operators raise, as many do in PyTorch."""
+A Nested is a tensor whose memory and history are those of all its parts one after another, [sum of lengths, ...];
+beside it stands where each part begins. What works element by element or along the last dim works on that; other
+operators raise, as many do in PyTorch."""
 
 import taper
 from taper import _C

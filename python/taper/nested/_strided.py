@@ -1,7 +1,8 @@
 """Nested tensors of the strided layout: parts of any sizes with the same number of dims.
 
-A Strided is a tensor whose memory and history are those of one flat buffer; each part is a view of it, by its size, strides and offset. What works element
-by element works on the buffer where the parts fill it one after the other; other operators go part by part."""
+A Strided is a tensor whose memory and history are those of one flat buffer; each part is a view of it, by its size,
+strides and offset. What works element by element works on the buffer where the parts fill it one after the other; other
+operators go part by part."""
 
 import taper
 from taper import _C

@@ -1,4 +1,5 @@
-"""torch.nn.functional: the operators of the table under PyTorch's names, and in Python where PyTorch's own signature is wider than the operator's."""
+"""torch.nn.functional: the operators of the table under PyTorch's names, and in Python where PyTorch's own signature is
+wider than the operator's."""
 
 from taper import _C
 from taper._C import _functions as _op
@@ -309,8 +310,9 @@ def _check_groups(mat_a, mat_b, offs, bias, out_dtype):
 
 
 def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
-    """A product per group. Of a 2d matrix `offs` tells where each group ends: rows of mat_a, columns of mat_b, or, where both
-    are 2d, the dimension that is summed. What lies behind the last group is zero, where PyTorch leaves it unset."""
+    """A product per group. Of a 2d matrix `offs` tells where each group ends: rows of mat_a, columns of mat_b, or,
+    where both are 2d, the dimension that is summed. What lies behind the last group is zero, where PyTorch leaves it
+    unset."""
     _check_groups(mat_a, mat_b, offs, bias, out_dtype)
     if offs is None:
         return mat_a @ mat_b
@@ -490,7 +492,7 @@ def _additive(mask, dtype):
     return _op["zeros_like"](mask, dtype=dtype).masked_fill_(mask, float("-inf"))
 
 
-def _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads):
+def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads):
     """Do the numbers of dimensions go together? Is there a batch?"""
     if query.dim() not in (2, 3):
         raise AssertionError(
@@ -554,7 +556,7 @@ def multi_head_attention_forward(
     is_causal=False,
 ):
     """Attention over several heads; query, key and value are (length, batch, embedding), or without the batch."""
-    batched = _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads)
+    batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:

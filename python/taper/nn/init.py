@@ -1,4 +1,5 @@
-"""torch.nn.init: how parameters begin. Each function fills a tensor in place, without a tape, from PyTorch's seeded stream."""
+"""torch.nn.init: how parameters begin. Each function fills a tensor in place, without a tape, from PyTorch's seeded
+stream."""
 
 import math as _math
 import warnings as _warnings
@@ -74,7 +75,8 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal, with what falls outside [a, b] drawn again; where little falls inside, uniform draws kept by the density's height."""
+    """Normal, with what falls outside [a, b] drawn again; where little falls inside, uniform draws kept by the
+    density's height."""
     if mean < a - 2 * std or mean > b + 2 * std:
         _warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",

@@ -83,7 +83,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class UninitializedTensorMixin:
-    """A parameter whose shape is not known yet: materialize(shape) gives it one, and until then it takes part in nothing else."""
+    """A parameter whose shape is not known yet: materialize(shape) gives it one, and until then it takes part in
+    nothing else."""
 
     _allowed = frozenset(
         """device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu

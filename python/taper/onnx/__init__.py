@@ -1,5 +1,5 @@
-"""torch.onnx: nothing is exported to ONNX. Code that asks whether an export runs is told no; `export` raises what PyTorch raises where the
-packages that it needs are not installed."""
+"""torch.onnx: nothing is exported to ONNX. Code that asks whether an export runs is told no; `export` raises what
+PyTorch raises where the packages that it needs are not installed."""
 
 from enum import IntEnum
 

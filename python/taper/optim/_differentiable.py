@@ -1,5 +1,5 @@
-"""Steps that autograd records (differentiable=True): the table's expressions, evaluated over tensors. The parameters are changed in place; a state gets new
-tensors, because the tape holds on to the old ones."""
+"""Steps that autograd records (differentiable=True): the table's expressions, evaluated over tensors. The parameters
+are changed in place; a state gets new tensors, because the tape holds on to the old ones."""
 
 import taper
 from taper import _C
@@ -61,7 +61,8 @@ def _formula(optimizer):
 
 
 def _is_number(value, param):
-    """A count of steps and its like is computed with as the number that it is, in double precision; a parameter without dimensions has state like itself."""
+    """A count of steps and its like is computed with as the number that it is, in double precision; a parameter without
+    dimensions has state like itself."""
     return isinstance(value, Tensor) and not value.dim() and param.dim() > 0 and not value.requires_grad
 
 

@@ -10,8 +10,8 @@ from taper.optim.optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler. "
-    "During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. Please open an issue "
-    "if you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. Please tell "
+    "Taper's maintainers if you are unable to replicate your use case."
 )
 _ADVICE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
@@ -83,8 +83,8 @@ def _track_steps(optimizer):
 
 
 class LRScheduler:
-    """The base of schedules. Derive from it with a get_lr() that returns one rate per group, worked out from self.last_epoch and self.base_lrs or
-    the groups' own rates."""
+    """The base of schedules. Derive from it with a get_lr() that returns one rate per group, worked out from
+    self.last_epoch and self.base_lrs or the groups' own rates."""
 
     _get_lr_called_within_step = False
     _is_initial = False

@@ -1,4 +1,5 @@
-"""Classes for the optimisers of the table (tables/optimisers): their constructors come from it, and a step is one call of the library."""
+"""Classes for the optimisers of the table (tables/optimisers): their constructors come from it, and a step is one call
+of the library."""
 
 import taper
 from taper import _C

@@ -21,7 +21,8 @@ class _OneGroup(TableOptimizer):
 
     @taper.no_grad()
     def step(self, closure):
-        """Minimises; closure clears the gradients, computes the loss, calls backward and returns the loss. Returns the first loss."""
+        """Minimises; closure clears the gradients, computes the loss, calls backward and returns the loss. Returns the
+        first loss."""
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")

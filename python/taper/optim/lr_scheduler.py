@@ -1,5 +1,6 @@
-"""torch.optim.lr_scheduler: learning rates that follow a plan. A schedule is stepped after the optimiser; each has a recursive form, which goes on from
-the rate that the optimiser has now and so can be combined with others, and mostly a closed form, for steps to a given epoch."""
+"""torch.optim.lr_scheduler: learning rates that follow a plan. A schedule is stepped after the optimiser; each has a
+recursive form, which goes on from the rate that the optimiser has now and so can be combined with others, and mostly a
+closed form, for steps to a given epoch."""
 
 import math
 import types
@@ -57,7 +58,8 @@ class _Lambdas(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self):
-        """Everything but the optimiser; of the functions only what callable objects hold, since functions cannot be saved."""
+        """Everything but the optimiser; of the functions only what callable objects hold, since functions cannot be
+        saved."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
             None if isinstance(fn, types.FunctionType) else fn.__dict__.copy() for fn in self.lr_lambdas

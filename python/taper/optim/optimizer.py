@@ -263,8 +263,7 @@ class Optimizer:
         param_group.update(whole)
         if len(params) > len(set(params)):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
                 stacklevel=3,
             )
         known = {p for group in self.param_groups for p in group["params"]}
@@ -331,7 +330,8 @@ class Optimizer:
         return _cast(value, param, key)
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() of the same optimiser over like parameters gave; tensors are shared where nothing has to be converted."""
+        """Takes over what state_dict() of the same optimiser over like parameters gave; tensors are shared where
+        nothing has to be converted."""
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             replaced = hook(self, state_dict)

@@ -115,7 +115,8 @@ class AveragedModel(Module):
 
 @taper.no_grad()
 def update_bn(loader, model, device=None):
-    """Computes the running statistics of the model's batch norms anew from the loader's data: without a momentum they are plain means."""
+    """Computes the running statistics of the model's batch norms anew from the loader's data: without a momentum they
+    are plain means."""
     from taper.nn.modules.batchnorm import _BatchNorm
 
     norms = [(norm, norm.momentum) for norm in model.modules() if isinstance(norm, _BatchNorm)]

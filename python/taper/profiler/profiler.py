@@ -52,7 +52,8 @@ def kineto_available():
 
 
 def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
-    """A function from a step's number to its action: skip_first steps once, then cycles of wait, warmup and active ones."""
+    """A function from a step's number to its action: skip_first steps once, then cycles of wait, warmup and active
+    ones."""
     if not (wait >= 0 and warmup >= 0 and active > 0 and repeat >= 0 and skip_first >= 0):
         raise AssertionError(
             f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "

@@ -2,7 +2,7 @@
 
 import taper
 from taper import _C
-from taper.sparse import _products
+from taper.sparse import _kernels, _products
 from taper.sparse import _make
 from taper.sparse._gradcheck import as_sparse_gradcheck  # noqa: F401
 from taper.sparse._make import sparse_coo_tensor
@@ -63,7 +63,7 @@ def _over_groups(input, dim, dtype, finish):
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0):
     """beta * input + alpha * (mat1 @ mat2), at the elements that input stores alone."""
     at, values = entries(input)
-    return input._like(values=beta * values + alpha * _products.dots(at, mat1, mat2))
+    return input._like(values=beta * values + alpha * _kernels.dots(at, mat1, mat2.t()))
 
 
 def spdiags(diagonals, offsets, shape, layout=None):
@@ -80,7 +80,8 @@ def spdiags(diagonals, offsets, shape, layout=None):
 
 
 class check_sparse_tensor_invariants:
-    """Checks the parts of every sparse tensor that is made: inside of a with block, in a function it decorates, or from enable() to disable()."""
+    """Checks the parts of every sparse tensor that is made: inside of a with block, in a function it decorates, or from
+    enable() to disable()."""
 
     def __init__(self, enable=True):
         self._wanted = enable

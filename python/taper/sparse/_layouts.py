@@ -1,30 +1,48 @@
-"""Conversions between the layouts: coordinates (COO), rows or columns one after the other (CSR, CSC), and the same of blocks (BSR, BSC).
+"""Conversions between the layouts: coordinates (COO), rows or columns one after the other (CSR, CSC), and the same of
+blocks (BSR, BSC).
 
-A compressed tensor is unpacked into places, [batch dims + 2, count], and what stands there, [count, *block, *dense]; packing is the way back.
-Values are only moved by operators that have gradients."""
+A compressed tensor is unpacked into places, [batch dims + 2, count], and what stands there, [count, *block, *dense];
+packing is the way back. Values are only moved by operators that have gradients."""
 
 import taper
 from taper import _C
-from taper.sparse._tensor import BLOCKS, ROWS, WORDS, coo, compressed, entries, keys_of, plain
+from taper._C import Size
+from taper.sparse import _kernels
+from taper.sparse._tensor import BLOCKS, ROWS, WORDS, coo, compressed, entries, keys_of
+
+
+def _by_line(at, values, batch, lines, dim):
+    """Places and values in the order of their batch and their number in `dim`, which is one of so many, and where each
+    begins."""
+    key = keys_of(taper.stack([*at[:-2], at[dim]]), [*batch, lines]) if batch else at[dim]
+    begins, order = _kernels.group(key, Size([*batch, lines]).numel())
+    return at[:, order], values[order], begins
 
 
 def pack(at, values, count, size, layout, index_dtype=_C.int64):
-    """The compressed tensor with these values at these places, which are distinct and in the order of their keys; `count` is [*batch, rows, columns] of places."""
-    batch, major = count[:-2], 0 if layout in ROWS else 1
-    if major:
-        order = keys_of(taper.stack([*at[:-2], at[-1], at[-2]]), [*batch, count[-1], count[-2]]).argsort(stable=True)
-        at, values = at[:, order], values[order]
-    lines, groups = count[len(batch) + major], 1
-    for n in batch:
-        groups *= n
-    key = keys_of(taper.stack([*at[:-2], at[-2 + major]]), [*batch, lines])
-    counts = key.bincount(minlength=groups * lines).view(groups, lines)
+    """The compressed tensor with these values at these places, which are distinct and in the order of their keys;
+    `count` is [*batch, rows, columns] of places."""
+    batch, dim = count[:-2], -2 if layout in ROWS else -1
+    lines = count[dim]
+    if layout in ROWS and not batch:
+        first = _kernels.coo_to_csr(at[0], lines)
+    else:
+        at, values, first = _by_line(at, values, batch, lines, dim)
+    groups = Size(batch).numel()
     stored = at.shape[1] // groups if groups else 0
-    if batch and (counts.sum(1) != stored).any():
-        raise RuntimeError("Expect the same number of specified elements per batch.")
-    first = taper.cat([counts.new_zeros(groups, 1), counts.cumsum(1)], 1).to(index_dtype).view(*batch, lines + 1)
-    others = at[-1 - major].to(index_dtype).contiguous().view(*batch, stored)
-    return compressed(first, others, values.unflatten(0, (*batch, stored)) if batch else values, size, layout)
+    if batch:
+        starts = taper.arange(groups, device=at.device).unsqueeze(1)
+        first = first[starts * lines + taper.arange(lines + 1, device=at.device)] - starts * stored
+        if (first[:, 0] != 0).any() or (first[:, -1] != stored).any():
+            raise RuntimeError("Expect the same number of specified elements per batch.")
+    others = at[-3 - dim].to(index_dtype).contiguous().view(*batch, stored)
+    return compressed(
+        first.to(index_dtype).view(*batch, lines + 1),
+        others,
+        values.unflatten(0, (*batch, stored)) if batch else values,
+        size,
+        layout,
+    )
 
 
 def _blocked(at, values, blocksize):
@@ -62,7 +80,8 @@ def _check_arguments(name, source, layout, blocksize, dense_dim):
 
 
 def from_dense(tensor, sparse_dim=None, layout=None, blocksize=None, dense_dim=None, name="dense_to_sparse"):
-    """The elements of a dense tensor that are not zero; a place is left out where all of its block and its dense dims are."""
+    """The elements of a dense tensor that are not zero; a place is left out where all of its block and its dense dims
+    are."""
     layout = layout or _C.sparse_coo
     if layout is _C.strided:
         _check_arguments("to_sparse", _C.strided, layout, blocksize, None)
@@ -140,8 +159,7 @@ def convert(sparse, sparse_dim=None, layout=None, blocksize=None, dense_dim=None
         return _from_elements(*_in_order(sparse), sparse.shape, layout, blocksize, called, sparse._compressed.dtype)
     at, values, count = sparse._blocks()
     if source not in ROWS:
-        order = keys_of(at, count).argsort(stable=True)
-        at, values = at[:, order], values[order]
+        at, values, _ = _by_line(at, values, count[:-2], count[-2], -2)
     return pack(at, values, count, sparse.shape, layout, sparse._compressed.dtype)
 
 
@@ -159,6 +177,8 @@ def _in_order(sparse):
     at, values = entries(sparse)
     if sparse.layout is _C.sparse_csr:
         return at, values
+    if sparse.layout is _C.sparse_csc:
+        return _by_line(at, values, sparse._batch(), sparse.shape[-2], -2)[:2]
     order = keys_of(at, sparse.shape).argsort(stable=True)
     return at[:, order], values[order]
 

@@ -1,4 +1,5 @@
-"""The constructors of sparse tensors, and the checks of what they are given (torch.sparse.check_sparse_tensor_invariants)."""
+"""The constructors of sparse tensors, and the checks of what they are given
+(torch.sparse.check_sparse_tensor_invariants)."""
 
 import taper
 from taper import _C
@@ -97,7 +98,8 @@ def sparse_coo_tensor(
     is_coalesced=None,
     layout=None,
 ):
-    """A tensor with values at the places that the columns of indices name; the values of a place that stands twice add up."""
+    """A tensor with values at the places that the columns of indices name; the values of a place that stands twice add
+    up."""
     if values is None and indices is not None and size is None:
         indices, size = None, indices  # torch.sparse_coo_tensor((2, 3))
     if indices is None:

@@ -2,53 +2,31 @@
 
 import taper
 from taper import _C
-from taper.nn import functional as F
+from taper.sparse import _kernels
 from taper.sparse._layouts import at_places, mask_dense, pack
-from taper.sparse._tensor import WORDS, Sparse, coo, entries, keys_of, plain
-
-_WEIGHTED = (_C.float32, _C.float64, _C.float16, _C.bfloat16)  # what F.embedding_bag weighs
-
-
-def _by_rows(sparse):
-    """(where each row begins, columns, values) of a matrix."""
-    if sparse.layout is _C.sparse_csr and not sparse._batch():
-        return sparse._compressed.to(_C.int64), sparse._plain.to(_C.int64), plain(sparse)
-    at, values = entries(sparse)
-    order = at[0].argsort(stable=True)
-    rows = at[0][order]
-    return taper.searchsorted(rows, taper.arange(sparse.shape[0] + 1, device=rows.device)), at[1][order], values[order]
+from taper.sparse._tensor import WORDS, Sparse, compressed, coo, entries, keys_of, plain
 
 
 def _times_dense(sparse, dense):
-    """sparse @ dense. A row of the result is a weighted sum of rows of dense, which is what a bag of embeddings is: no row is copied."""
-    first, columns, values = _by_rows(sparse)
+    """sparse @ dense: row by row where the elements are in that order, place by place where they are not."""
+    values = plain(sparse)
     dtype = taper.promote_types(values.dtype, dense.dtype)
-    values, dense = values.to(dtype), dense.to(dtype)
-
-    def bag(weights, table):
-        return F.embedding_bag(columns, table, first, mode="sum", per_sample_weights=weights, include_last_offset=True)
-
-    if dense.shape[0] and dense.shape[1] and dtype in _WEIGHTED:
-        return bag(values, dense)
-    if dense.shape[0] and dense.shape[1] and dtype.is_complex:
-        (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (values, dense))
-        return taper.complex(bag(a, c) - bag(b, d), bag(a, d) + bag(b, c))
-    rows = taper.arange(sparse.shape[0], device=first.device).repeat_interleave(first.diff())
-    made = [
-        block.new_zeros(sparse.shape[0], block.shape[1]).index_add(
-            0, rows, values.unsqueeze(-1) * block.index_select(0, columns)
-        )
-        for block in _column_blocks(dense, values.shape[0])
-    ]
-    return taper.cat(made, 1)
+    dense = dense.to(dtype)
+    if sparse.layout is _C.sparse_csr and not sparse._batch():
+        return _kernels.mm_rows(sparse._compressed, sparse._plain, values.to(dtype), dense)
+    at, values = entries(sparse)
+    if sparse.layout is _C.sparse_coo and sparse.is_coalesced():
+        first = _kernels.coo_to_csr(at[0], sparse.shape[0])
+        return _kernels.mm_rows(first, at[1], values.to(dtype), dense)
+    return _kernels.mm_coo(at, values.to(dtype), dense, sparse.shape[0])
 
 
-_MOST = 1 << 20  # elements of what stands between, where an element of a sparse matrix meets a row of a dense one
-
-
-def _column_blocks(dense, stored):
-    """A dense matrix in blocks of columns, so many at a time that each stored element may have a row of them."""
-    return dense.split(max(1, _MOST // max(stored, 1)), 1)
+def _by_rows(sparse):
+    """(where each row begins, columns, values) of a matrix, with the columns of a row in order."""
+    if sparse.layout is _C.sparse_csr and not sparse._batch():
+        return sparse._compressed, sparse._plain, plain(sparse)
+    at, values = entries(sparse.to_sparse().coalesce())
+    return _kernels.coo_to_csr(at[0], sparse.shape[0]), at[1], values
 
 
 def _check(a, b, what="mm"):
@@ -70,8 +48,7 @@ def mm(a, b):
     if not isinstance(a, Sparse):
         return mm(b.t(), a.t()).t()
     if isinstance(b, Sparse):
-        made = _both_sparse(a, b)
-        return made if a.layout is taper.sparse_coo else made.to_sparse(layout=a.layout)
+        return _both_sparse(a, b).to_sparse(layout=a.layout)
     return _times_dense(a, b)
 
 
@@ -79,41 +56,29 @@ spmm = dsmm = hsmm = smm = mm  # its older names
 
 
 def _both_sparse(a, b):
-    """Each element (i, k) of a meets all elements (k, j) of b: their row begins at first[k] in b's list."""
-    at, values = entries(a.to_sparse().coalesce())
-    other_at, other_values = entries(b.to_sparse().coalesce())
-    counts = other_at[0].bincount(minlength=b.shape[0])
-    first, meets = counts.cumsum(0) - counts, counts[at[1]]
-    mine = taper.arange(at.shape[1]).repeat_interleave(meets)
-    within = taper.arange(mine.shape[0]) - (meets.cumsum(0) - meets).repeat_interleave(meets)
-    theirs = first[at[1]].repeat_interleave(meets) + within
-    places = taper.stack([at[0][mine], other_at[1][theirs]])
-    return coo(places, values[mine] * other_values[theirs], (a.shape[0], b.shape[1])).coalesce()
+    """The product of two sparse matrices: its places first, then the sums there."""
+    first, columns, values = _by_rows(a)
+    other_first, other_columns, others = _by_rows(b)
+    dtype = taper.promote_types(values.dtype, others.dtype)
+    made_first, made = _kernels.mm_pattern(first, columns, other_first, other_columns, b.shape[1])
+    sums = _kernels.mm_sampled(
+        made_first, made, first, columns, values.to(dtype), other_first, other_columns, others.to(dtype), b.shape[1]
+    )
+    return compressed(made_first, made, sums, (a.shape[0], b.shape[1]), _C.sparse_csr)
 
 
 def mm_reduced(a, b, reduce):
     """As mm, with another way than the sum to join the summands of a row; a row without any is zero."""
-    at, values = entries(a)
     if reduce == "mean":
-        counts = at[0].bincount(minlength=a.shape[0]).clamp(min=1)
+        rows = entries(a)[0][0]
+        counts = rows.bincount(minlength=a.shape[0]).clamp(min=1)
         return mm(a, b) / counts.unsqueeze(-1)
-    made = []
-    for block in _column_blocks(b, values.shape[0]):
-        summands = values.unsqueeze(-1) * block.index_select(0, at[1])
-        made.append(
-            summands.new_zeros(a.shape[0], block.shape[1]).scatter_reduce(
-                0, at[0].unsqueeze(-1).expand_as(summands), summands, reduce, include_self=False
-            )
-        )
-    return taper.cat(made, 1)
-
-
-def dots(at, left, right):
-    """The products of rows of `left` with columns of `right` at the places of a matrix."""
-    pieces = at.split(max(1, _MOST // max(left.shape[1], 1)), 1)
-    return taper.cat(
-        [(left.index_select(0, piece[0]) * right.index_select(1, piece[1]).t()).sum(-1) for piece in pieces]
-    )
+    if reduce not in ("amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, mean, amax or amin, got {reduce}")
+    first, columns, values = _by_rows(a)
+    dtype = taper.promote_types(values.dtype, b.dtype)
+    made, _ = _kernels.mm_extreme(first, columns, values.to(dtype), b.to(dtype), reduce == "amax")
+    return made
 
 
 def matmul(a, b):

@@ -1,6 +1,7 @@
 """Sparse gradients: those of the rows that an embedding with sparse=True looked up, and what optimisers do with them.
 
-The tape's gradients are dense, so a lookup puts the gradient of its table there itself when the backward reaches it, and tells the tape of none."""
+The tape's gradients are dense, so a lookup puts the gradient of its table there itself when the backward reaches it,
+and tells the tape of none."""
 
 import taper
 from taper.autograd import Function
@@ -63,7 +64,8 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=None,
 ):
-    """F.embedding_bag whose table gets a sparse gradient: bags of the rows that were picked; padding is a row behind them."""
+    """F.embedding_bag whose table gets a sparse gradient: bags of the rows that were picked; padding is a row behind
+    them."""
     if mode == "max":
         raise RuntimeError("embedding_bag: sparse gradients are there for the modes 'sum' and 'mean'")
     rows = _picked(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
@@ -95,7 +97,8 @@ _ADVICE = {"Adam": ", please consider SparseAdam instead"}
 
 
 def step(optimiser, run):
-    """One step where some gradients may be sparse: SGD and Adagrad take them, as numbers that are zero elsewhere; the others refuse."""
+    """One step where some gradients may be sparse: SGD and Adagrad take them, as numbers that are zero elsewhere; the
+    others refuse."""
     found = [
         (group, p, p.grad) for group in optimiser.param_groups for p in group["params"] if isinstance(p.grad, Sparse)
     ]

@@ -1,17 +1,22 @@
-"""Sparse tensors: a list of places and the values there (COO), or a matrix row by row or column by column (CSR, CSC), or the same of its blocks (BSR, BSC).
+"""Sparse tensors: a list of places and the values there (COO), or a matrix row by row or column by column (CSR, CSC),
+or the same of its blocks (BSR, BSC).
 
-A Sparse is a tensor whose memory and history are those of its values, so that gradients, optimisers and copies work on what is stored. Beside it stand
+A Sparse is a tensor whose memory and history are those of its values, so that gradients, optimisers and copies work on
+what is stored. Beside it stand
 
     COO          _at [sparse dims, nnz]; values are [nnz, *dense]
-    compressed   _compressed [*batch, lines + 1], where each row or column begins, and _plain [*batch, nnz], its columns or rows;
+    compressed   _compressed [*batch, lines + 1], where each row or column begins, and _plain [*batch, nnz], its columns
+    or rows;
                  values are [*batch, nnz, *block, *dense]
 
-and the size of the whole. Operators reach __torch_function__, which finds what to do by their name (_operators.py); what is not there raises as
-PyTorch does. _layouts.py converts between layouts, _make.py has the constructors and their checks."""
+and the size of the whole. Operators reach __torch_function__, which finds what to do by their name (_operators.py);
+what is not there raises as PyTorch does. _layouts.py converts between layouts, _make.py has the constructors and their
+checks."""
 
 from taper import _C
 from taper._C import Size, Tensor
 from taper.overrides import DisableTorchFunctionSubclass
+from taper.sparse import _kernels
 
 ROWS = (_C.sparse_csr, _C.sparse_bsr)
 COLUMNS = (_C.sparse_csc, _C.sparse_bsc)
@@ -40,7 +45,8 @@ def _wrap(values, size, layout, **parts):
 
 
 def coo(at, values, size, coalesced=False):
-    """The tensor with these values at these places; values become the tensor, so a leaf stays one only if nobody else holds it."""
+    """The tensor with these values at these places; values become the tensor, so a leaf stays one only if nobody else
+    holds it."""
     return _wrap(values, size, _C.sparse_coo, _at=at, _coalesced=coalesced)
 
 
@@ -50,7 +56,8 @@ def compressed(first, others, values, size, layout):
 
 
 def entries(sparse):
-    """(places, values) of the elements that are stored, whatever the layout: places of a batch begin with it, blocks are taken apart."""
+    """(places, values) of the elements that are stored, whatever the layout: places of a batch begin with it, blocks
+    are taken apart."""
     if sparse._layout is _C.sparse_coo:
         return sparse._at, plain(sparse)
     at, values, _ = sparse._blocks()
@@ -85,21 +92,13 @@ def group_of(keys):
 
 def merged(at, values, size):
     """Places in order, each once, with the sums of their values."""
-    import taper
-
-    keys = keys_of(at, size)
-    distinct, group = taper.unique(keys, return_inverse=True)
-    rows = []
-    rest = distinct
-    for n in reversed(size[: at.shape[0]]):
-        rows.append(rest % max(n, 1))
-        rest = rest // max(n, 1)
-    places = taper.stack(rows[::-1]) if rows else at[:, : distinct.shape[0]]
+    places, begins, order = _kernels.coalesce(at, list(size[: at.shape[0]]))
+    rows = values.reshape(values.shape[0], Size(values.shape[1:]).numel())
     if values.dtype == _C.bool:
-        return places, values.new_zeros(distinct.shape[0], *values.shape[1:], dtype=taper.int32).index_add(
-            0, group, values.int()
-        ).bool()
-    return places, values.new_zeros(distinct.shape[0], *values.shape[1:]).index_add(0, group, values)
+        sums = _kernels.mm_rows(begins, order, None, rows.to(_C.int32)) != 0
+    else:
+        sums = _kernels.mm_rows(begins, order, None, rows)
+    return places, sums.view(places.shape[1], *values.shape[1:])
 
 
 def _refusing(kind, text):
@@ -140,20 +139,11 @@ class Sparse(Tensor):
         return tuple(plain(self).shape[batch + 1 : batch + 3]) if self._layout in BLOCKS else ()
 
     def _blocks(self):
-        """Of a compressed tensor: places of its elements or blocks, [batch dims + 2, count], what stands there, and [*batch, rows, columns] of such places."""
-        from taper import arange, stack
-
-        first, batch, block = self._compressed.to(_C.int64), self._batch(), self._blocksize() or (1, 1)
+        """Of a compressed tensor: places of its elements or blocks, [batch dims + 2, count], what stands there, and
+        [*batch, rows, columns] of such places."""
+        batch, block, values = self._batch(), self._blocksize() or (1, 1), plain(self)
+        at = _kernels.csr_to_coo(self._compressed, self._plain, transpose=self._layout in COLUMNS)
         dims = len(batch)
-        lines = first.shape[-1] - 1
-        line = arange(first[..., 1:].numel(), device=first.device).repeat_interleave(first.diff(dim=-1).reshape(-1))
-        pair = [line % max(lines, 1), self._plain.reshape(-1).to(_C.int64)]
-        rest, where = line // max(lines, 1), []
-        for n in reversed(batch):
-            where.append(rest % max(n, 1))
-            rest = rest // max(n, 1)
-        values = plain(self)
-        at = stack([*where[::-1], *(pair if self._layout in ROWS else pair[::-1])])
         return (
             at,
             values.reshape(at.shape[1], *values.shape[dims + 1 :]),

@@ -1,4 +1,5 @@
-"""tensorboardX's SummaryWriter: torch.utils.tensorboard's with other arguments, cleaned tags, and scalars that can be exported."""
+"""tensorboardX's SummaryWriter: torch.utils.tensorboard's with other arguments, cleaned tags, and scalars that can be
+exported."""
 
 import os
 import time

@@ -52,7 +52,8 @@ def save(
     backend=None,
     compression=None,
 ):
-    """Writes (channels, frames) to a WAV file. encoding: PCM_S, PCM_U (8 bits) or PCM_F; by default what the tensor's dtype suggests."""
+    """Writes (channels, frames) to a WAV file. encoding: PCM_S, PCM_U (8 bits) or PCM_F; by default what the tensor's
+    dtype suggests."""
     if src.ndim != 2:
         raise ValueError(f"Expected 2D Tensor, got {src.ndim}D.")
     if encoding not in (None, "PCM_S", "PCM_U", "PCM_F"):

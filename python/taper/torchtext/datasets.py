@@ -1,4 +1,5 @@
-"""torchtext.datasets, from files on disk: each function gives the splits as iterables of rows. Taper downloads nothing by itself."""
+"""torchtext.datasets, from files on disk: each function gives the splits as iterables of rows. Taper downloads nothing
+by itself."""
 
 import csv
 import os

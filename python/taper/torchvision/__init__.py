@@ -1,4 +1,5 @@
-"""torchvision's face on Taper: images in files, transforms, datasets from disk, models, boxes. Its parts load at their first use."""
+"""torchvision's face on Taper: images in files, transforms, datasets from disk, models, boxes. Its parts load at their
+first use."""
 
 from taper.torchvision.version import __version__
 

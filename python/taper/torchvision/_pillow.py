@@ -1,4 +1,5 @@
-"""Pillow, which Taper does not need by itself: found where an image of its kind is in use, asked for with a clear message where it is missing."""
+"""Pillow, which Taper does not need by itself: found where an image of its kind is in use, asked for with a clear
+message where it is missing."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""torchvision.tv_tensors: tensors that know whether they are an image, boxes or a mask. What operators make of them are plain tensors again."""
+"""torchvision.tv_tensors: tensors that know whether they are an image, boxes or a mask. What operators make of them are
+plain tensors again."""
 
 from enum import Enum
 

@@ -11,7 +11,8 @@ def _refuse_backward(grads):
 
 
 def _poison(tensor):
-    """Is a graph that reached this leaf all that holds on to it besides its object? A backward of that graph, which would find another tensor, is refused then."""
+    """Is a graph that reached this leaf all that holds on to it besides its object? A backward of that graph, which
+    would find another tensor, is refused then."""
     if not (tensor.is_leaf and tensor.requires_grad):
         return False
     from taper import _C
@@ -63,6 +64,10 @@ def set_module(obj, mod):
 
 
 def __getattr__(name):  # its modules are loaded at first use
+    if name == "cmake_prefix_path":  # find_package(Torch), for C++ programs
+        import os
+
+        return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "share", "cmake")
     from importlib import import_module
     from importlib.util import find_spec
 

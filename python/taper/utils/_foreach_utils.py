@@ -10,7 +10,8 @@ def _get_fused_kernels_supported_devices():
 
 
 def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
-    """{(device, dtype): (lists of the tensors there, their places)}; the first list decides, the others go along with it."""
+    """{(device, dtype): (lists of the tensors there, their places)}; the first list decides, the others go along with
+    it."""
     first = tensorlistlist[0]
     groups = {}
     for i, tensor in enumerate(first):

@@ -1,4 +1,5 @@
-"""torch.utils._python_dispatch: modes whose __torch_dispatch__ sees every operator, and what is asked about subclasses of Tensor."""
+"""torch.utils._python_dispatch: modes whose __torch_dispatch__ sees every operator, and what is asked about subclasses
+of Tensor."""
 
 from contextlib import contextmanager
 
@@ -8,7 +9,8 @@ from taper._dispatch import NoHandlers, state
 
 
 class TorchDispatchMode:
-    """with a mode: its __torch_dispatch__ sees every operator of aten, below the tape; operators that it calls itself go on as usual."""
+    """with a mode: its __torch_dispatch__ sees every operator of aten, below the tape; operators that it calls itself
+    go on as usual."""
 
     supports_higher_order_operators = False
 
@@ -154,7 +156,8 @@ def _alias_names(argument):
 
 
 def return_and_correct_aliasing(func, args, kwargs, out):
-    """The results as PyTorch's schema of the operator promises them: what is written in place is the argument itself, and a view is over its memory."""
+    """The results as PyTorch's schema of the operator promises them: what is written in place is the argument itself,
+    and a view is over its memory."""
     schema = func._schema
     bound = dict(zip((a.name for a in schema.arguments), args))
     bound.update(kwargs or {})

@@ -162,8 +162,8 @@ for _node in (
 
 
 def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=None, **names):
-    """Lets another type be a node: flatten_fn(value) gives children and a context, unflatten_fn(children, context) the value;
-    flatten_with_keys_fn gives (key, child) pairs and the context."""
+    """Lets another type be a node: flatten_fn(value) gives children and a context, unflatten_fn(children, context) the
+    value; flatten_with_keys_fn gives (key, child) pairs and the context."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)

@@ -193,7 +193,8 @@ def _sequence_now():
 
 
 class _Segment:
-    """One call in the form without reentry: what its operators save is dropped, and computed again when backward first asks."""
+    """One call in the form without reentry: what its operators save is dropped, and computed again when backward first
+    asks."""
 
     def __init__(self, run, args, state, recompute_context, determinism_check, early_stop):
         self.run, self.state, self.recompute_context, self.check = run, state, recompute_context, determinism_check
@@ -396,7 +397,8 @@ class SelectiveCheckpointContext:
 
 
 def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
-    """The contexts of the first run and of the second. Taper computes all of a checkpoint again, whatever the policy would keep: the results are the same."""
+    """The contexts of the first run and of the second. Taper computes all of a checkpoint again, whatever the policy
+    would keep: the results are the same."""
     if not callable(policy_fn_or_list) and not isinstance(policy_fn_or_list, (list, tuple)):
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     from taper._ops import OpOverload, OpOverloadPacket

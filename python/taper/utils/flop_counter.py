@@ -1,7 +1,7 @@
 """torch.utils.flop_counter: multiplications and additions of the products that ran, by module and operator.
 
-A profile notes which products ran and on what shapes; ranges around the modules' calls say where. A backward node counts for the module whose
-call recorded it."""
+A profile notes which products ran and on what shapes; ranges around the modules' calls say where. A backward node
+counts for the module whose call recorded it."""
 
 from weakref import WeakKeyDictionary
 
@@ -38,7 +38,8 @@ def _packet(name):
 
 
 def sdpa_flop_count(query_shape, key_shape, value_shape):
-    """Multiplications and additions of attention: scores, and weighted values. Heads of keys and values may be fewer, each for several of the query's."""
+    """Multiplications and additions of attention: scores, and weighted values. Heads of keys and values may be fewer,
+    each for several of the query's."""
     batch, heads, queries, width = query_shape
     key_batch, key_heads, keys, key_width = key_shape
     value_batch, value_heads, value_keys, value_width = value_shape
@@ -114,7 +115,8 @@ class FlopCounterMode:
                     counted[i] = self._add(name.partition(".")[0], inputs, places[i])
 
     def _add(self, name, inputs, places):
-        """Counts an operator, if it is one to count. places: the modules, and the transposed convolution, that it is in."""
+        """Counts an operator, if it is one to count. places: the modules, and the transposed convolution, that it is
+        in."""
         operator = ("addmm" if inputs[2] is not None else "mm") if name == "linear" else _COUNTED.get(name)
         if operator is None:
             return name in _UNCOUNTED

@@ -44,8 +44,8 @@ class RemovableHandle:
 
 
 class BackwardHook:
-    """Hooks around one call's backward. The inputs and the outputs pass through a function that changes nothing; its nodes are where
-    gradients come in and go out of the module."""
+    """Hooks around one call's backward. The inputs and the outputs pass through a function that changes nothing; its
+    nodes are where gradients come in and go out of the module."""
 
     def __init__(self, module, hooks, pre_hooks):
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks

@@ -10,7 +10,8 @@ _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm2d, nn.BatchN
 
 
 class MkldnnModule(nn.Module):
-    """A layer whose parameters are constants in the layout; it takes tensors of both layouts and answers in that of its input."""
+    """A layer whose parameters are constants in the layout; it takes tensors of both layouts and answers in that of its
+    input."""
 
     def __init__(self, dense, dtype):
         super().__init__()

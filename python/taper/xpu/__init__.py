@@ -1,4 +1,5 @@
-"""torch.xpu: Intel's GPUs, or other devices that OpenCL finds. Without one is_available() says so, and what asks for a GPU raises PyTorch's error."""
+"""torch.xpu: Intel's GPUs, or other devices that OpenCL finds. Without one is_available() says so, and what asks for a
+GPU raises PyTorch's error."""
 
 from taper import _C
 from taper._gpu import loaded_later

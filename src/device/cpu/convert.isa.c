@@ -17,8 +17,7 @@ typedef struct {
     uint64_t lo, hi;
 } __attribute__((may_alias)) word16;
 
-/* ---- One element from type to type
- * --------------------------------------------------------------------------------------- */
+/* ---- One element from type to type ---- */
 typedef uint8_t __attribute__((may_alias)) t_b8;
 typedef uint8_t __attribute__((may_alias)) t_u8;
 typedef int8_t __attribute__((may_alias)) t_i8;
@@ -127,8 +126,7 @@ TO_ALL(f64)
 TO_ALL(c64)
 TO_ALL(c128)
 
-/* ---- The 16-bit floats
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The 16-bit floats ---- */
 static void half_to_f32(int64_t n, const char *src, char *dst) {
     const word2 *restrict s = (const word2 *)src;
     t_f32 *restrict d = (t_f32 *)dst;
@@ -171,15 +169,13 @@ static void f32_to_bf16(int64_t n, const char *src, char *dst) { /* tpi_float_to
     }
 }
 
-/* ---- Complex numbers made of them are twice as many reals
- * ------------------------------------------------------------------ */
+/* ---- Complex numbers made of them are twice as many reals ---- */
 static void chalf_to_c64(int64_t n, const char *src, char *dst) { half_to_f32(2 * n, src, dst); }
 static void c64_to_chalf(int64_t n, const char *src, char *dst) { f32_to_half(2 * n, src, dst); }
 static void bchalf_to_c64(int64_t n, const char *src, char *dst) { bf16_to_f32(2 * n, src, dst); }
 static void c64_to_bchalf(int64_t n, const char *src, char *dst) { f32_to_bf16(2 * n, src, dst); }
 
-/* ---- Float8: long runs look their 256 values up
- * ----------------------------------------------------------------------------- */
+/* ---- Float8: long runs look their 256 values up ---- */
 static void float8_to_f32(int64_t n, const char *src, char *dst, tp_dtype dtype) {
     const word1 *restrict s = (const word1 *)src;
     t_f32 *restrict d = (t_f32 *)dst;
@@ -203,8 +199,7 @@ FLOAT8(e4m3fnuz, TP_FLOAT8_E4M3FNUZ)
 FLOAT8(e5m2fnuz, TP_FLOAT8_E5M2FNUZ)
 FLOAT8(e8m0fnu, TP_FLOAT8_E8M0FNU)
 
-/* ---- The table of pairs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The table of pairs ---- */
 enum { VALUED = TP_BCOMPLEX32 + 1 }; /* dtypes from here on have no values to convert */
 typedef void (*pair_fn)(int64_t n, const char *src, char *dst);
 #define COLUMNS(from)                                                                                          \
@@ -270,8 +265,7 @@ void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, i
         convert_by_way(n, src, from, way_of(from) != from ? way_of(from) : way_of(to), dst, to);
 }
 
-/* ---- Strided elements
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Strided elements ---- */
 #define STRIDED(word)                                                                                                \
     static void pack_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t row, int64_t col,          \
                             char *restrict dst) {                                                                    \
@@ -358,8 +352,7 @@ void TPI_ISA(tpi_repeat)(int64_t n, const char *element, char *dst, int size) {
     }
 }
 
-/* ---- Past the caches
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Past the caches ---- */
 /* Whole cache lines: dst is a multiple of one. */
 static inline void stream_lines(int64_t lines, const char *src, char *dst) {
 #ifdef __SSE2__
@@ -409,8 +402,7 @@ void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int6
     }
 }
 
-/* ---- Transposition
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Transposition ---- */
 /* By squares in registers, two at a time, one in each half of a register: interleaving row i with row i + side/2,
  * log2(side) times over, turns a square. Where the shape is no multiple, the last squares overlap those before; what is
  * smaller goes element by element. */

@@ -180,7 +180,7 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     job.to_packed = tpi_walk_is_packed(&job.to, job.to_size),
     job.from_packed = tpi_walk_is_packed(&job.from, job.from_size);
     bool worth = p->numel >= TPI_WORTH_THREADS;
-    job.stream = p->numel * job.to_size >= TPI_STREAM_BYTES;
+    job.stream = p->numel * job.to_size >= tpi_stream_bytes();
     if (p->dtype[0] == p->dtype[1] && job.to_packed && job.from_packed) {
         if (p->data[0] == p->data[1]) return true;
         int64_t bytes = p->numel * job.to_size;
@@ -195,9 +195,7 @@ bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
     return true;
 }
 
-/* ---- Fill
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Fill ---- */
 typedef struct fill_job {
     const tpi_plan *plan;
     tpi_walk to;
@@ -231,7 +229,7 @@ bool tpi_cpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {
     if (p->numel == 0) return true;
     fill_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}};
     job.packed = tpi_walk_is_packed(&job.to, tpi_dtype_bytes[p->dtype[0]]);
-    job.stream = p->numel * tpi_dtype_bytes[p->dtype[0]] >= TPI_STREAM_BYTES;
+    job.stream = p->numel * tpi_dtype_bytes[p->dtype[0]] >= tpi_stream_bytes();
     tpi_store_scalar(job.element, (tp_dtype)p->dtype[0], *value);
     tpi_parallel_for(tpi_ceil_div(p->numel, TPI_CHUNK), p->numel >= TPI_WORTH_THREADS, fill_chunk, &job);
     return true;

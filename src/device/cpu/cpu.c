@@ -2,6 +2,7 @@
 #include "device/cpu/cpu.h"
 #include <stdlib.h>
 #include <string.h>
+#include "device/program.h"
 
 tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
 
@@ -75,4 +76,7 @@ const tpi_device_ops tpi_cpu_ops = {
     .scan = tpi_cpu_scan,
     .copy = tpi_cpu_copy,
     .fill = tpi_cpu_fill,
+    .program_ready = tpi_cpu_program_ready,
+    .program = tpi_cpu_program,
+    .fold_fed = tpi_cpu_fold_fed,
 };

@@ -3,8 +3,9 @@
 #define TPI_CPU_H
 #include "device/device.h"
 
-#define TPI_CHUNK 32768 /* elements that one thread takes at a time; fixed, so that results do not depend on threads \
-                         */
+#define TPI_CHUNK                                                                                      \
+    32768 /* elements that one thread takes at a time; fixed, so that results do not depend on threads \
+           */
 #define TPI_WORTH_THREADS 65536 /* elements from which on waking the team pays */
 
 extern const tpi_device_ops tpi_cpu_ops;

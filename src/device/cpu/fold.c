@@ -45,14 +45,14 @@ typedef struct fold_job {
     tpi_states states;           /* of all pieces, when there is more than one */
     const tpi_program_job *feed; /* NULL: the elements are in x */
     int64_t together;            /* fed: columns (inner) or rows (outer) that are made at once */
-    tpi_line_end end;            /* fed: what the program does itself with its elements where it can */
+    tpi_fold_end end;            /* fed: what the program does itself with its elements where it can */
     tpi_scratch scratch;         /* fold_scratch of each thread */
     size_t x_bytes, column_bytes,
         fed_bytes; /* its parts: elements of x; a variable of all columns of a block; what a program needs */
 } fold_job;
 
 typedef struct fed_scratch {
-    tpi_program_line line;
+    tpi_register_program registers;
     _Alignas(64) char raw[INNER_PIECE * 16]; /* in the program's dtype, where the kernel has another */
     tpi_program_scratch program;             /* its last blocks are there if the program has so many */
 } fed_scratch;
@@ -87,8 +87,7 @@ static fold_scratch lay_out(const fold_job *job, char *room) {
     return s;
 }
 
-/* ---- Fed by a program
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Fed by a program ---- */
 
 static int64_t position(const fold_job *job, const char *x) {
     return (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / tpi_dtype_bytes[job->x->dtype];
@@ -109,8 +108,8 @@ static const char *make_stretch(const fold_job *job, fed_scratch *fed, const cha
 static int64_t fold_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n,
                             float *state, fed_scratch *fed) {
     int64_t i = 0;
-    if (job->end != TPI_LINE_STORES && tpi_program_can_fold(job->feed, n))
-        while (i < c->count && tpi_program_fold(job->feed, &fed->program, &fed->line, job->end,
+    if (job->end != TPI_FOLD_ENDS_IN_NONE && tpi_program_can_fold(job->feed, n))
+        while (i < c->count && tpi_program_fold(job->feed, &fed->program, &fed->registers, job->end,
                                                 position(job, x + i * apart), n, &state[i]))
             i++;
     return i;
@@ -161,9 +160,7 @@ static int64_t stretch_of(const fold_job *job) {
     return together > 1 || length >= SHORT_STRETCH ? together : 0;
 }
 
-/* ---- From memory
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- From memory ---- */
 
 /* Elements from .. to of each column, one column after the other. */
 static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state,
@@ -214,7 +211,8 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
     tpi_walk walk = tpi_axes_walk(&job->reduced);
     int64_t stride = job->kept.x[0], along = walk.ndim ? walk.stride[0] : 0, length = walk.ndim ? walk.shape[0] : 1;
     int64_t size = tpi_dtype_bytes[job->type];
-    bool direct = job->x->dtype == job->type && stride == size, from_memory = job->x->numel * size >= TPI_STREAM_BYTES;
+    bool direct = job->x->dtype == job->type && stride == size,
+         from_memory = job->x->numel * size >= tpi_stream_bytes();
     for (int64_t i = from, n; i < to; i += n) {
         const char *x = c->x + tpi_walk_offset(&walk, i);
         n = walk.ndim ? length - i % length : 1; /* rows as far apart from each other */
@@ -273,7 +271,7 @@ static void fold_chunk(int64_t chunk, void *context) {
     _Alignas(64) char stack[TPI_SCRATCH_STACK];
     char *room = tpi_scratch_take(&job->scratch, stack);
     fold_scratch s = lay_out(job, room);
-    if (s.fed) tpi_program_begin(job->feed, &s.fed->program), s.fed->line.nops = 0;
+    if (s.fed) tpi_program_begin(job->feed, &s.fed->program), s.fed->registers.nops = 0;
     for (int64_t unit = first, whole; unit<end; unit += whole> 1 ? whole : 1) {
         whole = whole_pieces(job, unit, end);
         if (whole > 1)
@@ -339,17 +337,12 @@ static bool make_first(fold_job *job, const tpi_feed *feed) {
                                                         (tp_device){TP_CPU, 0});
     if (!x) return false;
     feed->plan->data[feed->operand] = x->data;
-    bool ok = tpi_cpu_program(feed->program, feed->plan);
+    bool ok = tpi_cpu_program((tp_device){TP_CPU, 0}, feed->program, feed->plan);
     if (ok)
         job->x = x;
     else
         tpi_release(x);
     return ok;
-}
-
-static tpi_line_end line_end(const char *name) {
-    if (!strcmp(name, "amax")) return TPI_LINE_ENDS_IN_MAX;
-    return !strcmp(name, "sum") || !strcmp(name, "mean") ? TPI_LINE_ENDS_IN_SUM : TPI_LINE_STORES;
 }
 
 static bool run_fold(fold_job *job) {
@@ -379,7 +372,7 @@ bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
         if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand))
             return false;
         job.feed = &program;
-        if (compute == TPI_F32 && x->dtype == TP_FLOAT32) job.end = line_end(op->name);
+        if (compute == TPI_F32 && x->dtype == TP_FLOAT32) job.end = (tpi_fold_end)op->end;
         job.direct = false;
     } else if (feed && x->numel && !make_first(&job, feed))
         return false;

@@ -146,7 +146,7 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
         in_place |= k && p->data[k] == p->data[0];
         job->all_packed &= job->packed[k] || job->constant[k];
     }
-    job->stream = job->packed[0] && !in_place && !op->costly && p->numel * job->size[0] >= TPI_STREAM_BYTES;
+    job->stream = job->packed[0] && !in_place && !op->costly && p->numel * job->size[0] >= tpi_stream_bytes();
     job->block = TPI_BLOCK_BYTES / widest;
     if (job->block > 1024) job->block = 1024;
     if (job->all_packed && !constants && !job->stream) job->block = TPI_CHUNK;
@@ -169,8 +169,7 @@ static __attribute__((noinline)) bool map_small(const map_job *job) {
     return true;
 }
 
-/* ---- Inputs that run fastest along another dimension than the result
- * ------------------------------------------------------- */
+/* ---- Inputs that run fastest along another dimension than the result ---- */
 
 /* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not.
  */

@@ -9,13 +9,13 @@
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/line.h"
+#include "device/cpu/register_program.h"
 #include "device/launch.h"
 
 enum {
-    LONG_RUN = 256,    /* as in map.c: runs at least this long are blocks of their own */
-    MOST_BLOCK = 512,  /* elements of a block at most: all that a program works with stays in the nearest cache */
-    LINE_BLOCK = 1024, /* of programs that are one line */
+    LONG_RUN = 256,        /* as in map.c: runs at least this long are blocks of their own */
+    MOST_BLOCK = 512,      /* elements of a block at most: all that a program works with stays in the nearest cache */
+    REGISTER_BLOCK = 1024, /* of programs that run in registers */
     STRAIGHT_BLOCK =
         256, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
     AHEAD = 2, /* blocks from the one that is computed to the one that memory is asked for */
@@ -126,8 +126,8 @@ static void fill_numbers(const program_job *job, program_scratch *s) {
 /* ---- The straight way: where nothing is gathered, a step of a block is little more than its kernel ---- */
 
 typedef struct straight_step {
-    tpi_block_fn fn; /* NULL: a line, `n` operations from `line` on */
-    const tpi_line_op *line;
+    tpi_block_fn fn; /* NULL: a register program, `n` operations from `registers` on */
+    const tpi_register_op *registers;
     const tpi_param *params;
     int n;
     char *at[TPI_PROGRAM_IN + 1];     /* for the chunk's first block */
@@ -184,138 +184,102 @@ static void place_step(const program_job *job, program_scratch *s, const stretch
     }
 }
 
-/* ---- Lines ---- */
+/* ---- Registers ---- */
 
-/* A derivative has its operator's name, and takes a gradient. */
-static bool is_derivative(const tpi_map_op *op) {
-    for (int k = 0; k < op->nin; k++)
-        if (!strcmp(op->in_name[k], "grad")) return true;
-    return false;
+static bool is_float(const tpi_program *program, const tpi_program_arg *a) {
+    return a->type == TP_FLOAT32 && (a->value < 0 || program->values[a->value].dtype == TP_FLOAT32);
 }
 
-/* The code of what a step computes in floats, TPI_LINE_NONE: there is none. */
-static uint8_t line_code(const tpi_program *program, const tpi_program_step *step) {
-    static const struct {
-        const char *name;
-        uint8_t code;
-    } known[] = {{"add", TPI_LINE_ADD},
-                 {"sub", TPI_LINE_SUB},
-                 {"mul", TPI_LINE_MUL},
-                 {"div", TPI_LINE_DIV},
-                 {"relu", TPI_LINE_RELU},
-                 {"times_itself", TPI_LINE_SQUARE},
-                 {"neg", TPI_LINE_NEG},
-                 {"abs", TPI_LINE_ABS},
-                 {"maximum", TPI_LINE_MAX},
-                 {"minimum", TPI_LINE_MIN},
-                 {"clamp_min_number", TPI_LINE_LARGER},
-                 {"clamp_max_number", TPI_LINE_SMALLER},
-                 {"clamp_min_each", TPI_LINE_LARGER},
-                 {"clamp_max_each", TPI_LINE_SMALLER},
-                 {"leaky_relu", TPI_LINE_LEAKY},
-                 {"hardtanh", TPI_LINE_BETWEEN},
-                 {"clamp_between", TPI_LINE_BETWEEN},
-                 {"clamp_between_each", TPI_LINE_BETWEEN}};
+/* Can the step run in registers? All of it is floats; one operand at least is no number, and the last two of three are
+ * numbers. */
+static bool fits_registers(const tpi_program *program, const tpi_program_step *step) {
     const tpi_map_op *op = step->op;
-    uint8_t code = TPI_LINE_NONE;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(op->name, known[i].name)) code = known[i].code;
-    bool numbers_alone = step->in[0].value < 0 && (op->nin == 1 || step->in[1].value < 0);
-    if (!code || is_derivative(op) || numbers_alone) return TPI_LINE_NONE;
-    if (op->nin == 3 && (step->in[0].value < 0 || step->in[1].value >= 0 || step->in[2].value >= 0))
-        return TPI_LINE_NONE;                                                           /* bounds are numbers */
-    bool scales = op->nparam && code <= TPI_LINE_NUMBER && step->params[0].f32 != 1.0f; /* what is added, by alpha */
-    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 ||
-        scales)
-        return TPI_LINE_NONE;
+    if (!op->registers[0] || step->compute != TPI_F32 || step->type != TP_FLOAT32 ||
+        program->values[step->out].dtype != TP_FLOAT32)
+        return false;
     for (int k = 0; k < op->nin; k++)
-        if (step->in[k].type != TP_FLOAT32 ||
-            (step->in[k].value >= 0 && program->values[step->in[k].value].dtype != TP_FLOAT32))
-            return TPI_LINE_NONE;
-    if (op->nin == 2 && step->in[0].value == step->in[1].value)
-        return code == TPI_LINE_MUL ? TPI_LINE_SQUARE : TPI_LINE_NONE;
-    return code;
+        if (!is_float(program, &step->in[k])) return false;
+    if (op->registers_when >= 0 && step->params[op->registers_when].f32 != 1.0f) return false;
+    if (op->nin == 3) return step->in[0].value >= 0 && step->in[1].value < 0 && step->in[2].value < 0;
+    return step->in[0].value >= 0 || (op->nin == 2 && step->in[1].value >= 0);
 }
 
-void tpi_program_draw_lines(tpi_program *program) {
+bool tpi_cpu_program_ready(tpi_program *program) {
     for (int i = 0; i < program->nsteps; i++) {
         tpi_program_step *step = &program->steps[i];
-        step->line = line_code(program, step);
+        step->registers = fits_registers(program, step);
         bool next = false, later = false;
         for (int j = i + 1; j < program->nsteps; j++)
             for (int k = 0; k < program->steps[j].op->nin; k++)
                 if (program->steps[j].in[k].value == step->out) *(j == i + 1 ? &next : &later) = true;
         step->passes = next && !later && program->values[step->out].operand < 0;
     }
-}
-
-static bool is_one_line(const tpi_program *program) {
-    for (int i = 0; i < program->nsteps; i++)
-        if (!program->steps[i].line) return false;
     return true;
 }
 
-static tpi_line_op of_value(const program_job *job, program_scratch *s, const stretch *on, uint8_t code, int value) {
-    tpi_line_op op = {.code = code, .value = value};
-    const char *one = one_element(job, on, job->program->values[value].operand);
-    if (one && code < TPI_LINE_NUMBER)
-        op.code += TPI_LINE_NUMBER, memcpy(&op.number, one, sizeof op.number);
-    else
-        place_value(job, s, on, value, &op.at, &op.move);
+static bool is_all_registers(const tpi_program *program) {
+    for (int i = 0; i < program->nsteps; i++)
+        if (!program->steps[i].registers) return false;
+    return true;
+}
+
+static tpi_register_op moving(const program_job *job, program_scratch *s, const stretch *on, uint8_t code, int value) {
+    tpi_register_op op = {.code = code, .value = value};
+    place_value(job, s, on, value, &op.at, &op.move);
     return op;
 }
 
-static uint8_t turned(uint8_t code) {
-    switch (code) {
-    case TPI_LINE_SUB: return TPI_LINE_FROM;
-    case TPI_LINE_DIV: return TPI_LINE_INTO;
-    case TPI_LINE_MAX: return TPI_LINE_LARGER;
-    case TPI_LINE_LARGER: return TPI_LINE_MAX;
-    case TPI_LINE_MIN: return TPI_LINE_SMALLER;
-    case TPI_LINE_SMALLER: return TPI_LINE_MIN;
-    default: return code;
-    }
+/* The operation on the accumulator and another operand, which comes `first` or second. */
+static tpi_register_op with_operand(const program_job *job, program_scratch *s, const stretch *on, const tpi_map_op *op,
+                                    const tpi_program_arg *other, bool first) {
+    uint8_t number = op->registers[first ? TPI_REGISTERS_OF_NUMBER : TPI_REGISTERS_NUMBER];
+    if (other->value < 0) return (tpi_register_op){.code = number, .number = other->number.f32, .value = -1};
+    const char *one = one_element(job, on, job->program->values[other->value].operand);
+    if (!one)
+        return moving(job, s, on, op->registers[first ? TPI_REGISTERS_OF_MEMORY : TPI_REGISTERS_MEMORY], other->value);
+    tpi_register_op to = {.code = number, .broadcast = true, .value = other->value};
+    memcpy(&to.number, one, sizeof to.number);
+    return to;
 }
 
-static tpi_line_op of_number(uint8_t code, float number) {
-    return (tpi_line_op){.code = code, .number = number, .value = -1};
+/* The operation of a step on the accumulator alone, and on numbers: its parameters, or its last two operands. */
+static tpi_register_op with_numbers(const tpi_program_step *step, uint8_t code) {
+    bool operands = step->op->nin == 3;
+    return (tpi_register_op){.code = code,
+                             .number = operands ? step->in[1].number.f32 : step->params[0].f32,
+                             .number2 = operands ? step->in[2].number.f32 : step->params[1].f32,
+                             .value = -1};
 }
 
 /* The operations of step i, whose value in[0] or in[1] may be in the accumulator, which holds the value `now`; returns
  * how many. */
-static int line_step(const program_job *job, program_scratch *s, const stretch *on, int i, int now, tpi_line_op *to) {
+static int write_step(const program_job *job, program_scratch *s, const stretch *on, int i, int now,
+                      tpi_register_op *to) {
     const tpi_program_step *step = &job->program->steps[i];
-    const tpi_program_arg *a = &step->in[0],
-                          *b = step->op->nin == 2 && step->line != TPI_LINE_SQUARE ? &step->in[1] : NULL;
-    uint8_t code = step->line;
+    const tpi_program_arg *a = &step->in[0], *b = step->op->nin == 2 ? &step->in[1] : NULL;
     int n = 0;
-    if (b && (a->value < 0 || (b->value >= 0 && b->value == now))) { /* the other one is taken into the accumulator */
-        const tpi_program_arg *c = a;
-        a = b, b = c, code = turned(code);
-    }
-    if (a->value != now) to[n++] = of_value(job, s, on, TPI_LINE_LOAD, a->value);
-    if (code == TPI_LINE_BETWEEN) {
-        bool given = step->op->nin == 3; /* as operands */
-        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_LARGER, given ? step->in[1].number.f32 : step->params[0].f32);
-        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_SMALLER, given ? step->in[2].number.f32 : step->params[1].f32);
-    } else if (!b)
-        to[n++] = of_number(code, code == TPI_LINE_LEAKY ? step->params[0].f32 : 0);
-    else if (b->value < 0)
-        to[n++] = of_number((uint8_t)(TPI_LINE_NUMBER + code), b->number.f32);
+    bool itself = b && a->value == b->value;
+    bool other_first =
+        b && !itself && (a->value < 0 || (b->value >= 0 && b->value == now)); /* the second is the accumulator */
+    const tpi_program_arg *accumulator = other_first ? b : a;
+    if (accumulator->value != now) to[n++] = moving(job, s, on, TPI_REGISTER_LOAD, accumulator->value);
+    if (b && !itself)
+        to[n++] = with_operand(job, s, on, step->op, other_first ? a : b, other_first);
     else
-        to[n++] = of_value(job, s, on, code, b->value);
+        to[n++] = with_numbers(step, step->op->registers[itself ? TPI_REGISTERS_ITSELF : 0]);
     return n;
 }
 
-/* Steps from i on as one line; returns the step after it. */
-static int draw_line(const program_job *job, program_scratch *s, const stretch *on, int i, tpi_line_op *to, int *n) {
+/* Steps from i on as one register program; returns the step after it. */
+static int write_registers(const program_job *job, program_scratch *s, const stretch *on, int i, tpi_register_op *to,
+                           int *n) {
     const tpi_program *program = job->program;
     *n = 0;
-    for (int now = -1; i < program->nsteps && program->steps[i].line; i++) {
-        *n += line_step(job, s, on, i, now, to + *n);
+    for (int now = -1; i < program->nsteps && program->steps[i].registers; i++) {
+        *n += write_step(job, s, on, i, now, to + *n);
         now = program->steps[i].out;
-        bool goes_on = i + 1 < program->nsteps && program->steps[i + 1].line;
-        if (!goes_on || !program->steps[i].passes) to[(*n)++] = of_value(job, s, on, TPI_LINE_STORE, now);
+        bool goes_on = i + 1 < program->nsteps && program->steps[i + 1].registers;
+        if (!goes_on || !program->steps[i].passes) to[(*n)++] = moving(job, s, on, TPI_REGISTER_STORE, now);
     }
     return i;
 }
@@ -325,15 +289,15 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
     const tpi_program *program = job->program;
     int64_t n = length & ~(int64_t)(TPI_LANES - 1);
     straight_step steps[TPI_PROGRAM_STEPS];
-    tpi_line_op ops[TPI_LINE_OPS];
+    tpi_register_op ops[TPI_REGISTER_OPS];
     int nsteps = 0, nops = 0;
     for (int i = 0; i < program->nsteps; nsteps++) {
         straight_step *to = &steps[nsteps];
-        if (program->steps[i].line && i + 1 < program->nsteps && program->steps[i + 1].line) {
-            to->fn = NULL, to->line = ops + nops;
-            i = draw_line(job, s, on, i, ops + nops, &to->n);
+        if (program->steps[i].registers && i + 1 < program->nsteps && program->steps[i + 1].registers) {
+            to->fn = NULL, to->registers = ops + nops;
+            i = write_registers(job, s, on, i, ops + nops, &to->n);
             nops += to->n;
-            ops[nops++] = (tpi_line_op){.code = TPI_LINE_NONE};
+            ops[nops++] = (tpi_register_op){.code = TPI_REGISTER_END};
         } else
             place_step(job, s, on, i++, to);
     }
@@ -343,7 +307,7 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
         for (int i = 0; i < nsteps; i++) {
             const straight_step *step = &steps[i];
             if (!step->fn) {
-                TPI_ISA_PICK(tpi_line_run)(now, done, step->n, step->line);
+                TPI_ISA_PICK(tpi_register_run)(now, done, step->n, step->registers);
                 continue;
             }
             char *arg[TPI_PROGRAM_IN + 1];
@@ -354,45 +318,47 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
     return n;
 }
 
-/* ---- Folds of a line ---- */
+/* ---- Folds of registers ---- */
 
 bool tpi_program_can_fold(const program_job *job, int64_t n) {
     const tpi_program *program = job->program;
-    if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_one_line(program) || n % TPI_LINE_SUMS ||
-        (job->block % TPI_LINE_SUMS && job->block < n))
+    if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_all_registers(program) ||
+        n % TPI_REGISTER_LANES || (job->block % TPI_REGISTER_LANES && job->block < n))
         return false;
     return program->values[program->steps[program->nsteps - 1].out].operand == job->aside;
 }
 
-/* An operation of a line that was drawn for another stretch. */
-static void move_op(const program_job *job, program_scratch *s, const stretch *on, tpi_line_op *op) {
+/* An operation that was written for another stretch. */
+static void move_op(const program_job *job, program_scratch *s, const stretch *on, tpi_register_op *op) {
     if (op->value < 0) return;
-    if (op->code > TPI_LINE_NUMBER && op->code < TPI_LINE_RELU)
+    if (op->broadcast)
         memcpy(&op->number, one_element(job, on, job->program->values[op->value].operand), sizeof op->number);
     else
         place_value(job, s, on, op->value, &op->at, &op->move);
 }
 
-bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_program_line *line, tpi_line_end end, int64_t at,
-                      int64_t n, float *state) {
+bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_register_program *registers, tpi_fold_end end,
+                      int64_t at, int64_t n, float *state) {
     char *data[TPI_MAX_OPERANDS];
     stretch on = {at, NULL};
     if (!job->straight) {
         if (tpi_plan_seek(job->plan, at, data) < n) return false;
         on.data = data;
     }
-    for (int k = 0; k < line->nops; k++) move_op(job, s, &on, &line->ops[k]);
-    if (!line->nops) {
-        draw_line(job, s, &on, 0, line->ops, &line->nops);
-        line->ops[--line->nops] = (tpi_line_op){.code = TPI_LINE_NONE}; /* in place of what stores the last value */
+    for (int k = 0; k < registers->nops; k++) move_op(job, s, &on, &registers->ops[k]);
+    if (!registers->nops) {
+        write_registers(job, s, &on, 0, registers->ops, &registers->nops);
+        /* in place of what stores the last value */
+        registers->ops[--registers->nops] = (tpi_register_op){.code = TPI_REGISTER_END};
     }
-    _Alignas(32) float lanes[TPI_LINE_SUMS] = {0};
-    bool sums = end == TPI_LINE_ENDS_IN_SUM;
-    for (int l = 0; l < TPI_LINE_SUMS && !sums; l++) lanes[l] = -INFINITY;
-    for (int64_t done = 0; done < n; done += job->block)
-        TPI_ISA_PICK(tpi_line_fold)
-        (end, n - done < job->block ? n - done : job->block, done, line->nops, line->ops, lanes);
-    float total = TPI_ISA_PICK(tpi_line_total)(end, lanes);
+    _Alignas(32) float lanes[TPI_REGISTER_LANES] = {0};
+    bool sums = end == TPI_FOLD_ENDS_IN_SUM;
+    for (int l = 0; l < TPI_REGISTER_LANES && !sums; l++) lanes[l] = -INFINITY;
+    for (int64_t done = 0; done < n; done += job->block) {
+        int64_t now = n - done < job->block ? n - done : job->block;
+        TPI_ISA_PICK(tpi_register_fold)(end, now, done, registers->nops, registers->ops, lanes);
+    }
+    float total = TPI_ISA_PICK(tpi_register_total)(end, lanes);
     *state = sums ? *state + total : *state > total || *state != *state ? *state : total;
     return true;
 }
@@ -500,7 +466,7 @@ static void study(program_job *job) {
     }
     job->straight = is_straight(job, false);
     job->straight_runs = !job->straight && is_straight(job, true);
-    job->block = job->straight || job->straight_runs     ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK
+    job->block = job->straight || job->straight_runs ? is_all_registers(job->program) ? REGISTER_BLOCK : STRAIGHT_BLOCK
                  : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest
                                                          : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
@@ -525,7 +491,8 @@ bool tpi_program_prepare(program_job *job, const tpi_program *program, const tpi
     return true;
 }
 
-bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan) {
+bool tpi_cpu_program(tp_device device, const tpi_program *program, tpi_plan *plan) {
+    (void)device;
     if (plan->numel == 0) return true;
     program_loop loop;
     int64_t chunks = tpi_ceil_div(plan->numel, TPI_CHUNK);

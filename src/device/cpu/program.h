@@ -3,7 +3,7 @@
 #ifndef TPI_CPU_PROGRAM_H
 #define TPI_CPU_PROGRAM_H
 #include "device/cpu/convert.h"
-#include "device/cpu/line.h"
+#include "device/cpu/register_program.h"
 #include "device/program.h"
 
 enum {
@@ -42,15 +42,15 @@ void tpi_program_begin(const tpi_program_job *job, tpi_program_scratch *s); /* o
 /* Positions at .. end; the operand aside gets its elements at `to`. */
 void tpi_program_range(const tpi_program_job *job, tpi_program_scratch *s, int64_t at, int64_t end, char *to);
 
-/* A program that is one line, whose last value is the operand aside, can be summed or searched for its largest element
- * without that reaching memory. */
-typedef struct tpi_program_line {
-    int nops; /* 0: not drawn yet */
-    tpi_line_op ops[TPI_LINE_OPS];
-} tpi_program_line;
+/* A program that runs in registers as a whole, and whose last value is the operand aside, can be summed or searched for
+ * its largest element without that reaching memory. */
+typedef struct tpi_register_program {
+    int nops; /* 0: not written yet */
+    tpi_register_op ops[TPI_REGISTER_OPS];
+} tpi_register_program;
 bool tpi_program_can_fold(const tpi_program_job *job, int64_t n); /* n positions at a time */
 /* Puts n positions from `at` on into *state, with the bits of the kernels of sums and maxima. False, and nothing is
  * done: they do not lie together. */
-bool tpi_program_fold(const tpi_program_job *job, tpi_program_scratch *s, tpi_program_line *line, tpi_line_end end,
-                      int64_t at, int64_t n, float *state);
+bool tpi_program_fold(const tpi_program_job *job, tpi_program_scratch *s, tpi_register_program *registers,
+                      tpi_fold_end end, int64_t at, int64_t n, float *state);
 #endif

@@ -7,7 +7,10 @@
 #include "device/cpu/isa.h"
 #include "device/device.h"
 
-#define TPI_STREAM_BYTES (32 << 20) /* results from here on */
+/* Results of this size and more go past the caches: what the last-level caches of this process's processors hold. */
+#define TPI_STREAM_UNKNOWN (32 << 20) /* where the system does not say */
+#define TPI_STREAM_LEAST   (8 << 20)
+int64_t tpi_stream_bytes(void);
 
 TPI_ISA_DECLARE(void, tpi_stream, (int64_t bytes, const char *src, char *dst));
 TPI_ISA_DECLARE(void, tpi_stream_end, (void));
@@ -24,6 +27,6 @@ TPI_ISA_DECLARE(void, tpi_stream_rows,
 /* Whether rows of n elements, `numel` in all from the start of a block of memory on, go past the caches, in steps of 32
  * bytes. */
 static inline bool tpi_rows_stream(int64_t numel, int64_t n, int dtype) {
-    return numel * tpi_dtype_bytes[dtype] >= TPI_STREAM_BYTES && n * tpi_dtype_bytes[dtype] % 32 == 0;
+    return numel * tpi_dtype_bytes[dtype] >= tpi_stream_bytes() && n * tpi_dtype_bytes[dtype] % 32 == 0;
 }
 #endif

@@ -92,8 +92,7 @@ static bool is_there(compiler *c) {
 const char *tpi_nvrtc_compiler(void) { return is_there(&nvrtc) ? nvrtc.version_text : NULL; }
 const char *tpi_hiprtc_compiler(void) { return is_there(&hiprtc) ? hiprtc.version_text : NULL; }
 
-/* ---- Compiling
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Compiling ---- */
 static void fail_with_log(const compiler *c, void *program, int error, const char *name, const char *arch) {
     size_t bytes = 0;
     char *log = c->log_size(program, &bytes) == 0 && bytes > 1 ? tpi_malloc(bytes + 1) : NULL;
@@ -155,8 +154,9 @@ void *tpi_nvrtc_compile(const char *source, const char *name, const char *arch, 
     }
     char option[64];
     snprintf(option, sizeof option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", number);
-    const char *options[] = {option, "--std=c++14", "-default-device", "-w"};
-    return compile_with(&nvrtc, source, name, arch, options, 4, ptx, bytes);
+    const char *options[] = {option, "--std=c++14", "-default-device", "-w", "--fmad=false"};
+    bool rounds = strstr(source, "#define ROUNDS_EACH_OPERATION") != NULL; /* gpu/kernels/rounding.h */
+    return compile_with(&nvrtc, source, name, arch, options, rounds ? 5 : 4, ptx, bytes);
 }
 
 void *tpi_hiprtc_compile(const char *source, const char *name, const char *arch, size_t *bytes) {

@@ -6,8 +6,7 @@
 #include <string.h>
 #include "device/cuda/plans.h"
 
-/* ---- The library: numbers and layouts as its documentation gives them
- * ------------------------------------------------------ */
+/* ---- The library: numbers and layouts as its documentation gives them ---- */
 enum { R_32F = 0, R_64F = 1, R_16F = 2, C_32F = 4, C_64F = 5, R_16BF = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_TF32 = 77 };
 enum { LAYOUT_BATCH = 5, LAYOUT_STRIDE = 6 };
@@ -78,9 +77,7 @@ static bool is_there(void) { /* the lock is held */
     return lt.there;
 }
 
-/* ---- Plans
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ---- */
 typedef struct key { /* all that a plan depends on; compared as bytes, so every byte of it is set */
     int64_t m, n, k, batch, lda, ldb, ldc, stride_a, stride_b, stride_c;
     uint8_t dtype, result, trans_a, trans_b, epilogue, tf32, reduced, accumulates, align_a, align_b, align_c,
@@ -207,9 +204,7 @@ static plan *plan_of(int index, const tpi_gpu_gemm *g) {
     return p;
 }
 
-/* ---- Products
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Products ---- */
 static bool can_serve(const tpi_gpu_gemm *g) {
     bool wide = g->dtype == TP_FLOAT64 || g->dtype == TP_COMPLEX64 || g->dtype == TP_COMPLEX128;
     if (library_type(g->dtype) < 0 || library_type(g->result) < 0 || g->m <= 0 || g->n <= 0 || g->k <= 0 ||

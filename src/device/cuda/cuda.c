@@ -7,8 +7,7 @@
  * the relaxed mode; both halves swap. */
 static void swap_mode(int *mode) { tpi_cuda.capture_mode(mode); }
 
-/* ---- Memory
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 static void *alloc(int index, size_t bytes) {
     void *block = NULL;
     int mode = TPI_CUDA_CAPTURE_RELAXED;
@@ -82,8 +81,7 @@ static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t by
     return tpi_cuda_use(index) && TPI_CUDA(set, to, (unsigned char)byte, bytes, stream);
 }
 
-/* ---- Streams and events
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Streams and events ---- */
 static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
     int least = 0, greatest = 0;
     if (!tpi_cuda_use(index) || !TPI_CUDA(priorities, &least, &greatest)) return false;
@@ -141,8 +139,7 @@ static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, dou
     return true;
 }
 
-/* ---- Programs
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Programs ---- */
 static bool load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
     (void)bytes;
     int mode = TPI_CUDA_CAPTURE_RELAXED;
@@ -187,9 +184,7 @@ static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
                     NULL);
 }
 
-/* ---- Graphs
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Graphs ---- */
 struct tpi_gpu_graph {
     int index;
     void *graph, *exec;
@@ -230,9 +225,7 @@ static void graph_free(tpi_gpu_graph *graph) {
     tpi_delete(graph, sizeof *graph);
 }
 
-/* ---- The tables
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The tables ---- */
 #define SHARED_MEMBERS                                                                                                \
     .version = TPI_GPU_DRIVER_VERSION, .type = TP_CUDA, .describe = tpi_cuda_describe,                                \
     .version_text = tpi_cuda_version_text, .alloc = alloc, .free = release, .memory_info = memory_info,               \

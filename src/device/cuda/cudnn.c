@@ -98,8 +98,7 @@ int tpi_dnn_type(tp_dtype dtype) {
     }
 }
 
-/* ---- Descriptors
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors ---- */
 void *tpi_dnn_new(tpi_dnn_build *b, int what) {
     void *desc = NULL;
     if (b->failed || b->n == TPI_DNN_MOST || dnn.desc_new(what, &desc) != 0) {
@@ -136,8 +135,7 @@ void *tpi_dnn_tensor(tpi_dnn_build *b, int64_t id, int type, int ndim, const int
     return t;
 }
 
-/* ---- Choosing an engine
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Choosing an engine ---- */
 static void *operation_graph(int index, tpi_dnn_build *b, void *const *operations, int n) {
     void *graph = tpi_dnn_new(b, DNN_GRAPH);
     tpi_dnn_set(b, graph, GRAPH_HANDLE, DNN_T_HANDLE, 1, &dnn.handle[index]);
@@ -234,9 +232,7 @@ bool tpi_dnn_choose(int index, tpi_gpu_stream *stream, tpi_dnn_plan *p, void *co
            choose_in(index, stream, p, graph, MODE_FALLBACK, refused, timed);
 }
 
-/* ---- Running
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Running ---- */
 static int execute(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_dnn_call *call,
                    void *workspace) {
     tpi_dnn_build one = {.n = 0};

@@ -1,9 +1,10 @@
 /* Attention by cuDNN, forward and backward, without a matrix of queries by keys in memory: the operations are written
  * out one by one as below, and the library recognises them and compiles one kernel.
  *
- *   forward   s = scale q k';  masked: -max where the key is after the query;  p = softmax(s);  o = p v;  lse = log sum
- * exp s backward  d = rowsum(grad o);  p = exp(s - lse), 0 where masked;  gv = p' grad;  gs = scale p (grad v' - d); gq
- * = gs k;  gk = gs' q */
+ *   forward   s = scale q k';  masked: -max where the key is after the query;  p = softmax(s);  o = p v;  lse = log
+ *             sum exp s
+ *   backward  d = rowsum(grad o);  p = exp(s - lse), 0 where masked;  gv = p' grad;  gs = scale p (grad v' - d);  gq
+ *             = gs k;  gk = gs' q */
 #include <float.h>
 #include <string.h>
 #include "device/cuda/cudnn.h"
@@ -71,8 +72,7 @@ typedef struct key { /* compared as bytes: cleared first */
 
 static tpi_plans plans[TPI_MAX_GPUS];
 
-/* ---- Writing operations down
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Writing operations down ---- */
 typedef struct net {
     tpi_dnn_build *b;
     const key *k;
@@ -168,8 +168,7 @@ static void *transposed(net *w, void *x) { /* [queries, keys] as [keys, queries]
     return y;
 }
 
-/* ---- The two graphs
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The two graphs ---- */
 static void *lse_in_memory(net *w) { /* [batch, heads, queries, 1], contiguous */
     const key *k = w->k;
     int64_t shape[4] = {k->batch, k->heads, k->queries, 1}, stride[4] = {k->heads * k->queries, k->queries, 1, 1};
@@ -234,9 +233,7 @@ static void backward(net *w) {
     pointwise(w, SAME, sum, NULL, NULL, -1, in_memory(w, ID_GQ, k->queries, k->depth, k->gq_stride, false));
 }
 
-/* ---- Plans
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ---- */
 static key key_of(const tpi_gpu_attention *a) {
     key k;
     memset(&k, 0, sizeof k);

@@ -1,5 +1,6 @@
 /* Factorisations of matrices by cuSOLVER's 64-bit interface, one matrix after the other; its workspace comes from the
- * allocators. */
+ * allocators. Triangular systems go to cuBLAS. */
+#include <float.h>
 #include <pthread.h>
 #include <string.h>
 #include "device/cuda/api.h"
@@ -47,9 +48,26 @@ static struct {
                             int *elements); /* by type: see product_of */
     int (*product[4])(void *handle, int m, int n, int k, void *a, int lda, const void *tau, void *space, int elements,
                       int *info);
+    int (*rotations_new)(void **rotations);
+    int (*rotations_tolerance)(void *rotations, double tolerance);
+    int (*rotations_space[4])(void *handle, int vectors, int thin, int m, int n, const void *a, int lda,
+                              const void *values, const void *u, int ldu, const void *v, int ldv, int *elements,
+                              void *rotations);
+    int (*rotations[4])(void *handle, int vectors, int thin, int m, int n, void *a, int lda, void *values, void *u,
+                        int ldu, void *v, int ldv, void *space, int elements, int *info, void *rotations);
     void *params;
+    void *by_rotations[2]; /* for 32-bit and 64-bit floats: how exact they are to be */
     void *handle[TPI_MAX_GPUS];
 } solver;
+
+static struct {
+    bool tried, there;
+    int (*create)(void **handle);
+    int (*set_stream)(void *handle, void *stream);
+    int (*triangular[4])(void *handle, int right, int upper, int op, int unit, int m, int n, const void *one,
+                         const void *a, int lda, void *b, int ldb);
+    void *handle[TPI_MAX_GPUS];
+} blas;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool open_library(void) {
@@ -76,11 +94,35 @@ static bool open_library(void) {
                                   {"cusolverDnDorgqr", &solver.product[1]},
                                   {"cusolverDnCungqr", &solver.product[2]},
                                   {"cusolverDnZungqr", &solver.product[3]}};
+    const tpi_symbol rotations[] = {{"cusolverDnCreateGesvdjInfo", &solver.rotations_new},
+                                    {"cusolverDnXgesvdjSetTolerance", &solver.rotations_tolerance},
+                                    {"cusolverDnSgesvdj_bufferSize", &solver.rotations_space[0]},
+                                    {"cusolverDnDgesvdj_bufferSize", &solver.rotations_space[1]},
+                                    {"cusolverDnCgesvdj_bufferSize", &solver.rotations_space[2]},
+                                    {"cusolverDnZgesvdj_bufferSize", &solver.rotations_space[3]},
+                                    {"cusolverDnSgesvdj", &solver.rotations[0]},
+                                    {"cusolverDnDgesvdj", &solver.rotations[1]},
+                                    {"cusolverDnCgesvdj", &solver.rotations[2]},
+                                    {"cusolverDnZgesvdj", &solver.rotations[3]}};
     const tpi_symbol newer[] = {{"cusolverDnXgeev_bufferSize", &solver.eig_space}, {"cusolverDnXgeev", &solver.eig}};
     void *library = tpi_cuda_library(names);
     if (library && !tpi_cuda_symbols(library, newer, 2)) solver.eig_space = NULL, solver.eig = NULL;
+    if (library && tpi_cuda_symbols(library, rotations, (int)(sizeof rotations / sizeof *rotations)))
+        for (int wide = 0; wide < 2; wide++)
+            if (solver.rotations_new(&solver.by_rotations[wide]) != 0 ||
+                solver.rotations_tolerance(solver.by_rotations[wide], wide ? DBL_EPSILON : FLT_EPSILON) != 0)
+                solver.by_rotations[wide] = NULL;
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols)) &&
            solver.params_new(&solver.params) == 0;
+}
+
+static bool open_blas(void) {
+    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so", NULL};
+    const tpi_symbol symbols[] = {{"cublasCreate_v2", &blas.create},       {"cublasSetStream_v2", &blas.set_stream},
+                                  {"cublasStrsm_v2", &blas.triangular[0]}, {"cublasDtrsm_v2", &blas.triangular[1]},
+                                  {"cublasCtrsm_v2", &blas.triangular[2]}, {"cublasZtrsm_v2", &blas.triangular[3]}};
+    void *library = tpi_cuda_library(names);
+    return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols));
 }
 
 static int library_type(tp_dtype dtype) {
@@ -91,7 +133,7 @@ static int library_type(tp_dtype dtype) {
                                     : -1;
 }
 
-/* Products of reflectors have a function for each type. */
+/* Products of reflectors, rotations and triangular systems have a function for each type. */
 static int product_of(tp_dtype dtype) {
     return dtype == TP_FLOAT32 ? 0 : dtype == TP_FLOAT64 ? 1 : dtype == TP_COMPLEX64 ? 2 : 3;
 }
@@ -99,6 +141,15 @@ static int product_of(tp_dtype dtype) {
 static int product_space(void *h, const tpi_gpu_solver *s, size_t *device) {
     int elements = 0, status = solver.product_space[product_of(s->dtype)](h, (int)s->m, (int)s->n, (int)s->columns,
                                                                           s->a, (int)s->m, s->b, &elements);
+    *device = (size_t)elements * tpi_dtype_bytes[s->dtype];
+    return status;
+}
+
+static int rotations_space(void *h, const tpi_gpu_solver *s, size_t *device) {
+    int elements = 0, m = (int)s->m, n = (int)s->n,
+        status =
+            solver.rotations_space[product_of(s->dtype)](h, 1, 1, m, n, s->a, m, s->values, s->b, m, s->c, n, &elements,
+                                                         solver.by_rotations[library_type(s->dtype) & 1]);
     *device = (size_t)elements * tpi_dtype_bytes[s->dtype];
     return status;
 }
@@ -119,6 +170,7 @@ static int space_for(void *h, const tpi_gpu_solver *s, size_t *device, size_t *h
     case TPI_SOLVER_QR:
         return solver.qr_space(h, solver.params, s->m, s->n, type, s->a, s->m, type, s->b, type, device, host);
     case TPI_SOLVER_QR_PRODUCT: return product_space(h, s, device);
+    case TPI_SOLVER_SVD_BY_ROTATIONS: return rotations_space(h, s, device);
     case TPI_SOLVER_EIG:
         return solver.eig_space(h, solver.params, 0, s->vectors, s->n, type, s->a, s->n, complex, s->values, type, NULL,
                                 s->n, type, s->b, s->n, type, device, host);
@@ -155,6 +207,11 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
         return solver.product[product_of(s->dtype)](h, (int)s->m, (int)s->n, (int)s->columns, a, (int)s->m,
                                                     (char *)s->b + (size_t)(i * s->columns) * size, space,
                                                     (int)(bytes / size), info);
+    case TPI_SOLVER_SVD_BY_ROTATIONS:
+        return solver.rotations[product_of(s->dtype)](h, 1, 1, (int)s->m, (int)s->n, a, (int)s->m, values,
+                                                      (char *)s->b + (size_t)(i * s->m * s->n) * size, (int)s->m,
+                                                      (char *)s->c + (size_t)(i * s->n * s->n) * size, (int)s->n, space,
+                                                      (int)(bytes / size), info, solver.by_rotations[type & 1]);
     case TPI_SOLVER_EIG:
         return solver.eig(h, solver.params, 0, s->vectors, s->n, type, a, s->n, complex, values, type, NULL, s->n, type,
                           s->vectors ? (char *)s->b + (size_t)(i * s->n * s->n) * size : NULL, s->n, type, space, bytes,
@@ -167,9 +224,31 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
     }
 }
 
+static tpi_gpu_served solve_triangular(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+    static const double one[2] = {1, 0};
+    static const float narrow[2] = {1, 0};
+    if (!blas.tried) blas.there = open_blas(), blas.tried = true;
+    if (!blas.there || (!blas.handle[index] && blas.create(&blas.handle[index]) != 0) ||
+        blas.set_stream(blas.handle[index], stream) != 0)
+        return TPI_GPU_NOT_SERVED;
+    size_t size = tpi_dtype_bytes[s->dtype];
+    int n = (int)s->n, rows = s->right ? (int)s->columns : n, columns = s->right ? n : (int)s->columns, status = 0;
+    for (int64_t i = 0; i < s->batch && status == 0; i++)
+        status = blas.triangular[product_of(s->dtype)](blas.handle[index], s->right, s->upper, 0, s->unit, rows,
+                                                       columns, library_type(s->dtype) & 1 ? (const void *)one : narrow,
+                                                       (char *)s->a + (size_t)(i * s->n * s->n) * size, n,
+                                                       (char *)s->b + (size_t)(i * s->n * s->columns) * size, rows);
+    if (status)
+        tpi_fail(TP_ERR_RUNTIME, "cuBLAS: status %d for %lld triangular systems of %lld", status, (long long)s->batch,
+                 (long long)s->n);
+    return status == 0 ? TPI_GPU_SERVED : TPI_GPU_FAILED;
+}
+
 static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+    if (s->what == TPI_SOLVER_TRIANGULAR) return solve_triangular(index, stream, s);
     if (!solver.tried) solver.there = open_library(), solver.tried = true;
     if (!solver.there || (s->what == TPI_SOLVER_EIG && !solver.eig) ||
+        (s->what == TPI_SOLVER_SVD_BY_ROTATIONS && !solver.by_rotations[library_type(s->dtype) & 1]) ||
         (!solver.handle[index] && solver.create(&solver.handle[index]) != 0))
         return TPI_GPU_NOT_SERVED;
     void *h = solver.handle[index];
@@ -192,7 +271,9 @@ static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_
 
 tpi_gpu_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     if (library_type(s->dtype) < 0 || s->batch < 1 || s->m < 1 || s->n < 1 ||
-        (s->what == TPI_SOLVER_QR_PRODUCT && (s->m > INT32_MAX || s->n > INT32_MAX)))
+        ((s->what == TPI_SOLVER_QR_PRODUCT || s->what == TPI_SOLVER_TRIANGULAR ||
+          s->what == TPI_SOLVER_SVD_BY_ROTATIONS) &&
+         (s->m > INT32_MAX || s->n > INT32_MAX || s->columns > INT32_MAX)))
         return TPI_GPU_NOT_SERVED;
     if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
     pthread_mutex_lock(&lock);

@@ -22,8 +22,7 @@ static void in_child(void) {
     here = 0;
 }
 
-/* ---- Errors
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Errors ---- */
 bool tpi_cuda_check(int error, const char *function) {
     if (error == 0) return true;
     const char *name = NULL, *text = NULL;
@@ -36,8 +35,7 @@ bool tpi_cuda_check(int error, const char *function) {
                       name ? name : "no name", error, function);
 }
 
-/* ---- Opening
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Opening ---- */
 static bool find_functions(tpi_cuda_api *api, void *library, bool hip) {
     const tpi_symbol symbols[] = {
 #define X(member, cuda, hip_name, args) {hip ? hip_name : cuda, &api->member},
@@ -110,8 +108,7 @@ int tpi_hip_count(void) { return count_of(true); }
 const char *tpi_cuda_missing(void) { return tpi_cuda_count() ? "nothing is missing" : state.why[0]; }
 const char *tpi_hip_missing(void) { return tpi_hip_count() ? "nothing is missing" : state.why[1]; }
 
-/* ---- The thread's device
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The thread's device ---- */
 static bool retain(int index) {
     pthread_mutex_lock(&state.lock);
     bool fine = true;
@@ -147,8 +144,7 @@ static bool still_at(int index) {
 
 bool tpi_cuda_use(int index) { return __builtin_expect(here == index + 1 && still_at(index), 1) || turn_to(index); }
 
-/* ---- Descriptions
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Descriptions ---- */
 enum {
     THREADS,
     SHARED,

@@ -22,8 +22,7 @@ static struct {
 static char wanted[16]; /* the dialect that was looked for: a process has one */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* ---- Finding and mapping
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Finding and mapping ---- */
 static bool path_of(char *path, size_t room) {
     const char *own = getenv("TAPER_KERNELS");
     Dl_info info;
@@ -74,8 +73,7 @@ static void open_archive(void) {
     close(file);
 }
 
-/* ---- Looking up
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Looking up ---- */
 int tpi_gpu_archive_fits(const char *device, const char *code) {
     if (strcmp(device, code) == 0) return 1 << 20;
     int have, of;

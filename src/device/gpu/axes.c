@@ -7,8 +7,7 @@
 
 enum { BLOCKS_PER_UNIT = 16 }; /* that keep a multiprocessor busy, with some to spare for an even end */
 
-/* ---- The text
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- The text ---- */
 static uint64_t word_of(const tpi_gpu_axes_form *f) {
     uint64_t word = f->kernel | (uint64_t)f->compute << 3 | (uint64_t)f->x << 6 | (uint64_t)f->vec << 11 |
                     (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 | (uint64_t)f->wide << 24 |
@@ -42,7 +41,7 @@ static bool put_results(tpi_text *t, const tpi_gpu_axes_form *f) {
 bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
     const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_cast_suffix((tp_dtype)f->x);
-    bool ok = tpi_gpu_put_dtype(t, (tp_dtype)f->x);
+    bool ok = tpi_text_put(t, "#include \"rounding.h\"\n") && tpi_gpu_put_dtype(t, (tp_dtype)f->x);
     for (int k = 0; k < f->nout && ok; k++) ok = tpi_gpu_put_dtype(t, (tp_dtype)f->out[k]);
     return ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
            tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims,
@@ -54,8 +53,7 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
            put_results(t, f) && tpi_text_put(t, "#include \"%s\"\n", f->text);
 }
 
-/* ---- Geometry
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Geometry ---- */
 bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const uint8_t *out_type, int nparam,
                         const char *source) {
     tpi_gpu_axes_form *f = &c->form;
@@ -91,8 +89,7 @@ void tpi_gpu_axes_end(tpi_gpu_axes_call *c) {
     if (c->states) tpi_gpu_free(c->device, c->states, c->states_bytes);
 }
 
-/* ---- The launch
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The launch ---- */
 
 /* Dims beyond those there are have one element. */
 static int64_t *put_axis(int64_t *at, const int64_t *from, int have, int want, int64_t otherwise) {
@@ -132,9 +129,7 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
                                      (unsigned[]){c->form.block, 1, 1}, 0, n, args);
 }
 
-/* ---- Sizes
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Sizes ---- */
 int tpi_gpu_vector(const tp_tensor *x, const tpi_axes *along, const tpi_axes *other, bool whole_runs) {
     int64_t item = (int64_t)tpi_itemsize(x), fit = 16 / item;
     if (along->ndim == 0 || along->x[0] != item || fit < 2 || (uintptr_t)x->data % 16 ||

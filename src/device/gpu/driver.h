@@ -116,21 +116,24 @@ typedef struct tpi_gpu_solver {
         TPI_SOLVER_LU_SOLVE,
         TPI_SOLVER_EIGH,
         TPI_SOLVER_SVD,
+        TPI_SOLVER_SVD_BY_ROTATIONS,
+        TPI_SOLVER_TRIANGULAR,
         TPI_SOLVER_QR,
         TPI_SOLVER_QR_PRODUCT,
         TPI_SOLVER_EIG
     } what;
     tp_dtype dtype;      /* float32, float64, complex64, complex128 */
-    bool upper;          /* CHOLESKY, EIGH: the triangle that is read, and CHOLESKY written */
+    bool upper;          /* CHOLESKY, EIGH, TRIANGULAR: the triangle that is read, and CHOLESKY written */
+    bool right, unit;    /* TRIANGULAR: x a = b instead of a x = b; the diagonal counts as ones */
     bool vectors;        /* EIGH: a becomes the eigenvectors; EIG: b does */
     int64_t m, n, batch; /* SVD, QR_PRODUCT: m >= n; QR and LU: any; all others: m = n */
     void *a;
-    void *b; /* LU_SOLVE: n by columns, becomes the solution; SVD: U, m by n; QR: the reflectors' factors, the smaller
-                of m and n, and read by QR_PRODUCT, `columns` per matrix: a, reflectors in its first columns, becomes
-                the first n columns of their product; EIG: n by n, of a's dtype: of a real matrix's conjugate pair the
-                first column has the real, the second the imaginary parts; a is scratch */
+    void *b; /* LU_SOLVE, TRIANGULAR: n by columns (right: columns by n), becomes the solution; SVDs: U, m by n; QR: the
+                reflectors' factors, the smaller of m and n, and read by QR_PRODUCT, `columns` per matrix: a, reflectors
+                in its first columns, becomes the first n columns of their product; EIG: n by n, of a's dtype: of a real
+                matrix's conjugate pair the first column has the real, the second the imaginary parts; a is scratch */
     int64_t columns;
-    void *c;         /* SVD: V adjoint, n by n */
+    void *c;         /* SVD: V adjoint, n by n; BY_ROTATIONS: V itself */
     void *values;    /* EIGH, SVD: n real numbers per matrix; EIG: n complex ones, pairs side by side, the positive
                         imaginary part first */
     int64_t *pivots; /* LU, LU_SOLVE: the smaller of m and n per matrix, from 1 */

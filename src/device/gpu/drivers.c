@@ -30,8 +30,7 @@ const tpi_gpu_driver *tpi_gpu_driver_of(tp_device_type type) {
 
 void tpi_gpu_put_driver(const tpi_gpu_driver *driver) { opened[driver->type] = driver; }
 
-/* ---- Descriptions
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Descriptions ---- */
 static struct {
     pthread_mutex_t lock;
     _Atomic(tpi_gpu_caps *) of[TP_DEVICE_TYPES][TPI_MAX_GPUS]; /* kept for good */

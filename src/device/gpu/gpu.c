@@ -3,6 +3,7 @@
 #include "device/gpu/gpu.h"
 #include <pthread.h>
 #include <taper/gpu.h>
+#include "device/program.h"
 
 static const tpi_gpu_driver *driver_at(tp_device device) { return tpi_gpu_driver_of((tp_device_type)device.type); }
 
@@ -47,6 +48,8 @@ static const tpi_device_ops common = {
     .scan = tpi_gpu_scan,
     .copy = tpi_gpu_copy,
     .fill = tpi_gpu_fill,
+    .program_ready = tpi_gpu_program_ready,
+    .program = tpi_gpu_program_run,
 };
 
 const tpi_device_ops *tpi_gpu_open(tp_device_type type) {

@@ -23,8 +23,7 @@ struct tp_gpu_graph {
 static _Atomic(tp_gpu_graph *) under_way[2][TPI_MAX_GPUS]; /* being captured: cuda's, xpu's */
 static _Atomic(tp_gpu_graph *) *capture_of(tp_device device) { return &under_way[device.type == TP_XPU][device.index]; }
 
-/* ---- Random numbers
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Random numbers ---- */
 void *tpi_gpu_graph_numbers(tp_device device) {
     tp_gpu_graph *graph = *capture_of(device);
     return graph && tp_gpu_capturing(device) ? graph->numbers : NULL;
@@ -61,9 +60,7 @@ static bool move_numbers(tp_gpu_graph *graph) { /* before a replay */
            write_numbers(graph, now.seed, now.offset, stream);
 }
 
-/* ---- Graphs
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Graphs ---- */
 
 uint64_t tp_gpu_pool_new(void) {
     static atomic_ullong last;

@@ -37,8 +37,7 @@ bool tp_set_non_blocking(bool on) {
     return before;
 }
 
-/* ---- The list; the lock is held
- * -------------------------------------------------------------------------------------------- */
+/* ---- The list; the lock is held ---- */
 static int place_of(const char *address) { /* of the first block that starts behind it */
     int low = 0, high = all.n;
     while (low < high) {
@@ -93,9 +92,7 @@ static void drop(int i) {
     tpi_delete(b, sizeof *b);
 }
 
-/* ---- Blocks
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Blocks ---- */
 static pinned *kept_block(const tpi_gpu_driver *driver, size_t bytes) {
     for (int i = 0; i < all.n; i++) {
         pinned *b = all.list[i];
@@ -150,9 +147,7 @@ void tp_pinned_trim(void) {
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- Tensors
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 static bool is_pinned_address(const void *address) {
     if (all.n == 0) return false;
     pthread_mutex_lock(&all.lock);
@@ -198,9 +193,7 @@ tp_tensor *tp_pin_memory(tp_tensor *t) {
                : NULL; /* an owner outside of scopes clears up by the scope's rules, as with any failure */
 }
 
-/* ---- Copies
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Copies ---- */
 static bool note_use(const void *address, tp_device device, tpi_gpu_stream *stream) {
     pthread_mutex_lock(&all.lock);
     pinned *b = block_at(address);

@@ -69,8 +69,7 @@ bool tp_gpu_describe(tp_device device, tp_gpu_info *info) {
     return true;
 }
 
-/* ---- Switches
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Switches ---- */
 static atomic_bool switches[TP_GPU_SWITCHES] = {
     [TP_GPU_CONV_TF32] = true, [TP_GPU_REDUCED_F16] = true, [TP_GPU_REDUCED_BF16] = true, [TP_GPU_CONV_LIBRARY] = true};
 

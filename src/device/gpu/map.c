@@ -15,18 +15,21 @@
 enum {
     MAX_VECTOR = 8,
     MAX_GROUP_BYTES = 64,
-    MAX_LAYOUT = 896, /* bytes: OpenCL 1.2 promises 1024 for all arguments together */
+    MAX_ARGUMENTS = 1024 /* bytes: OpenCL 1.2 promises so many for all together */
 };
 
 static bool is_number(const tpi_plan *p, int k) { return p->numbers >> k & 1; }
 
-/* ---- The form
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- The form ---- */
 
-static uint64_t form_word(const tpi_gpu_form *f) {
+/* A program's dtypes are its own, so that they need not be in the word. */
+static uint64_t form_word(const tpi_gpu_map_text *m) {
+    const tpi_gpu_form *f = m->form;
     uint64_t word =
         (uint64_t)f->ndim | (uint64_t)__builtin_ctz(f->vector) << 6 | (uint64_t)f->packed << 8 | (uint64_t)f->wide << 9;
-    for (int k = 0; k < f->nargs; k++) word |= (uint64_t)(f->dtype[k] | f->way[k] << 4) << (10 + 6 * k);
+    for (int k = 0; k < f->nargs; k++)
+        word |=
+            m->program ? (uint64_t)f->way[k] << (10 + 2 * k) : (uint64_t)(f->dtype[k] | f->way[k] << 4) << (10 + 6 * k);
     return word;
 }
 
@@ -68,7 +71,7 @@ static bool needs_64_bits(const tpi_gpu_form *f, const tpi_plan *p) {
 }
 
 static void study(tpi_gpu_form *f, const tpi_plan *p) {
-    f->ndim = (uint8_t)p->ndim, f->nargs = (uint8_t)p->nargs;
+    f->ndim = (uint8_t)p->ndim, f->nargs = (uint8_t)p->nargs, f->nout = (uint8_t)p->nout;
     f->packed = p->ndim <= 1;
     for (int k = 0; k < p->nargs; k++) {
         int64_t stride = p->ndim ? p->stride[k][0] : 0, size = tpi_dtype_bytes[p->dtype[k]];
@@ -78,7 +81,7 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
         else if (p->ndim == 0)
             f->way[k] = TPI_WAY_ALONG;
         else
-            f->way[k] = stride == size ? TPI_WAY_ALONG : stride == 0 && k ? TPI_WAY_SAME : TPI_WAY_STRIDED;
+            f->way[k] = stride == size ? TPI_WAY_ALONG : stride == 0 && k >= p->nout ? TPI_WAY_SAME : TPI_WAY_STRIDED;
         f->packed = f->packed && f->way[k] != TPI_WAY_STRIDED;
     }
     if (f->packed) f->ndim = 1;
@@ -89,12 +92,17 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
         if (f->way[k] != TPI_WAY_NUMBER) f->way[k] = TPI_WAY_STRIDED;
 }
 
-/* ---- The launch
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- The launch ---- */
 
 static int layout_bytes(const tpi_gpu_form *f) {
     int dims = f->ndim > 1 ? f->ndim - 1 : 1;
     return f->wide ? 8 * (dims + f->nargs * f->ndim) : 4 * (3 * dims + f->nargs * f->ndim);
+}
+
+/* OpenCL's pointers are a block and an offset; a number is never larger than that. */
+static int argument_bytes(const tpi_gpu_map_text *m) {
+    return (int)sizeof(int64_t) + m->form->nargs * 16 + (m->nparam ? m->nparam : 1) * (int)sizeof(tpi_param) +
+           (m->form->packed ? 0 : layout_bytes(m->form));
 }
 
 /* Sizes and strides as the kernel's layout_t has them. Dimension 0 counts groups. */
@@ -138,11 +146,11 @@ static bool make(tpi_text *t, const void *context) {
 static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_plan *p) {
     const tpi_gpu_form *f = call->text.form;
     tpi_gpu_function *kernel =
-        tpi_gpu_kernel(device, call->what, form_word(f), make, &(make_context){device, &call->text});
+        tpi_gpu_kernel(device, call->what, form_word(&call->text), make, &(make_context){device, &call->text});
     if (!kernel) return false;
     tpi_gpu_arg args[TPI_GPU_MAP_ARGS + 3];
-    tpi_param params[2 * TPI_GPU_MAP_ARGS];
-    _Alignas(8) char layout[MAX_LAYOUT];
+    tpi_param params[TPI_GPU_MAP_PARAMS];
+    _Alignas(8) char layout[MAX_ARGUMENTS];
     int nargs = 0, nparam = call->text.nparam;
     if (nparam) memcpy(params, call->params, (size_t)nparam * sizeof *params);
     for (int k = 0; k < f->nargs; k++) {
@@ -163,8 +171,7 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
     return tpi_gpu_launch(device, kernel, blocks ? blocks : 1, tpi_gpu_map_threads(f), 0, nargs, args);
 }
 
-/* ---- Operands that are straightened first
- * ----------------------------------------------------------------------------------- */
+/* ---- Operands that are straightened first ---- */
 
 /* Operand k's elements alone, into contiguous memory at `to` in the plan's order. */
 static tpi_plan straight_copy(const tpi_plan *p, int k, char *to) {
@@ -208,31 +215,36 @@ static bool straighten(tp_device device, tpi_plan *p, int k, void **block) {
 static bool run_flat(tp_device device, tpi_gpu_map_call *call, tpi_plan *p, void **blocks) {
     tpi_gpu_form form;
     tpi_plan flat = *p;
-    bool ok = (blocks[0] = tpi_gpu_alloc(device, (size_t)(p->numel * tpi_dtype_bytes[p->dtype[0]])));
-    for (int k = 1; k < p->nargs && ok; k++)
+    bool ok = true;
+    for (int k = 0; k < p->nout && ok; k++)
+        ok = (flat.data[k] = blocks[k] = tpi_gpu_alloc(device, (size_t)(p->numel * tpi_dtype_bytes[p->dtype[k]])));
+    for (int k = p->nout; k < p->nargs && ok; k++)
         if (!is_number(p, k) && !blocks[k]) ok = straighten(device, &flat, k, &blocks[k]);
     if (!ok) return false;
-    flat.ndim = 1, flat.shape[0] = p->numel, flat.data[0] = blocks[0];
+    flat.ndim = 1, flat.shape[0] = p->numel;
     for (int k = 0; k < p->nargs; k++) flat.stride[k][0] = is_number(p, k) ? 0 : tpi_dtype_bytes[p->dtype[k]];
     study(&form, &flat);
     call->text.form = &form;
-    if (!launch(device, call, &flat)) return false;
-    tpi_plan back = straight_copy(p, 0, blocks[0]); /* the other way round */
-    for (int d = 0; d < p->ndim; d++) back.stride[1][d] = back.stride[0][d], back.stride[0][d] = p->stride[0][d];
-    back.data[0] = p->data[0], back.data[1] = blocks[0];
-    return tpi_gpu_copy(device, &back);
+    ok = launch(device, call, &flat);
+    for (int k = 0; k < p->nout && ok; k++) {
+        tpi_plan back = straight_copy(p, k, blocks[k]); /* the other way round */
+        for (int d = 0; d < p->ndim; d++) back.stride[1][d] = back.stride[0][d], back.stride[0][d] = p->stride[k][d];
+        back.data[0] = p->data[k], back.data[1] = blocks[k];
+        ok = tpi_gpu_copy(device, &back);
+    }
+    return ok;
 }
 
 bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
     void *blocks[TPI_GPU_MAP_ARGS] = {NULL};
     tpi_gpu_form form;
     bool ok = true;
-    for (int k = 1; k < p->nargs && p->ndim > 1 && ok; k++)
+    for (int k = p->nout; k < p->nargs && p->ndim > 1 && ok; k++)
         if (better_straight(p, k)) ok = straighten(device, p, k, &blocks[k]);
     if (!ok) return free_blocks(device, p, blocks), false;
     study(&form, p);
     call->text.form = &form;
-    if (!form.packed && layout_bytes(&form) > MAX_LAYOUT)
+    if (argument_bytes(&call->text) > MAX_ARGUMENTS)
         ok = run_flat(device, call, p, blocks);
     else
         ok = launch(device, call, p);

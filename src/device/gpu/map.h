@@ -5,7 +5,8 @@
 #include "device/gpu/driver.h"
 
 enum {
-    TPI_GPU_MAP_ARGS = 9, /* one result and up to eight inputs */
+    TPI_GPU_MAP_ARGS = TPI_MAX_OPERANDS, /* an operator's are one result and up to eight inputs, a program's any */
+    TPI_GPU_MAP_PARAMS = 32              /* numbers that a kernel takes by value, at most */
 };
 
 /* How an operand lies along dimension 0. */
@@ -17,10 +18,10 @@ typedef enum tpi_gpu_map_way {
 } tpi_gpu_map_way;
 
 typedef struct tpi_gpu_form {
-    uint8_t ndim, nargs;
-    uint8_t vector; /* elements of a group: 1, 2, 4 or 8 */
-    bool packed;    /* every operand is contiguous, one element or a number: there are no strides */
-    bool wide;      /* 64-bit indices */
+    uint8_t ndim, nargs, nout; /* results come first */
+    uint8_t vector;            /* elements of a group: 1, 2, 4 or 8 */
+    bool packed;               /* every operand is contiguous, one element or a number: there are no strides */
+    bool wide;                 /* 64-bit indices */
     uint8_t dtype[TPI_GPU_MAP_ARGS], way[TPI_GPU_MAP_ARGS];
 } tpi_gpu_form;
 
@@ -28,6 +29,7 @@ typedef struct tpi_gpu_form {
 typedef struct tpi_gpu_map_text {
     const tpi_gpu_form *form;
     const char *source;             /* op_element(), in the dialect */
+    bool program;                   /* it is a program's: results go to pointers, in their storage types */
     int nparam;                     /* its parameters; numbers follow behind them */
     uint8_t type[TPI_GPU_MAP_ARGS]; /* compute types that it gives (0) and takes */
 } tpi_gpu_map_text;
@@ -51,8 +53,8 @@ static inline tpi_ctype tpi_gpu_ctype(tp_dtype dtype) {
 }
 const char *tpi_gpu_ctype_text(tpi_ctype c);
 const char *tpi_gpu_ctype_suffix(tpi_ctype c);
-const char *
-tpi_gpu_cast_suffix(tp_dtype dtype); /* of what get_<dtype> gives: its compute type's, but uint64's is u64 */
+/* of what get_<dtype> gives: its compute type's, but uint64's is u64 */
+const char *tpi_gpu_cast_suffix(tp_dtype dtype);
 bool tpi_gpu_put_dtype(tpi_text *t,
                        tp_dtype dtype); /* includes what has get_<dtype> and set_<dtype>, where the dialect has not */
 

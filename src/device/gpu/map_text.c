@@ -47,16 +47,17 @@ static bool put_group(tpi_text *t, const tpi_gpu_form *f, int k) {
     const char *count = along ? "w" : "e", *type = along ? word : dtype, *prefix = along ? "" : "s_",
                *at = along ? "i * (int)sizeof g.w[0]" : "i * step";
     int n = along ? words : f->vector;
-    if (k)
+    if (k >= f->nout)
         return tpi_text_put(
             t,
             "INLINE group%d load%d(GLOBAL const char *p, const %s step) {\n    group%d g;\n    UNROLL\n    for (int i "
             "= 0; i < %d; i++) g.%s[i] = *(GLOBAL const %s%s *)(p + %s);\n    return g;\n}\n",
             k, k, offset_type(f), k, n, count, prefix, type, at);
-    return tpi_text_put(t,
-                        "INLINE void store0(GLOBAL char *p, const group0 g, const %s step) {\n    UNROLL\n    for (int "
-                        "i = 0; i < %d; i++) *(GLOBAL %s%s *)(p + %s) = g.%s[i];\n}\n",
-                        offset_type(f), n, prefix, type, at, count);
+    return tpi_text_put(
+        t,
+        "INLINE void store%d(GLOBAL char *p, const group%d g, const %s step) {\n    UNROLL\n    for (int "
+        "i = 0; i < %d; i++) *(GLOBAL %s%s *)(p + %s) = g.%s[i];\n}\n",
+        k, k, offset_type(f), n, prefix, type, at, count);
 }
 
 static bool put_layout(tpi_text *t, const tpi_gpu_form *f) {
@@ -72,28 +73,29 @@ static bool put_layout(tpi_text *t, const tpi_gpu_form *f) {
 }
 
 /* Kernels that wait for memory rather than compute: with registers for as many threads as a processor holds, 2048
- * (H200: gelu with 40 registers was a hundredth behind exp with 20). */
-static bool light(const tpi_gpu_map_text *m) {
-    bool ok = m->form->packed && m->form->vector > 1;
+ * (H200: gelu with 40 registers was a hundredth behind exp with 20). A program's values need more of them: for half as
+ * many threads, which still ask for enough at a time. 0: as many as the compiler likes. */
+static int threads_at_once(const tpi_gpu_map_text *m) {
+    bool light = m->form->packed && m->form->vector > 1;
     for (int k = 0; k < m->form->nargs; k++)
-        ok &= m->type[k] == TPI_B8 || m->type[k] == TPI_I32 || m->type[k] == TPI_F32;
-    return ok;
+        light &= m->type[k] == TPI_B8 || m->type[k] == TPI_I32 || m->type[k] == TPI_F32;
+    return !light ? 0 : m->program ? 1024 : 2048;
 }
 
 static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     const tpi_gpu_form *f = m->form;
-    int params = m->nparam;
-    for (int k = 1; k < f->nargs; k++) params += f->way[k] == TPI_WAY_NUMBER;
-    bool ok = true;
+    int params = m->nparam, at_once = threads_at_once(m);
+    for (int k = f->nout; k < f->nargs; k++) params += f->way[k] == TPI_WAY_NUMBER;
+    bool ok = tpi_text_put(t, "#include \"rounding.h\"\n");
     for (int k = 0; k < f->nargs && ok; k++)
         ok = f->way[k] == TPI_WAY_NUMBER || tpi_gpu_put_dtype(t, (tp_dtype)f->dtype[k]);
     ok = ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) &&
          put_layout(t, f);
     for (int k = 0; k < f->nargs && ok; k++)
         if (in_groups(f, k)) ok = put_group(t, f, k);
-    ok = ok &&
-         (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f), 2048 / tpi_gpu_map_threads(f))
-                   : tpi_text_put(t, "KERNEL(entry)("));
+    ok = ok && (at_once ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f),
+                                       at_once / tpi_gpu_map_threads(f))
+                        : tpi_text_put(t, "KERNEL(entry)("));
     for (int k = 0; k < f->nargs && ok; k++)
         if (f->way[k] != TPI_WAY_NUMBER) ok = tpi_text_put(t, "PTR(a%d), ", k);
     return ok &&
@@ -118,14 +120,10 @@ static bool put_same(tpi_text *t, const tpi_gpu_map_text *m, int k, const char *
     return tpi_text_put(t, "%s = ", target) && put_value(t, m, k, e) && tpi_text_put(t, ";\n");
 }
 
-/* op_element() of element j of the thread's group i, as the result is stored. */
-static bool put_call(tpi_text *t, const tpi_gpu_map_text *m, const char *i, const char *j) {
+static bool put_arguments(tpi_text *t, const tpi_gpu_map_text *m, const char *i, const char *j) {
     const tpi_gpu_form *f = m->form;
-    tpi_ctype own = tpi_gpu_ctype(f->dtype[0]), given = (tpi_ctype)m->type[0];
-    bool ok = tpi_text_put(t, "set_%s(", tp_dtype_name(f->dtype[0]));
-    if (own != given) ok = ok && tpi_text_put(t, "to_%s_%s(", tpi_gpu_cast_suffix(f->dtype[0]), ctype_name[given]);
-    ok = ok && tpi_text_put(t, "op_element(");
-    for (int k = 1, numbers = 0; k < f->nargs && ok; k++) {
+    bool ok = true;
+    for (int k = f->nout, numbers = 0; k < f->nargs && ok; k++) {
         char e[64];
         if (f->way[k] == TPI_WAY_NUMBER)
             ok = tpi_text_put(t, "param.p[%d].%s", m->nparam + numbers++, ctype_name[m->type[k]]);
@@ -135,7 +133,35 @@ static bool put_call(tpi_text *t, const tpi_gpu_map_text *m, const char *i, cons
             snprintf(e, sizeof e, "g%d[%s].e[%s]", k, i, j), ok = put_value(t, m, k, e);
         ok = ok && tpi_text_put(t, ", ");
     }
-    return ok && tpi_text_put(t, "param))%s", own == given ? "" : ")");
+    return ok;
+}
+
+/* op_element() of element j of the thread's group i, into element j of the groups w<k>, as results are stored. */
+static bool put_call(tpi_text *t, const tpi_gpu_map_text *m, const char *i, const char *j) {
+    const tpi_gpu_form *f = m->form;
+    if (m->program) {
+        bool ok = tpi_text_put(t, "op_element(") && put_arguments(t, m, i, j) && tpi_text_put(t, "param");
+        for (int k = 0; k < f->nout && ok; k++) ok = tpi_text_put(t, ", &w%d.e[%s]", k, j);
+        return ok && tpi_text_put(t, ");\n");
+    }
+    tpi_ctype own = tpi_gpu_ctype(f->dtype[0]), given = (tpi_ctype)m->type[0];
+    bool ok = tpi_text_put(t, "w0.e[%s] = set_%s(", j, tp_dtype_name(f->dtype[0]));
+    if (own != given) ok = ok && tpi_text_put(t, "to_%s_%s(", tpi_gpu_cast_suffix(f->dtype[0]), ctype_name[given]);
+    return ok && tpi_text_put(t, "op_element(") && put_arguments(t, m, i, j) &&
+           tpi_text_put(t, "param))%s;\n", own == given ? "" : ")");
+}
+
+static bool put_results(tpi_text *t, const tpi_gpu_form *f) {
+    bool ok = true;
+    for (int k = 0; k < f->nout && ok; k++) ok = tpi_text_put(t, "        group%d w%d;\n", k, k);
+    return ok;
+}
+
+static bool put_stores(tpi_text *t, const tpi_gpu_form *f) {
+    bool ok = true;
+    for (int k = 0; k < f->nout && ok; k++)
+        ok = tpi_text_put(t, "        store%d(p%d + o%d[i], w%d, d%d);\n", k, k, k, k, k);
+    return ok;
 }
 
 /* ---- The kernel ---- */
@@ -146,9 +172,9 @@ static bool put_locals(tpi_text *t, const tpi_gpu_map_text *m) {
     for (int k = 0; k < f->nargs && ok; k++) {
         char target[64];
         if (f->way[k] == TPI_WAY_NUMBER) continue;
-        ok = tpi_text_put(t, "    GLOBAL %schar *p%d = AT(char, a%d);\n", k ? "const " : "", k, k);
+        ok = tpi_text_put(t, "    GLOBAL %schar *p%d = AT(char, a%d);\n", k >= f->nout ? "const " : "", k, k);
         if (moves(f, k)) ok = ok && tpi_text_put(t, "    %s o%d[%d];\n", offset_type(f), k, each);
-        if (k && in_groups(f, k)) ok = ok && tpi_text_put(t, "    group%d g%d[%d];\n", k, k, each);
+        if (k >= f->nout && in_groups(f, k)) ok = ok && tpi_text_put(t, "    group%d g%d[%d];\n", k, k, each);
         if (in_groups(f, k))
             ok = ok && (f->way[k] == TPI_WAY_ALONG ? tpi_text_put(t, "    const %s d%d = 0;\n", offset_type(f), k)
                                                    : tpi_text_put(t, "    const %s d%d = at.stride[%d][0] / %d;\n",
@@ -190,7 +216,7 @@ static bool put_offsets(tpi_text *t, const tpi_gpu_form *f) {
 static bool put_loads(tpi_text *t, const tpi_gpu_map_text *m) {
     const tpi_gpu_form *f = m->form;
     bool ok = true;
-    for (int k = 1; k < f->nargs && ok; k++) {
+    for (int k = f->nout; k < f->nargs && ok; k++) {
         char target[32], offset[32];
         snprintf(target, sizeof target, "        c%d[i]", k), snprintf(offset, sizeof offset, " + o%d[i]", k);
         if (in_groups(f, k))
@@ -208,12 +234,14 @@ static bool put_rest(tpi_text *t, const tpi_gpu_map_text *m) {
     bool ok = tpi_text_put(
         t, "    if (BLOCK == BLOCKS - 1 && THREAD < n %% %d) {\n        const int64_t last = n - 1 - THREAD;\n",
         f->vector);
-    for (int k = 1; k < f->nargs && ok; k++)
+    for (int k = f->nout; k < f->nargs && ok; k++)
         if (in_groups(f, k))
             ok = tpi_text_put(t, "        g%d[0].e[0] = ((GLOBAL const s_%s *)p%d)[last];\n", k,
                               tp_dtype_name(f->dtype[k]), k);
-    return ok && tpi_text_put(t, "        ((GLOBAL s_%s *)p0)[last] = ", tp_dtype_name(f->dtype[0])) &&
-           put_call(t, m, "0", "0") && tpi_text_put(t, ";\n    }\n");
+    ok = ok && put_results(t, f) && tpi_text_put(t, "        ") && put_call(t, m, "0", "0");
+    for (int k = 0; k < f->nout && ok; k++)
+        ok = tpi_text_put(t, "        ((GLOBAL s_%s *)p%d)[last] = w%d.e[0];\n", tp_dtype_name(f->dtype[k]), k, k);
+    return ok && tpi_text_put(t, "    }\n");
 }
 
 bool tpi_gpu_put_map(tpi_text *t, const void *map_text) {
@@ -234,9 +262,7 @@ bool tpi_gpu_put_map(tpi_text *t, const void *map_text) {
                t,
                "    }\n    UNROLL\n    for (int i = 0; i < %d; i++) {\n        if (first + i * %d >= groups) break;\n",
                each, threads) &&
-           tpi_text_put(t,
-                        "        group0 result;\n        UNROLL\n        for (int j = 0; j < %d; j++) result.e[j] = ",
-                        f->vector) &&
-           put_call(t, m, "i", "j") && tpi_text_put(t, ";\n        store0(p0 + o0[i], result, d0);\n    }\n") &&
-           put_rest(t, m) && tpi_text_put(t, "}\n");
+           put_results(t, f) && tpi_text_put(t, "        UNROLL\n        for (int j = 0; j < %d; j++) ", f->vector) &&
+           put_call(t, m, "i", "j") && put_stores(t, f) && tpi_text_put(t, "    }\n") && put_rest(t, m) &&
+           tpi_text_put(t, "}\n");
 }

@@ -34,8 +34,7 @@ typedef struct tpi_gpu_waiting { /* an event that a freed piece waits for */
 
 TPI_THREAD_LOCAL const char *tpi_gpu_owner;
 
-/* ---- One per device, started on first use ---------------------------------------------------------------------------
- */
+/* ---- One per device, started on first use ---- */
 static tpi_gpu_memory cuda_memory[TPI_MAX_GPUS], xpu_memory[TPI_MAX_GPUS];
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -72,8 +71,7 @@ tpi_gpu_memory *tpi_gpu_memory_of(tp_device device) {
     return __atomic_load_n(&m->started, __ATOMIC_ACQUIRE) ? m : start(device, m);
 }
 
-/* ---- Counters
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Counters ---- */
 static inline void add(tp_gpu_counter *c, int64_t n) {
     c->current += n;
     if (c->current > c->peak) c->peak = c->current;
@@ -88,8 +86,7 @@ static inline void count_piece(tp_gpu_counter *number, tp_gpu_counter *bytes, co
     count(number, p->large, sign), count(bytes, p->large, sign * (int64_t)p->bytes);
 }
 
-/* ---- Pieces by address
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Pieces by address ---- */
 static inline size_t slot_of(const tpi_gpu_memory *m, const void *address) {
     return (size_t)(((uintptr_t)address >> 9) * 0x9E3779B97F4A7C15ull >> 20) & (m->map_room - 1);
 }
@@ -139,8 +136,7 @@ static void map_remove(tpi_gpu_memory *m, const tpi_gpu_piece *p) {
     }
 }
 
-/* ---- Free lists
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Free lists ---- */
 static inline int bin_of(size_t bytes) {
     size_t u = bytes / UNIT;
     if (u < 16) return (int)u;
@@ -192,8 +188,7 @@ static tpi_gpu_piece *best_fit(const tpi_gpu_pool *pool, bool large, size_t byte
     }
 }
 
-/* ---- Records of pieces
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Records of pieces ---- */
 static tpi_gpu_piece *new_piece(tpi_gpu_memory *m) {
     tpi_gpu_piece *p = m->spare;
     if (!p) return tpi_new0(sizeof *p);
@@ -238,8 +233,7 @@ static void cut(tpi_gpu_memory *m, tpi_gpu_piece *p, size_t bytes, tpi_gpu_piece
     list_put(m, rest);
 }
 
-/* ---- Other streams' events
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Other streams' events ---- */
 static void wait_done(tpi_gpu_memory *m, waiting *w) { /* taken out of the queue already */
     m->driver->event_free(m->device.index, w->event);
     tpi_gpu_piece *p = w->piece;
@@ -320,8 +314,7 @@ static void take_deferred(tpi_gpu_memory *m) {
     m->deferred = NULL;
 }
 
-/* ---- Segments
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Segments ---- */
 static size_t segment_bytes(size_t bytes) {
     if (bytes <= SMALL_MOST) return SMALL_SEGMENT;
     if (bytes < OWN_SEGMENT) return LARGE_SEGMENT;
@@ -372,8 +365,7 @@ static tpi_gpu_piece *new_segment(tpi_gpu_memory *m, tpi_gpu_pool *pool, bool la
     return p;
 }
 
-/* ---- Out of memory
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Out of memory ---- */
 static const char *bytes_text(char text[32], size_t bytes) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     int u = 0;
@@ -454,8 +446,7 @@ static void *out_of_memory(tpi_gpu_memory *m, size_t bytes) {
     return NULL;
 }
 
-/* ---- Handing out and taking back
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Handing out and taking back ---- */
 static tpi_gpu_pool *pool_of(tpi_gpu_memory *m, tpi_gpu_stream *stream) {
     uint64_t id = m->capture && m->driver->capturing(m->device.index, stream) == 1 ? m->capture : 0;
     tpi_gpu_pool **link = &m->pools;
@@ -580,9 +571,7 @@ void tpi_gpu_record_stream(tp_device device, void *block, tpi_gpu_stream *stream
     if (!noted) m->driver->stream_sync(device.index, stream);
 }
 
-/* ---- Private pools
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Private pools ---- */
 bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream) {
     tpi_gpu_memory *m = tpi_gpu_memory_of(device);
     if (!m) return false;
@@ -617,9 +606,7 @@ void tpi_gpu_pool_release(tp_device device, uint64_t pool) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- For everybody
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- For everybody ---- */
 bool tp_gpu_empty_cache(tp_device_type type) {
     for (int i = 0; i < TPI_MAX_GPUS; i++) {
         tp_device device = {(int16_t)type, (int16_t)i};

@@ -4,6 +4,8 @@
  * Functions that were asked for before are found without a lock in a table that only ever grows; everything else
  * happens under one, so that no two threads compile the same text. */
 #include "device/gpu/archive.h"
+#include "tensor/same_device.h"
+#include "tensor/upcalls.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,9 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Text
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Text ---- */
 static bool room_for(tpi_text *t, size_t more) {
     if (t->n + more + 1 <= t->room) return true;
     size_t room = 2 * (t->n + more + 1);
@@ -48,13 +48,12 @@ void tpi_text_free(tpi_text *t) {
     *t = (tpi_text){NULL, 0, 0};
 }
 
-/* ---- Composing
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Composing ---- */
 enum { MAX_TEXTS = 256 };
 
 const char *tpi_kernel_text_of(const char *name) {
-    for (int i = 0; tpi_kernel_texts[i].name; i++)
-        if (!strcmp(tpi_kernel_texts[i].name, name)) return tpi_kernel_texts[i].text;
+    for (int i = 0; tpi_above.kernel_texts[i].name; i++)
+        if (!strcmp(tpi_above.kernel_texts[i].name, name)) return tpi_above.kernel_texts[i].text;
     return "";
 }
 
@@ -63,9 +62,9 @@ static int included(const char *line) {
     static const char word[] = "#include \"";
     if (strncmp(line, word, sizeof word - 1)) return -1;
     const char *name = line + sizeof word - 1, *end = strchr(name, '"');
-    for (int i = 0; end && tpi_kernel_texts[i].name && i < MAX_TEXTS; i++)
-        if (strlen(tpi_kernel_texts[i].name) == (size_t)(end - name) &&
-            !memcmp(tpi_kernel_texts[i].name, name, (size_t)(end - name)))
+    for (int i = 0; end && tpi_above.kernel_texts[i].name && i < MAX_TEXTS; i++)
+        if (strlen(tpi_above.kernel_texts[i].name) == (size_t)(end - name) &&
+            !memcmp(tpi_above.kernel_texts[i].name, name, (size_t)(end - name)))
             return i;
     return -1;
 }
@@ -80,7 +79,7 @@ static bool expand(tpi_text *out, const char *source, bool *seen) {
             if (!put_bytes(out, line, (size_t)(next - line))) return false;
         } else if (!seen[i]) {
             seen[i] = true;
-            if (!expand(out, tpi_kernel_texts[i].text, seen)) return false;
+            if (!expand(out, tpi_above.kernel_texts[i].text, seen)) return false;
         }
     }
     return true;
@@ -106,8 +105,7 @@ tpi_gpu_hash tpi_gpu_hash_of(const char *source, size_t bytes) {
     return h;
 }
 
-/* ---- From source to a module
- * ------------------------------------------------------------------------------------------------ */
+/* ---- From source to a module ---- */
 
 /* What the source compiles to, from the cache or the compiler; tpi_malloc'd. */
 static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source,
@@ -172,8 +170,7 @@ static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_s
     return module;
 }
 
-/* ---- Functions by name
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Functions by name ---- */
 typedef struct program {
     struct program *next;
     tp_device device;
@@ -183,11 +180,9 @@ typedef struct program {
 static program *programs; /* loaded and kept; few enough for a list, as what is launched often is found below */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
-
 static tpi_gpu_module *module_of(tp_device device, const char *key, tpi_gpu_source make, const void *context) {
     for (program *p = programs; p; p = p->next)
-        if (same_device(p->device, device) && !strcmp(p->key, key)) return p->module;
+        if (tpi_same_device(p->device, device) && !strcmp(p->key, key)) return p->module;
     program *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     *p = (program){programs, device, NULL, tpi_strdup(key)};
@@ -208,8 +203,7 @@ tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char 
     return function;
 }
 
-/* ---- Functions by two words: a hash table whose entries never change once they are in it
- * -------------------------------------- */
+/* ---- Functions by two words: a hash table whose entries never change once they are in it ---- */
 typedef struct known {
     const void *what;
     uint64_t form;
@@ -234,7 +228,7 @@ static size_t place_of(const void *what, uint64_t form, tp_device device) {
 static known *find_known(known_table *t, const void *what, uint64_t form, tp_device device) {
     for (size_t i = place_of(what, form, device); t; i++) {
         known *k = atomic_load_explicit(&t->entry[i & (t->size - 1)], memory_order_acquire);
-        if (!k || (k->what == what && k->form == form && same_device(k->device, device))) return k;
+        if (!k || (k->what == what && k->form == form && tpi_same_device(k->device, device))) return k;
     }
     return NULL;
 }
@@ -286,8 +280,7 @@ tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t fo
     return function;
 }
 
-/* ---- Launching
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Launching ---- */
 bool tpi_gpu_launch3(tp_device device, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3],
                      size_t shared, int nargs, const tpi_gpu_arg *args) {
     return tpi_gpu_driver_of(device.type)

@@ -8,7 +8,6 @@
 typedef struct tpi_kernel_text {
     const char *name, *text;
 } tpi_kernel_text;
-extern const tpi_kernel_text tpi_kernel_texts[];
 const char *tpi_kernel_text_of(const char *name); /* "" where there is none of that name */
 
 struct tpi_text {

@@ -4,8 +4,7 @@
 #include <string.h>
 #include "device/gpu/memory.h"
 
-/* ---- Counters
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Counters ---- */
 static tp_gpu_memory counters(tpi_gpu_memory *m) {
     pthread_mutex_lock(&m->lock);
     tp_gpu_memory now = m->count;
@@ -54,8 +53,7 @@ bool tp_gpu_memory_info(tp_device device, int64_t *free, int64_t *total) {
     return true;
 }
 
-/* ---- The table
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- The table ---- */
 typedef struct page {
     char *text;
     size_t room;
@@ -131,8 +129,7 @@ int64_t tp_gpu_memory_summary(tp_device device, bool abbreviated, char *text, si
     return p.length;
 }
 
-/* ---- All pieces
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- All pieces ---- */
 static const tpi_gpu_piece *start_of(const tpi_gpu_piece *p) {
     while (p->before) p = p->before;
     return p;

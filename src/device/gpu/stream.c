@@ -3,8 +3,7 @@
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
 
-/* ---- The thread's device and streams: no entry means device 0 and its default stream
- * -------------------------------------- */
+/* ---- The thread's device and streams: no entry means device 0 and its default stream ---- */
 static TPI_THREAD_LOCAL int16_t current[2];
 /* NULL until the thread sets one; two rows, see row_of. Not thread-local memory itself: of that a library that is
  * loaded late gets little. */
@@ -63,8 +62,7 @@ bool tp_gpu_synchronize(tp_device device) {
     return driver && driver->device_sync(device.index) && tpi_gpu_fault_check(device);
 }
 
-/* ---- Streams from a pool
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Streams from a pool ---- */
 enum { LEVELS = 4, PER_LEVEL = 32 };
 typedef struct stream_pool {
     tpi_gpu_stream *stream[LEVELS][PER_LEVEL];
@@ -150,9 +148,7 @@ bool tp_record_stream(tp_tensor *t, tp_stream *stream) {
     return true;
 }
 
-/* ---- Marks
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Marks ---- */
 struct tp_mark {
     const tpi_gpu_driver *driver; /* NULL until the first record */
     tpi_gpu_event *event;

@@ -6,8 +6,7 @@
 #include "device/meta/meta.h"
 #include <stdatomic.h>
 
-/* ---- Memory: addresses beyond those that a process has
- * ------------------------------------------------------------------------------ */
+/* ---- Memory: addresses beyond those that a process has ---- */
 #define FIRST ((uintptr_t)1 << 56)
 #define LAST                                                                                                         \
     ((uintptr_t)1 << 62) /* then from the start again: what was given out that long ago and still lives is not going \
@@ -44,8 +43,7 @@ static bool to_peer(tp_device to, void *block, tp_device from, const void *sourc
     return (void)to, (void)block, (void)from, (void)source, (void)bytes, true;
 }
 
-/* ---- What the tables' operators launch
- * ---------------------------------------------------------------------------------------------- */
+/* ---- What the tables' operators launch ---- */
 static bool map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
     return (void)device, (void)op, (void)plan, (void)compute, (void)params, true;
 }
@@ -78,8 +76,7 @@ const tpi_device_ops tpi_meta_ops = {
     .fill = fill,
 };
 
-/* ---- The driver: what natives' functions ask of a GPU
- * ------------------------------------------------------------------------------- */
+/* ---- The driver: what natives' functions ask of a GPU ---- */
 static int one(void) { return 1; }
 static const char *nothing_missing(void) { return "nothing is missing"; }
 

@@ -1,9 +1,11 @@
 /* Finding OpenCL's devices. The loader is opened at run time; which devices count follows TAPER_XPU_DEVICES:
- *   not set   GPUs and accelerators that `cuda` does not serve: a script that takes whatever accelerator there is shall
- * not run on PoCL gpu, cpu  those of the kind, of every vendor all       both A GPU of several tiles counts as that
- * many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards; TAPER_XPU_TILES=2 cuts every device in two
- * equal parts, where it can be cut. ZE_AFFINITY_MASK=0,2.1 names devices and tiles to use; Intel's own driver reads it
- * itself. */
+ *   not set   GPUs and accelerators that `cuda` does not serve: a script that takes whatever accelerator there is
+ *             shall not run on PoCL
+ *   gpu, cpu  those of the kind, of every vendor
+ *   all       both
+ * A GPU of several tiles counts as that many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards;
+ * TAPER_XPU_TILES=2 cuts every device in two equal parts, where it can be cut. ZE_AFFINITY_MASK=0,2.1 names devices and
+ * tiles to use; Intel's own driver reads it itself. */
 #include "device/opencl/cl.h"
 #include "base/signals.h"
 #include <dlfcn.h>
@@ -61,8 +63,7 @@ bool tpi_cl_ok(cl_int code, const char *call) {
     return tpi_refuse(kind, "OpenCL error: %s (cl%s gave %d)", text, call, code);
 }
 
-/* ---- What a device says of itself
- * ---------------------------------------------------------------------------------------- */
+/* ---- What a device says of itself ---- */
 static void text_of(cl_device_id id, cl_uint what, char *text, size_t room) {
     char whole[1024] = "";
     if (tpi_cl.GetDeviceInfo(id, what, sizeof whole - 1, whole, NULL)) *whole = 0;
@@ -132,8 +133,7 @@ static void describe(tpi_cl_device *d) {
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
 }
 
-/* ---- Which of them count
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Which of them count ---- */
 
 /* Whether ZE_AFFINITY_MASK lets the tile of the device through; tile -1 is the device as a whole. */
 static bool masked_in(int device, int tile) {
@@ -258,8 +258,7 @@ int tpi_cl_count(void) {
     return ndevices;
 }
 
-/* ---- Opening one
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening one ---- */
 static bool open_device(tpi_cl_device *d, int index) {
     cl_int code;
     cl_context context = tpi_cl.CreateContext(NULL, 1, &d->id, NULL, NULL, &code);

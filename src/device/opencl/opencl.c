@@ -34,8 +34,7 @@ static void *host_alloc(size_t bytes) {
     return block;
 }
 
-/* ---- Copies
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Copies ---- */
 static bool enqueued(tpi_gpu_stream *s, cl_int code, const char *call) {
     atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed);
     return tpi_cl_ok(code, call);
@@ -69,8 +68,7 @@ static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t by
                     "EnqueueFillBuffer");
 }
 
-/* ---- Streams
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 static bool stream_new(int index, int priority, tpi_gpu_stream **stream) {
     (void)priority; /* OpenCL 1.2 has none */
     tpi_cl_device *d = tpi_cl_device_at(index);
@@ -158,8 +156,7 @@ static bool device_sync(int index) {
     return ok;
 }
 
-/* ---- Events
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Events ---- */
 struct tpi_gpu_event {
     pthread_mutex_t lock;
     cl_event event; /* of the last record, NULL before the first */

@@ -175,7 +175,7 @@ static void choose(const tpi_items *told, const turn *turns, int64_t n, int64_t 
     }
 }
 
-bool tpi_boxes_plan(tpi_arena *a, const tpi_talk *talk, tp_saved *const *told, tpi_items *items) {
+bool tpi_boxes_plan(tpi_arena *a, const tpi_messages *talk, tp_saved *const *told, tpi_items *items) {
     tpi_items all = {0};
     for (int rank = 0; rank < talk->size; rank++) all.n += tp_saved_count(told[rank]);
     all.v = tpi_arena_new(a, sizeof *all.v * (size_t)(all.n + 1));

@@ -64,7 +64,7 @@ static void remove_old(void *context, int folder, const char *name) {
 /* ---- Saving ---- */
 typedef struct save {
     tpi_arena arena;
-    tpi_talk talk;
+    tpi_messages talk;
     const char *folder;
     int number; /* of this save among those to the folder: its parts have names of their own, the checkpoint before
                    stays whole */
@@ -98,8 +98,9 @@ static tp_saved *tell(save *s, int64_t n, const tp_shard *shards) {
 static bool plan(save *s, const char *folder, tp_group *group, int64_t n, const tp_shard *shards, bool copy) {
     *s = (save){0};
     if (!folder || !folder[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'folder': expected a folder's name, got none");
-    if (!tpi_talk_in(&s->talk, group) || !(s->folder = tpi_arena_text(&s->arena, folder, strlen(folder)))) return false;
-    tp_saved **told = tpi_talk_all(&s->talk, &s->arena, tell(s, n, shards));
+    if (!tpi_messages_in(&s->talk, group) || !(s->folder = tpi_arena_text(&s->arena, folder, strlen(folder))))
+        return false;
+    tp_saved **told = tpi_messages_all(&s->talk, &s->arena, tell(s, n, shards));
     if (!told) return false;
     s->number = (int)told[0]->as.items.v[0]->as.number.as.i;
     for (int i = 0; i < s->talk.size; i++) told[i] = told[i]->as.items.v[1];
@@ -108,7 +109,7 @@ static bool plan(save *s, const char *folder, tp_group *group, int64_t n, const 
     bool ok = s->mine;
     for (int64_t i = 0; ok && i < s->items.n; i++)
         if (s->items.v[i].writer == s->talk.rank) ok = (s->mine[i] = plain(shards[s->items.v[i].mine].part, copy));
-    return tpi_talk_all(&s->talk, &s->arena, ok ? tpi_saved_new(&s->arena, TP_SAVED_NONE) : NULL);
+    return tpi_messages_all(&s->talk, &s->arena, ok ? tpi_saved_new(&s->arena, TP_SAVED_NONE) : NULL);
 }
 
 static char *part_name(save *s, int rank) {
@@ -158,10 +159,10 @@ static bool note_places(save *s, tp_saved *const *told) {
 }
 
 static bool write_all(save *s) {
-    tp_saved **told = tpi_talk_all(&s->talk, &s->arena, write_part(s));
+    tp_saved **told = tpi_messages_all(&s->talk, &s->arena, write_part(s));
     if (!told) return false;
     bool ok = s->talk.rank != 0 || (note_places(s, told) && tpi_index_write(&s->arena, s->folder, &s->items));
-    if (!tpi_talk_all(&s->talk, &s->arena, ok ? tpi_saved_new(&s->arena, TP_SAVED_NONE) : NULL)) return false;
+    if (!tpi_messages_all(&s->talk, &s->arena, ok ? tpi_saved_new(&s->arena, TP_SAVED_NONE) : NULL)) return false;
     if (s->talk.rank == 0) each_part(s->folder, remove_old, &s->number);
     return true;
 }
@@ -374,11 +375,11 @@ static bool read_shards(tpi_arena *a, const char *folder, int64_t n, const tp_sh
 
 bool tp_checkpoint_load(const char *folder, tp_group *group, int64_t n, const tp_shard *shards) {
     tpi_arena arena = {0};
-    tpi_talk talk;
-    if (!tp_ok() || !TPI_LIST_GIVEN(shards, n) || !tpi_talk_in(&talk, group)) return false;
+    tpi_messages talk;
+    if (!tp_ok() || !TPI_LIST_GIVEN(shards, n) || !tpi_messages_in(&talk, group)) return false;
     tp_tensor **read = tpi_arena_new(&arena, sizeof *read * (size_t)((n > 0 ? n : 0) + 1));
     bool ok = read_shards(&arena, folder, n, shards, read);
-    ok = tpi_talk_all(&talk, &arena, ok ? tpi_saved_new(&arena, TP_SAVED_NONE) : NULL);
+    ok = tpi_messages_all(&talk, &arena, ok ? tpi_saved_new(&arena, TP_SAVED_NONE) : NULL);
     for (int64_t i = 0; ok && i < n; i++) {
         ok = tpi_copy_data(shards[i].part, read[i]);
         if (ok) tpi_touch(shards[i].part);

@@ -1,4 +1,4 @@
-/* Sharded checkpoints from inside: what ranks tell each other (talk.c), tensors as boxes and who writes which
+/* Sharded checkpoints from inside: what ranks tell each other (messages.c), tensors as boxes and who writes which
  * (boxes.c), the index (index.c); sharded.c saves and loads. Texts and numbers of one save or load live in its arena.
  */
 #ifndef TPI_DIST_SHARDED_H
@@ -7,15 +7,15 @@
 #include "io/checkpoint/saved.h"
 
 /* ---- Talking ---- */
-typedef struct tpi_talk {
+typedef struct tpi_messages {
     tp_group *group;
     bool together; /* with others */
     int rank, size;
-} tpi_talk;
-bool tpi_talk_in(tpi_talk *talk, tp_group *group);
+} tpi_messages;
+bool tpi_messages_in(tpi_messages *talk, tp_group *group);
 /* Every rank's value, in the order of ranks. `mine` NULL: this rank has failed, with an error. Where one has, all get
  * NULL and an error that says who and of what. */
-tp_saved **tpi_talk_all(const tpi_talk *talk, tpi_arena *arena, tp_saved *mine);
+tp_saved **tpi_messages_all(const tpi_messages *talk, tpi_arena *arena, tp_saved *mine);
 
 tp_saved *tpi_tuple(tpi_arena *arena, int n, tp_saved *const *items); /* NULL if one of them is */
 #define TPI_TUPLE(arena, ...) \
@@ -53,7 +53,7 @@ tpi_box tpi_box_of(const tp_shard *shard); /* points into the shard */
 bool tpi_shards_check(int64_t n, const tp_shard *shards);
 tp_saved *tpi_boxes_tell(tpi_arena *arena, int64_t n, const tp_shard *shards);
 /* From what each rank told: all boxes, and who writes them, so that all write about as much. The same on every rank. */
-bool tpi_boxes_plan(tpi_arena *arena, const tpi_talk *talk, tp_saved *const *told, tpi_items *items);
+bool tpi_boxes_plan(tpi_arena *arena, const tpi_messages *talk, tp_saved *const *told, tpi_items *items);
 void tpi_items_sort(tpi_items *items);
 /* Those of one name: the first, and how many. */
 int64_t tpi_items_named(const tpi_items *items, const char *name, int64_t *count);

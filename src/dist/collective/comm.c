@@ -10,6 +10,7 @@
 #include "dist/collective/nccl.h"
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
+#include "tensor/same_device.h"
 
 bool tpi_comm_ok(const tpi_comm *c, int result, const char *function) {
     if (result == 0 || result == TPI_NCCL_IN_PROGRESS) return true;
@@ -20,8 +21,7 @@ bool tpi_comm_ok(const tpi_comm *c, int result, const char *function) {
 
 static tpi_comm *find(tp_group *g, tp_device device, int from, int to) { /* with the lock */
     for (tpi_comm *c = g->comms; c; c = c->next)
-        if (c->device.type == device.type && c->device.index == device.index && c->from == from && c->to == to)
-            return c;
+        if (tpi_same_device(c->device, device) && c->from == from && c->to == to) return c;
     return NULL;
 }
 

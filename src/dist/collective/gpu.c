@@ -17,6 +17,7 @@
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
 #include "tensor/tensor.h"
+#include "tensor/same_device.h"
 
 /* ---- What NCCL does ---- */
 typedef struct reduction { /* of elements that are `each` of type */
@@ -54,8 +55,7 @@ static bool shares_gpu(tp_group *g, tp_device device) { /* it is known that two 
     bool shares = false;
     pthread_mutex_lock(&g->lock);
     for (const tpi_comm *c = g->comms; c; c = c->next)
-        shares =
-            shares || (c->by_host && c->from < 0 && c->device.type == device.type && c->device.index == device.index);
+        shares = shares || (c->by_host && c->from < 0 && tpi_same_device(c->device, device));
     pthread_mutex_unlock(&g->lock);
     return shares;
 }
@@ -336,7 +336,7 @@ static bool message_by_host(tp_work *w) {
         return false;
     tp_tensor *t = w->kind == TPI_SEND ? w->in->flat : w->out->flat;
     int64_t bytes = t->numel * (int64_t)tpi_itemsize(t);
-    uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, w->tag);
+    uint64_t slot = tpi_message_slot(g, TPI_CHANNEL_MESSAGE, w->tag);
     void *request = w->kind == TPI_SEND
                         ? job->engine->send(job->self, g->members, g->ranks[w->root], slot, t->dtype, t->data, bytes)
                         : job->engine->recv(job->self, g->members, g->ranks[w->root], slot, t->data, bytes);

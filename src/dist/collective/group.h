@@ -138,7 +138,7 @@ bool tpi_job_ok(tpi_job *job); /* false with the reason as an error, if it has f
 bool tpi_refuse_engine(
     tpi_job *job); /* an engine's function failed: false with an error, the watcher's where it knows more */
 const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
-uint64_t tpi_slot(const tp_group *group, int channel, int64_t tag);
+uint64_t tpi_message_slot(const tp_group *group, int channel, int64_t tag);
 enum { TPI_CHANNEL_CHECK = 1, TPI_CHANNEL_DATA, TPI_CHANNEL_MESSAGE };
 
 /* group.c */

@@ -16,14 +16,16 @@ enum { BLOCK = 1024 };
     }                                 \
     return
 
-#define ORDERED(T)                                           \
-    case TP_REDUCE_MIN: COMBINE(T, a != a || a < b ? a : b); \
-    case TP_REDUCE_MAX: COMBINE(T, a != a || a > b ? a : b); \
-        #define BITS(T)                                      \
-    case TP_REDUCE_BAND: COMBINE(T, a &b);                   \
-    case TP_REDUCE_BOR: COMBINE(T, a | b);                   \
-    case TP_REDUCE_BXOR: COMBINE(T, a ^ b);                  \
-        #define NOTHING(T)
+/* clang-format off */
+#define ORDERED(T)                                                                    \
+    case TP_REDUCE_MIN: COMBINE(T, a != a || a < b ? a : b);                          \
+    case TP_REDUCE_MAX: COMBINE(T, a != a || a > b ? a : b);
+#define BITS(T)                                                                       \
+    case TP_REDUCE_BAND: COMBINE(T, a & b);                                           \
+    case TP_REDUCE_BOR: COMBINE(T, a | b);                                            \
+    case TP_REDUCE_BXOR: COMBINE(T, a ^ b);
+/* clang-format on */
+#define NOTHING(T)
 
 /* acc = acc op in, and the division at the end. U: the type in which sums and products wrap. */
 #define KIND(name, T, U, MORE, EVEN_MORE)                                                      \

@@ -37,7 +37,7 @@ void tpi_round_send(tpi_round *r, int to, const void *data, int64_t bytes) {
     const tp_group *g = r->work->group;
     leg *l = r->ok ? next_leg(r) : NULL;
     if (!l) return;
-    void *request = g->job->engine->send(g->job->self, g->members, g->ranks[to], tpi_slot(g, r->channel, 0),
+    void *request = g->job->engine->send(g->job->self, g->members, g->ranks[to], tpi_message_slot(g, r->channel, 0),
                                          label(r->work), data, bytes);
     if (request)
         *l = (leg){request, to, true, bytes}, r->n++;
@@ -50,7 +50,7 @@ void tpi_round_recv(tpi_round *r, int from, void *data, int64_t bytes) {
     leg *l = r->ok ? next_leg(r) : NULL;
     if (!l) return;
     void *request =
-        g->job->engine->recv(g->job->self, g->members, g->ranks[from], tpi_slot(g, r->channel, 0), data, bytes);
+        g->job->engine->recv(g->job->self, g->members, g->ranks[from], tpi_message_slot(g, r->channel, 0), data, bytes);
     if (request)
         *l = (leg){request, from, false, bytes}, r->n++;
     else

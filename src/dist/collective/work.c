@@ -59,6 +59,11 @@ static bool set_pieces(tpi_piece **pieces, int *n, tp_tensors list, const char *
     if (list.n && !*pieces) return false;
     for (; *n < list.n; (*n)++) {
         if (!list.v[*n]) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
+        if (tpi_marked(list.v[*n]))
+            return tpi_refuse(TP_ERR_TYPE,
+                              "argument '%s': got a lazy conjugate or negative view, whose memory holds other values: "
+                              "hand over its resolve_conj() or resolve_neg()",
+                              argument);
         (*pieces)[*n] = (tpi_piece){.t = tpi_retain(list.v[*n])};
     }
     return true;
@@ -345,7 +350,7 @@ static tp_work *start(tp_work *w, int peer, int64_t tag) {
     if (!tpi_work_by_host(w)) return tp_work_release(w), NULL;
     tp_tensor *t = w->kind == TPI_SEND ? w->in->flat : w->out->flat;
     int64_t bytes = t->numel * (int64_t)tpi_itemsize(t);
-    uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, tag);
+    uint64_t slot = tpi_message_slot(g, TPI_CHANNEL_MESSAGE, tag);
     int whom = peer < 0 ? TPI_ANY_RANK : g->ranks[peer];
     tpi_work_begin(w);
     w->request = w->kind == TPI_SEND ? engine->send(g->job->self, g->members, whom, slot, t->dtype, t->data, bytes)

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/engine/net.h"
-#include "dist/job/place.h"
+#include "dist/job/rank_environment.h"
 #include "dist/watch/watch.h"
 
 /* ---- Where ---- */

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "dist/collective/gpu.h"
 #include "dist/engine/net.h"
-#include "dist/job/place.h"
+#include "dist/job/rank_environment.h"
 #include "dist/engine/plugin.h"
 #include "dist/job/secret.h"
 #include "dist/store/store.h"
@@ -24,7 +24,7 @@ tp_group *tp_dist_world(void) { return world; }
 tp_store *tp_dist_store(void) { return tpi_job_now ? tpi_job_now->store : NULL; }
 const char *tp_dist_engine(void) { return tpi_job_now ? tpi_job_now->engine->name : NULL; }
 
-uint64_t tpi_slot(const tp_group *g, int channel, int64_t tag) {
+uint64_t tpi_message_slot(const tp_group *g, int channel, int64_t tag) {
     return (uint64_t)g->id << 32 | (uint64_t)channel << 20 | (uint64_t)tag;
 }
 

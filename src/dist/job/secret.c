@@ -15,7 +15,7 @@
 #include <taper/dist.h>
 #include "base/error.h"
 #include "dist/engine/net.h"
-#include "dist/job/place.h"
+#include "dist/job/rank_environment.h"
 
 /* ---- Where it comes from ---- */
 static struct {

@@ -135,8 +135,8 @@ static void rank_died(watch *w, int rank) {
 }
 
 /* ---- Where this rank stands ---- */
-static tpi_standing standing_of(tp_group *g) {
-    tpi_standing s = {.group = g->id};
+static tpi_rank_status standing_of(tp_group *g) {
+    tpi_rank_status s = {.group = g->id};
     char message[TPI_ABOUT_BYTES] = "", place[TPI_PLACE_BYTES] = "";
     pthread_mutex_lock(&g->lock);
     s.entered = g->entered, s.left = g->left;
@@ -161,7 +161,7 @@ static tpi_standing standing_of(tp_group *g) {
 }
 
 void tpi_watch_tell_state(watch *w) {
-    tpi_standing few[16], *all = few;
+    tpi_rank_status few[16], *all = few;
     tpi_job *job = w->job;
     pthread_mutex_lock(&job->lock);
     int n = 0, room = 0;
@@ -228,7 +228,7 @@ static bool from_client(watch *w, tpi_link *l) { /* false: hang up */
         return greet(w, l, &first, n);
     }
     if (h.kind == TPI_STATE &&
-        !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing))))
+        !tpi_ranks_update(w->list, l->rank, (const tpi_rank_status *)body, (int)(n / sizeof(tpi_rank_status))))
         tp_error_clear();
     if (h.kind == TPI_ASK) tpi_asked(w, l->rank, body, n);
     if (h.kind == TPI_FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
@@ -291,7 +291,7 @@ static void from_server(watch *w) {
     if (h.kind == TPI_BYE) { /* with where rank 0 stood last */
         w->server_left = w->somebody_left = true;
         w->list->ranks[0].presence = TPI_LEFT;
-        if (!tpi_ranks_update(w->list, 0, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing))))
+        if (!tpi_ranks_update(w->list, 0, (const tpi_rank_status *)body, (int)(n / sizeof(tpi_rank_status))))
             tp_error_clear();
     }
 }

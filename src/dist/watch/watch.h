@@ -1,18 +1,18 @@
 /* The watcher: a thread in each rank that knows when a rank dies, leaves or does not come. Those of the other ranks are
- * connected to rank 0's, which keeps the list of where everybody stands (standing.c). */
+ * connected to rank 0's, which keeps the list of where everybody stands (rank_status.c). */
 #ifndef TPI_DIST_WATCH_H
 #define TPI_DIST_WATCH_H
 #include "dist/collective/group.h"
 
 enum { TPI_WAITS_FOR_ALL = 1, TPI_WAITS_FOR_MESSAGE };
 
-typedef struct tpi_standing { /* where a rank stands in one group */
+typedef struct tpi_rank_status { /* where a rank stands in one group */
     int32_t group, waits;
     int64_t entered, left; /* numbers of collectives */
     double since;          /* seconds that it waits, or since it left the last one */
     char about[TPI_ABOUT_BYTES],
         place[TPI_PLACE_BYTES]; /* of the last collective, or of the message that it waits for */
-} tpi_standing;
+} tpi_rank_status;
 
 enum tpi_presence { TPI_NOT_YET, TPI_HERE, TPI_LEFT, TPI_DEAD };
 
@@ -22,14 +22,14 @@ typedef struct tpi_ranks { /* rank 0's list */
         enum tpi_presence presence;
         double heard;  /* when */
         char who[160]; /* "host n1, pid 812" */
-        tpi_standing *standings;
+        tpi_rank_status *standings;
         int nstandings;
     } ranks[];
 } tpi_ranks;
 
 tpi_ranks *tpi_ranks_new(int n);
 void tpi_ranks_free(tpi_ranks *list);
-bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_standing *standings, int n);
+bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_rank_status *standings, int n);
 void tpi_ranks_name(const tpi_ranks *list, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
 /* What it was at when it was last heard of, or since, by where others in its groups stand. `world`: the id of the group
  * of all, in which it is; -1: ranks do not agree before a collective, and nothing follows from others. */

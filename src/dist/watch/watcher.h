@@ -1,5 +1,5 @@
-/* The watcher from inside: what its thread (watch.c) and its questions about who has not come (stalls.c) share. All of
- * it is the thread's own but for what is said to have a lock. */
+/* The watcher from inside: what its thread (watch.c) and its questions about who has not come (stall_report.c) share.
+ * All of it is the thread's own but for what is said to have a lock. */
 #ifndef TPI_DIST_WATCHER_H
 #define TPI_DIST_WATCHER_H
 #include "dist/job/door.h"
@@ -83,7 +83,7 @@ void tpi_watch_tell_state(tpi_watch *w);
 /* Everything fails with that text. `ends`: a rank is gone, and this process is to end as well. */
 void tpi_watch_fail(tpi_watch *w, const char *text, bool ends);
 
-/* stalls.c */
+/* stall_report.c */
 void tpi_look_for_stalls(tpi_watch *w);  /* asks about what has waited for long */
 void tpi_look_at_inquests(tpi_watch *w); /* rank 0: answers what can be answered */
 void tpi_take_own_question(tpi_watch *w);

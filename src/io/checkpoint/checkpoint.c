@@ -12,9 +12,7 @@
 #include "tpi_ops.h"
 #include <stdio.h>
 
-/* ---- Opening
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening ---- */
 
 static bool starts_with(const tpi_source *s, const char *magic) {
     char head[8];
@@ -98,9 +96,7 @@ const char *tpi_file_path(const tp_file *f) { return f->zip.source.path ? f->zip
 
 tp_file_kind tp_file_kind_of(const tp_file *f) { return f ? f->format : TP_FILE_UNKNOWN; }
 
-/* ---- Storages by key
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Storages by key ---- */
 
 static uint64_t hash_of(const char *key) {
     uint64_t h = 1469598103934665603u;
@@ -135,9 +131,7 @@ bool tpi_file_add_store(tp_file *f, tpi_store *store) {
     return true;
 }
 
-/* ---- The value
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The value ---- */
 
 tpi_pickle tpi_file_pickle(tp_file *f) {
     return (tpi_pickle){.arena = &f->arena,
@@ -172,9 +166,7 @@ const tp_saved *tp_file_value(tp_file *f) {
     return f->value;
 }
 
-/* ---- Bytes
- * ----------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Bytes ---- */
 
 static void swap_bytes(char *data, int64_t bytes, int64_t item) {
     for (; bytes >= item; bytes -= item, data += item)
@@ -296,9 +288,7 @@ tp_storage *tp_saved_storage(const tp_saved *v) {
     return load_store(s) ? tpi_storage_retain(s->storage) : name_failure(s);
 }
 
-/* ---- Tensors
- * ---------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 
 /* Where a tensor starts in its storage, in elements, and whether what it says of itself can be true. */
 static bool check_view(const tpi_view *view, int64_t *offset) {
@@ -328,10 +318,13 @@ static const tpi_view *tensor_view(const tp_saved *v, int64_t *offset) {
     return check_view(v->as.view, offset) ? v->as.view : name_failure(v->as.view->storage->as.storage.store);
 }
 
-/* The elements themselves where the storage holds their conjugates or negatives: a copy. */
-static tp_tensor *resolved(tp_tensor *t, const tpi_view *view) {
-    if (t && view->conjugated) t = tpi_after(t, tpo_conj_physical(t));
-    return t && view->negated ? tpi_after(t, tpo_neg(t)) : t;
+/* The new tensor t, marked where the storage holds the conjugates or negatives of its elements. A conjugate's negative
+ * has no mark: it becomes a copy. */
+static tp_tensor *marked(tp_tensor *t, const tpi_view *view) {
+    if (!t) return NULL;
+    const bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);
+    if (complex ? view->conjugated : view->negated) tpi_turn_mark(t);
+    return complex && view->negated ? tpi_after(t, tpo_neg(t)) : t;
 }
 
 tp_tensor *tp_saved_tensor(const tp_saved *v) {
@@ -341,7 +334,7 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
     if (!s) return NULL;
     tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim),
                                    tp_ints_view(view->strides, view->ndim), offset * tp_dtype_size(view->dtype));
-    t = resolved(t, view);
+    t = marked(t, view);
     if (t)
         t->requires_grad =
             view->requires_grad && (tp_dtype_is_floating(view->dtype) || tp_dtype_is_complex(view->dtype));

@@ -118,9 +118,7 @@ bool tpi_storage_type(const tp_saved *g, tp_dtype *dtype, const char **dtype_nam
     return true;
 }
 
-/* ---- Names
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Names ---- */
 
 static uint8_t code_of(const char *full) {
     for (size_t i = 0; i < COUNT(known); i++)
@@ -168,8 +166,7 @@ tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name) 
     return g;
 }
 
-/* ---- Plain values
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Plain values ---- */
 
 static void *wrong(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     return tpi_fail(TP_ERR_VALUE, "'%s': its pickle calls %s with %lld arguments that do not fit", p->path,
@@ -270,9 +267,7 @@ static tp_saved *make_device(const tpi_pickle *p, const tp_saved *call, const tp
     return tpi_saved_text(p->arena, TP_SAVED_DEVICE, text, (size_t)n);
 }
 
-/* ---- Tensors
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 
 static int64_t *ints(const tpi_pickle *p, const tp_saved *from, int *n) {
     if (!from || (from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_SIZE))
@@ -401,8 +396,7 @@ static tp_saved *make_of_type(const tpi_pickle *p, const tp_saved *call, const t
                   : NULL;
 }
 
-/* ---- Calls
- * -----------------------------------------------------------------------------------------------------------------------------
+/* ---- Calls ----
  */
 
 static tp_saved *make_object(const tpi_pickle *p, tp_saved *call, tp_saved *args, tp_saved *kwargs, bool by_new) {

@@ -35,8 +35,7 @@ size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape) {
     return all;
 }
 
-/* ---- Reading
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ---- */
 
 typedef struct parser {
     const char *p, *end;

@@ -8,8 +8,7 @@ static const char suffix[] = ".npy";
 enum { SUFFIX = sizeof suffix - 1 };
 static const char bfloat16_mark[] = "bfloat16";
 
-/* ---- Saving
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving ---- */
 
 static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     size_t n = strlen(name);
@@ -39,8 +38,7 @@ bool tpi_npz_save(const char *path, int64_t n, const char *const *names, tp_tens
     return w && tpi_zip_commit(w);
 }
 
-/* ---- Reading
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 typedef struct bytes {      /* a member's, or the file's */
     tpi_zip_stream *stream; /* NULL: the file's */

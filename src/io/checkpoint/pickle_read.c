@@ -56,8 +56,7 @@ static char *take_line(machine *m, size_t *length) { /* into the arena, without 
     return tpi_arena_text(m->p->arena, start, *length);
 }
 
-/* ---- The stack
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- The stack ---- */
 
 static bool grow(void *list, size_t *room, size_t need, size_t item) {
     if (need <= *room) return true;
@@ -100,9 +99,7 @@ static bool pop_mark(machine *m, tp_saved ***values, size_t *n) {
     return true;
 }
 
-/* ---- The memo
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The memo ---- */
 
 static bool put(machine *m, uint64_t index) {
     if (index >= m->bytes) return refused(m, "a memo index is larger than the pickle");
@@ -121,9 +118,7 @@ static bool get(machine *m, uint64_t index) {
     return push(m, m->memo[index]);
 }
 
-/* ---- Values
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Values ---- */
 
 static bool push_int(machine *m, int64_t v) { return push(m, tpi_saved_number(m->p->arena, tp_int(v))); }
 
@@ -186,8 +181,7 @@ static bool push_small_tuple(machine *m, size_t n) {
     return push_tuple(m, values, n);
 }
 
-/* ---- Filling containers
- * ---------------------------------------------------------------------------------------------------------------
+/* ---- Filling containers ----
  */
 
 static tp_saved *part(machine *m, tp_saved **which, tp_saved_kind kind) {
@@ -242,9 +236,7 @@ static bool put_marked(machine *m) {
     return pop_mark(m, &values, &n) && (v = top(m)) && put_into(m, v, values, n, "SETITEMS");
 }
 
-/* ---- Names and calls
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Names and calls ---- */
 
 static bool push_global(machine *m) {
     size_t n = 0, k = 0;
@@ -286,9 +278,7 @@ static bool push_persistent(machine *m) {
     return push(m, m->p->persistent(m->p->context, id));
 }
 
-/* ---- The opcodes
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The opcodes ---- */
 
 static bool check_protocol(machine *m) {
     uint64_t version;

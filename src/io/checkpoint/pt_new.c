@@ -7,9 +7,7 @@
 #include "tensor/storage.h"
 #include <stdio.h>
 
-/* ---- Filling
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Filling ---- */
 
 tp_file *tp_new_file(void) {
     tp_file *f = tpi_new0(sizeof *f);
@@ -116,6 +114,8 @@ static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
     s->as.storage.numel = store->numel;
     *view = (tpi_view){.storage = s,
                        .offset = tpi_offset(t),
+                       .conjugated = tp_is_conj(t),
+                       .negated = tp_is_neg(t),
                        .ndim = t->ndim,
                        .shape = sizes,
                        .strides = sizes + t->ndim,
@@ -133,8 +133,7 @@ bool tp_put_tensor(tp_file *f, tp_saved *into, const char *key, tp_tensor *t) {
     return v && put_value(f, into, key, v);
 }
 
-/* ---- Saving
- * -----------------------------------------------------------------------------------------------------------------------------
+/* ---- Saving ----
  */
 
 typedef struct numbering { /* storages in the order of their first mention */

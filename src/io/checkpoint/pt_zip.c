@@ -6,9 +6,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include <stdlib.h>
 
-/* ---- Members
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Members ---- */
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(tpi_zip_member *const *)a)->name, (*(tpi_zip_member *const *)b)->name);
@@ -55,9 +53,7 @@ static bool check_sizes(const tp_file *f) {
                       f->zip.source.path, (unsigned long long)bytes, (unsigned long long)packed);
 }
 
-/* ---- Opening
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening ---- */
 
 static const char pickle_name[] = "/data.pkl";
 
@@ -109,8 +105,7 @@ bool tpi_pt_open(tp_file *f) {
     return f->pickle && tpi_file_read_member(f, pickle, f->pickle) && read_byteorder(f);
 }
 
-/* ---- What persistent ids stand for
- * ------------------------------------------------------------------------------------------------- */
+/* ---- What persistent ids stand for ---- */
 
 static void *bad_id(const tp_file *f, const char *what) {
     return tpi_fail(TP_ERR_VALUE, "'%s': a storage in its pickle %s", tpi_file_path(f), what);
@@ -184,8 +179,7 @@ tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
     return id->n < 6 || read_part(f, v[5], s) ? s : NULL;
 }
 
-/* ---- For those who read the pickle themselves
- * -------------------------------------------------------------------------------------- */
+/* ---- For those who read the pickle themselves ---- */
 
 static bool is_pt(const tp_file *f) {
     return (f && f->format == TP_FILE_PT && f->prefix) ||

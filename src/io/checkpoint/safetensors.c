@@ -37,9 +37,7 @@ static const char *const word_of[TP_DTYPE_COUNT] = {
 static const char crc_key[] = "taper.crc32:"; /* followed by the tensor's name */
 enum { LONGEST_HEADER = 100000000 };          /* as the format's other readers allow */
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 
 static void add_text(tpi_wire *t, const char *s) { tpi_wire_raw(t, s, strlen(s)); }
 static void add_number(tpi_wire *t, long long v) {
@@ -134,8 +132,7 @@ bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names,
     return ok;
 }
 
-/* ---- Reading: as much of JSON as a header may hold
- * --------------------------------------------------------------------------------- */
+/* ---- Reading: as much of JSON as a header may hold ---- */
 
 typedef struct parser {
     const unsigned char *p, *end;

@@ -6,8 +6,7 @@
 #include "io/checkpoint/saved.h"
 #include <stdlib.h>
 
-/* ---- Saving
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving ---- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
@@ -57,8 +56,7 @@ bool tp_save(const char *path, int64_t n, const char *const *names, tp_tensor *c
     return tpi_pt_save(path, n, names, tensors);
 }
 
-/* ---- Loading into tensors that exist
- * --------------------------------------------------------------------------------------- */
+/* ---- Loading into tensors that exist ---- */
 
 /* t in the dtype and on the device of `into`: after this, copying it over asks for nothing that could fail. */
 static tp_tensor *made_to_fit(tp_tensor *t, const tp_tensor *into) {

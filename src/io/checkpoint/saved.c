@@ -4,8 +4,7 @@
 #include "base/memory.h"
 #include <stdio.h>
 
-/* ---- The arena
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- The arena ---- */
 
 typedef struct tpi_arena_block {
     struct tpi_arena_block *next;
@@ -49,8 +48,7 @@ void tpi_arena_free(tpi_arena *a) {
     *a = (tpi_arena){0};
 }
 
-/* ---- Making nodes
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Making nodes ---- */
 
 tp_saved *tpi_saved_new(tpi_arena *a, tp_saved_kind kind) {
     tp_saved *v = tpi_arena_new(a, sizeof *v);
@@ -118,8 +116,7 @@ bool tpi_is_utf8(const char *text, size_t bytes) {
     return true;
 }
 
-/* ---- What the user sees
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- What the user sees ---- */
 
 static const char *const kind_names[] = {
     [TP_SAVED_NOTHING] = "nothing",     [TP_SAVED_NONE] = "None",        [TP_SAVED_NUMBER] = "a number",
@@ -211,8 +208,7 @@ const tp_saved *tp_saved_part_of(const tp_saved *v, tp_saved_part part) {
     return (size_t)part < sizeof parts / sizeof *parts ? parts[part] : NULL;
 }
 
-/* ---- Names of tensors
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Names of tensors ---- */
 
 enum { DEEPEST = 64 };
 

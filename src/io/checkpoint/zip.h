@@ -5,8 +5,7 @@
 #include <taper/io.h>
 #include "io/source.h"
 
-/* ---- Writing: beside the file, then in its place --------------------------------------------------------------------
- */
+/* ---- Writing: beside the file, then in its place ---- */
 typedef struct tpi_zip_writer tpi_zip_writer;
 typedef struct tpi_zip_piece {
     const void *data;
@@ -23,8 +22,7 @@ bool tpi_zip_commit(tpi_zip_writer *w);
 void tpi_zip_abandon(tpi_zip_writer *w); /* NULL is fine */
 extern uint64_t tpi_zip64_from;          /* sizes and offsets from here on take zip64 records; tests lower it */
 
-/* ---- Reading
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ---- */
 typedef struct tpi_zip_member {
     char *name; /* ends with 0, holds none */
     const char *comment;

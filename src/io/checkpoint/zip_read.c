@@ -22,8 +22,7 @@ static bool read_at(const tpi_zip *z, uint64_t at, void *out, size_t bytes) {
     return tpi_source_read(&z->source, at, out, bytes);
 }
 
-/* ---- The directory
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- The directory ---- */
 
 typedef struct directory {
     uint64_t at, bytes, n;
@@ -180,8 +179,7 @@ void tpi_zip_close(tpi_zip *z) {
     *z = (tpi_zip){.source = {.fd = -1}};
 }
 
-/* ---- A member's bytes
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- A member's bytes ---- */
 
 enum {
     BUFFER_BYTES = 1 << 16,

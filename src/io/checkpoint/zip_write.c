@@ -48,8 +48,7 @@ void tpi_zip_abandon(tpi_zip_writer *w) {
     writer_free(w);
 }
 
-/* ---- Records
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Records ---- */
 
 static record *new_record(tpi_zip_writer *w, const char *name, const char *comment) {
     if (w->n == w->room) {

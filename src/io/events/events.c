@@ -36,8 +36,7 @@ static bool finish(tp_events *events, tpi_wire *w) { /* writes and frees the eve
     return ok;
 }
 
-/* ---- Opening and closing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening and closing ---- */
 
 static bool make_folders(char *path) { /* with those above; path is as before when it returns */
     for (char *p = path + (*path == '/');; p++) {
@@ -109,9 +108,7 @@ bool tp_events_close(tp_events *w) {
     return ok;
 }
 
-/* ---- Events
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Events ---- */
 
 bool tp_events_purge(tp_events *w, int64_t step) {
     TPI_STOP_ON_ERROR(false);

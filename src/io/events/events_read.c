@@ -44,9 +44,7 @@ void tp_event_file_close(tp_event_file *f) {
 
 int64_t tp_event_file_damaged(const tp_event_file *f) { return f ? f->damaged : 0; }
 
-/* ---- Records
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Records ---- */
 
 /* 1: at least so many bytes are at hand; 0: the file does not hold them yet; -1: an error. */
 static int want(tp_event_file *f, size_t bytes) {
@@ -101,9 +99,7 @@ static int next_record(tp_event_file *f, const unsigned char **data, size_t *byt
     return 0;
 }
 
-/* ---- Scalars
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Scalars ---- */
 
 /* The number in a tensor of one element, as the newer way of logging scalars has it. */
 static bool number_of_tensor(const tpi_field *tensor, double *value) {

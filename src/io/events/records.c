@@ -42,8 +42,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- The file
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- The file ---- */
 
 uint32_t tpi_record_crc(const void *data, size_t bytes) {
     uint32_t crc = tpi_crc32c(0, data, bytes);
@@ -84,8 +83,7 @@ static bool report(const tp_records *r) {
                       (long long)r->count);
 }
 
-/* ---- The thread that writes in time, forks and the end
- * ---------------------------------------------------------------------------- */
+/* ---- The thread that writes in time, forks and the end ---- */
 
 static void *write_in_time(void *of_generation) {
     pthread_mutex_lock(&lock);
@@ -143,8 +141,7 @@ __attribute__((destructor)) static void at_the_end(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- Opening, writing, closing
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening, writing, closing ---- */
 
 const char *tpi_records_path(const tp_records *r) { return r->path; }
 

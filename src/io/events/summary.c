@@ -46,8 +46,7 @@ void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size
     tpi_wire_close(w, metadata);
 }
 
-/* ---- Scalars
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Scalars ---- */
 enum { DT_FLOAT = 1, DT_DOUBLE = 2 };
 
 tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options) {

@@ -34,8 +34,7 @@ static bool histogram_new(histogram *h, int64_t n) {
     return true;
 }
 
-/* ---- Sums and counts, in chunks
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Sums and counts, in chunks ---- */
 typedef struct sums {
     double min, max, sum, squares;
 } sums;
@@ -117,9 +116,7 @@ static bool count(const values *x, histogram *h) {
     return true;
 }
 
-/* ---- Bins
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Bins ---- */
 
 static bool tensorboards_bins(histogram *h) {
     int64_t positive = 0;
@@ -163,8 +160,7 @@ static bool equal_bins(histogram *h, const values *x, int64_t n) {
     return true;
 }
 
-/* ---- NumPy's rules for the width of bins
- * --------------------------------------------------------------------------------------------- */
+/* ---- NumPy's rules for the width of bins ---- */
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -259,9 +255,7 @@ static bool make_bins(histogram *h, const values *x, const tp_summary_histogram_
     return o->bin_count ? equal_bins(h, x, o->bin_count) : rule_bins(h, x, o->rule);
 }
 
-/* ---- The summary
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The summary ---- */
 
 /* Neighbours are joined so that about max_bins stay; empty bins at the end fill the last group. */
 static void join_bins(histogram *h, int64_t max_bins) {

@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include <string.h>
 
-/* ---- Hyperparameters
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- Hyperparameters ---- */
 enum { EXPERIMENT = 2, SESSION_START = 3, SESSION_END = 4 };
 
 static void write_setting(tpi_wire *w, int field, const tp_setting *v) { /* google.protobuf.Value */
@@ -113,8 +112,7 @@ bool tp_log_hparams(tp_events *w, int64_t n, const tp_hparam *hparams, int64_t n
     return true;
 }
 
-/* ---- Custom scalars
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Custom scalars ---- */
 
 static bool check_charts(int64_t n, const tp_chart *charts) {
     if (!TPI_LIST_GIVEN(charts, n)) return false;
@@ -164,9 +162,7 @@ tp_summary *tp_summary_custom_scalars(int64_t n, const tp_chart *charts) {
     return tpi_summary_done(s);
 }
 
-/* ---- Graphs
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Graphs ---- */
 
 tp_summary *tp_graph_new(void) {
     tp_summary *graph = tpi_summary_new();

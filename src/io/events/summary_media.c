@@ -11,9 +11,7 @@
 
 #define PER_ROW 8 /* pictures of a batch in a row */
 
-/* ---- Pixels
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Pixels ---- */
 
 typedef struct pictures { /* n pictures of the same size, anywhere in memory */
     tp_tensor *owner;     /* uint8, contiguous */
@@ -87,8 +85,7 @@ static tp_tensor *lay_out(const pictures *p) {
     return out;
 }
 
-/* ---- Boxes and sizes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Boxes and sizes ---- */
 
 static void paint(tp_tensor *image, int64_t y, int64_t x) { /* red, where it is within the picture */
     int64_t h = image->shape[1], w = image->shape[2];
@@ -136,9 +133,7 @@ static tp_tensor *resize(tp_tensor *image, double by) { /* takes image over */
     return out;
 }
 
-/* ---- The summaries
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The summaries ---- */
 
 static bool write_image(tp_summary *s, const char *tag, int64_t height, int64_t width, int64_t channels,
                         const void *file, size_t bytes) {

@@ -15,9 +15,7 @@ tp_tensor *tpi_plain_of(const tp_tensor *t, tp_dtype dtype) {
 }
 tp_tensor *tpi_doubles_of(const tp_tensor *t) { return tpi_plain_of(t, TP_FLOAT64); }
 
-/* ---- Tensors
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 
 static void write_shape(tpi_wire *w, tp_ints shape) {
     size_t message = tpi_wire_open(w, 2);
@@ -89,9 +87,7 @@ tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t) {
     return tpi_summary_done(s);
 }
 
-/* ---- Texts
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Texts ---- */
 
 bool tpi_write_text(tp_summary *s, const char *tag, const char *plugin, const void *text, size_t bytes, int ndim) {
     size_t value;
@@ -113,8 +109,7 @@ tp_summary *tp_summary_text(const char *tag, const char *text) {
     return tpi_summary_done(s);
 }
 
-/* ---- Precision and recall
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Precision and recall ---- */
 enum { TRUE_POSITIVES, FALSE_POSITIVES, TRUE_NEGATIVES, FALSE_NEGATIVES, PRECISION, RECALL, ROWS };
 #define MAX_THRESHOLDS 127
 
@@ -192,9 +187,7 @@ tp_summary *tp_summary_pr_curve_raw(const char *tag, const tp_tensor *rows) {
     return s;
 }
 
-/* ---- Meshes
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Meshes ---- */
 
 static bool write_mesh_part(tp_summary *s, const char *tag, const tp_tensor *t, int part, int components,
                             const char *config) {

@@ -7,8 +7,7 @@
 enum { VARINT = 0, EIGHT = 1, BYTES = 2, FOUR = 5 };
 #define MAX_VARINT 10
 
-/* ---- Writing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 void tpi_wire_free(tpi_wire *w) {
     tpi_mfree(w->data);
@@ -116,8 +115,7 @@ void tpi_wire_close(tpi_wire *w, size_t opened) { /* the length goes in front of
     memcpy(w->data + opened, length, n);
 }
 
-/* ---- Reading
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 static bool take_varint(const unsigned char *data, size_t bytes, size_t *at, uint64_t *v) {
     *v = 0;

@@ -41,9 +41,7 @@ static int count_params(const tpi_graph_step *s) {
     return s->kind == TPI_STEP_SCAN ? ((const tpi_scan_op *)s->op)->nparam : 0;
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 
 static void put_ints(tp_file *f, tp_saved *into, const char *key, const int64_t *v, int64_t n) {
     tp_saved *list = tp_put_list(f, into, key);
@@ -170,9 +168,7 @@ bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) 
     return ok;
 }
 
-/* ---- Reading
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ---- */
 
 bool tpi_graph_broken(const char *what) { return tpi_refuse(TP_ERR_IO, "the graph's file is damaged: %s", what); }
 
@@ -190,16 +186,16 @@ int64_t tpi_graph_list(const tp_saved *v, int64_t most, bool *ok) {
     return n;
 }
 
-static const int64_t *read_ints(tpi_room *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
+static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
     *n = tpi_graph_list(v, most, ok);
-    int64_t *list = tpi_room_take(room, (size_t)*n * sizeof *list);
+    int64_t *list = tpi_graph_memory_take(room, (size_t)*n * sizeof *list);
     if (!list) return *ok = false, NULL;
     for (int64_t i = 0; i < *n; i++) list[i] = tpi_graph_number(tp_saved_at(v, i), INT64_MIN, INT64_MAX, ok);
     return list;
 }
 
-static tp_scalar *read_scalars(tpi_room *room, const tp_saved *v, int64_t n, bool *ok) {
-    tp_scalar *list = tpi_room_take(room, (size_t)n * sizeof *list);
+static tp_scalar *read_scalars(tpi_graph_memory *room, const tp_saved *v, int64_t n, bool *ok) {
+    tp_scalar *list = tpi_graph_memory_take(room, (size_t)n * sizeof *list);
     if (!list || tpi_graph_list(v, n, ok) != n) return *ok = false, list;
     for (int64_t i = 0; i < n; i++) {
         const tp_saved *at = tp_saved_at(v, i);
@@ -291,7 +287,7 @@ static bool read_ids(const tp_compiled *g, const tp_saved *v, int32_t *ids, int6
     return ok || tpi_graph_broken("a value's number");
 }
 
-static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, tp_value *to, int64_t *tensors) {
+static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device device, tp_value *to, int64_t *tensors) {
     bool ok = true;
     const tp_saved *held = tp_saved_count(v) > 1 ? tp_saved_at(v, 1) : NULL;
     int64_t n = 0;
@@ -313,7 +309,7 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, t
         break;
     case TP_K_FLOATS: {
         n = tpi_graph_list(held, 1 << 20, &ok);
-        double *floats = tpi_room_take(room, (size_t)n * sizeof *floats);
+        double *floats = tpi_graph_memory_take(room, (size_t)n * sizeof *floats);
         for (int64_t i = 0; floats && i < n; i++)
             floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
         to->as.floats.v = floats, to->as.floats.n = n, ok = ok && floats;
@@ -321,7 +317,7 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, t
     }
     case TP_K_STRING: {
         const char *text = tp_saved_kind_of(held) == TP_SAVED_TEXT ? tp_saved_text(held) : NULL;
-        char *copy = text ? tpi_room_take(room, strlen(text) + 1) : NULL;
+        char *copy = text ? tpi_graph_memory_take(room, strlen(text) + 1) : NULL;
         to->as.string = copy ? strcpy(copy, text) : NULL, ok = ok && copy;
         break;
     }
@@ -346,7 +342,7 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     const tp_operator *op = s->op;
     const tp_saved *args = tp_saved_get(d, "args");
     int64_t tensors = 0;
-    s->args = tpi_room_take(&g->room, (size_t)op->nargs * sizeof *s->args);
+    s->args = tpi_graph_memory_take(&g->room, (size_t)op->nargs * sizeof *s->args);
     if (!s->args) return false;
     if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace))
         return tpi_graph_broken("a call");
@@ -404,11 +400,11 @@ static bool read_ends(tp_compiled *g, const tp_saved *root) {
     bool ok = true;
     const tp_saved *in = tp_saved_get(root, "inputs"), *out = tp_saved_get(root, "outputs");
     g->ninputs = (int32_t)tpi_graph_list(in, 1 << 20, &ok), g->noutputs = (int32_t)tpi_graph_list(out, 1 << 20, &ok);
-    g->inputs = tpi_room_take(&g->room, (size_t)g->ninputs * sizeof *g->inputs);
-    g->outputs = tpi_room_take(&g->room, (size_t)g->noutputs * sizeof *g->outputs);
-    g->input_tracked = tpi_room_take(&g->room, (size_t)g->ninputs);
-    g->follows = tpi_room_take(&g->room, (size_t)g->noutputs);
-    g->tracks = tpi_room_take(&g->room, (size_t)g->noutputs);
+    g->inputs = tpi_graph_memory_take(&g->room, (size_t)g->ninputs * sizeof *g->inputs);
+    g->outputs = tpi_graph_memory_take(&g->room, (size_t)g->noutputs * sizeof *g->outputs);
+    g->input_tracked = tpi_graph_memory_take(&g->room, (size_t)g->ninputs);
+    g->follows = tpi_graph_memory_take(&g->room, (size_t)g->noutputs);
+    g->tracks = tpi_graph_memory_take(&g->room, (size_t)g->noutputs);
     if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks)
         return ok ? false : tpi_graph_broken("inputs and outputs");
     if (!read_ids(g, in, g->inputs, g->ninputs, 0) || !read_ids(g, out, g->outputs, g->noutputs, 0)) return false;

@@ -21,8 +21,7 @@ typedef struct palette {
     uint16_t order[CELLS]; /* cells that are used, in the order of their boxes */
 } palette;
 
-/* ---- Exact colours
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Exact colours ---- */
 
 static uint32_t colour_at(const uint8_t *p) { return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2]; }
 
@@ -46,9 +45,7 @@ static bool exact_palette(palette *q, const uint8_t *pixels, int64_t n) {
     return true;
 }
 
-/* ---- Median cut
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Median cut ---- */
 typedef struct box {       /* cells order[from] to order[to - 1] */
     int from, to, channel; /* the widest one */
     uint64_t pixels;
@@ -128,9 +125,7 @@ static uint8_t index_of(const palette *q, const uint8_t *p) {
     return q->exact ? q->slot_index[slot_of(q, colour_at(p))] : q->index_of_cell[cell_of(p)];
 }
 
-/* ---- LZW
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- LZW ---- */
 typedef struct packer { /* codes into blocks of at most 255 bytes */
     tpi_wire *out;
     uint32_t bits;
@@ -190,9 +185,7 @@ static void pack_frame(tpi_wire *out, const palette *q, const uint8_t *pixels, i
     tpi_wire_raw(out, &(uint8_t){0}, 1);
 }
 
-/* ---- The file
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- The file ---- */
 
 static void two_bytes(tpi_wire *out, int64_t v) { tpi_wire_raw(out, (uint8_t[]){(uint8_t)v, (uint8_t)(v >> 8)}, 2); }
 

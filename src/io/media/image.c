@@ -8,8 +8,7 @@
 
 enum { MAX_PIXELS = 1 << 30 };
 
-/* ---- Pixels
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Pixels ---- */
 
 static size_t pixel_bytes(const tpi_pixels *p) {
     return (size_t)(p->height * p->width * p->channels) * (size_t)p->wide;
@@ -94,9 +93,7 @@ bool tpi_pixels_from_tensor(tpi_pixels *p, const tp_tensor *image, unsigned chan
     return true;
 }
 
-/* ---- EXIF
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- EXIF ---- */
 
 static uint32_t exif_number(const uint8_t *p, int bytes, bool little) {
     uint32_t v = 0;
@@ -117,8 +114,7 @@ int tpi_exif_orientation(const uint8_t *exif, size_t n) {
     return 1;
 }
 
-/* ---- Options ------------------------------------------------------------------------------------------------------
- */
+/* ---- Options ---- */
 
 static size_t known_bytes(int64_t given, size_t ours) {
     return given > 0 && (size_t)given < ours ? (size_t)given : ours;
@@ -141,8 +137,7 @@ bool tpi_check_image_mode(int64_t mode) {
            tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected 0 to 4, got %lld", (long long)mode);
 }
 
-/* ---- The public functions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- The public functions ---- */
 
 static tp_tensor *decode_any(const tp_tensor *bytes, const tp_decode_options *options) {
     const uint8_t *data = NULL;

@@ -46,8 +46,7 @@ static void listen(session *s, j_common_ptr who) {
     s->errors.output_message = on_message;
 }
 
-/* ---- Reading
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 static void nothing(j_decompress_ptr in) { (void)in; }
 static boolean at_end(j_decompress_ptr in) {
@@ -157,8 +156,7 @@ tp_tensor *tpi_jpeg_decode(const tp_tensor *bytes, const tp_decode_options *opti
     return image;
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 static bool write_pixels(session *s, int quality) {
     if (setjmp(s->fail))

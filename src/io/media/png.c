@@ -43,8 +43,7 @@ static void give_memory(png_structp png, void *block) {
     tpi_mfree(block);
 }
 
-/* ---- Reading
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 static void on_read(png_structp png, png_bytep to, size_t n) {
     session *s = png_get_io_ptr(png);
@@ -119,8 +118,7 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
     return image;
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 static void on_write(png_structp png, png_bytep from, size_t n) {
     session *s = png_get_io_ptr(png);

@@ -28,8 +28,7 @@ static void put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* ---- Reading
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 static bool unreadable(const char *why) {
     return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the WAV file cannot be read: %s", why);
@@ -181,8 +180,7 @@ tp_tensor *tp_read_wav_with(const char *path, int64_t *sample_rate, const tp_wav
     return tpi_to_scope(out);
 }
 
-/* ---- Writing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 /* A sample as a whole number of 32 bits, of which the format keeps the upper ones; floating samples are rounded at the
  * format's last bit. */

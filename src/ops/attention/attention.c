@@ -6,7 +6,7 @@
 #include "ops/attention/rows.h"
 #include "linalg/blas.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 #define QUERIES 64 /* the most of a block */
 #define KEYS    256
@@ -42,8 +42,8 @@ static void gemm(const job *j, bool ta, bool tb, int64_t m, int64_t n, int64_t k
                      (double *)c, ldc);
 }
 
-static double get(const job *j, const char *data, int64_t i) { return tpi_real_get(data, j->dtype, i); }
-static void set(const job *j, char *data, int64_t i, double v) { tpi_real_set(data, j->dtype, i, v); }
+static double get(const job *j, const char *data, int64_t i) { return tpi_compute_get(data, j->dtype, i); }
+static void set(const job *j, char *data, int64_t i, double v) { tpi_compute_set(data, j->dtype, i, v); }
 
 /* ---- Operands ---- */
 
@@ -62,7 +62,7 @@ static bool take(part *p, tp_tensor *t, tp_dtype dtype) {
     int n = t->ndim;
     bool fits = t->dtype == dtype && (t->strides[n - 1] == 1 || t->shape[n - 1] <= 1) &&
                 (t->strides[n - 2] >= t->shape[n - 1] || t->shape[n - 2] <= 1);
-    p->t = fits ? tpi_retain(t) : tpi_real_data(t, dtype);
+    p->t = fits ? tpi_retain(t) : tpi_to_compute(t, dtype);
     if (p->t) p->row = p->t->shape[n - 2] <= 1 ? p->t->shape[n - 1] : p->t->strides[n - 2];
     if (p->t && p->row < 1) p->row = 1;
     return p->t;
@@ -191,16 +191,14 @@ static void backward_block(job *j, int64_t head, int64_t q0, int64_t k0, char *s
         TPI_ISA_PICK(tpi_attend_again_f32)(rows, columns, KEYS, valid, (float *)mask, (const float *)lse, (float *)s);
     else
         TPI_ISA_PICK(tpi_attend_again_f64)
-        (rows, columns, KEYS, valid, (double *)mask, (const double *)lse, (double *)s);
+    (rows, columns, KEYS, valid, (double *)mask, (const double *)lse, (double *)s);
     gemm(j, true, false, columns, j->value_width, rows, 1, s, KEYS, g, j->grad.row, true,
          head_of(j->dv.t, head) + k0 * j->dv.row * item, j->dv.row);
     gemm(j, false, true, rows, columns, j->value_width, 1, g, j->grad.row, v, j->v.row, false, dp, KEYS);
-    if (j->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_attend_back_f32)
-        (rows, columns, KEYS, (float *)s, (const float *)d + q0, (float)j->scale, (float *)dp);
-    else
-        TPI_ISA_PICK(tpi_attend_back_f64)
-        (rows, columns, KEYS, (double *)s, (const double *)d + q0, j->scale, (double *)dp);
+    if (j->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_attend_back_f32)
+    (rows, columns, KEYS, (float *)s, (const float *)d + q0, (float)j->scale, (float *)dp);
+    else TPI_ISA_PICK(tpi_attend_back_f64)(rows, columns, KEYS, (double *)s, (const double *)d + q0, j->scale,
+                                           (double *)dp);
     gemm(j, true, false, columns, j->width, rows, 1, dp, KEYS, q, j->q.row, true,
          head_of(j->dk.t, head) + k0 * j->dk.row * item, j->dk.row);
     gemm(j, false, false, rows, j->width, columns, 1, dp, KEYS, k, j->k.row, true,
@@ -296,7 +294,8 @@ static void finish(job *j) {
 
 /* query, key, value: the same batch dims; mask: bool (true: attend) or added to the scores; broadcasts to them. */
 bool tpi_native_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, bool is_causal,
-                                  double scale, tp_tensor **out) {
+                                  double scale, bool sums, tp_tensor **out) {
+    (void)sums; /* they cost next to nothing here */
     job j = {0};
     bool ok = begin(&j, query, key, value, mask, is_causal, scale) &&
               make(&j.out, query, query->shape[query->ndim - 2], value->shape[value->ndim - 1], j.dtype);
@@ -307,7 +306,7 @@ bool tpi_native_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *v
         tpi_parallel_for(j.heads * j.query_blocks, j.heads * j.queries * j.keys * j.width > 32768, forward_task, &j);
         if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
     }
-    if (ok) out[0] = tpi_real_finish(j.out.t, (tp_dtype)query->dtype), j.out.t = NULL, ok = out[0];
+    if (ok) out[0] = tpi_from_compute(j.out.t, (tp_dtype)query->dtype), j.out.t = NULL, ok = out[0];
     finish(&j);
     if (ok) return out[1] = lse, true;
     return tpi_release(lse), false;
@@ -321,7 +320,7 @@ bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor 
               take(&j.grad, grad, j.dtype) && take(&j.out, output, j.dtype) &&
               make(&j.dq, query, j.queries, j.width, j.dtype) && make(&j.dk, key, j.keys, j.width, j.dtype) &&
               make(&j.dv, value, j.keys, j.value_width, j.dtype);
-    tp_tensor *l = ok ? tpi_real_data(lse, j.dtype) : NULL;
+    tp_tensor *l = ok ? tpi_to_compute(lse, j.dtype) : NULL;
     ok = l;
     if (ok && j.heads > 0) {
         j.lse = l->data;
@@ -329,9 +328,9 @@ bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor 
         if (atomic_load(&j.failed)) ok = (tpi_fail_memory(QUERIES * KEYS * sizeof(double), "attention scores"), false);
     }
     if (ok) {
-        out[0] = tpi_real_finish(j.dq.t, (tp_dtype)query->dtype),
-        out[1] = tpi_real_finish(j.dk.t, (tp_dtype)key->dtype);
-        out[2] = tpi_real_finish(j.dv.t, (tp_dtype)value->dtype);
+        out[0] = tpi_from_compute(j.dq.t, (tp_dtype)query->dtype),
+        out[1] = tpi_from_compute(j.dk.t, (tp_dtype)key->dtype);
+        out[2] = tpi_from_compute(j.dv.t, (tp_dtype)value->dtype);
         j.dq.t = j.dk.t = j.dv.t = NULL;
         ok = out[0] && out[1] && out[2];
         if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);

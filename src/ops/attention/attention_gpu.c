@@ -1,7 +1,6 @@
 /* Attention on GPUs: by the driver's library where it serves, which holds no matrix of queries by keys. Otherwise a few
  * heads at a time go through products and a softmax, so that such a matrix exists for those alone. */
-#include "ops/attention/attention.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 #include <math.h>
@@ -9,8 +8,7 @@
 
 #define SCORES_BYTES ((int64_t)256 << 20) /* of the matrices that exist at a time */
 
-/* ---- By the library
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- By the library ---- */
 
 /* (batch, heads, rows, columns) with unit stride along the columns: sizes and strides of t with up to two dims before
  * the last two. */
@@ -55,13 +53,14 @@ static tpi_gpu_served ask(tp_device device, const tpi_gpu_attention *a) {
                                        : TPI_GPU_NOT_SERVED;
 }
 
-static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool causal, double scale, tp_tensor **out) {
+static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool causal, double scale, bool sums,
+                               tp_tensor **out) {
     tpi_gpu_attention a;
     if (!describe(&a, q, k, v, causal, scale)) return false;
     tp_tensor *o = room(q, a.queries, a.depth_v),
               *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, tpi_device(q)) : NULL;
     bool ok = lse && read_strides(o, a.o_stride);
-    a.o = o ? o->data : NULL, a.lse = lse && !tpi_attention_alone ? (float *)(void *)lse->data : NULL;
+    a.o = o ? o->data : NULL, a.lse = lse && sums ? (float *)(void *)lse->data : NULL;
     if (ok && ask(tpi_device(q), &a) == TPI_GPU_SERVED) return out[0] = o, out[1] = lse, true;
     return tpi_release(o), tpi_release(lse), false;
 }
@@ -92,8 +91,7 @@ static bool backward_by_library(tp_tensor *grad, tp_tensor *q, tp_tensor *k, tp_
     return tpi_release(gq), tpi_release(gk), tpi_release(gv), false;
 }
 
-/* ---- By products, a few heads at a time
- * ------------------------------------------------------------------------------------------- */
+/* ---- By products, a few heads at a time ---- */
 typedef struct heads { /* all batch dims as one */
     int64_t n, queries, keys, at_once;
     tp_tensor *mask; /* (n, queries, keys), or NULL; owned */
@@ -109,21 +107,21 @@ static tp_tensor *sub(tp_tensor *a, tp_tensor *b) {
     return a && b ? tpo_sub(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)) : NULL;
 }
 static tp_tensor *turned(tp_tensor *t) { return t ? tpo_transpose(t, -2, -1) : NULL; }
-static tp_tensor *product(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+static tp_tensor *product(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
     return a && b ? tpi_put(bag, tpo_bmm(a, b)) : NULL;
 }
 
-static tp_tensor *flat(tpi_bag *bag, tp_tensor *t) {
+static tp_tensor *flat(tpi_temporaries *bag, tp_tensor *t) {
     tp_tensor *alone = tpi_put(bag, tpi_detached(t));
     return alone ? tpi_put(bag, tpo_reshape(alone, TP_INTS(-1, t->shape[t->ndim - 2], t->shape[t->ndim - 1]))) : NULL;
 }
 
-static tp_tensor *part(tpi_bag *bag, tp_tensor *t, int64_t first, int64_t n) {
+static tp_tensor *part(tpi_temporaries *bag, tp_tensor *t, int64_t first, int64_t n) {
     return t ? tpi_put(bag, tpo_narrow(t, 0, first, n)) : NULL;
 }
 
 /* The scores of heads first .. first + n - 1, masked, in float32 or wider. */
-static tp_tensor *scores(tpi_bag *bag, const heads *h, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
+static tp_tensor *scores(tpi_temporaries *bag, const heads *h, tp_tensor *q, tp_tensor *k, int64_t first, int64_t n) {
     tp_tensor *s = product(bag, part(bag, q, first, n), tpi_put(bag, turned(part(bag, k, first, n))));
     if (s && (s->dtype == TP_FLOAT16 || s->dtype == TP_BFLOAT16)) s = tpi_put(bag, tpo_to_dtype(s, TP_FLOAT32));
     if (s) s = tpi_put(bag, tpo_mul(tp_operand_tensor(s), tp_operand_double(h->scale)));
@@ -141,7 +139,8 @@ static tp_tensor *scores(tpi_bag *bag, const heads *h, tp_tensor *q, tp_tensor *
     return tpi_put(bag, tpo_add(tp_operand_tensor(s), tp_operand_tensor(mask), tp_int(1)));
 }
 
-static bool begin(heads *h, tpi_bag *bag, tp_tensor *q, tp_tensor *k, tp_tensor *mask, bool causal, double scale) {
+static bool begin(heads *h, tpi_temporaries *bag, tp_tensor *q, tp_tensor *k, tp_tensor *mask, bool causal,
+                  double scale) {
     *h = (heads){
         .queries = q->shape[q->ndim - 2], .keys = k->shape[k->ndim - 2], .n = 1, .causal = causal, .scale = scale};
     for (int i = 0; i < q->ndim - 2; i++) h->n *= q->shape[i];
@@ -159,7 +158,7 @@ static bool begin(heads *h, tpi_bag *bag, tp_tensor *q, tp_tensor *k, tp_tensor 
 
 static bool forward_part(const heads *h, tp_tensor *q, tp_tensor *k, tp_tensor *v, int64_t first, int64_t n,
                          tp_tensor *o, tp_tensor *lse) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *s = scores(&bag, h, q, k, first, n), *l = s ? tpi_put(&bag, tpo_logsumexp(s, TP_INTS(-1), true)) : NULL;
     tp_tensor *off = tpi_put(&bag, sub(s, l)), *p = off ? tpi_put(&bag, tpo_exp(off)) : NULL;
     if (p) p = tpi_put(&bag, tpo_nan_to_num(p, 0, NAN, NAN)); /* a query that sees nothing: nothing */
@@ -168,13 +167,13 @@ static bool forward_part(const heads *h, tp_tensor *q, tp_tensor *k, tp_tensor *
     tp_tensor *place = part(&bag, o, first, n), *place_l = part(&bag, lse, first, n),
               *row = l ? tpi_put(&bag, tpo_squeeze_dim(l, -1)) : NULL;
     bool ok = made && place && place_l && row && tpi_copy_data(place, made) && tpi_copy_data(place_l, row);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, bool causal,
                                 double scale, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     heads h;
     tp_dtype kept = query->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
     bool ok = begin(&h, &bag, query, key, mask, causal, scale);
@@ -200,7 +199,7 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
         if (!ok) tpi_release(out[0]), tpi_release(out[1]);
     }
     tpi_release(o), tpi_release(lse);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
@@ -209,7 +208,7 @@ typedef struct backward_call {
 } backward_call;
 
 static bool backward_part(const heads *h, const backward_call *c, int64_t first, int64_t n) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *s = scores(&bag, h, c->q, c->k, first, n), *l = part(&bag, c->lse, first, n),
               *column = l ? tpi_put(&bag, tpo_unsqueeze(l, -1)) : NULL;
     tp_tensor *off = tpi_put(&bag, sub(s, column)), *p = off ? tpi_put(&bag, tpo_exp(off)) : NULL;
@@ -232,13 +231,13 @@ static bool backward_part(const heads *h, const backward_call *c, int64_t first,
         tp_tensor *place = part(&bag, (tp_tensor *)whole[i], first, n);
         ok = place && tpi_copy_data(place, made[i]);
     }
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *output,
                                  tp_tensor *lse, tp_tensor *mask, bool causal, double scale, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     heads h;
     bool ok = begin(&h, &bag, query, key, mask, causal, scale);
     backward_call c = {0};
@@ -255,17 +254,16 @@ static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *k
          (c.gv = flat(&bag, out[2]));
     for (int64_t at = 0; at < h.n && ok; at += h.at_once)
         ok = backward_part(&h, &c, at, h.n - at < h.at_once ? h.n - at : h.at_once);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     for (int i = 0; i < 3 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
     return ok;
 }
 
-/* ---- The natives: nothing in here is recorded
- * ---------------------------------------------------------------------------------------- */
+/* ---- The natives: nothing in here is recorded ---- */
 bool tpi_gpu_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, bool is_causal,
-                               double scale, tp_tensor **out) {
+                               double scale, bool sums, tp_tensor **out) {
     if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return false;
-    if (!mask && forward_by_library(query, key, value, is_causal, scale, out)) return true;
+    if (!mask && forward_by_library(query, key, value, is_causal, scale, sums, out)) return true;
     if (!tp_ok()) return false;
     bool before = tp_grad_enabled();
     tp_set_grad_enabled(false);

@@ -2,14 +2,11 @@
  * mask that needs a gradient, batch dims that broadcast). Also the blocked operator's second derivative, as a formula.
  */
 #include <math.h>
-#include "ops/attention/attention.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
 #include "tensor/recorder.h"
-#include "tensor/recording.h"
+#include "dispatch/grad_mode.h"
 #include "tpi_ops.h"
-
-TPI_THREAD_LOCAL bool tpi_attention_alone;
 
 static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
 static tp_tensor *times(tp_tensor *a, double b) { return tpo_mul(tp_operand_tensor(a), tp_operand_double(b)); }
@@ -23,7 +20,7 @@ static tp_tensor *turned(tp_tensor *t) { return t ? tpo_transpose(t, -2, -1) : N
 static tp_tensor *row_sum(tp_tensor *t) { return t ? tpo_sum(t, TP_INTS(-1), true, TP_NO_DTYPE) : NULL; }
 
 /* Scores with the mask in them. */
-static tp_tensor *masked_scores(tpi_bag *bag, tp_tensor *query, tp_tensor *key, tp_tensor *mask, bool is_causal,
+static tp_tensor *masked_scores(tpi_temporaries *bag, tp_tensor *query, tp_tensor *key, tp_tensor *mask, bool is_causal,
                                 double scale) {
     double root = sqrt(fabs(scale));
     tp_tensor *q = tpi_put(bag, times(query, scale < 0 ? -root : root)), *k = tpi_put(bag, times(key, root));
@@ -42,14 +39,14 @@ static tp_tensor *masked_scores(tpi_bag *bag, tp_tensor *query, tp_tensor *key, 
 
 static tp_tensor *by_formula(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, double dropout_p,
                              bool is_causal, double scale) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *s = masked_scores(&bag, query, key, mask, is_causal, scale);
     tp_tensor *p = tpi_put(&bag, s ? tpo__safe_softmax(s, -1, TP_NO_DTYPE) : NULL);
     if (p && dropout_p > 0) {
         tp_tensor *noise = tpi_put(&bag, tpo_dropout_noise(p, dropout_p, -1));
         p = tpi_put(&bag, mul(p, noise));
     }
-    return tpi_empty_bag(&bag, p ? tpo_matmul(p, value) : NULL);
+    return tpi_release_temporaries(&bag, p ? tpo_matmul(p, value) : NULL);
 }
 
 static bool same_batch(const tp_tensor *a, const tp_tensor *b) {
@@ -85,7 +82,7 @@ static bool check(const tp_tensor *q, const tp_tensor *k, const tp_tensor *v, co
 }
 
 /* Keys or values of fewer heads, repeated so that there is one for each head of the queries. */
-static tp_tensor *per_query_head(tpi_bag *bag, tp_tensor *t, const tp_tensor *query) {
+static tp_tensor *per_query_head(tpi_temporaries *bag, tp_tensor *t, const tp_tensor *query) {
     if (t->ndim < 3 || query->ndim < 3)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'enable_gqa': expected at least 3 dims, got %s",
                         tpi_shape_text(tpi_shape(t)));
@@ -103,34 +100,35 @@ tp_tensor *tpi_compose_scaled_dot_product_attention(tp_tensor *query, tp_tensor 
                                                     double dropout_p, bool is_causal, double scale, bool enable_gqa) {
     if (!check(query, key, value, mask, is_causal)) return NULL;
     if (scale != scale) scale = 1 / sqrt((double)query->shape[query->ndim - 1]);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (enable_gqa) {
         key = per_query_head(&bag, key, query);
         value = key ? per_query_head(&bag, value, query) : NULL;
-        if (!value) return tpi_empty_bag(&bag, NULL);
+        if (!value) return tpi_release_temporaries(&bag, NULL);
     }
     bool blocked = dropout_p == 0 && tp_dtype_is_floating((tp_dtype)query->dtype) && same_batch(query, key) &&
                    same_batch(query, value) && (!mask || (!mask->requires_grad && mask->ndim <= query->ndim)) &&
                    query->shape[query->ndim - 1] > 0 && key->shape[key->ndim - 2] > 0;
-    if (!blocked) return tpi_empty_bag(&bag, by_formula(query, key, value, mask, dropout_p, is_causal, scale));
+    if (!blocked)
+        return tpi_release_temporaries(&bag, by_formula(query, key, value, mask, dropout_p, is_causal, scale));
     tp_tensor *out[2] = {NULL};
-    tpi_attention_alone =
-        tpi_grad_off && !tpi_recording; /* no backward that would read them, and no graph that would run this again */
-    bool ok = tpo_attention_forward(query, key, value, mask, is_causal, scale, out);
-    tpi_attention_alone = false;
-    if (!ok) return tpi_empty_bag(&bag, NULL);
+    /* Without them there is no backward that would read them, and no graph that would run this again. */
+    bool sums = !tpi_grad_off || tpi_recording;
+    if (!tpo_attention_forward(query, key, value, mask, is_causal, scale, sums, out))
+        return tpi_release_temporaries(&bag, NULL);
     tpi_release(out[1]);
-    return tpi_empty_bag(&bag, out[0]);
+    return tpi_release_temporaries(&bag, out[0]);
 }
 
 /* With scores S, weights P, dP = dO V', D = rowsum(dP P), dS = P (dP - D), and a, b, c the gradients of dQ, dK, dV:
  *     U = scale (a K' + Q b'),   u = rowsum(P U),   W = P (U - u)                           (the gradient of dP)
- *     G = U (dP - D) - u dP + dO c',   X = P (G - rowsum(G P))                              (the gradients of P and of
- * S) grad dO = W V + P c,   grad Q = scale (X K + dS b),   grad K = scale (X' Q + dS' a),   grad V = W' dO */
+ *     G = U (dP - D) - u dP + dO c',   X = P (G - rowsum(G P))                              (the gradients of P and
+ *                                      of S)
+ *     grad dO = W V + P c,   grad Q = scale (X K + dS b),   grad K = scale (X' Q + dS' a),   grad V = W' dO */
 bool tpi_compose_attention_backward_backward(tp_tensor *a, tp_tensor *b, tp_tensor *c, tp_tensor *grad,
                                              tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask,
                                              bool is_causal, double scale, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
 #define PUT(x) tpi_put(&bag, (x))
     tp_tensor *s = masked_scores(&bag, query, key, mask, is_causal, scale);
     tp_tensor *p = PUT(s ? tpo__safe_softmax(s, -1, TP_NO_DTYPE) : NULL), *kt = PUT(turned(key)),
@@ -153,6 +151,6 @@ bool tpi_compose_attention_backward_backward(tp_tensor *a, tp_tensor *b, tp_tens
         for (int i = 0; i < 4 && !ok; i++) tpi_release(out[i]);
     }
 #undef PUT
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }

@@ -4,4 +4,4 @@
 #include "device/cpu/vector_math.h"
 
 #define KERNELS "ops/attention/rows_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -1,12 +1,8 @@
 /* The convolution operator and its two backward operators: checks, geometry, dtypes and layouts around the products of
  * conv.h. */
-#include "ops/conv/narrow.h"
-#include "ops/conv/onednn_split.h"
-#include "ops/conv/winograd.h"
+#include "ops/conv/conv.h"
 #include "ops/native.h"
-#include "ops/real.h"
-
-typedef enum role { FORWARD, GRAD_INPUT, GRAD_WEIGHT } role;
+#include "ops/compute_dtype.h"
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
     if (s->groups < 1)
@@ -113,39 +109,39 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
     return true;
 }
 
-/* Which of x, w and y is computed. */
-static tpi_conv_role target(role r, bool transposed) {
-    if (r == GRAD_WEIGHT) return TPI_CONV_W;
-    return (r == FORWARD) == !transposed ? TPI_CONV_Y : TPI_CONV_X;
+/* ---- Ways ---- */
+
+static const tpi_conv_way *const ways[] = {&tpi_conv_narrow, &tpi_conv_winograd, &tpi_conv_onednn, &tpi_conv_direct,
+                                           &tpi_conv_products};
+
+/* The first way that fits; the last one takes everything that is contiguous. */
+static bool run_first(const tpi_conv_call *call) {
+    const tpi_conv_way *const *way = ways;
+    while (!(*way)->fits(call)) way++;
+    return (*way)->run(call);
 }
 
-static bool multiply_library(const tpi_conv *c, role r, bool transposed, bool last, const void *a, const void *b,
-                             const void *bias, void *out) {
-    switch (target(r, transposed)) {
-    case TPI_CONV_Y: return tpi_conv_onednn(c, TPI_CONV_Y, last, a, b, bias, out);
-    case TPI_CONV_X: return tpi_conv_onednn(c, TPI_CONV_X, last, out, b, bias, a);
-    default: return tpi_conv_onednn(c, TPI_CONV_W, last, transposed ? a : b, out, NULL, transposed ? b : a);
-    }
+/* Are images worth computing channels last, in which only the library does? Tiles are worth moving images to the layout
+ * that they want. */
+static bool fits_last(const tpi_conv_call *call) {
+    tpi_conv_call last = *call;
+    last.last = true;
+    return !tpi_conv_winograd.fits(call) && tpi_conv_onednn.fits(&last);
 }
 
-static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype dtype, const void *a, const void *b,
-                          const void *bias, void *out) {
-    tpi_conv_role t = target(r, transposed);
-    if (dtype == TP_FLOAT32 && tpi_conv_narrow_fits(c, t)) {
-        if (t == TPI_CONV_Y) return tpi_conv_narrow_y(c, a, b, bias, out);
-        if (t == TPI_CONV_X) return tpi_conv_narrow_x(c, a, b, bias, out);
-        return transposed ? tpi_conv_narrow_w(c, a, b, out) : tpi_conv_narrow_w(c, b, a, out);
+/* What the two operands of an operator are: `a` is its input or the gradient, `b` the weight or, where the weight's
+ * gradient is computed, the input. In a transposed convolution the input is y. */
+static void set_operands(tpi_conv_call *call, bool transposed, const void *a, const void *b) {
+    if (call->role == TPI_CONV_W) {
+        call->x = transposed ? a : b;
+        call->y = transposed ? b : a;
+        return;
     }
-    if (dtype == TP_FLOAT32 && tpi_conv_winograd_fits(c, t)) {
-        if (t == TPI_CONV_Y) return tpi_conv_winograd_y(c, a, b, bias, out);
-        if (t == TPI_CONV_X) return tpi_conv_winograd_x(c, a, b, bias, out);
-        return transposed ? tpi_conv_winograd_w(c, a, b, out) : tpi_conv_winograd_w(c, b, a, out);
-    }
-    if (dtype == TP_FLOAT32 && tpi_conv_onednn_fits(c, t, false, bias))
-        return multiply_library(c, r, transposed, false, a, b, bias, out);
-    if (t == TPI_CONV_Y) return tpi_conv_y(c, dtype, a, b, bias, out);
-    if (t == TPI_CONV_X) return tpi_conv_x(c, dtype, a, b, bias, out);
-    return transposed ? tpi_conv_w(c, dtype, a, b, out) : tpi_conv_w(c, dtype, b, a, out);
+    if (call->role == TPI_CONV_Y)
+        call->x = a;
+    else
+        call->y = a;
+    call->w = b;
 }
 
 /* ---- Complex values: four real products over planes of real and imaginary parts ---- */
@@ -174,8 +170,9 @@ static void add_part(char *out, int64_t part, const char *product, int64_t n, tp
     }
 }
 
-static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtype real, const tp_tensor *a,
-                             const tp_tensor *b, const tp_tensor *bias, tp_tensor *out) {
+static bool multiply_complex(const tpi_conv_call *whole, bool transposed, const tp_tensor *a, const tp_tensor *b,
+                             const tp_tensor *bias, tp_tensor *out) {
+    tp_dtype real = tpi_dtype_to_real(whole->dtype);
     size_t item = tpi_dtype_bytes[real];
     char *pa = split_planes(a->data, a->numel, real), *pb = split_planes(b->data, b->numel, real);
     char *pc = bias ? split_planes(bias->data, bias->numel, real) : NULL;
@@ -186,8 +183,9 @@ static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtyp
     for (int i = 0; i < 4 && ok; i++) { /* re re, im im, re im, im re; the bias joins the first product of each part */
         int left = i == 1 || i == 3, right = i == 1 || i == 2, part = i >= 2;
         const char *with = pc && (i == 0 || i == 2) ? pc + (size_t)(part * bias->numel) * item : NULL;
-        ok = multiply_real(c, r, transposed, real, pa + (size_t)(left * a->numel) * item,
-                           pb + (size_t)(right * b->numel) * item, with, product);
+        tpi_conv_call call = {.c = whole->c, .role = whole->role, .dtype = real, .bias = with, .out = product};
+        set_operands(&call, transposed, pa + (size_t)(left * a->numel) * item, pb + (size_t)(right * b->numel) * item);
+        ok = run_first(&call);
         if (ok) add_part(out->data, part, product, out->numel, real, i == 1 ? -1 : 1);
     }
     if (pa) tpi_free(pa, (size_t)(2 * a->numel) * item);
@@ -212,20 +210,26 @@ static tp_tensor *data_in(tp_tensor *t, tp_dtype dtype, tp_layout layout) {
 
 /* multiply for images that the library takes channels last. The weight's gradient is contiguous until it is laid out as
  * the images are. */
-static tp_tensor *multiply_last(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias,
+static tp_tensor *multiply_last(tpi_conv_call *call, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias,
                                 tp_ints shape, tp_layout layout) {
-    bool weight = r == GRAD_WEIGHT;
+    bool weight = call->role == TPI_CONV_W;
     tp_tensor *ta = data_in(a, TP_FLOAT32, layout), *tb = data_in(b, TP_FLOAT32, weight ? layout : TP_CONTIGUOUS),
-              *tbias = tpi_real_data(bias, TP_FLOAT32);
+              *tbias = tpi_to_compute(bias, TP_FLOAT32);
     tp_tensor *out = ta && tb && (tbias || !bias)
                          ? tpi_empty_layout(shape, TP_FLOAT32, tpi_device(a), weight ? TP_CONTIGUOUS : layout)
                          : NULL;
-    bool ok =
-        out && multiply_library(c, r, transposed, true, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
+    bool ok = out != NULL;
+    if (ok) {
+        call->last = true;
+        call->bias = tbias ? tbias->data : NULL;
+        call->out = out->data;
+        set_operands(call, transposed, ta->data, tb->data);
+        ok = tpi_conv_onednn.run(call);
+    }
     tpi_release(ta), tpi_release(tb), tpi_release(tbias);
     if (!ok) return tpi_release(out), NULL;
-    return weight ? tpi_real_finish_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b)
-                  : tpi_real_finish(out, (tp_dtype)a->dtype);
+    return weight ? tpi_from_compute_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b)
+                  : tpi_from_compute(out, (tp_dtype)a->dtype);
 }
 
 /* A gradient has the elements of the convolution's result. */
@@ -235,29 +239,32 @@ static bool check_grad(const tpi_conv *c, bool transposed, const tp_tensor *grad
     return tpi_check_numel(grad, "grad", tpi_size_product(sizes, 4));
 }
 
-/* The bilinear map `r` of a and b (both of a's dtype), plus bias, as a fresh tensor of the shape. */
-static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias,
-                           tp_ints shape) {
-    if (tpi_numel_of(shape) < 0 || (r != FORWARD && !check_grad(c, transposed, a))) return NULL;
+/* The product of a and b (both of a's dtype) that the role names, plus bias, as a fresh tensor of the shape. */
+static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, bool transposed, tp_tensor *a, tp_tensor *b,
+                           tp_tensor *bias, tp_ints shape) {
+    if (tpi_numel_of(shape) < 0) return NULL;
     tp_dtype dtype = (tp_dtype)a->dtype, compute = dtype;
     if (dtype == TP_BOOL) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': convolution is not implemented for bool");
     if (tp_dtype_is_integral(dtype)) compute = TP_INT64;
     if (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16) compute = TP_FLOAT32;
+    tpi_conv_call call = {.c = c, .role = role, .dtype = compute, .bias = bias ? bias->data : NULL};
     bool last = (channels_last(a) || channels_last(b)) && a->ndim == b->ndim && a->ndim == shape.n;
-    tpi_conv_role t = target(r, transposed); /* tiles are worth moving images to the layout that they want */
-    if (last && compute == TP_FLOAT32 && !tpi_conv_winograd_fits(c, t) && tpi_conv_onednn_fits(c, t, true, bias))
-        return multiply_last(c, r, transposed, a, b, bias, shape,
+    if (last && fits_last(&call))
+        return multiply_last(&call, transposed, a, b, bias, shape,
                              a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
-    tp_tensor *ta = tpi_real_data(a, compute), *tb = tpi_real_data(b, compute), *tbias = tpi_real_data(bias, compute);
+    tp_tensor *ta = tpi_to_compute(a, compute), *tb = tpi_to_compute(b, compute),
+              *tbias = tpi_to_compute(bias, compute);
     tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty(shape, compute, tpi_device(a)) : NULL;
-    bool ok = out;
-    if (ok && out->numel > 0)
-        ok = tp_dtype_is_complex(compute)
-                 ? multiply_complex(c, r, transposed, tpi_dtype_to_real(compute), ta, tb, tbias, out)
-                 : multiply_real(c, r, transposed, compute, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
+    bool ok = out != NULL;
+    if (ok && out->numel > 0) {
+        call.bias = tbias ? tbias->data : NULL;
+        call.out = out->data;
+        set_operands(&call, transposed, ta->data, tb->data);
+        ok = tp_dtype_is_complex(compute) ? multiply_complex(&call, transposed, ta, tb, tbias, out) : run_first(&call);
+    }
     tpi_release(ta), tpi_release(tb), tpi_release(tbias);
     if (!ok) return tpi_release(out), NULL;
-    return tpi_real_finish_like(out, dtype, channels_last(a) ? a : b);
+    return tpi_from_compute_like(out, dtype, channels_last(a) ? a : b);
 }
 
 static bool check_operands(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
@@ -288,7 +295,7 @@ tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor
     if (input->ndim == weight->ndim) shape[n++] = c.batch;
     shape[n++] = channels;
     for (int i = 3 - spatial; i < 3; i++) shape[n++] = transposed ? c.x[i] : c.y[i];
-    return multiply(&c, FORWARD, transposed, input, weight, bias, tp_ints_view(shape, n));
+    return multiply(&c, transposed ? TPI_CONV_X : TPI_CONV_Y, transposed, input, weight, bias, tp_ints_view(shape, n));
 }
 
 tp_tensor *tpi_native_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride,
@@ -296,9 +303,10 @@ tp_tensor *tpi_native_convolution_grad_input(tp_tensor *grad, tp_tensor *weight,
                                              int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", weight, "weight") || !tpi_conv_geometry(&c, input_shape, tpi_shape(weight), &s))
+    if (!check_operands(grad, "grad", weight, "weight") || !tpi_conv_geometry(&c, input_shape, tpi_shape(weight), &s) ||
+        !check_grad(&c, transposed, grad))
         return NULL;
-    return multiply(&c, GRAD_INPUT, transposed, grad, weight, NULL, input_shape);
+    return multiply(&c, transposed ? TPI_CONV_Y : TPI_CONV_X, transposed, grad, weight, NULL, input_shape);
 }
 
 tp_tensor *tpi_native_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
@@ -306,7 +314,8 @@ tp_tensor *tpi_native_convolution_grad_weight(tp_tensor *grad, tp_tensor *input,
                                               tp_ints output_padding, int64_t groups) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", input, "input") || !tpi_conv_geometry(&c, tpi_shape(input), weight_shape, &s))
+    if (!check_operands(grad, "grad", input, "input") || !tpi_conv_geometry(&c, tpi_shape(input), weight_shape, &s) ||
+        !check_grad(&c, transposed, grad))
         return NULL;
-    return multiply(&c, GRAD_WEIGHT, transposed, grad, input, NULL, weight_shape);
+    return multiply(&c, TPI_CONV_W, transposed, grad, input, NULL, weight_shape);
 }

@@ -1,6 +1,6 @@
 /* Convolution's geometry and its three products. A convolution ties together x (its input), w (the weight) and y (its
  * output): y = x * w,   dx = y *' w,   dw = x *" y and a transposed convolution is the second with the names of x and y
- * exchanged, so three functions serve both and all of their derivatives. One to three spatial dims; missing leading
+ * exchanged, so three roles serve both and all of their derivatives. One to three spatial dims; missing leading
  * ones have size 1. */
 #ifndef TPI_CONV_H
 #define TPI_CONV_H
@@ -23,12 +23,34 @@ typedef struct tpi_conv_setting { /* the arguments that the three operators shar
  */
 bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s);
 
-/* x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...): contiguous, of
- * the dtype float32, float64 or int64. bias has one value per channel of the result, or is NULL. False and an error
- * without memory. */
-bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);
-bool tpi_conv_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x);
-bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w);
+/* Which of x, w and y is computed from the other two. */
+typedef enum tpi_conv_role { TPI_CONV_Y, TPI_CONV_X, TPI_CONV_W } tpi_conv_role;
+
+/* One product. x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...), of
+ * the dtype float32, float64 or int64, contiguous or, if `last`, x and y channels last. The role's own is written
+ * through `out`, and its pointer among the three is not read. */
+typedef struct tpi_conv_call {
+    const tpi_conv *c;
+    tpi_conv_role role;
+    tp_dtype dtype;
+    bool last;
+    const void *x, *w, *y;
+    const void *bias; /* a value per channel of the result, or NULL */
+    void *out;
+} tpi_conv_call;
+
+/* A way to compute a product. `fits` looks at the shape, the dtype and the layout, never at elements: is this way for
+ * it? run: false and an error without memory. conv.c has them in order of preference. */
+typedef struct tpi_conv_way {
+    bool (*fits)(const tpi_conv_call *call);
+    bool (*run)(const tpi_conv_call *call);
+} tpi_conv_way;
+extern const tpi_conv_way tpi_conv_narrow, /* few channels: directly from the rows of images */
+    tpi_conv_winograd,                     /* 3x3 kernels by tiles */
+    tpi_conv_onednn,                       /* the library's kernels, where they were measured to be faster */
+    tpi_conv_direct,                       /* one channel on either side of a group: plane by plane */
+    tpi_conv_products;                     /* everything: matrix products over patches */
+
 /* Partial weight gradients, `count` arrays of n elements one after the other, added in their order. out may be the
  * first of them. */
 void tpi_conv_merge(tp_dtype dtype, const void *parts, int64_t n, int64_t count, void *out);

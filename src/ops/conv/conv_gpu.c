@@ -1,12 +1,11 @@
 /* Convolutions on GPUs by the driver's library. In the words of ops/conv/conv.h: x and y are what a convolution reads
  * and writes, w its weight, and each of the three may be the result; a transposed convolution exchanges x and y. All
  * three lie in one layout, contiguous or channels_last. */
+#include "ops/compute_dtype.h"
 #include "ops/conv/conv.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 #include <taper/gpu.h>
-
-enum { X, W, Y };
 
 /* A convolution over one dim is one over two, the first of which has one row. */
 static void describe(const tp_tensor *t, int spatial, bool has_batch, int64_t *shape, int64_t *stride) {
@@ -18,37 +17,35 @@ static void describe(const tp_tensor *t, int spatial, bool has_batch, int64_t *s
     for (int i = 0; i < spatial; i++) shape[n] = t->shape[at], stride[n++] = t->strides[at++];
 }
 
-static bool is_channels_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
-
 /* a and b are the two that are given, `role` of the third, which has `shape`. */
-static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a, tp_tensor *b, int role_b, int spatial,
-                           tp_ints shape) {
+static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, tpi_conv_role role_a, tp_tensor *b,
+                           tpi_conv_role role_b, int spatial, tp_ints shape) {
     tp_device device = tpi_device(a);
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     if (!driver || !driver->conv || a->dtype != b->dtype || !tpi_gpu_floats(a) || !a->numel || !b->numel) return NULL;
-    bool last = is_channels_last(a) || is_channels_last(b);
+    bool last = tpi_is_only_channels_last(a) || tpi_is_only_channels_last(b);
     tp_layout layout = !last ? TP_CONTIGUOUS : spatial == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
     if (last && (a->ndim != spatial + 2 || b->ndim != spatial + 2 || shape.n != spatial + 2)) layout = TP_CONTIGUOUS;
     tp_tensor *of[3] = {NULL};
     of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout),
     of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
     tpi_gpu_served served = TPI_GPU_FAILED;
-    if (of[X] && of[W] && of[Y] && of[role]->numel) {
-        tpi_gpu_conv job = {.what = role == Y   ? TPI_CONV_FORWARD
-                                    : role == X ? TPI_CONV_GRAD_INPUT
-                                                : TPI_CONV_GRAD_WEIGHT,
+    if (of[TPI_CONV_X] && of[TPI_CONV_W] && of[TPI_CONV_Y] && of[role]->numel) {
+        tpi_gpu_conv job = {.what = role == TPI_CONV_Y   ? TPI_CONV_FORWARD
+                                    : role == TPI_CONV_X ? TPI_CONV_GRAD_INPUT
+                                                         : TPI_CONV_GRAD_WEIGHT,
                             .dtype = (tp_dtype)a->dtype,
                             .dims = spatial == 1 ? 2 : spatial,
                             .groups = c->groups,
-                            .x = of[X]->data,
-                            .w = of[W]->data,
-                            .y = of[Y]->data,
+                            .x = of[TPI_CONV_X]->data,
+                            .w = of[TPI_CONV_W]->data,
+                            .y = of[TPI_CONV_Y]->data,
                             .tf32 = tp_gpu_is_on(TP_GPU_CONV_TF32),
                             .benchmark = tp_gpu_is_on(TP_GPU_CONV_BENCHMARK),
                             .deterministic = tp_gpu_is_on(TP_GPU_CONV_DETERMINISTIC)};
-        describe(of[X], spatial, of[X]->ndim == spatial + 2, job.x_shape, job.x_stride);
-        describe(of[W], spatial, true, job.w_shape, job.w_stride);
-        describe(of[Y], spatial, of[Y]->ndim == spatial + 2, job.y_shape, job.y_stride);
+        describe(of[TPI_CONV_X], spatial, of[TPI_CONV_X]->ndim == spatial + 2, job.x_shape, job.x_stride);
+        describe(of[TPI_CONV_W], spatial, true, job.w_shape, job.w_stride);
+        describe(of[TPI_CONV_Y], spatial, of[TPI_CONV_Y]->ndim == spatial + 2, job.y_shape, job.y_stride);
         for (int i = 0; i < job.dims; i++) {
             int d = 3 - job.dims + i;
             job.stride[i] = c->stride[d], job.padding[i] = c->pad[d], job.dilation[i] = c->dilation[d];
@@ -89,8 +86,8 @@ tp_tensor *tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *b
     if (input->ndim == weight->ndim) shape[n++] = c.batch;
     shape[n++] = channels;
     for (int i = 3 - spatial; i < 3; i++) shape[n++] = transposed ? c.x[i] : c.y[i];
-    tp_tensor *y =
-        multiply(&c, transposed ? X : Y, input, transposed ? Y : X, weight, W, spatial, tp_ints_view(shape, n));
+    tp_tensor *y = multiply(&c, transposed ? TPI_CONV_X : TPI_CONV_Y, input, transposed ? TPI_CONV_Y : TPI_CONV_X,
+                            weight, TPI_CONV_W, spatial, tp_ints_view(shape, n));
     return with_bias(y, bias, spatial);
 }
 
@@ -100,7 +97,8 @@ tp_tensor *tpi_gpu_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
     if (!geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
-    return multiply(&c, transposed ? Y : X, grad, transposed ? X : Y, weight, W, weight->ndim - 2, input_shape);
+    return multiply(&c, transposed ? TPI_CONV_Y : TPI_CONV_X, grad, transposed ? TPI_CONV_X : TPI_CONV_Y, weight,
+                    TPI_CONV_W, weight->ndim - 2, input_shape);
 }
 
 tp_tensor *tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
@@ -109,5 +107,6 @@ tp_tensor *tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
     if (!geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;
-    return multiply(&c, W, grad, transposed ? X : Y, input, transposed ? Y : X, (int)weight_shape.n - 2, weight_shape);
+    return multiply(&c, TPI_CONV_W, grad, transposed ? TPI_CONV_X : TPI_CONV_Y, input,
+                    transposed ? TPI_CONV_Y : TPI_CONV_X, (int)weight_shape.n - 2, weight_shape);
 }

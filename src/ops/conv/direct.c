@@ -10,8 +10,9 @@ typedef struct job {
     char *out;
 } job;
 
-bool tpi_conv_direct_fits(const tpi_conv *c, tp_dtype dtype) {
-    return c->cx == 1 && c->cy == 1 && c->groups > 1 && dtype != TP_INT64;
+static bool fits(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    return c->cx == 1 && c->cy == 1 && c->groups > 1 && call->dtype != TP_INT64 && !call->last;
 }
 
 static void start_plane(const job *j, int64_t channel, char *plane, int64_t n) {
@@ -67,20 +68,13 @@ static bool worth_it(const tpi_conv *c) {
     return (double)c->batch * c->groups * tpi_conv_taps(c) * tpi_conv_ysize(c) > 50e3;
 }
 
-bool tpi_conv_direct_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y) {
-    job j = {c, dtype, x, NULL, w, bias, y};
-    tpi_parallel_for(c->batch * c->groups, worth_it(c), y_task, &j);
+static bool run(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    job j = {c, call->dtype, call->x, call->y, call->w, call->bias, call->out};
+    static const tpi_chunk_fn tasks[] = {[TPI_CONV_Y] = y_task, [TPI_CONV_X] = x_task, [TPI_CONV_W] = w_task};
+    int64_t planes = call->role == TPI_CONV_W ? c->groups : c->batch * c->groups;
+    tpi_parallel_for(planes, worth_it(c), tasks[call->role], &j);
     return true;
 }
 
-bool tpi_conv_direct_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x) {
-    job j = {c, dtype, NULL, y, w, bias, x};
-    tpi_parallel_for(c->batch * c->groups, worth_it(c), x_task, &j);
-    return true;
-}
-
-bool tpi_conv_direct_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w) {
-    job j = {c, dtype, x, y, NULL, NULL, w};
-    tpi_parallel_for(c->groups, worth_it(c), w_task, &j);
-    return true;
-}
+const tpi_conv_way tpi_conv_direct = {fits, run};

@@ -6,12 +6,6 @@
 #include "device/device.h"
 #include "ops/conv/conv.h"
 
-bool tpi_conv_direct_fits(const tpi_conv *c, tp_dtype dtype);
-/* As tpi_conv_y, tpi_conv_x and tpi_conv_w. */
-bool tpi_conv_direct_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);
-bool tpi_conv_direct_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x);
-bool tpi_conv_direct_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w);
-
 /* One plane of x, one filter, one plane of y. y and x are added to; w (the taps) is added to. */
 TPI_ISA_DECLARE(void, tpi_plane_y_f32, (const tpi_conv *c, const float *x, const float *w, float *y));
 TPI_ISA_DECLARE(void, tpi_plane_x_f32, (const tpi_conv *c, const float *y, const float *w, float *x));

@@ -2,4 +2,4 @@
 #include "ops/conv/direct.h"
 
 #define KERNELS "ops/conv/direct_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -4,8 +4,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "base/threads.h"
+#include "base/range.h"
 #include "linalg/blas.h"
-#include "ops/conv/direct.h"
+#include "ops/conv/conv.h"
 #include "ops/conv/im2col.h"
 
 /* A forward task multiplies a block of input channels at a time, about DEPTH rows of columns, so that columns stay in
@@ -31,9 +32,6 @@ typedef struct job {
     bool plain;         /* 1x1 taps, stride 1, no padding: an image is its own matrix of columns */
     atomic_bool failed; /* a task found no memory */
 } job;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void im2col(const job *j, int64_t channels, int64_t row0, int64_t rows, const char *x, char *cols, int64_t ld) {
     if (j->dtype == TP_FLOAT32)
@@ -98,36 +96,36 @@ static void fill_bias(const job *j, int64_t channel, char *plane, int64_t stride
 
 static void plan_tiles(job *j, int64_t channels) {
     const tpi_conv *c = j->c;
-    int64_t rows = c->y[0] * c->y[1], plane = max64(rows * c->y[2], 1), item = (int64_t)j->item;
-    int64_t row_bytes = max64(channels * tpi_conv_taps(c) * c->y[2] * item, 1);
-    j->tile_rows = min64(max64(TILE_BYTES / row_bytes, tpi_ceil_div(64, max64(c->y[2], 1))), max64(rows, 1));
+    int64_t rows = c->y[0] * c->y[1], plane = tpi_max64(rows * c->y[2], 1), item = (int64_t)j->item;
+    int64_t row_bytes = tpi_max64(channels * tpi_conv_taps(c) * c->y[2] * item, 1);
+    j->tile_rows =
+        tpi_min64(tpi_max64(TILE_BYTES / row_bytes, tpi_ceil_div(64, tpi_max64(c->y[2], 1))), tpi_max64(rows, 1));
     j->tiles = tpi_ceil_div(rows, j->tile_rows);
-    j->together = j->tiles == 1 && plane < FEW_COLUMNS
-                      ? min64(max64(min64(MANY_COLUMNS / plane, TILE_BYTES / (row_bytes * max64(rows, 1))), 1),
-                              max64(c->batch, 1))
-                      : 1;
+    j->together =
+        j->tiles == 1 && plane < FEW_COLUMNS
+            ? tpi_min64(tpi_max64(tpi_min64(MANY_COLUMNS / plane, TILE_BYTES / (row_bytes * tpi_max64(rows, 1))), 1),
+                        tpi_max64(c->batch, 1))
+            : 1;
     j->plain = tpi_conv_taps(c) == 1 && j->together == 1 && tpi_conv_xsize(c) == tpi_conv_ysize(c) &&
                c->stride[0] == 1 && c->stride[1] == 1 && c->stride[2] == 1 && c->pad[0] == 0 && c->pad[1] == 0 &&
                c->pad[2] == 0;
 }
 
-static job make_job(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, const void *w, const void *bias,
-                    void *out) {
-    job j = {.c = c,
-             .dtype = dtype,
-             .item = tpi_dtype_bytes[dtype],
-             .x = x,
-             .y = y,
-             .w = w,
-             .bias = bias,
-             .out = out,
-             .together = 1,
-             .slices = 1,
-             .chunks = 1};
-    return j;
+static job make_job(const tpi_conv_call *call) {
+    return (job){.c = call->c,
+                 .dtype = call->dtype,
+                 .item = tpi_dtype_bytes[call->dtype],
+                 .x = call->x,
+                 .y = call->y,
+                 .w = call->w,
+                 .bias = call->bias,
+                 .out = call->out,
+                 .together = 1,
+                 .slices = 1,
+                 .chunks = 1};
 }
 
-static bool run(job *j, int64_t tasks, tpi_chunk_fn fn) {
+static bool run_tasks(job *j, int64_t tasks, tpi_chunk_fn fn) {
     const tpi_conv *c = j->c;
     double work = (double)c->batch * c->groups * c->cy * c->cx * tpi_conv_taps(c) * tpi_conv_ysize(c);
     tpi_parallel_for(tasks, work > 50e3, fn, j);
@@ -145,8 +143,8 @@ static char *room_for(job *j, int64_t elements, size_t *bytes) {
 /* Slice number `slice` of n channels. */
 static void slice_of(const job *j, int64_t slice, int64_t n, int64_t *first, int64_t *count) {
     int64_t each = tpi_ceil_div(n, j->slices);
-    *first = min64(slice * each, n);
-    *count = min64(each, n - *first);
+    *first = tpi_min64(slice * each, n);
+    *count = tpi_min64(each, n - *first);
 }
 
 /* Planes of `channels` channels of y of the images, side by side as (channels, images * plane), and back. */
@@ -168,12 +166,12 @@ static void forward_task(int64_t task, void *context) {
     const tpi_conv *c = j->c;
     int64_t slice = task % j->slices, tile = task / j->slices % j->tiles, rest = task / j->slices / j->tiles,
             group = rest % c->groups;
-    int64_t image = rest / c->groups * j->together, images = min64(j->together, c->batch - image), first, channels;
+    int64_t image = rest / c->groups * j->together, images = tpi_min64(j->together, c->batch - image), first, channels;
     slice_of(j, slice, c->cy, &first, &channels);
     if (channels == 0) return;
     int64_t patch = c->cx * tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c),
             item = (int64_t)j->item;
-    int64_t row0 = tile * j->tile_rows, rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2];
+    int64_t row0 = tile * j->tile_rows, rows = tpi_min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2];
     const char *x = j->x + (image * c->groups + group) * c->cx * xsize * item,
                *w = j->w + (group * c->cy + first) * patch * item;
     char *y = j->out + (((image * c->groups + group) * c->cy + first) * ysize + row0 * c->y[2]) * item;
@@ -190,7 +188,7 @@ static void forward_task(int64_t task, void *context) {
     if (cols && out) {
         if (j->bias) fill_bias(j, group * c->cy + first, out, images > 1 ? ld : ysize, channels, ld);
         for (int64_t c0 = 0; c0 < c->cx; c0 += j->depth) {
-            int64_t depth = min64(j->depth, c->cx - c0);
+            int64_t depth = tpi_min64(j->depth, c->cx - c0);
             for (int64_t i = 0; i < images; i++)
                 im2col(j, depth, row0, rows, x + (i * c->groups * c->cx + c0) * xsize * item, cols + i * n * item, ld);
             product(j->dtype, false, false, channels, ld, depth * taps, w + c0 * taps * item, patch, cols, ld,
@@ -202,21 +200,21 @@ static void forward_task(int64_t task, void *context) {
     if (cols) tpi_free(cols, bytes);
 }
 
-bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y) {
-    if (tpi_conv_direct_fits(c, dtype)) return tpi_conv_direct_y(c, dtype, x, w, bias, y);
-    job j = make_job(c, dtype, x, NULL, w, bias, y);
+static bool run_y(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    job j = make_job(call);
     if (c->cx == 0) {
         int64_t ysize = tpi_conv_ysize(c), channels = c->groups * c->cy;
         for (int64_t i = 0; i < c->batch; i++)
             fill_bias(&j, 0, j.out + i * channels * ysize * (int64_t)j.item, ysize, channels, ysize);
         return true;
     }
-    j.depth = min64(max64(DEPTH / tpi_conv_taps(c), 1), c->cx);
+    j.depth = tpi_min64(tpi_max64(DEPTH / tpi_conv_taps(c), 1), c->cx);
     plan_tiles(&j, j.depth);
     int64_t tasks = tpi_ceil_div(c->batch, j.together) * c->groups * j.tiles;
-    j.slices = min64(max64(TASKS / 4 / max64(tasks, 1), 1),
-                     max64(c->cy / 128, 1)); /* few: each slice makes its columns again */
-    return run(&j, tasks * j.slices, forward_task);
+    j.slices = tpi_min64(tpi_max64(TASKS / 4 / tpi_max64(tasks, 1), 1),
+                         tpi_max64(c->cy / 128, 1)); /* few: each slice makes its columns again */
+    return run_tasks(&j, tasks * j.slices, forward_task);
 }
 
 /* ---- dx = y *' w: a task is one slice of the channels of one group of a few images; its tiles follow one another ----
@@ -227,7 +225,7 @@ static void input_task(int64_t task, void *context) {
     const tpi_conv *c = j->c;
     int64_t slice = task % j->slices, group = task / j->slices % c->groups,
             image = task / j->slices / c->groups * j->together;
-    int64_t images = min64(j->together, c->batch - image), first, channels, item = (int64_t)j->item;
+    int64_t images = tpi_min64(j->together, c->batch - image), first, channels, item = (int64_t)j->item;
     slice_of(j, slice, c->cx, &first, &channels);
     if (channels == 0) return;
     int64_t taps = tpi_conv_taps(c), xsize = tpi_conv_xsize(c), ysize = tpi_conv_ysize(c), patch = c->cx * taps,
@@ -247,7 +245,7 @@ static void input_task(int64_t task, void *context) {
          *in = images > 1 && cols ? room_for(j, c->cy * ysize * images, &in_bytes) : NULL;
     if (in) gather_planes(j, y, c->cy, images, in);
     for (int64_t row0 = 0; cols && (in || images == 1) && row0 < c->y[0] * c->y[1]; row0 += j->tile_rows) {
-        int64_t rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
+        int64_t rows = tpi_min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
         product(j->dtype, true, false, channels * taps, ld, c->cy, w, patch, in ? in : y + row0 * c->y[2] * item,
                 in ? ld : ysize, false, cols, ld);
         for (int64_t i = 0; i < images; i++) col2im(j, channels, row0, rows, cols + i * n * item, ld, x + i * ximage);
@@ -256,14 +254,14 @@ static void input_task(int64_t task, void *context) {
     if (cols) tpi_free(cols, bytes);
 }
 
-bool tpi_conv_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x) {
-    if (tpi_conv_direct_fits(c, dtype)) return tpi_conv_direct_x(c, dtype, y, w, bias, x);
-    job j = make_job(c, dtype, NULL, y, w, bias, x);
-    int64_t depth = min64(max64(DEPTH / tpi_conv_taps(c), 1), max64(c->cx, 1));
+static bool run_x(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    job j = make_job(call);
+    int64_t depth = tpi_min64(tpi_max64(DEPTH / tpi_conv_taps(c), 1), tpi_max64(c->cx, 1));
     plan_tiles(&j, depth);
     j.slices = tpi_ceil_div(c->cx, depth);
     int64_t tasks = tpi_ceil_div(c->batch, j.together) * c->groups;
-    return run(&j, tasks * j.slices, input_task);
+    return run_tasks(&j, tasks * j.slices, input_task);
 }
 
 /* ---- dw = x *" y: a task is one slice of the channels of one group over one chunk of the batch ---- */
@@ -281,10 +279,10 @@ static void weight_task(int64_t task, void *context) {
     size_t bytes = 0, in_bytes = 0;
     char *cols = j->plain ? NULL : room_for(j, channels * taps * j->tile_rows * c->y[2] * j->together, &bytes);
     char *in = j->together > 1 ? room_for(j, c->cy * ysize * j->together, &in_bytes) : NULL;
-    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = min64(c->batch, (chunk + 1) * each);
+    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = tpi_min64(c->batch, (chunk + 1) * each);
     bool add = false, ready = (cols || j->plain) && (in || j->together == 1);
     for (int64_t image = chunk * each; ready && image < end; image += j->together) {
-        int64_t images = min64(j->together, end - image);
+        int64_t images = tpi_min64(j->together, end - image);
         const char *x = j->x + ((image * c->groups + group) * c->cx + first) * xsize * item,
                    *y = j->y + (image * c->groups + group) * c->cy * ysize * item;
         if (j->plain) {
@@ -294,7 +292,7 @@ static void weight_task(int64_t task, void *context) {
         }
         if (in) gather_planes(j, y, c->cy, images, in);
         for (int64_t row0 = 0; row0 < c->y[0] * c->y[1]; row0 += j->tile_rows, add = true) {
-            int64_t rows = min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
+            int64_t rows = tpi_min64(j->tile_rows, c->y[0] * c->y[1] - row0), n = rows * c->y[2], ld = n * images;
             for (int64_t i = 0; i < images; i++)
                 im2col(j, channels, row0, rows, x + i * ximage, cols + i * n * item, ld);
             product(j->dtype, false, true, c->cy, channels * taps, ld, in ? in : y + row0 * c->y[2] * item,
@@ -317,7 +315,7 @@ typedef struct merge {
 
 static void merge_task(int64_t task, void *context) {
     merge *m = context;
-    int64_t lo = task * MERGE_RUN, hi = min64(m->n, lo + MERGE_RUN);
+    int64_t lo = task * MERGE_RUN, hi = tpi_min64(m->n, lo + MERGE_RUN);
     for (int64_t part = 0; part < m->parts_n; part++)
         for (int64_t i = lo; i < hi; i++) {
             int64_t at = part * m->n + i;
@@ -335,21 +333,32 @@ void tpi_conv_merge(tp_dtype dtype, const void *parts, int64_t n, int64_t count,
     tpi_parallel_for(tpi_ceil_div(n, MERGE_RUN), n * count > 100000, merge_task, &m);
 }
 
-bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w) {
-    job j = make_job(c, dtype, x, y, NULL, NULL, w);
+static bool run_w(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    job j = make_job(call);
     int64_t weights = c->groups * c->cy * c->cx * tpi_conv_taps(c);
-    if (weights == 0) return true;
-    if (tpi_conv_direct_fits(c, dtype)) return tpi_conv_direct_w(c, dtype, x, y, w);
-    j.slices = min64(max64(TASKS / 2 / c->groups, 1), max64(c->cx / 16, 1));
-    j.chunks = min64(max64(TASKS / 2 / (c->groups * j.slices), 1), max64(c->batch, 1));
+    j.slices = tpi_min64(tpi_max64(TASKS / 2 / c->groups, 1), tpi_max64(c->cx / 16, 1));
+    j.chunks = tpi_min64(tpi_max64(TASKS / 2 / (c->groups * j.slices), 1), tpi_max64(c->batch, 1));
     plan_tiles(&j, tpi_ceil_div(c->cx, j.slices));
-    j.together = min64(j.together, tpi_ceil_div(max64(c->batch, 1), j.chunks));
-    if (j.chunks == 1) return run(&j, c->groups * j.slices, weight_task);
+    j.together = tpi_min64(j.together, tpi_ceil_div(tpi_max64(c->batch, 1), j.chunks));
+    if (j.chunks == 1) return run_tasks(&j, c->groups * j.slices, weight_task);
     size_t bytes = (size_t)(weights * j.chunks) * j.item;
     j.out = tpi_alloc(bytes);
     if (!j.out) return false;
-    bool ok = run(&j, c->groups * j.slices * j.chunks, weight_task);
-    if (ok) tpi_conv_merge(dtype, j.out, weights, j.chunks, w);
+    bool ok = run_tasks(&j, c->groups * j.slices * j.chunks, weight_task);
+    if (ok) tpi_conv_merge(call->dtype, j.out, weights, j.chunks, call->out);
     tpi_free(j.out, bytes);
     return ok;
 }
+
+static bool fits(const tpi_conv_call *call) { return !call->last; }
+
+static bool run(const tpi_conv_call *call) {
+    switch (call->role) {
+    case TPI_CONV_Y: return run_y(call);
+    case TPI_CONV_X: return run_x(call);
+    default: return run_w(call);
+    }
+}
+
+const tpi_conv_way tpi_conv_products = {fits, run};

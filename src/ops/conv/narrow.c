@@ -5,6 +5,7 @@
  * weight gradient): 5x5, 3 to 6, 32x32, batch 32      890/335   1169/477   567/404 5x5, 6 to 16, 14x14, batch 32
  * 352/317    658/424   726/484 */
 #include "ops/conv/narrow.h"
+#include "base/range.h"
 #include <stdatomic.h>
 #include "base/memory.h"
 #include "base/threads.h"
@@ -29,12 +30,11 @@ typedef struct job {
     atomic_bool failed;
 } job;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-
-bool tpi_conv_narrow_fits(const tpi_conv *c, tpi_conv_role role) {
-    if (tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 || c->k[0] != 1 || c->pad[0] != 0 ||
-        c->stride[0] != 1)
+static bool fits(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    tpi_conv_role role = call->role;
+    if (call->dtype != TP_FLOAT32 || call->last || tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 ||
+        c->k[0] != 1 || c->pad[0] != 0 || c->stride[0] != 1)
         return false;
     if (c->stride[1] != 1 || c->stride[2] != 1 || tpi_conv_taps(c) == 1 || c->batch == 0 || c->cx == 0 || c->cy == 0 ||
         c->cx > CHANNELS || c->y[2] < 6)
@@ -98,25 +98,25 @@ static void image_task(int64_t task, void *context) {
     size_t bytes;
     float *x = cleared(j, j->x_image, &bytes);
     if (!x) return;
-    for (int64_t i = task * j->images; i < min64((task + 1) * j->images, j->c.batch); i++) {
+    for (int64_t i = task * j->images; i < tpi_min64((task + 1) * j->images, j->c.batch); i++) {
         copy_image(j, i, x);
         TPI_ISA_PICK(tpi_narrow_image)(&j->n, x, j->out + i * j->c.cy * j->c.y[1] * j->c.y[2]);
     }
     tpi_free(x, bytes);
 }
 
-bool tpi_conv_narrow_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y) {
+static bool run_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y) {
     job j = {.c = *c, .x = x, .out = y, .n = {.filters = w, .bias = bias}};
     int64_t *places = lay_out(&j);
     if (!places) return false;
-    j.n.places = places, j.images = 1 + TASK_ELEMENTS / max64(j.x_image, j.y_image);
+    j.n.places = places, j.images = 1 + TASK_ELEMENTS / tpi_max64(j.x_image, j.y_image);
     tpi_parallel_for(tpi_ceil_div(c->batch, j.images), c->batch * j.y_image * j.n.patch > 100000, image_task, &j);
     tpi_mfree(places);
     return finish(&j);
 }
 
 /* dx is y convolved with the filters turned round, x's and y's channels exchanged. */
-bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
+static bool run_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
     tpi_conv back = *c;
     int64_t taps = tpi_conv_taps(c);
     back.cx = c->cy, back.cy = c->cx;
@@ -129,7 +129,7 @@ bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const 
         for (int64_t o = 0; o < c->cy; o++)
             for (int64_t t = 0; t < taps; t++)
                 turned[(i * c->cy + o) * taps + t] = w[(o * c->cx + i) * taps + taps - 1 - t];
-    bool fine = tpi_conv_narrow_y(&back, y, turned, bias, x);
+    bool fine = run_y(&back, y, turned, bias, x);
     tpi_free(turned, bytes);
     return fine;
 }
@@ -137,15 +137,15 @@ bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const 
 static void filters_task(int64_t chunk, void *context) {
     job *j = context;
     const tpi_conv *c = &j->c;
-    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = min64(c->batch, (chunk + 1) * each),
+    int64_t each = tpi_ceil_div(c->batch, j->chunks), end = tpi_min64(c->batch, (chunk + 1) * each),
             weights = c->cy * j->n.patch;
-    int64_t together = min64(max64(TOGETHER / (j->x_image + j->y_image), 1), each);
+    int64_t together = tpi_min64(tpi_max64(TOGETHER / (j->x_image + j->y_image), 1), each);
     float *grads = j->out + chunk * weights;
     memset(grads, 0, (size_t)weights * sizeof *grads);
     size_t bytes;
     float *x = cleared(j, together * (j->x_image + j->y_image), &bytes), *y = x ? x + together * j->x_image : NULL;
     for (int64_t first = chunk * each; x && first < end; first += together) {
-        int64_t images = min64(together, end - first);
+        int64_t images = tpi_min64(together, end - first);
         for (int64_t i = 0; i < images; i++) {
             copy_image(j, first + i, x + i * j->x_image);
             copy_rows(j->y + (first + i) * c->cy * c->y[1] * c->y[2], c->cy, c->y[1], c->y[2], y + i * j->y_image,
@@ -156,8 +156,8 @@ static void filters_task(int64_t chunk, void *context) {
     if (x) tpi_free(x, bytes);
 }
 
-bool tpi_conv_narrow_w(const tpi_conv *c, const float *x, const float *y, float *w) {
-    job j = {.c = *c, .x = x, .y = y, .chunks = min64(CHUNKS, c->batch)};
+static bool run_w(const tpi_conv *c, const float *x, const float *y, float *w) {
+    job j = {.c = *c, .x = x, .y = y, .chunks = tpi_min64(CHUNKS, c->batch)};
     int64_t *places = lay_out(&j), weights = c->cy * c->cx * tpi_conv_taps(c);
     size_t bytes = (size_t)(weights * j.chunks) * sizeof(float);
     j.n.places = places, j.out = places ? tpi_alloc(bytes) : NULL;
@@ -171,3 +171,13 @@ bool tpi_conv_narrow_w(const tpi_conv *c, const float *x, const float *y, float 
     if (places) tpi_mfree(places);
     return fine;
 }
+
+static bool run(const tpi_conv_call *call) {
+    switch (call->role) {
+    case TPI_CONV_Y: return run_y(call->c, call->x, call->w, call->bias, call->out);
+    case TPI_CONV_X: return run_x(call->c, call->y, call->w, call->bias, call->out);
+    default: return run_w(call->c, call->x, call->y, call->out);
+    }
+}
+
+const tpi_conv_way tpi_conv_narrow = {fits, run};

@@ -6,7 +6,7 @@
 #ifndef TPI_CONV_NARROW_H
 #define TPI_CONV_NARROW_H
 #include "device/cpu/isa.h"
-#include "ops/conv/onednn.h"
+#include "ops/conv/conv.h"
 
 enum { TPI_NARROW_WIDTH = 32 }; /* rows of results are rounded up to this many for the kernels */
 
@@ -26,10 +26,4 @@ TPI_ISA_DECLARE(void, tpi_narrow_image, (const tpi_narrow *n, const float *x, fl
 TPI_ISA_DECLARE(void, tpi_narrow_filters,
                 (const tpi_narrow *n, int64_t images, const float *x, int64_t x_image, const float *y, int64_t y_image,
                  int64_t y_row, float *grads));
-
-/* Which shapes, and the three roles; false: no memory. */
-bool tpi_conv_narrow_fits(const tpi_conv *c, tpi_conv_role role);
-bool tpi_conv_narrow_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y);
-bool tpi_conv_narrow_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x);
-bool tpi_conv_narrow_w(const tpi_conv *c, const float *x, const float *y, float *w);
 #endif

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The library's interface
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The library's interface ---- */
 
 enum { SUCCESS = 0, CPU = 1, DEFAULT_STREAM = 1, USER_SCRATCHPAD = 1, F32 = 3, ANY_LAYOUT = 1, DIRECT = 1 };
 enum { FORWARD_TRAINING = 64 };
@@ -127,8 +126,7 @@ static const struct symbol {
     {"dnnl_primitive_desc_create", offsetof(api, old_pd), 2},
 };
 
-/* ---- Opening
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ---- */
 
 static struct {
     api call;
@@ -209,8 +207,7 @@ bool tpi_onednn_found(const char **version, const char **file) {
 
 bool tpi_onednn_enable(bool on) { return !atomic_exchange(&closed, !on); }
 
-/* ---- Descriptors
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors ---- */
 
 struct tpi_onednn_plan {
     tpi_onednn_piece piece;
@@ -318,9 +315,7 @@ static void *make_pd2(const tpi_onednn_piece *p, const request *r, const making 
     return status == SUCCESS ? pd : NULL;
 }
 
-/* ---- Plans
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ---- */
 
 /* A primitive of the description, which is used up. */
 static void *make_primitive(void *pd) {
@@ -448,8 +443,7 @@ void tpi_onednn_plan_done(tpi_onednn_plan *plan) {
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* ---- Running
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Running ---- */
 
 static size_t room_of(desc d) { return d ? (lib.call.desc_size(d) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN : 0; }
 

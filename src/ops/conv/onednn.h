@@ -15,12 +15,6 @@ bool tpi_onednn_found(const char **version, const char **file);
 /* Tests: closes the door (false) or opens it again; the answer is how it was. */
 bool tpi_onednn_enable(bool on);
 
-typedef enum tpi_conv_role {
-    TPI_CONV_Y,
-    TPI_CONV_X,
-    TPI_CONV_W
-} tpi_conv_role; /* which of the three is computed from the other two */
-
 /* A piece of a convolution in float32: some of its images and a slice of its channels, inside of larger arrays. Every
  * member is an int64_t, so that pieces compare as memory. */
 typedef struct tpi_onednn_piece {

@@ -12,7 +12,8 @@
  * 224x224   40.3/23.2   (no kernel) 42.3/33.0 3x3, 1 to 32, 28x28, batch 64     1.0/0.9     0.9/3.9     1.3/3.6    one
  * channel is padded to eight 9 taps, 64 channels, 4096        (no kernel) 91.8/67.9   80.8/92.4 depthwise 3x3, 96,
  * 56x56          5.1/2.5     5.4/2.8     6.1/2.9 */
-#include "ops/conv/onednn_split.h"
+#include "ops/conv/onednn.h"
+#include "base/range.h"
 #include "base/threads.h"
 #include <stdatomic.h>
 
@@ -35,9 +36,6 @@ typedef struct cut {
     int64_t x_step, y_step; /* channels from one slice to the next; 0: every slice sees them all */
     int64_t chunks, each;   /* weight gradient: partial sums, and calls that make up one */
 } cut;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t spatial_of(const tpi_conv *c) { /* leading dims of size 1 that nothing moves over are left out */
     for (int i = 0; i < 2; i++)
@@ -81,7 +79,7 @@ static cut cut_up(const tpi_conv *c, tpi_conv_role role, bool last, bool bias) {
                        .bias = bias && role == TPI_CONV_Y,
                        .last = last}};
     int64_t image = t.piece.x_channels * tpi_conv_xsize(c) + t.piece.y_channels * tpi_conv_ysize(c);
-    t.images = divisor_up_to(c->batch, min64(max64(CALL_ELEMENTS / image, 1), tpi_ceil_div(c->batch, TASKS)));
+    t.images = divisor_up_to(c->batch, tpi_min64(tpi_max64(CALL_ELEMENTS / image, 1), tpi_ceil_div(c->batch, TASKS)));
     t.calls = c->batch / t.images;
     int64_t *sliced = c->groups > 1 ? &t.piece.c.groups : role == TPI_CONV_Y ? &t.piece.c.cy : &t.piece.c.cx;
     int64_t least = c->groups > 1 ? tpi_ceil_div(SLICE, c->cx) : SLICE;
@@ -90,13 +88,13 @@ static cut cut_up(const tpi_conv *c, tpi_conv_role role, bool last, bool bias) {
      * of pixels with a matrix, and depthwise ones but for the weights. */
     bool plain = last && (tpi_conv_taps(c) == 1 || (c->cx == 1 && c->cy == 1 && role != TPI_CONV_W));
     if (role == TPI_CONV_W && c->groups == 1 && !plain)
-        t.slices = max64(t.slices, slices_up_to(*sliced, TASKS, WEIGHT_SLICE));
+        t.slices = tpi_max64(t.slices, slices_up_to(*sliced, TASKS, WEIGHT_SLICE));
     *sliced /= t.slices;
     t.piece.as_stored = plain && t.slices == 1;
     t.x_step = c->groups > 1 || role != TPI_CONV_Y ? t.piece.c.groups * t.piece.c.cx : 0;
     t.y_step = c->groups > 1 || role == TPI_CONV_Y ? t.piece.c.groups * t.piece.c.cy : 0;
-    int64_t parts = min64(TASKS / t.slices, PARTS / (c->groups * c->cy * c->cx * tpi_conv_taps(c)));
-    t.each = tpi_ceil_div(t.calls, min64(t.calls, max64(parts, 1)));
+    int64_t parts = tpi_min64(TASKS / t.slices, PARTS / (c->groups * c->cy * c->cx * tpi_conv_taps(c)));
+    t.each = tpi_ceil_div(t.calls, tpi_min64(t.calls, tpi_max64(parts, 1)));
     t.chunks = tpi_ceil_div(t.calls, t.each);
     t.piece.c.batch = t.images;
     return t;
@@ -110,16 +108,15 @@ static bool within_reach(const cut *t) {
     return x < MOST_ELEMENTS && y < MOST_ELEMENTS && w < MOST_ELEMENTS;
 }
 
-bool tpi_conv_onednn_fits(const tpi_conv *c, tpi_conv_role role, bool last, bool bias) {
-    if (!worth_it(c, role, last)) return false;
-    cut t = cut_up(c, role, last, bias);
+static bool fits(const tpi_conv_call *call) {
+    if (call->dtype != TP_FLOAT32 || !worth_it(call->c, call->role, call->last)) return false;
+    cut t = cut_up(call->c, call->role, call->last, call->bias);
     tpi_onednn_plan *plan = within_reach(&t) ? tpi_onednn_plan_for(&t.piece) : NULL;
     tpi_onednn_plan_done(plan);
     return plan;
 }
 
-/* ---- Running
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Running ---- */
 
 typedef struct job {
     cut t;
@@ -197,7 +194,8 @@ static void image_task(int64_t task, void *context) {
 /* Weight gradient: a task is one partial sum, of a slice over a chunk of calls, added in their order. */
 static void weight_task(int64_t task, void *context) {
     job *j = context;
-    int64_t slice = task % j->t.slices, chunk = task / j->t.slices, end = min64(j->t.calls, (chunk + 1) * j->t.each);
+    int64_t slice = task % j->t.slices, chunk = task / j->t.slices,
+            end = tpi_min64(j->t.calls, (chunk + 1) * j->t.each);
     size_t bytes = j->room_bytes + j->packed_bytes;
     char *room = room_for(j, bytes);
     float *sum = packed_at(j, task), *more = (float *)(room + j->room_bytes);
@@ -231,9 +229,13 @@ static bool run_images(job *j) {
     return finish(j);
 }
 
-bool tpi_conv_onednn(const tpi_conv *c, tpi_conv_role role, bool last, const float *x, const float *w,
-                     const float *bias, const float *y) {
-    job j = {.t = cut_up(c, role, last, bias), .x = x, .y = y, .w = w, .bias = bias};
+static bool run(const tpi_conv_call *call) {
+    tpi_conv_role role = call->role;
+    job j = {.t = cut_up(call->c, role, call->last, call->bias),
+             .x = role == TPI_CONV_X ? call->out : call->x,
+             .y = role == TPI_CONV_Y ? call->out : call->y,
+             .w = role == TPI_CONV_W ? call->out : call->w,
+             .bias = call->bias};
     tpi_onednn_plan *plan = tpi_onednn_plan_for(&j.t.piece);
     if (!plan) return tpi_refuse(TP_ERR_RUNTIME, "oneDNN has no kernel for the convolution");
     j.plan = plan, j.packed_bytes = tpi_onednn_packed_bytes(plan), j.room_bytes = tpi_onednn_room_bytes(plan);
@@ -244,3 +246,5 @@ bool tpi_conv_onednn(const tpi_conv *c, tpi_conv_role role, bool last, const flo
     tpi_onednn_plan_done(plan);
     return ok;
 }
+
+const tpi_conv_way tpi_conv_onednn = {fits, run};

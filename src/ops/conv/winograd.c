@@ -31,9 +31,11 @@ static bool is_enabled(void) {
 
 /* Multiply-adds, and what stands beside them in their measure: transforms of filters, patches and tiles. Direct
  * convolutions reach about nine tenths of what products reach. */
-bool tpi_conv_winograd_fits(const tpi_conv *c, tpi_conv_role role) {
-    if (tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 || c->k[0] != 1 || c->pad[0] != 0 ||
-        c->stride[0] != 1)
+static bool fits(const tpi_conv_call *call) {
+    const tpi_conv *c = call->c;
+    tpi_conv_role role = call->role;
+    if (call->dtype != TP_FLOAT32 || call->last || tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 ||
+        c->k[0] != 1 || c->pad[0] != 0 || c->stride[0] != 1)
         return false;
     for (int i = 1; i < 3; i++)
         if (c->k[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1 || c->pad[i] > 2) return false;
@@ -85,12 +87,11 @@ static void put_tiles(const job *j, int64_t first, int64_t count, int64_t row, i
                 image = at / j->in.down;
         tiles[i] = (tpi_winograd_tile){
             .place = image * j->rows * plane + TPI_WINOGRAD_TILE * (line * j->y[2] + column),
-            .rows = i < count ? (int32_t)min64(j->y[1] - TPI_WINOGRAD_TILE * line, TPI_WINOGRAD_TILE) : 0,
-            .columns = (int32_t)min64(j->y[2] - TPI_WINOGRAD_TILE * column, TPI_WINOGRAD_TILE)};
+            .rows = i < count ? (int32_t)tpi_min64(j->y[1] - TPI_WINOGRAD_TILE * line, TPI_WINOGRAD_TILE) : 0,
+            .columns = (int32_t)tpi_min64(j->y[2] - TPI_WINOGRAD_TILE * column, TPI_WINOGRAD_TILE)};
     }
-    for (int64_t r = 0; r < rows; r++)
-        TPI_ISA_PICK(tpi_winograd_tiles)
-        (groups, tiles, m + r * m_row, step, j->bias ? j->bias[row + r] : 0, j->out + (row + r) * plane, j->y[2]);
+    for (int64_t r = 0; r < rows; r++) TPI_ISA_PICK(tpi_winograd_tiles)
+    (groups, tiles, m + r * m_row, step, j->bias ? j->bias[row + r] : 0, j->out + (row + r) * plane, j->y[2]);
 }
 
 /* ---- Few filters: a task is a block of tiles ---- */
@@ -98,14 +99,14 @@ static void filters_task(int64_t task, void *context) {
     const job *j = context;
     int64_t row = task * ROWS;
     TPI_ISA_PICK(tpi_winograd_filters)
-    (min64(ROWS, j->rows - row), j->depth, j->w + row * j->row_step, j->row_step, j->column_step, j->turned,
+    (tpi_min64(ROWS, j->rows - row), j->depth, j->w + row * j->row_step, j->row_step, j->column_step, j->turned,
      j->filters + row * j->depth, apart(j->rows * j->depth));
 }
 
 static void tiles_task(int64_t task, void *context) {
     job *j = context;
     block b;
-    int64_t first = task * j->taken, count = min64(j->taken, j->in.tiles - first);
+    int64_t first = task * j->taken, count = tpi_min64(j->taken, j->in.tiles - first);
     lay_out(&j->in, first, count, j->panel, &b);
     int64_t columns = b.groups * TPI_WINOGRAD_LANES, step = apart(columns * j->depth), m_step = apart(ROWS * columns);
     int64_t floats = b.size + TPI_WINOGRAD_PRODUCTS * (step + m_step);
@@ -113,7 +114,7 @@ static void tiles_task(int64_t task, void *context) {
     if (!room) return;
     make_patches(j, &b, 0, j->depth, patches + TPI_WINOGRAD_PRODUCTS * step, patches, step, j->depth * j->panel);
     for (int64_t row = 0; row < j->rows; row += ROWS) {
-        int64_t rows = min64(ROWS, j->rows - row);
+        int64_t rows = tpi_min64(ROWS, j->rows - row);
         multiply_all(TPI_WINOGRAD_PRODUCTS, j->filters + row * j->depth, j->depth, apart(j->rows * j->depth), patches,
                      step, rows, j->depth, columns, m, m_step, false);
         put_tiles(j, first, count, row, rows, m, m_step, columns);
@@ -125,7 +126,7 @@ static bool run_tiles(job *j) {
     int64_t floats = TPI_WINOGRAD_PRODUCTS * apart(j->rows * j->depth);
     j->filters = task_room(floats, &j->missing);
     if (!j->filters) return succeeded(&j->missing);
-    j->taken = min64(max64(TASK_PATCHES / (TPI_WINOGRAD_PRODUCTS * j->depth) / j->panel, 1) * j->panel, BLOCK);
+    j->taken = tpi_min64(tpi_max64(TASK_PATCHES / (TPI_WINOGRAD_PRODUCTS * j->depth) / j->panel, 1) * j->panel, BLOCK);
     tpi_parallel_for(tpi_ceil_div(j->rows, ROWS), true, filters_task, j);
     tpi_parallel_for(tpi_ceil_div(j->in.tiles, j->taken), true, tiles_task, j);
     task_done(j->filters, floats);
@@ -138,8 +139,8 @@ static void patches_task(int64_t task, void *context) {
     job *j = context;
     block b;
     int64_t blocks = tpi_ceil_div(j->tiles, BLOCK), at = task % blocks * BLOCK, channel = task / blocks * DEPTH,
-            depth = min64(DEPTH, j->depth - channel);
-    lay_out(&j->in, j->first + at, min64(BLOCK, j->tiles - at), j->panel, &b);
+            depth = tpi_min64(DEPTH, j->depth - channel);
+    lay_out(&j->in, j->first + at, tpi_min64(BLOCK, j->tiles - at), j->panel, &b);
     float *copy = task_room(b.size, &j->missing);
     if (!copy) return;
     int64_t columns = j->panels * j->panel;
@@ -151,13 +152,13 @@ static void patches_task(int64_t task, void *context) {
 static void rows_task(int64_t task, void *context) {
     job *j = context;
     int64_t row = task * ROWS
-    , rows = min64(ROWS, j->rows - row), columns = j->panels * j->panel;
+    , rows = tpi_min64(ROWS, j->rows - row), columns = j->panels * j->panel;
     int64_t u_step = apart(ROWS * DEPTH), m_step = apart(ROWS * columns),
             floats = TPI_WINOGRAD_PRODUCTS * (u_step + m_step);
     float *room = task_room(floats, &j->missing), *m = room + TPI_WINOGRAD_PRODUCTS * u_step;
     if (!room) return;
     for (int64_t k = 0; k < j->depth; k += DEPTH) {
-        int64_t depth = min64(DEPTH, j->depth - k);
+        int64_t depth = tpi_min64(DEPTH, j->depth - k);
         TPI_ISA_PICK(tpi_winograd_filters)
         (rows, depth, j->w + row * j->row_step + k * j->column_step, j->row_step, j->column_step, j->turned, room,
          u_step);
@@ -166,16 +167,16 @@ static void rows_task(int64_t task, void *context) {
                      m, m_step, k > 0);
     }
     for (int64_t at = 0; at < j->tiles; at += BLOCK)
-        put_tiles(j, j->first + at, min64(BLOCK, j->tiles - at), row, rows, m + at, m_step, columns);
+        put_tiles(j, j->first + at, tpi_min64(BLOCK, j->tiles - at), row, rows, m + at, m_step, columns);
     task_done(room, floats);
 }
 
 static bool run_rows(job *j) {
-    int64_t most = min64(TILES, round_up(j->in.tiles, j->panel)),
+    int64_t most = tpi_min64(TILES, round_up(j->in.tiles, j->panel)),
             floats = TPI_WINOGRAD_PRODUCTS * tpi_ceil_div(j->depth, DEPTH) * apart(most * DEPTH);
     j->patches = task_room(floats, &j->missing);
     for (; j->patches && j->first < j->in.tiles; j->first += TILES) {
-        j->tiles = min64(TILES, j->in.tiles - j->first), j->panels = tpi_ceil_div(j->tiles, j->panel);
+        j->tiles = tpi_min64(TILES, j->in.tiles - j->first), j->panels = tpi_ceil_div(j->tiles, j->panel);
         tpi_parallel_for(tpi_ceil_div(j->tiles, BLOCK) * tpi_ceil_div(j->depth, DEPTH), true, patches_task, j);
         if (!atomic_load(&j->missing)) tpi_parallel_for(tpi_ceil_div(j->rows, ROWS), true, rows_task, j);
     }
@@ -183,12 +184,12 @@ static bool run_rows(job *j) {
     return succeeded(&j->missing);
 }
 
-static bool run(job *j) {
+static bool run_job(job *j) {
     j->panel = panel_width();
     return TPI_WINOGRAD_PRODUCTS * j->rows * j->depth <= FEW_FILTERS ? run_tiles(j) : run_rows(j);
 }
 
-bool tpi_conv_winograd_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y) {
+static bool run_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y) {
     job j = {.in = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_TILE, TPI_WINOGRAD_PATCH),
              .y = {1, c->y[1], c->y[2]},
              .rows = c->cy,
@@ -199,11 +200,11 @@ bool tpi_conv_winograd_y(const tpi_conv *c, const float *x, const float *w, cons
              .out = y,
              .row_step = 9 * c->cx,
              .column_step = 9};
-    return run(&j);
+    return run_job(&j);
 }
 
 /* x's gradient is y convolved with the filters turned round, rows and columns exchanged. */
-bool tpi_conv_winograd_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
+static bool run_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
     job j = {
         .in = grid_of(c->batch, c->cy, c->y, 2 - c->pad[1], 2 - c->pad[2], c->x, TPI_WINOGRAD_TILE, TPI_WINOGRAD_PATCH),
         .y = {1, c->x[1], c->x[2]},
@@ -216,5 +217,15 @@ bool tpi_conv_winograd_x(const tpi_conv *c, const float *y, const float *w, cons
         .row_step = 9,
         .column_step = 9 * c->cx,
         .turned = true};
-    return run(&j);
+    return run_job(&j);
 }
+
+static bool run(const tpi_conv_call *call) {
+    switch (call->role) {
+    case TPI_CONV_Y: return run_y(call->c, call->x, call->w, call->bias, call->out);
+    case TPI_CONV_X: return run_x(call->c, call->y, call->w, call->bias, call->out);
+    default: return tpi_conv_winograd_w(call->c, call->x, call->y, call->out);
+    }
+}
+
+const tpi_conv_way tpi_conv_winograd = {fits, run};

@@ -19,7 +19,7 @@
 #ifndef TPI_CONV_WINOGRAD_H
 #define TPI_CONV_WINOGRAD_H
 #include "device/cpu/isa.h"
-#include "ops/conv/onednn.h"
+#include "ops/conv/conv.h"
 
 enum {
     TPI_WINOGRAD_LANES = 8,
@@ -68,13 +68,10 @@ TPI_ISA_DECLARE(void, tpi_winograd_tiles,
                 (int64_t groups, const tpi_winograd_tile *tiles, const float *m, int64_t step, float bias, float *y,
                  int64_t row));
 
-/* Is it the fastest way? That depends on the shape alone (and on TAPER_WINOGRAD=0 in the environment, which says no).
+/* Tests: never (false), or where it fits; the answer is how it was. TAPER_WINOGRAD=0 in the environment says never,
+ * too.
  */
-bool tpi_conv_winograd_fits(const tpi_conv *c, tpi_conv_role role);
-/* Tests: never (false), or where it fits; the answer is how it was. */
 bool tpi_conv_winograd_enable(bool on);
-/* The three roles; false and an error without memory. */
-bool tpi_conv_winograd_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y);
-bool tpi_conv_winograd_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x);
+/* The weight's gradient; false and an error without memory. */
 bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, float *w);
 #endif

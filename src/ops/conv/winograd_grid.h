@@ -5,6 +5,7 @@
 #define TPI_CONV_WINOGRAD_GRID_H
 #include <stdatomic.h>
 #include "base/memory.h"
+#include "base/range.h"
 #include "base/threads.h"
 #include "device/device.h"
 #include "ops/conv/winograd.h"
@@ -26,8 +27,6 @@ typedef struct block {
     int64_t places[BLOCK]; /* those past the last tile's are the first one's */
 } block;
 
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t round_up(int64_t n, int64_t multiple) { return tpi_ceil_div(n, multiple) * multiple; }
 /* From one of several arrays of n floats that are used together to the next: a power of two would put them into the
  * same sets of the caches. */
@@ -56,11 +55,11 @@ static inline tpi_winograd_strip strip_of(const grid *g, int64_t image, int64_t 
                                           int64_t last, int64_t to, int64_t row) {
     int64_t y = g->tile * top - g->above, y_end = g->tile * bottom + g->patch - g->above;
     int64_t x = g->tile * first - g->left, x_end = g->tile * last + g->patch - g->left;
-    int64_t y0 = max64(y, 0), x0 = max64(x, 0);
+    int64_t y0 = tpi_max64(y, 0), x0 = tpi_max64(x, 0);
     return (tpi_winograd_strip){.from = (image * g->channels * g->height + y0) * g->width + x0,
                                 .to = to + (y0 - y) * row + g->tile * first + x0 - x,
-                                .rows = max64(min64(y_end, g->height) - y0, 0),
-                                .width = max64(min64(x_end, g->width) - x0, 0)};
+                                .rows = tpi_max64(tpi_min64(y_end, g->height) - y0, 0),
+                                .width = tpi_max64(tpi_min64(x_end, g->width) - x0, 0)};
 }
 
 /* The block of tiles [first, first + count), at most BLOCK. */
@@ -70,7 +69,7 @@ static inline void lay_out(const grid *g, int64_t first, int64_t count, int64_t 
         .count = count, .groups = panels * panel / TPI_WINOGRAD_LANES, .row = g->tile * g->across + g->patch - g->tile};
     while (done < count) { /* image by image */
         int64_t image = (first + done) / per_image, at = (first + done) % per_image,
-                n = min64(count - done, per_image - at);
+                n = tpi_min64(count - done, per_image - at);
         int64_t top = at / g->across, bottom = (at + n - 1) / g->across;
         bool one = top == bottom;
         b->strip[b->strips++] = strip_of(g, image, top, bottom, one ? at % g->across : 0,

@@ -30,19 +30,17 @@ static void patches_task(int64_t task, void *context) {
     block b;
     int64_t blocks = tpi_ceil_div(j->tiles, BLOCK), at = task % blocks * BLOCK, channel = task / blocks * j->panel,
             lanes[32];
-    lay_out(&j->x, j->first + at, min64(BLOCK, j->tiles - at), j->panel, &b);
-    int64_t floats = b.size * j->panel, there = min64(j->panel, j->x.channels - channel);
+    lay_out(&j->x, j->first + at, tpi_min64(BLOCK, j->tiles - at), j->panel, &b);
+    int64_t floats = b.size * j->panel, there = tpi_min64(j->panel, j->x.channels - channel);
     float *copy = task_room(floats, &j->missing), *to = j->patches + channel * j->tiles + at * j->panel;
     if (!copy) return;
     memset(copy, 0, (size_t)floats * sizeof *copy);
     for (int64_t i = 0; i < j->panel; i++) lanes[i] = i * b.size;
-    for (int64_t i = 0; i < there; i++)
-        TPI_ISA_PICK(tpi_winograd_copy)
-        (b.strips, b.strip, j->from_x + (channel + i) * j->x.height * j->x.width, j->x.width, copy + lanes[i], b.row);
-    for (int64_t i = 0; i < b.count; i++)
-        TPI_ISA_PICK(tpi_winograd_w_patches)
-        (j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel,
-         apart(j->columns * j->tiles), 0);
+    for (int64_t i = 0; i < there; i++) TPI_ISA_PICK(tpi_winograd_copy)
+    (b.strips, b.strip, j->from_x + (channel + i) * j->x.height * j->x.width, j->x.width, copy + lanes[i], b.row);
+    for (int64_t i = 0; i < b.count; i++) TPI_ISA_PICK(tpi_winograd_w_patches)
+    (j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, apart(j->columns * j->tiles),
+     0);
     task_done(copy, floats);
 }
 
@@ -51,11 +49,11 @@ static void spread_task(int64_t task, void *context) {
     job *j = context;
     block b;
     int64_t blocks = tpi_ceil_div(j->tiles, BLOCK), at = task % blocks * BLOCK, channel = task / blocks * j->panel;
-    lay_out(&j->y, j->first + at, min64(BLOCK, j->tiles - at), TPI_WINOGRAD_LANES, &b);
+    lay_out(&j->y, j->first + at, tpi_min64(BLOCK, j->tiles - at), TPI_WINOGRAD_LANES, &b);
     float *copy = task_room(b.size, &j->missing);
     if (!copy) return;
     memset(copy, 0, (size_t)b.size * sizeof *copy);
-    for (int64_t c = channel; c < min64(channel + j->panel, j->y.channels); c++) {
+    for (int64_t c = channel; c < tpi_min64(channel + j->panel, j->y.channels); c++) {
         TPI_ISA_PICK(tpi_winograd_copy)
         (b.strips, b.strip, j->from_y + c * j->y.height * j->y.width, j->y.width, copy, b.row);
         TPI_ISA_PICK(tpi_winograd_spread)
@@ -95,23 +93,22 @@ static void rectangle_task(int64_t task, void *context) {
     job *j = context;
     int64_t across = tpi_ceil_div(j->columns, COLUMNS), row = task / across * ROWS
     , column = task % across * COLUMNS;
-    int64_t rows = min64(ROWS, j->y.channels - row), columns = min64(COLUMNS, j->columns - column),
+    int64_t rows = tpi_min64(ROWS, j->y.channels - row), columns = tpi_min64(COLUMNS, j->columns - column),
             step = apart(ROWS * COLUMNS), floats = TPI_WINOGRAD_W_PRODUCTS * step;
     float *sums = task_room(floats, &j->missing);
     if (!sums) return;
     multiply_all(TPI_WINOGRAD_W_PRODUCTS, j->spread + row * j->row, j->row, apart(j->y.channels * j->row),
                  j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step,
                  false);
-    for (int64_t r = 0; r < rows; r++)
-        TPI_ISA_PICK(tpi_winograd_filter_grads)
-        (min64(columns, j->x.channels - column), sums + r * columns, step, j->first > 0,
-         j->w + ((row + r) * j->x.channels + column) * 9);
+    for (int64_t r = 0; r < rows; r++) TPI_ISA_PICK(tpi_winograd_filter_grads)
+    (tpi_min64(columns, j->x.channels - column), sums + r * columns, step, j->first > 0,
+     j->w + ((row + r) * j->x.channels + column) * 9);
     task_done(sums, floats);
 }
 
 static void run_portions(job *j, int64_t each) {
     for (; j->first < j->x.tiles && !atomic_load(&j->missing); j->first += each) {
-        j->tiles = min64(each, j->x.tiles - j->first), j->row = apart(round_up(j->tiles, TPI_WINOGRAD_LANES));
+        j->tiles = tpi_min64(each, j->x.tiles - j->first), j->row = apart(round_up(j->tiles, TPI_WINOGRAD_LANES));
         int64_t blocks = tpi_ceil_div(j->tiles, BLOCK);
         tpi_parallel_for(blocks * (j->columns / j->panel), true, patches_task, j);
         tpi_parallel_for(blocks * tpi_ceil_div(j->y.channels, j->panel), true, spread_task, j);
@@ -136,7 +133,8 @@ bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, floa
     int64_t sums = TPI_WINOGRAD_W_PRODUCTS * apart(c->cy * j.columns),
             per_tile = TPI_WINOGRAD_W_PRODUCTS * (c->cy + j.columns);
     bool kept = sums <= FEW_SUMS;
-    int64_t each = min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
+    int64_t each =
+        tpi_min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
     int64_t patches = TPI_WINOGRAD_W_PRODUCTS * apart(each * j.columns),
             spread = TPI_WINOGRAD_W_PRODUCTS * apart(apart(each) * c->cy);
     j.patches = task_room(patches + spread, &j.missing), j.spread = j.patches ? j.patches + patches : NULL;

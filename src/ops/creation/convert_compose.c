@@ -56,4 +56,5 @@ tp_tensor *tpi_compose_to_bfloat16(tp_tensor *self, tp_layout layout) { return a
 tp_tensor *tpi_compose_to_float(tp_tensor *self, tp_layout layout) { return as(self, TP_FLOAT32, layout); }
 tp_tensor *tpi_compose_to_double(tp_tensor *self, tp_layout layout) { return as(self, TP_FLOAT64, layout); }
 tp_tensor *tpi_compose_to_cfloat(tp_tensor *self, tp_layout layout) { return as(self, TP_COMPLEX64, layout); }
+tp_tensor *tpi_compose_to_chalf(tp_tensor *self, tp_layout layout) { return as(self, TP_COMPLEX32, layout); }
 tp_tensor *tpi_compose_to_cdouble(tp_tensor *self, tp_layout layout) { return as(self, TP_COMPLEX128, layout); }

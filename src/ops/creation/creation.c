@@ -4,6 +4,7 @@
 #include "tensor/sizes.h"
 #include "device/gpu/gpu.h"
 #include "device/uninitialized.h"
+#include "tensor/same_device.h"
 #include <complex.h>
 #include <math.h>
 
@@ -81,7 +82,7 @@ static tp_tensor *fresh_like(tp_tensor *self, tp_dtype dtype, tp_device device, 
     if (memory_format != TP_PRESERVE) return tpi_empty_layout(tpi_shape(self), dtype, device, memory_format);
     tp_tensor *t = tpi_empty_like(self, dtype);
     tp_device own = tpi_device(self);
-    if (!t || (own.type == device.type && own.index == device.index)) return t;
+    if (!t || tpi_same_device(own, device)) return t;
     return tpi_after(t, tpi_empty_strided(tpi_shape(t), tpi_strides(t), dtype, device));
 }
 
@@ -121,8 +122,7 @@ tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device devic
     return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s);
 }
 
-/* ---- Evenly spaced values ------------------------------------------------------------------------------------------
- */
+/* ---- Evenly spaced values ---- */
 
 /* start + step * i, as integers or as doubles rounded once. Each chunk writes its own stretch. */
 #define CHUNK 16384
@@ -275,8 +275,7 @@ tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, do
     return between(start, end, steps, base, dtype, device);
 }
 
-/* ---- Patterns ------------------------------------------------------------------------------------------------------
- */
+/* ---- Patterns ---- */
 
 tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device) {
     if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': n must be greater or equal to 0, got %lld", (long long)n);

@@ -3,8 +3,8 @@
  *
  *   window       see ops/creation/window.c
  *   frequencies  0, 1, ..., -2, -1 times step; from `half_of` on they are negative
- *   grid         rows of KIND coordinates and a one, for every place of a size, whose last dim comes first (CORNERS: -1
- * and 1 are the corners' middles) */
+ *   grid         rows of KIND coordinates and a one, for every place of a size, whose last dim comes first (CORNERS:
+ *                -1 and 1 are the corners' middles) */
 #include "each.h"
 #define MAX_TERMS 8
 #define PI        ((A)3.14159265358979323846)

@@ -10,20 +10,20 @@ static tp_tensor *by_steps(tp_tensor *a, double n, tp_scalar h) {
     if (h.kind != TP_SCALAR_COMPLEX) return scale(a, 1 / (n * tp_scalar_to_double(h)));
     return tpo_div(tp_operand_tensor(a), tp_operand_scalar(tp_cplx(n * h.as.d[0], n * h.as.d[1])));
 }
-static tp_tensor *part(tpi_bag *bag, tp_tensor *t, int64_t dim, int64_t start, int64_t length) {
+static tp_tensor *part(tpi_temporaries *bag, tp_tensor *t, int64_t dim, int64_t start, int64_t length) {
     return t ? tpi_put(bag, tpo_narrow(t, dim, start, length)) : NULL;
 }
 
 /* ---- Differences and integrals ---- */
 static tp_tensor *difference(tp_tensor *t, int64_t dim) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t n = tp_size(t, dim);
     if (n < 1) return tpi_retain(t);
     tp_tensor *after = part(&bag, t, dim, 1, n - 1), *before = part(&bag, t, dim, 0, n - 1);
-    if (!before || !after) return tpi_empty_bag(&bag, NULL);
-    return tpi_empty_bag(&bag, t->dtype == TP_BOOL
-                                   ? tpo_ne(after, tp_operand_tensor(before))
-                                   : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
+    if (!before || !after) return tpi_release_temporaries(&bag, NULL);
+    return tpi_release_temporaries(&bag, t->dtype == TP_BOOL
+                                             ? tpo_ne(after, tp_operand_tensor(before))
+                                             : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
 }
 
 static bool joins(const tp_tensor *self, const tp_tensor *other, int dim) {
@@ -56,7 +56,7 @@ tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *
 
 /* One-dimensional points lie along dim; points with fewer dims than y line up with its last ones, as in broadcasting.
  */
-static tp_tensor *points_along(tpi_bag *bag, tp_tensor *y, tp_tensor *x, int dim) {
+static tp_tensor *points_along(tpi_temporaries *bag, tp_tensor *y, tp_tensor *x, int dim) {
     if (x->ndim != 1) return x;
     int64_t shape[TP_MAX_DIMS];
     if (x->numel != y->shape[dim])
@@ -71,26 +71,26 @@ static tp_tensor *points_along(tpi_bag *bag, tp_tensor *y, tp_tensor *x, int dim
 tp_tensor *tpi_compose_pair_sum(tp_tensor *y, tp_tensor *x, int64_t dim, bool running) {
     if (y->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'y': expected at least one dimension, got none");
     int d = TPI_DIM(y, dim);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *places = d < 0 ? NULL : points_along(&bag, y, x, d);
-    if (!places) return tpi_empty_bag(&bag, NULL);
+    if (!places) return tpi_release_temporaries(&bag, NULL);
     int64_t n = y->shape[d];
     if (n == 0)
-        return tpi_empty_bag(&bag, running ? tpo_clone(y, TP_PRESERVE)
-                                           : tpo_sum(y, tp_ints_view(&dim, 1), false, TP_NO_DTYPE));
+        return tpi_release_temporaries(&bag, running ? tpo_clone(y, TP_PRESERVE)
+                                                     : tpo_sum(y, tp_ints_view(&dim, 1), false, TP_NO_DTYPE));
     tp_tensor *steps = tpi_put(&bag, difference(places, d - y->ndim));
     tp_tensor *left = part(&bag, y, d, 0, n - 1), *right = part(&bag, y, d, 1, n - 1);
     tp_tensor *sums = plus(&bag, left, right), *areas = times(&bag, sums, steps);
-    if (!areas) return tpi_empty_bag(&bag, NULL);
+    if (!areas) return tpi_release_temporaries(&bag, NULL);
     int64_t along = d - y->ndim; /* the points may have brought more dims in front */
     tp_tensor *all = tpi_put(&bag, running ? tpo_cumsum(areas, along, TP_NO_DTYPE)
                                            : tpo_sum(areas, tp_ints_view(&along, 1), false, TP_NO_DTYPE));
-    return tpi_empty_bag(&bag, all ? tpo_div(tp_operand_tensor(all), tp_operand_double(2)) : NULL);
+    return tpi_release_temporaries(&bag, all ? tpo_div(tp_operand_tensor(all), tp_operand_double(2)) : NULL);
 }
 
 /* ---- Gradients ---- */
 /* a s0 + b s1 + c s2 over `length` elements from `start`, with coefficients that broadcast along dim. */
-static tp_tensor *three(tpi_bag *bag, tp_tensor *self, int64_t dim, int64_t start, int64_t length,
+static tp_tensor *three(tpi_temporaries *bag, tp_tensor *self, int64_t dim, int64_t start, int64_t length,
                         tp_tensor *const *k) {
     tp_tensor *sum = NULL;
     for (int i = 0; i < 3; i++) {
@@ -101,17 +101,17 @@ static tp_tensor *three(tpi_bag *bag, tp_tensor *self, int64_t dim, int64_t star
     return sum;
 }
 
-static tp_tensor *negative(tpi_bag *bag, tp_tensor *t) { return t ? tpi_put(bag, tpo_neg(t)) : NULL; }
+static tp_tensor *negative(tpi_temporaries *bag, tp_tensor *t) { return t ? tpi_put(bag, tpo_neg(t)) : NULL; }
 
 /* By places: steps (n - 1) along dim. At the first element (where 0), between (1) and at the last (2): the weights are
  * those of the parabola through three neighbours, or at the ends of the line through two. */
 static tp_tensor *by_places_at(int where, tp_tensor *self, int64_t dim, tp_tensor *steps, int64_t edge_order) {
-    tpi_bag all = {0}, *bag = &all;
+    tpi_temporaries all = {0}, *bag = &all;
     int64_t n = self->shape[dim], first = where == 2 ? n - 3 : 0, length = where == 1 ? n - 2 : 1;
     if (where != 1 && edge_order == 1) {
         int64_t at = where == 2 ? n - 2 : 0;
         tp_tensor *rise = minus(bag, part(bag, self, dim, at + 1, 1), part(bag, self, dim, at, 1));
-        return tpi_empty_bag(bag, tpi_retain(over(bag, rise, part(bag, steps, dim, at, 1))));
+        return tpi_release_temporaries(bag, tpi_retain(over(bag, rise, part(bag, steps, dim, at, 1))));
     }
     tp_tensor *p = part(bag, steps, dim, first, length), *q = part(bag, steps, dim, first + 1, length),
               *both = plus(bag, p, q), *k[3];
@@ -129,10 +129,10 @@ static tp_tensor *by_places_at(int where, tp_tensor *self, int64_t dim, tp_tenso
         k[1] = negative(bag, over(bag, both, pq));
         k[2] = over(bag, plus(bag, q, both), q_both);
     }
-    return tpi_empty_bag(bag, tpi_retain(three(bag, self, dim, first, length, k)));
+    return tpi_release_temporaries(bag, tpi_retain(three(bag, self, dim, first, length, k)));
 }
 
-static tp_tensor *by_places(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_tensor *steps, int64_t edge_order) {
+static tp_tensor *by_places(tpi_temporaries *bag, tp_tensor *self, int64_t dim, tp_tensor *steps, int64_t edge_order) {
     tp_tensor *pieces[3];
     int64_t count = 0;
     for (int where = 0; where < 3; where++) {
@@ -143,7 +143,7 @@ static tp_tensor *by_places(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_tenso
 }
 
 /* By a distance h. */
-static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_scalar h, int64_t edge_order) {
+static tp_tensor *by_distance(tpi_temporaries *bag, tp_tensor *self, int64_t dim, tp_scalar h, int64_t edge_order) {
     int64_t n = self->shape[dim];
     tp_tensor *rise =
         minus(bag, part(bag, self, dim, 1, n - 1), part(bag, self, dim, 0, n - 1)); /* (n - 1) along dim */
@@ -169,15 +169,15 @@ static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_sca
 }
 
 static tp_tensor *one_gradient(tp_tensor *self, int64_t dim, tp_scalar spacing, tp_tensor *places, int64_t edge_order) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (!places || places->ndim == 0) {
         tp_scalar h = spacing.kind == TP_SCALAR_NONE ? tp_int(1) : spacing;
         if (places && tpi_device(places).type != TP_META) h = tp_item_scalar(places);
-        return tpi_empty_bag(&bag, by_distance(&bag, self, dim, h, edge_order));
+        return tpi_release_temporaries(&bag, by_distance(&bag, self, dim, h, edge_order));
     }
     tp_tensor *lined = points_along(&bag, self, places, (int)dim),
               *steps = lined ? tpi_put(&bag, difference(lined, dim)) : NULL;
-    return tpi_empty_bag(&bag, steps ? by_places(&bag, self, dim, steps, edge_order) : NULL);
+    return tpi_release_temporaries(&bag, steps ? by_places(&bag, self, dim, steps, edge_order) : NULL);
 }
 
 /* spacing: none (1 everywhere), one for all dims, or one for each. */
@@ -260,20 +260,20 @@ tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweig
     int64_t n = self->ndim < 2 ? self->numel : self->shape[1], ones[1] = {1};
     if (fweights && !check_weights("fweights", fweights, n, true)) return NULL;
     if (aweights && !check_weights("aweights", aweights, n, false)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *in = self->ndim < 2 ? tpi_put(&bag, tpo_reshape(self, TP_INTS(1, n))) : self,
               *w = fweights ? fweights : aweights;
     if (fweights && aweights) w = times(&bag, fweights, aweights);
     tp_tensor *weighted = w ? times(&bag, in, w) : in;
     tp_tensor *total = w ? tpi_put(&bag, tpo_sum(w, tp_no_ints(), false, TP_NO_DTYPE)) : NULL;
-    if (!weighted || (w && !total)) return tpi_empty_bag(&bag, NULL);
+    if (!weighted || (w && !total)) return tpi_release_temporaries(&bag, NULL);
     tp_operand count = total ? tp_operand_tensor(total) : tp_operand_int(n);
     tp_tensor *sums = tpi_put(&bag, tpo_sum(weighted, tp_ints_view(ones, 1), true, TP_NO_DTYPE));
     tp_tensor *centred = sums ? minus(&bag, in, tpi_put(&bag, tpo_div(tp_operand_tensor(sums), count))) : NULL;
     tp_tensor *right = w && centred ? times(&bag, centred, w) : centred;
-    tp_tensor *turned = right ? tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_transpose(right, 0, 1)))) : NULL;
+    tp_tensor *turned = right ? tpi_put(&bag, tpo_conj_physical(tpi_put(&bag, tpo_transpose(right, 0, 1)))) : NULL;
     tp_tensor *c = turned ? tpi_put(&bag, tpo_mm(centred, turned)) : NULL;
-    if (!c) return tpi_empty_bag(&bag, NULL);
+    if (!c) return tpi_release_temporaries(&bag, NULL);
     tp_operand factor = tp_operand_int(n > correction ? tpi_size_minus(n, correction) : 0);
     if (total) { /* w_sum - correction, where each observation's weight counts: w_sum - correction sum(w a) / w_sum */
         tp_tensor *less = NULL;
@@ -281,30 +281,31 @@ tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweig
             tp_tensor *wa = times(&bag, w, aweights),
                       *sum = wa ? tpi_put(&bag, tpo_sum(wa, tp_no_ints(), false, TP_NO_DTYPE)) : NULL;
             less = sum ? over(&bag, sum, total) : NULL;
-            if (!less) return tpi_empty_bag(&bag, NULL);
+            if (!less) return tpi_release_temporaries(&bag, NULL);
         }
         tp_tensor *f =
             tpi_put(&bag, tpo_sub(count, less ? tp_operand_tensor(less) : tp_operand_int(1), tp_int(correction)));
-        if (!f || !(f = tpi_put(&bag, tpo_clamp_min(f, tp_operand_int(0))))) return tpi_empty_bag(&bag, NULL);
+        if (!f || !(f = tpi_put(&bag, tpo_clamp_min(f, tp_operand_int(0))))) return tpi_release_temporaries(&bag, NULL);
         factor = tp_operand_tensor(f);
     }
     tp_tensor *result = tpi_put(&bag, tpo_div(tp_operand_tensor(c), factor));
-    return tpi_empty_bag(&bag, result ? tpo_squeeze(result) : NULL);
+    return tpi_release_temporaries(&bag, result ? tpo_squeeze(result) : NULL);
 }
 
 tp_tensor *tpi_compose_corrcoef(tp_tensor *self) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *c = tpi_put(&bag, tpo_cov(self, 1, NULL, NULL));
-    if (!c || c->ndim == 0) return tpi_empty_bag(&bag, c ? tpo_div(tp_operand_tensor(c), tp_operand_tensor(c)) : NULL);
+    if (!c || c->ndim == 0)
+        return tpi_release_temporaries(&bag, c ? tpo_div(tp_operand_tensor(c), tp_operand_tensor(c)) : NULL);
     bool complex = tp_dtype_is_complex((tp_dtype)c->dtype);
     tp_tensor *d = tpi_put(&bag, tpo_diagonal(c, 0, 0, 1));
     if (complex && d) d = tpi_put(&bag, tpo_real(d));
     tp_tensor *s = d ? tpi_put(&bag, tpo_sqrt(d)) : NULL;
     tp_tensor *tall = s ? as_column(&bag, s) : NULL, *half = tall ? over(&bag, c, tall) : NULL;
     tp_tensor *r = half ? over(&bag, half, s) : NULL;
-    if (!r) return tpi_empty_bag(&bag, NULL);
-    if (!complex) return tpi_empty_bag(&bag, tpo_clamp(r, tp_int(-1), tp_int(1)));
+    if (!r) return tpi_release_temporaries(&bag, NULL);
+    if (!complex) return tpi_release_temporaries(&bag, tpo_clamp(r, tp_int(-1), tp_int(1)));
     tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(r)),
               *held = parts ? tpi_put(&bag, tpo_clamp(parts, tp_int(-1), tp_int(1))) : NULL;
-    return tpi_empty_bag(&bag, held ? tpo_view_as_complex(held) : NULL);
+    return tpi_release_temporaries(&bag, held ? tpo_view_as_complex(held) : NULL);
 }

@@ -1,7 +1,7 @@
 /* embedding and embedding_bag in torch.nn.functional's form, as calls of other operators. They differentiate
  * themselves. */
 #include <string.h>
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 #include <taper/autograd.h>
@@ -55,12 +55,12 @@ static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
 /* The largest row of each bag, column by column; zeros for an empty bag. */
 static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
-    tpi_bag held = {0};
+    tpi_temporaries held = {0};
     tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)),
               *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
     tp_tensor *sizes = tpi_put(&held, values ? bag_sizes(bag, bags, (tp_dtype)rows->dtype) : NULL),
               *full = tpi_put(&held, sizes ? tpo_clamp_max(sizes, tp_operand_int(1)) : NULL);
-    return tpi_empty_bag(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);
+    return tpi_release_temporaries(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);
 }
 
 tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm,
@@ -105,7 +105,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
         return tpi_fail(TP_ERR_RUNTIME, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
     if (!read_padding(&padding_idx, weight, true)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
-    tpi_bag held = {0};
+    tpi_temporaries held = {0};
     int64_t bags = offsets ? offsets->numel - include_last_offset : input->shape[0];
     if (!offsets)
         offsets = tpi_put(
@@ -115,24 +115,28 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     tp_tensor *bag =
         tpi_put(&held, flat && offsets ? tpo_bag_of(flat, offsets, include_last_offset && input->ndim == 1, padding_idx)
                                        : NULL);
-    if (!bag) return tpi_empty_bag(&held, NULL);
+    if (!bag) return tpi_release_temporaries(&held, NULL);
     tp_tensor *sum;
-    if (!max && !per_sample_weights && tpi_device(weight).type == TP_CPU &&
-        (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64)) {
+    if (!max && !per_sample_weights &&
+        (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64 ||
+         (tpi_device(weight).type != TP_CPU && tp_dtype_is_floating((tp_dtype)weight->dtype)))) {
         sum = tpi_put(&held, tpo_bag_sum(weight, flat, offsets, bag, bags, padding_idx, scale_grad_by_freq));
     } else {
-        if (!tpi_check_bag_indices(flat, weight->shape[0])) return tpi_empty_bag(&held, NULL);
+        if (!tpi_check_bag_indices(flat, weight->shape[0])) return tpi_release_temporaries(&held, NULL);
         tp_tensor *rows = tpi_put(&held, tpo_embedding_rows(weight, flat, padding_idx, scale_grad_by_freq));
-        if (rows && per_sample_weights) {
+        if (rows && per_sample_weights) { /* the products of 16-bit numbers are summed before they are rounded */
+            const bool narrow = weight->dtype == TP_FLOAT16 || weight->dtype == TP_BFLOAT16;
             tp_tensor *column = tpi_put(&held, tpo_reshape(per_sample_weights, TP_INTS(-1, 1)));
+            if (column && narrow) column = tpi_put(&held, tpo_to_dtype(column, TP_FLOAT32));
             rows = column ? tpi_put(&held, tpo_mul(tp_operand_tensor(rows), tp_operand_tensor(column))) : NULL;
         }
-        if (max) return tpi_empty_bag(&held, rows ? bag_max(rows, bag, bags) : NULL);
+        if (max) return tpi_release_temporaries(&held, rows ? bag_max(rows, bag, bags) : NULL);
         sum = rows ? tpi_put(&held, tpo_segment_sum(rows, bag, bags)) : NULL;
+        if (sum && sum->dtype != weight->dtype) sum = tpi_put(&held, tpo_to_dtype(sum, (tp_dtype)weight->dtype));
     }
-    if (!sum) return tpi_empty_bag(&held, NULL);
-    if (!mean) return tpi_empty_bag(&held, tpi_retain(sum));
+    if (!sum) return tpi_release_temporaries(&held, NULL);
+    if (!mean) return tpi_release_temporaries(&held, tpi_retain(sum));
     tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)),
               *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
-    return tpi_empty_bag(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);
+    return tpi_release_temporaries(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);
 }

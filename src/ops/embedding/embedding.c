@@ -3,7 +3,7 @@
 #include <math.h>
 #include "ops/embedding/bag_rows.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tensor/recorder.h"
 
 #define ROW_TASKS 16 /* the gradient's rows are cut into this many ranges, each a task */
@@ -150,7 +150,7 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
              .rows = num_weights,
              .padding = padding_idx};
     tp_tensor *index = tpi_index_data(indices, "indices"), *bag = bags ? tpi_index_data(bags, "bag") : NULL,
-              *g = tpi_real_data(grad, compute);
+              *g = tpi_to_compute(grad, compute);
     bool fits = index && g && (bag || !bags) && check_indices(index, num_weights, false) &&
                 (!bag || check_bags(bag, index->numel, g->ndim == 2 ? g->shape[0] : 0));
     tp_tensor *out = fits ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
@@ -173,7 +173,7 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
     if (sorted) tpi_free(sorted, (size_t)(j.n + 1) * sizeof *sorted);
     tpi_release(index), tpi_release(bag), tpi_release(g);
     if (!ok) return tpi_release(out), NULL;
-    return tpi_real_finish(out, (tp_dtype)grad->dtype);
+    return tpi_from_compute(out, (tp_dtype)grad->dtype);
 }
 
 tp_tensor *tpi_native_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx,
@@ -237,14 +237,11 @@ static void sum_bags(int64_t task, void *context) {
     const int64_t width = j->table->shape[1], last = (task + 1) * j->run < j->bags ? (task + 1) * j->run : j->bags;
     for (int64_t b = task * j->run; b < last; b++) {
         int64_t first = j->offsets[b], n = (b + 1 < j->bags ? j->offsets[b + 1] : j->n) - first;
-        if (j->table->dtype == TP_FLOAT32)
-            TPI_ISA_PICK(tpi_bag_rows_f32)
-            (width, n, j->n - first, j->index + first, j->padding, (const float *)j->table->data,
-             (float *)j->out + b * width);
-        else
-            TPI_ISA_PICK(tpi_bag_rows_f64)
-            (width, n, j->n - first, j->index + first, j->padding, (const double *)j->table->data,
-             (double *)j->out + b * width);
+        if (j->table->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_bag_rows_f32)
+        (width, n, j->n - first, j->index + first, j->padding, (const float *)j->table->data,
+         (float *)j->out + b * width);
+        else TPI_ISA_PICK(tpi_bag_rows_f64)(width, n, j->n - first, j->index + first, j->padding,
+                                            (const double *)j->table->data, (double *)j->out + b * width);
     }
 }
 
@@ -256,28 +253,30 @@ static bool check_offsets(const tp_tensor *offsets, int64_t bags, int64_t n) {
                               (long long)bags, (long long)n);
 }
 
-/* Of float32 and float64: the sums of the rows of weight that each bag of indices names. */
+/* The sums of the rows of weight that each bag of indices names. */
 tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t bags,
                               int64_t padding_idx, bool scale_grad_by_freq) {
     (void)bag, (void)scale_grad_by_freq; /* of the gradient */
-    if (weight->ndim != 2 || (weight->dtype != TP_FLOAT32 && weight->dtype != TP_FLOAT64))
-        return tpi_fail(TP_ERR_TYPE, "argument 'weight': expected float32 or float64 of 2 dims, got %s of shape %s",
-                        tp_dtype_name((tp_dtype)weight->dtype), tpi_shape_text(tpi_shape(weight)));
-    tp_tensor *table = tpi_contiguous_data(weight), *index = tpi_index_data(indices, "input"),
+    tp_dtype compute = tpi_compute_dtype(weight, "weight");
+    if (!compute) return NULL;
+    if (weight->ndim != 2)
+        return tpi_fail(TP_ERR_TYPE, "argument 'weight': expected 2 dims, got shape %s",
+                        tpi_shape_text(tpi_shape(weight)));
+    tp_tensor *table = tpi_to_compute(weight, compute), *index = tpi_index_data(indices, "input"),
               *start = tpi_index_data(offsets, "offsets"), *out = NULL;
     if (table && index && start && check_indices(index, weight->shape[0], true) &&
         check_offsets(start, bags, index->numel))
-        out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
+        out = tpi_empty(TP_INTS(bags, weight->shape[1]), compute, tpi_device(weight));
     if (out && out->numel) {
         bag_job j = {
             table,    (const int64_t *)index->data, (const int64_t *)start->data, index->numel, bags, padding_idx, 1,
             out->data};
-        int64_t bytes = (index->numel + bags) * weight->shape[1] * (int64_t)tpi_itemsize(weight);
+        int64_t bytes = (index->numel + bags) * weight->shape[1] * (int64_t)tpi_itemsize(table);
         j.run = 1 + bags * 65536 / (bytes + 1);
         tpi_parallel_for(tpi_ceil_div(bags, j.run), bytes > TPI_WORTH_BYTES, sum_bags, &j);
     }
     tpi_release(table), tpi_release(index), tpi_release(start);
-    return out;
+    return tpi_from_compute(out, (tp_dtype)weight->dtype);
 }
 
 tp_tensor *tpi_native_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag,
@@ -293,7 +292,7 @@ tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags)
     if (rows->ndim != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'rows': expected 2 dims, got %s", tpi_shape_text(tpi_shape(rows)));
     int64_t n = rows->shape[0], d = rows->shape[1];
-    tp_tensor *x = tpi_real_data(rows, compute), *b = tpi_index_data(bag, "bag"),
+    tp_tensor *x = tpi_to_compute(rows, compute), *b = tpi_index_data(bag, "bag"),
               *out = x && b && check_bags(b, n, bags) ? tpi_empty(TP_INTS(bags, d), compute, tpi_device(rows)) : NULL;
     if (out) {
         memset(out->data, 0, (size_t)out->numel * tpi_itemsize(out));
@@ -310,7 +309,7 @@ tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags)
         }
     }
     tpi_release(x), tpi_release(b);
-    return tpi_real_finish(out, (tp_dtype)rows->dtype);
+    return tpi_from_compute(out, (tp_dtype)rows->dtype);
 }
 
 /* Row i of the result is row bag[i] of self, or zeros. */
@@ -346,7 +345,7 @@ tp_tensor *tpi_native_segment_argmax(tp_tensor *rows, tp_tensor *bag, int64_t ba
                         "argument 'bag': expected one number for each of 'rows', two-dimensional, got %s for rows %s",
                         tpi_shape_text(tpi_shape(bag)), tpi_shape_text(tpi_shape(rows)));
     int64_t n = rows->shape[0], d = rows->shape[1];
-    tp_tensor *x = tpi_real_data(rows, TP_FLOAT64), *b = tpi_index_data(bag, "bag");
+    tp_tensor *x = tpi_to_compute(rows, TP_FLOAT64), *b = tpi_index_data(bag, "bag");
     for (int64_t i = 0; b && i < n; i++)
         if (((const int64_t *)b->data)[i] >= bags)
             return tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, bags), tpi_release(x), tpi_release(b), NULL;

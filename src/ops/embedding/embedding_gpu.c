@@ -1,13 +1,13 @@
 /* Bags of rows on GPUs, one_hot, and rows held to a norm: by sums over sorted numbers (take.c), searches and rows by
  * their numbers. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/sort/order_gpu.h"
 #include "tensor/recorder.h"
 #include "tpi_ops.h"
 
-static const tpi_gpu_site largest_site = {"take.gpu.h", "largest"};
+static const tpi_gpu_site largest_site = {"index_select.gpu.h", "largest"};
 
-static tp_tensor *numbers_of(tp_tensor *index, tpi_bag *bag) { /* contiguous int64 */
+static tp_tensor *numbers_of(tp_tensor *index, tpi_temporaries *bag) { /* contiguous int64 */
     tp_tensor *wide = tpi_gpu_is_index(index) ? tpi_put(bag, tpi_as_dtype_data(index, TP_INT64)) : NULL;
     return wide ? tpi_put(bag, tpi_contiguous_data(wide)) : NULL;
 }
@@ -16,11 +16,11 @@ static tp_tensor *numbers_of(tp_tensor *index, tpi_bag *bag) { /* contiguous int
 tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
     if (self->dtype != TP_INT64 || !self->numel || self->ndim == TP_MAX_DIMS || num_classes == 0 || num_classes < -1)
         return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (num_classes == -1) {
         tp_tensor *most = tpi_put(&bag, tpo_max(self));
         tp_scalar last = most ? tp_item_scalar(most) : tp_no_scalar();
-        if (last.kind != TP_SCALAR_INT || last.as.i < 0) return tpi_empty_bag(&bag, NULL);
+        if (last.kind != TP_SCALAR_INT || last.as.i < 0) return tpi_release_temporaries(&bag, NULL);
         num_classes = last.as.i + 1;
     }
     tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)),
@@ -29,11 +29,11 @@ tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
     tp_tensor *hot = classes && tpi_gpu_watch_numbers(numbers, num_classes)
                          ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes)))
                          : NULL;
-    return tpi_empty_bag(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
+    return tpi_release_temporaries(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
 }
 
 /* Rows by their numbers, zeros where the mask (of the numbers' shape) is. */
-static tp_tensor *rows_but(tp_tensor *table, tp_tensor *index, tp_tensor *mask, tpi_bag *bag) {
+static tp_tensor *rows_but(tp_tensor *table, tp_tensor *index, tp_tensor *mask, tpi_temporaries *bag) {
     tp_tensor *alone = tpi_put(bag, tpi_detached(table)),
               *rows = tpi_put(bag, tpo_embedding_rows(alone, index, -1, false));
     tp_tensor *column = mask ? tpi_put(bag, tpo_unsqueeze(mask, -1)) : NULL;
@@ -42,31 +42,75 @@ static tp_tensor *rows_but(tp_tensor *table, tp_tensor *index, tp_tensor *mask, 
 
 tp_tensor *tpi_gpu_embedding_backward_backward(tp_tensor *grad, tp_tensor *indices, int64_t padding_idx) {
     if (grad->ndim != 2 || !grad->numel || !indices->numel || !tpi_gpu_is_index(indices)) return NULL;
-    tpi_bag bag = {0};
-    return tpi_empty_bag(&bag, rows_but(grad, indices, tpi_put(&bag, tpo_eq(indices, TP_OPERAND(padding_idx))), &bag));
+    tpi_temporaries bag = {0};
+    return tpi_release_temporaries(
+        &bag, rows_but(grad, indices, tpi_put(&bag, tpo_eq(indices, TP_OPERAND(padding_idx))), &bag));
 }
 
 tp_tensor *tpi_gpu_segment_spread(tp_tensor *self, tp_tensor *number) {
     if (self->ndim != 2 || !self->numel || !number->numel || !tpi_gpu_is_index(number)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *some = tpi_put(&bag, tpo_clamp_min(number, tp_operand_int(0)));
-    return tpi_empty_bag(&bag,
-                         some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL);
+    return tpi_release_temporaries(
+        &bag, some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL);
 }
 
 tp_tensor *tpi_gpu_segment_sum(tp_tensor *rows, tp_tensor *number, int64_t bags) {
     if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_is_index(number)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(rows));
-    return tpi_empty_bag(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false)
-                                     : NULL); /* which leaves out what is no row's number */
+    return tpi_release_temporaries(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false)
+                                               : NULL); /* which leaves out what is no row's number */
+}
+
+tp_tensor *tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers, int64_t bags,
+                           int64_t padding_idx, bool scale_grad_by_freq) {
+    static const tpi_gpu_site site = {"bags.gpu.h", "bags"};
+    (void)numbers, (void)scale_grad_by_freq; /* of the gradient */
+    if (weight->ndim != 2 || !tpi_gpu_floats(weight) || !tpi_gpu_is_index(indices) || !tpi_gpu_is_index(offsets) ||
+        offsets->numel < bags || bags < 0)
+        return NULL;
+    tp_device device = tpi_device(weight);
+    int64_t n = indices->numel, rows = weight->shape[0], columns = weight->shape[1],
+            padding = padding_idx < 0 ? -1 : padding_idx;
+    int width = 1;
+    tpi_temporaries bag = {0};
+    tp_tensor *table = tpi_put(&bag, tpi_contiguous_data(weight)), *index = tpi_put(&bag, tpi_contiguous_data(indices)),
+              *start = numbers_of(offsets, &bag);
+    tp_tensor *out =
+        table && index && start ? tpi_empty(TP_INTS(bags, columns), (tp_dtype)weight->dtype, device) : NULL;
+    if (!out || !out->numel) return tpi_release_temporaries(&bag, out);
+    while (width < 256 && width < columns) width *= 2;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("WIDTH", width), TPI_DEFINE_DTYPE("X", weight->dtype),
+                                      TPI_DEFINE_DTYPE("INDEX", indices->dtype)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &site, weight->dtype == TP_FLOAT64, 3, defines);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),     TPI_GPU_PTR(out->data),   TPI_GPU_PTR(table->data),
+                                TPI_GPU_PTR(index->data), TPI_GPU_PTR(start->data), TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(bags),        TPI_GPU_VAL(rows),        TPI_GPU_VAL(columns),
+                                TPI_GPU_VAL(padding)};
+    bool ok = fault.word && kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(bags, 256 / width), 256, 0, 11, args);
+    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+}
+
+tp_tensor *tpi_gpu_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers,
+                                    int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+    (void)offsets; /* of the second derivative */
+    if (grad->ndim != 2 || !tpi_gpu_floats(grad)) return NULL;
+    if (!grad->numel || !indices->numel)
+        return tpo_zeros(TP_INTS(num_weights, grad->shape[1]), (tp_dtype)grad->dtype, tpi_device(grad));
+    tpi_temporaries bag = {0};
+    tp_tensor *alone = tpi_put(&bag, tpi_detached(grad)),
+              *rows = alone ? tpi_put(&bag, tpo_segment_spread(alone, numbers)) : NULL;
+    return tpi_release_temporaries(
+        &bag, rows ? tpo_embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq) : NULL);
 }
 
 tp_tensor *tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t bags) {
     if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_floats(rows) || rows->shape[1] > INT32_MAX ||
         number->numel != rows->shape[0])
         return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_device device = tpi_device(rows);
     int64_t n = rows->shape[0];
     int width = (int)rows->shape[1];
@@ -86,14 +130,14 @@ tp_tensor *tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t ba
                                 TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 128 ? 128 : 64, 0, 7, args);
     tpi_release(sorted);
-    return tpi_empty_bag(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
 }
 
 /* The bag of each index: how many offsets are not behind it, less one. */
 tp_tensor *tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_last_offset, int64_t padding_idx) {
     int64_t bags = offsets->numel - include_last_offset;
     if (bags <= 0 || !indices->numel || offsets->ndim != 1) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *index = numbers_of(indices, &bag), *start = index ? numbers_of(offsets, &bag) : NULL,
               *first = start ? tpi_put(&bag, tpo_narrow(start, 0, 0, bags)) : NULL;
     tp_tensor *at = first ? tpi_put(&bag, tpo_arange(tp_int(index->numel), TP_INT64, tpi_device(indices))) : NULL;
@@ -101,14 +145,14 @@ tp_tensor *tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_l
     tp_tensor *number = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
     tp_tensor *line = number ? tpi_put(&bag, tpo_reshape(index, TP_INTS(-1))) : NULL,
               *padding = line ? tpi_put(&bag, tpo_eq(line, TP_OPERAND(padding_idx))) : NULL;
-    return tpi_empty_bag(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL);
+    return tpi_release_temporaries(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL);
 }
 
 /* Rows that are named twice are scaled twice alike. */
 bool tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type) {
     if (self->ndim != 2 || !self->numel || !indices->numel || !tpi_gpu_floats(self)) return false;
     tpi_looked(self);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *table = tpi_put(&bag, tpi_detached(self)), *numbers = table ? numbers_of(indices, &bag) : NULL,
               *line = numbers ? tpi_put(&bag, tpo_reshape(numbers, TP_INTS(-1))) : NULL;
     tp_tensor *rows = line ? tpi_put(&bag, tpo_index_select(table, 0, line)) : NULL,
@@ -123,7 +167,7 @@ bool tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_no
     tp_tensor *held = scale ? tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(scale))) : NULL,
               *narrow = held ? tpi_put(&bag, tpi_as_dtype_data(held, (tp_dtype)self->dtype)) : NULL;
     bool ok = narrow && tpo_index_copy_(table, 0, line, narrow);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (ok) tpi_touch(self);
     return ok;
 }

@@ -25,7 +25,7 @@ typedef struct job {
     char *to;
     int64_t from_stride, to_stride; /* bytes along the line */
     int64_t lanes, lines;
-    tpi_walk walk; /* over the other dims: operand 0 is read, 1 is written */
+    tpi_odometer walk; /* over the other dims: operand 0 is read, 1 is written */
     atomic_bool failed;
 } job;
 
@@ -72,8 +72,8 @@ static void run_group(int64_t chunk, void *context) {
         atomic_store(&j->failed, true);
         return;
     }
-    tpi_walk walk = j->walk;
-    tpi_walk_seek(&walk, first);
+    tpi_odometer walk = j->walk;
+    tpi_odometer_seek(&walk, first);
     char *part[4] = {memory, memory + room, memory + 2 * room, memory + 3 * room};
     if (j->single)
         run_lines_f32(j, &walk, lanes,
@@ -102,9 +102,9 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     j.walk.nargs = 2;
     for (int d = 0; d < from->ndim; d++) {
         if (d == dim) continue;
-        int64_t strides[TPI_WALK_OPERANDS] = {from->strides[d] * (int64_t)tpi_itemsize(from),
-                                              to->strides[d] * (int64_t)tpi_itemsize(to)};
-        tpi_walk_dim(&j.walk, from->shape[d], strides);
+        int64_t strides[TPI_ODOMETER_OPERANDS] = {from->strides[d] * (int64_t)tpi_itemsize(from),
+                                                  to->strides[d] * (int64_t)tpi_itemsize(to)};
+        tpi_odometer_dim(&j.walk, from->shape[d], strides);
         j.lines *= from->shape[d];
     }
     j.plan = tpi_fft_plan_of(j.even ? n / 2 : n, j.single);

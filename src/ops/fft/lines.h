@@ -162,11 +162,11 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
 }
 
 /* Up to j->lanes lines from j->walk's place on. */
-static void F(run_lines)(const job *j, tpi_walk *walk, int64_t lanes, T **work) {
+static void F(run_lines)(const job *j, tpi_odometer *walk, int64_t lanes, T **work) {
     int64_t from[MOST_LANES], to[MOST_LANES], n = j->even ? j->n / 2 : j->n; /* n: elements of the transform */
     for (int64_t l = 0; l < lanes; l++) {
         from[l] = walk->offset[0], to[l] = walk->offset[1];
-        tpi_walk_next(walk);
+        tpi_odometer_next(walk);
     }
     if (j->kind == TO_REAL && !j->even)
         for (int64_t l = 0; l < lanes; l++)

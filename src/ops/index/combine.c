@@ -334,7 +334,7 @@ static void stream_row(int64_t bytes, const char *from, char *to, const char *ne
 void tpi_fetch(size_t itemsize, const tpi_places *p) {
     if (whole_rows(itemsize, p)) {
         size_t bytes = (size_t)p->cols * itemsize;
-        bool stream = p->plain_bytes >= TPI_STREAM_BYTES && bytes >= 256;
+        bool stream = p->plain_bytes >= tpi_stream_bytes() && bytes >= 256;
         for (int64_t r = 0; r < p->rows; r++) {
             const char *from = p->indexed + p->index[r * p->index_row] * p->scale;
             char *to = p->plain + r * p->plain_row;

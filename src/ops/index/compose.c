@@ -43,8 +43,7 @@ tp_tensor *tpi_compose_scatter_value_reduce(tp_tensor *self, int64_t dim, tp_ten
     return tpi_after(src, src ? tpo_scatter_reduce(self, dim, index, src, name, true) : NULL);
 }
 
-/* ---- scatter_reduce's derivative
- * ------------------------------------------------------------------------------------------- */
+/* ---- scatter_reduce's derivative ---- */
 
 typedef struct reduce_call { /* what the forward call was given */
     tp_tensor *grad, *self, *index, *src, *result;

@@ -1,13 +1,13 @@
-/* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. picks.c does
- * the work. */
+/* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. gather_index.c
+ * does the work. */
 #include "ops/fits.h"
 #include "ops/native.h"
-#include "ops/index/picks.h"
+#include "ops/index/gather_index.h"
 
 /* ---- Reading ---- */
-static tp_tensor *read_and_free(bool ok, tpi_picks *p) {
-    tp_tensor *out = ok ? tpi_picks_read(p) : NULL;
-    tpi_picks_free(p);
+static tp_tensor *read_and_free(bool ok, tpi_gather_index *p) {
+    tp_tensor *out = ok ? tpi_gather_index_read(p) : NULL;
+    tpi_gather_index_free(p);
     return out;
 }
 
@@ -23,8 +23,8 @@ static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
     tp_tensor *behind =
         tpi_alias(self, 4, (int64_t[]){n[0], n[2], n[3], n[1]}, (int64_t[]){s[0], s[2], s[3], s[1]}, tpi_offset(self));
     if (!behind) return NULL;
-    tpi_picks p;
-    tp_tensor *out = read_and_free(tpi_picks_advanced(&p, behind, indices), &p);
+    tpi_gather_index p;
+    tp_tensor *out = read_and_free(tpi_gather_index_advanced(&p, behind, indices), &p);
     tp_release(behind);
     if (!out) return NULL;
     tpi_geometry g = {.ndim = 4,
@@ -38,31 +38,31 @@ static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
 
 tp_tensor *tpi_native_index(tp_tensor *self, tp_tensors indices) {
     if (picks_images(self, indices)) return pick_images(self, indices);
-    tpi_picks p;
-    return read_and_free(tpi_picks_advanced(&p, self, indices), &p);
+    tpi_gather_index p;
+    return read_and_free(tpi_gather_index_advanced(&p, self, indices), &p);
 }
 
 tp_tensor *tpi_native_index_select(tp_tensor *self, int64_t dim, tp_tensor *index) {
-    tpi_picks p;
-    return read_and_free(tpi_picks_along(&p, self, dim, index), &p);
+    tpi_gather_index p;
+    return read_and_free(tpi_gather_index_along(&p, self, dim, index), &p);
 }
 
 tp_tensor *tpi_native_take(tp_tensor *self, tp_tensor *index) {
-    tpi_picks p;
-    return read_and_free(tpi_picks_flat(&p, self, index), &p);
+    tpi_gather_index p;
+    return read_and_free(tpi_gather_index_flat(&p, self, index), &p);
 }
 
 /* ---- Writing ---- */
-static bool write_and_free(bool ok, tpi_picks *p, tpi_combine_op op, tp_tensor *values) {
-    ok = ok && tpi_picks_write(p, op, values);
-    tpi_picks_free(p);
+static bool write_and_free(bool ok, tpi_gather_index *p, tpi_combine_op op, tp_tensor *values) {
+    ok = ok && tpi_gather_index_write(p, op, values);
+    tpi_gather_index_free(p);
     return ok;
 }
 
 bool tpi_native_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
     if (!tpi_check_same_dtype(values, "values", self, "self")) return false;
-    tpi_picks p;
-    return write_and_free(tpi_picks_advanced(&p, self, indices), &p, accumulate ? TPI_ADD : TPI_PUT, values);
+    tpi_gather_index p;
+    return write_and_free(tpi_gather_index_advanced(&p, self, indices), &p, accumulate ? TPI_ADD : TPI_PUT, values);
 }
 
 /* source has self's shape with dim replaced by the index's length. */
@@ -86,8 +86,8 @@ bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
     tp_tensor *shaped =
         source->ndim == self->ndim ? tpi_retain(source) : tpi_alias(source, self->ndim, &one, &one, tpi_offset(source));
     if (!shaped) return false;
-    tpi_picks p;
-    bool ok = write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_PUT, shaped);
+    tpi_gather_index p;
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_PUT, shaped);
     tpi_release(shaped);
     return ok;
 }
@@ -116,8 +116,8 @@ bool tpi_native_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_ten
     if (!check_source(self, dim, index, source)) return false;
     tp_tensor *terms = scaled(source, alpha);
     if (!terms) return false;
-    tpi_picks p;
-    bool ok = write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_ADD, terms);
+    tpi_gather_index p;
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_ADD, terms);
     tpi_release(terms);
     return ok;
 }
@@ -128,8 +128,8 @@ bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index
                           tpi_shape_text(tpi_shape(value)));
     tp_tensor *same = tpi_as_dtype_data(value, self->dtype);
     if (!same) return false;
-    tpi_picks p;
-    bool ok = write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_PUT, same);
+    tpi_gather_index p;
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_PUT, same);
     tpi_release(same);
     return ok;
 }
@@ -154,8 +154,8 @@ bool tpi_native_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool a
     tpi_contiguous_strides(tpi_shape(index), strides);
     tp_tensor *flat = tpi_contiguous_data(source),
               *line = flat ? tpi_alias(flat, index->ndim, index->shape, strides, tpi_offset(flat)) : NULL;
-    tpi_picks p;
-    bool ok = line && write_and_free(tpi_picks_flat(&p, self, index), &p, accumulate ? TPI_ADD : TPI_PUT, line);
+    tpi_gather_index p;
+    bool ok = line && write_and_free(tpi_gather_index_flat(&p, self, index), &p, accumulate ? TPI_ADD : TPI_PUT, line);
     tpi_release(line);
     tpi_release(flat);
     return ok;

@@ -3,7 +3,7 @@
 #include "ops/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
-#include "ops/index/picks.h"
+#include "ops/index/gather_index.h"
 
 #define CHUNK 32768
 

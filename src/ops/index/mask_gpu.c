@@ -1,13 +1,13 @@
 /* Masks on GPUs whose results' shapes are known, so that the host need not wait: an element of the mask takes part by
  * how many are true before it. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
 /* A mask broadcast to the shape, one-dimensional, contiguous; and for each of its elements how many are true before it,
  * where it is. */
 typedef struct counted {
-    tpi_bag bag;
+    tpi_temporaries bag;
     tp_tensor *mask, *before;
 } counted;
 
@@ -33,7 +33,7 @@ static tp_tensor *spread(tp_tensor *mask, tp_tensor *part, tp_operand rest, tp_i
         tp_tensor *where = shaped ? tpi_put(&c.bag, tpo_reshape(c.mask, shape)) : NULL;
         out = where ? tpo_where(where, TP_OPERAND(shaped), rest) : NULL;
     }
-    return tpi_empty_bag(&c.bag, out);
+    return tpi_release_temporaries(&c.bag, out);
 }
 
 tp_tensor *tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
@@ -82,7 +82,7 @@ tp_tensor *tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_
         tpi_contiguous_strides(size, g.strides);
         if (out && !tpi_set_geometry(out, &g)) out = tpi_after(out, NULL);
     }
-    return tpi_empty_bag(&c.bag, out);
+    return tpi_release_temporaries(&c.bag, out);
 }
 
 /* Positions among all elements first; their coordinates from those. */
@@ -110,5 +110,5 @@ tp_tensor *tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
         if (rest) at = tpi_put(&c.bag, rest);
     }
     tpi_release(mask);
-    return tpi_empty_bag(&c.bag, ok ? out : tpi_after(out, NULL));
+    return tpi_release_temporaries(&c.bag, ok ? out : tpi_after(out, NULL));
 }

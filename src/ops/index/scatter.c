@@ -11,7 +11,7 @@
 #define CHUNK_BYTES (64 * 1024)
 
 typedef struct lines {      /* how the index tensor, the indexed tensor and the plain one lie, dim by dim */
-    tpi_walk outer;         /* operands: indexed, plain, index (bytes) */
+    tpi_odometer outer;     /* operands: indexed, plain, index (bytes) */
     int64_t rows, cols;     /* along dim, and along the last dim when that is another one */
     int64_t row[3], col[3]; /* byte strides of those two, per operand; row[0] is the scale of an index */
     char *indexed, *plain;
@@ -40,11 +40,11 @@ static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain
         else if (d == index->ndim - 1)
             l->cols = index->shape[d], memcpy(l->col, strides, sizeof strides);
         else
-            tpi_walk_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
+            tpi_odometer_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
     }
 }
 
-static tpi_places block(const lines *l, const tpi_walk *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+static tpi_places block(const lines *l, const tpi_odometer *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
     const int64_t word = (int64_t)sizeof(int64_t);
     tpi_places at = {.indexed = l->indexed + w->offset[0] + col * l->col[0],
                      .plain = l->plain + w->offset[1] + col * l->col[1] + row * l->row[1],
@@ -67,11 +67,11 @@ static tpi_places block(const lines *l, const tpi_walk *w, int64_t row, int64_t 
 
 static void write_lines(int64_t chunk, void *context) {
     const lines *l = context;
-    tpi_walk w = l->outer;
+    tpi_odometer w = l->outer;
     for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
          unit++) {
         int64_t col = unit % l->parts * COLUMNS, cols = l->cols - col < COLUMNS ? l->cols - col : COLUMNS;
-        tpi_walk_seek(&w, unit / l->parts);
+        tpi_odometer_seek(&w, unit / l->parts);
         tpi_places at = block(l, &w, 0, l->rows, col, cols);
         tpi_combine(l->op, l->dtype, &at);
     }
@@ -79,12 +79,12 @@ static void write_lines(int64_t chunk, void *context) {
 
 static void fetch_lines(int64_t chunk, void *context) {
     const lines *l = context;
-    tpi_walk w = l->outer;
+    tpi_odometer w = l->outer;
     for (int64_t unit = chunk * l->per_chunk, end = unit + l->per_chunk; unit < end && unit < l->outers * l->parts;
          unit++) {
         int64_t each = l->cols == 1 ? 65536 : 1 + 16384 / l->cols, row = unit % l->parts * each,
                 rows = l->rows - row < each ? l->rows - row : each;
-        tpi_walk_seek(&w, unit / l->parts);
+        tpi_odometer_seek(&w, unit / l->parts);
         tpi_places at = block(l, &w, row, rows, 0, l->cols);
         tpi_fetch(tpi_dtype_bytes[l->dtype], &at);
     }
@@ -115,12 +115,12 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
         if (!atomic_load(&j.bad)) return true;
     }
     int64_t span = 1;
-    tpi_walk w = {.nargs = 1};
+    tpi_odometer w = {.nargs = 1};
     for (int d = 0; d < index->ndim; d++)
         if (index->strides[d] != 0 && index->shape[d] > 1)
-            tpi_walk_dim(&w, index->shape[d], &index->strides[d]), span *= index->shape[d];
-    tpi_walk_seek(&w, 0);
-    for (int64_t i = 0; i < span; i++, tpi_walk_next(&w)) {
+            tpi_odometer_dim(&w, index->shape[d], &index->strides[d]), span *= index->shape[d];
+    tpi_odometer_seek(&w, 0);
+    for (int64_t i = 0; i < span; i++, tpi_odometer_next(&w)) {
         int64_t v = at[w.offset[0]];
         if (v < 0 || v >= size) /* PyTorch's RuntimeError, unlike other bad indices */
             return tpi_refuse(TP_ERR_RUNTIME,
@@ -248,11 +248,11 @@ static bool divide_by_counts(tp_tensor *self, int64_t dim, tp_tensor *index, boo
     tp_tensor *counts = tpi_empty(tpi_shape(self), TP_INT64, tpi_device(self));
     bool ok =
         counts && tpi_fill_data(counts, tp_int(include_self)) && scatter_number(TPI_ADD, counts, dim, index, tp_int(1));
-    tpi_walk w = {.nargs = 1};
+    tpi_odometer w = {.nargs = 1};
     int64_t size = (int64_t)tpi_itemsize(self);
-    for (int d = 0; d < self->ndim; d++) tpi_walk_dim(&w, self->shape[d], (int64_t[]){self->strides[d] * size});
-    if (ok && self->numel) tpi_walk_seek(&w, 0);
-    for (int64_t i = 0; ok && i < self->numel; i++, tpi_walk_next(&w)) {
+    for (int d = 0; d < self->ndim; d++) tpi_odometer_dim(&w, self->shape[d], (int64_t[]){self->strides[d] * size});
+    if (ok && self->numel) tpi_odometer_seek(&w, 0);
+    for (int64_t i = 0; ok && i < self->numel; i++, tpi_odometer_next(&w)) {
         int64_t n = ((const int64_t *)(const void *)counts->data)[i];
         if (n <= 1) continue;
         tp_scalar v = tpi_load_scalar(self->data + w.offset[0], self->dtype);

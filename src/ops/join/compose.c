@@ -3,8 +3,7 @@
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 
-/* ---- stacks: each tensor seen in another shape, then cat
- * ------------------------------------------------------------------- */
+/* ---- stacks: each tensor seen in another shape, then cat ---- */
 
 static tp_tensor *cat_each(tp_tensors tensors, int64_t dim, tp_tensor *(*as)(tp_tensor *t, int64_t dim),
                            int64_t as_dim) {
@@ -51,8 +50,7 @@ tp_tensor *tpi_compose_vstack(tp_tensors tensors) { return cat_each(tensors, 0, 
 tp_tensor *tpi_compose_dstack(tp_tensors tensors) { return cat_each(tensors, 2, at_least, 3); }
 tp_tensor *tpi_compose_column_stack(tp_tensors tensors) { return cat_each(tensors, 1, as_column, 0); }
 
-/* ---- repeats: a dim of its own per repeat, expanded, copied and folded in
- * --------------------------------------------------- */
+/* ---- repeats: a dim of its own per repeat, expanded, copied and folded in ---- */
 
 tp_tensor *tpi_compose_repeat(tp_tensor *self, tp_ints repeats) {
     if (repeats.n < self->ndim)

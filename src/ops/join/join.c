@@ -1,13 +1,13 @@
 /* Joining and rearranging copies: cat, flip, roll, triangles, diagonals put into matrices.
  * Work is split by the bytes or rows of the result, so nothing depends on the number of threads. */
+#include "ops/compute_dtype.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/view/view.h"
 
 #define CHUNK_BYTES (256 * 1024)
 
-/* ---- cat
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- cat ---- */
 
 /* An empty one-dimensional tensor joins anything, whatever the other shapes: PyTorch's old rule. */
 static bool skipped(const tp_tensor *t) { return t->ndim == 1 && t->shape[0] == 0; }
@@ -74,21 +74,6 @@ static bool join_parts(tp_tensor *out, int dim, int64_t n, tp_tensor *const *par
     return true;
 }
 
-/* Do the strides say that channels come last, as PyTorch reads them? Slices of such a tensor count. */
-static bool has_channels_last(const tp_tensor *t) {
-    int order[5] = {1}, n = 1;
-    for (int d = t->ndim - 1; d >= 2; d--) order[n++] = d;
-    order[n++] = 0;
-    if (t->strides[1] == 0) return false;
-    int64_t least = 0;
-    for (int i = 0; i < n; i++) {
-        int64_t size = t->shape[order[i]], stride = t->strides[order[i]];
-        if (size == 0 || stride < least || (order[i] == 0 && least == t->strides[1])) return false;
-        least = size > 1 ? stride * size : stride;
-    }
-    return true;
-}
-
 static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, int dim) {
     if (t->ndim != first->ndim)
         return tpi_refuse(TP_ERR_RUNTIME,
@@ -132,7 +117,7 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
         tp_tensor *t = tensors.v[i];
         if (skipped(t)) continue;
         ok = check_part(t, first, i, d);
-        channels_last = ok && channels_last && !tp_is_contiguous(t) && has_channels_last(t);
+        channels_last = ok && channels_last && !tp_is_contiguous(t) && tpi_suggested_layout(t) != TP_CONTIGUOUS;
         if (ok) parts[n++] = t, shape[d] += t->shape[d];
     }
     tp_tensor *out = NULL;
@@ -143,11 +128,10 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     return out;
 }
 
-/* ---- flip and roll
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- flip and roll ---- */
 
 typedef struct rows_job { /* rows of the last dim, moved one by one */
-    tpi_walk walk;        /* operand 0: the result, 1: the source */
+    tpi_odometer walk;    /* operand 0: the result, 1: the source */
     char *out;
     const char *in;
     int64_t rows, per_chunk, n, out_stride, in_stride;
@@ -156,9 +140,9 @@ typedef struct rows_job { /* rows of the last dim, moved one by one */
 
 static void move_rows(int64_t chunk, void *context) {
     const rows_job *j = context;
-    tpi_walk w = j->walk;
+    tpi_odometer w = j->walk;
     int64_t row = chunk * j->per_chunk, end = row + j->per_chunk < j->rows ? row + j->per_chunk : j->rows;
-    for (tpi_walk_seek(&w, row); row < end; row++, tpi_walk_next(&w))
+    for (tpi_odometer_seek(&w, row); row < end; row++, tpi_odometer_next(&w))
         tpi_move_run(j->out + w.offset[0], j->out_stride, j->in + w.offset[1], j->in_stride, j->n, j->itemsize);
 }
 
@@ -181,7 +165,7 @@ tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
         if (d == self->ndim - 1)
             j.n = self->shape[d], j.in_stride = in, j.out_stride = to;
         else
-            tpi_walk_dim(&j.walk, self->shape[d], (int64_t[]){to, in});
+            tpi_odometer_dim(&j.walk, self->shape[d], (int64_t[]){to, in});
     }
     j.rows = out->numel / j.n;
     j.per_chunk = 1 + CHUNK_BYTES / (j.n * size);
@@ -276,8 +260,7 @@ tp_tensor *tpi_native_roll_back(tp_tensor *self, tp_ints shifts, tp_ints dims) {
     return rolled(self, shifts, dims, true);
 }
 
-/* ---- Triangles and diagonals
- * ------------------------------------------------------------------------------------------- */
+/* ---- Triangles and diagonals ---- */
 
 typedef struct triangle_job {
     rows_job rows;
@@ -288,9 +271,9 @@ typedef struct triangle_job {
 static void triangle_rows(int64_t chunk, void *context) {
     const triangle_job *t = context;
     const rows_job *j = &t->rows;
-    tpi_walk w = j->walk;
+    tpi_odometer w = j->walk;
     int64_t row = chunk * j->per_chunk, end = row + j->per_chunk < j->rows ? row + j->per_chunk : j->rows;
-    for (tpi_walk_seek(&w, row); row < end; row++, tpi_walk_next(&w)) {
+    for (tpi_odometer_seek(&w, row); row < end; row++, tpi_odometer_next(&w)) {
         int64_t edge = row % t->height + t->diagonal + (t->lower ? 1 : 0);
         edge = edge < 0 ? 0 : edge > j->n ? j->n : edge;
         int64_t from = t->lower ? 0 : edge, to = t->lower ? edge : j->n, size = (int64_t)j->itemsize;
@@ -319,7 +302,7 @@ static tp_tensor *triangle_of(tp_tensor *self, int64_t diagonal, bool lower) {
                         .in_stride = self->strides[last] * size,
                         .itemsize = (size_t)size};
     for (int d = 0; d < last; d++)
-        tpi_walk_dim(&t.rows.walk, self->shape[d], (int64_t[]){out->strides[d] * size, self->strides[d] * size});
+        tpi_odometer_dim(&t.rows.walk, self->shape[d], (int64_t[]){out->strides[d] * size, self->strides[d] * size});
     t.rows.rows = out->numel / t.rows.n;
     t.rows.per_chunk = 1 + CHUNK_BYTES / (t.rows.n * size);
     tpi_parallel_for(tpi_ceil_div(t.rows.rows, t.rows.per_chunk), out->numel * size > TPI_WORTH_BYTES, triangle_rows,
@@ -351,8 +334,7 @@ tp_tensor *tpi_native_diag_embed(tp_tensor *self, int64_t offset, int64_t dim1, 
     return ok ? out : tpi_after(out, NULL);
 }
 
-/* ---- repeat_interleave with a count per element: the index that does it
- * ------------------------------------------------- */
+/* ---- repeat_interleave with a count per element: the index that does it ---- */
 tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size) {
     if (repeats->ndim != 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected one dimension, got shape %s",

@@ -1,5 +1,5 @@
 /* flip, repeat_interleave with a count per element, and frexp on GPUs. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
@@ -62,7 +62,7 @@ tp_tensor *tpi_gpu_flip(tp_tensor *self, tp_ints dims) {
  * for their last, unless it is told. */
 tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size) {
     if (repeats->ndim != 1 || !repeats->numel || !tpi_gpu_is_index(repeats)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *ends = tpi_put(&bag, tpo_cumsum(repeats, 0, TP_INT64));
     if (output_size == TP_NONE && ends) {
         tp_tensor *last = tpi_put(&bag, tpi_narrowed(ends, 0, repeats->numel - 1, 1)),
@@ -70,12 +70,12 @@ tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_s
         tp_scalar total = least ? tp_item_scalar(last) : tp_no_scalar(),
                   smallest = least ? tp_item_scalar(least) : tp_no_scalar();
         if (total.kind == TP_SCALAR_NONE || smallest.as.i < 0)
-            return tpi_empty_bag(&bag, NULL); /* negative counts are the CPU's to refuse */
+            return tpi_release_temporaries(&bag, NULL); /* negative counts are the CPU's to refuse */
         output_size = total.as.i;
     }
-    if (!ends || output_size < 0) return tpi_empty_bag(&bag, NULL);
+    if (!ends || output_size < 0) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *at = tpi_put(&bag, tpo_arange(tp_int(output_size), TP_INT64, tpi_device(repeats)));
-    return tpi_empty_bag(&bag, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL);
+    return tpi_release_temporaries(&bag, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL);
 }
 
 bool tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {

@@ -1,7 +1,7 @@
 /* Batches of matrices for LAPACK: see ops/linalg/batch.h. */
 #include "ops/linalg/batch.h"
 #include "tensor/sizes.h"
-#include "ops/elsewhere.h"
+#include "dispatch/fallback.h"
 #include <limits.h>
 #include <stdio.h>
 

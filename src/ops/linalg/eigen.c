@@ -1,6 +1,6 @@
 /* Eigenvalues, eigenvectors and singular values. Values only. */
 #include "ops/linalg/eigen.h"
-#include "ops/elsewhere.h"
+#include "dispatch/fallback.h"
 #include "ops/linalg/batch.h"
 #include <math.h>
 
@@ -21,8 +21,7 @@ static bool converged(const char *op, const tp_tensor *info, const char *values)
                               tpi_failed_text(op, batch), values, bad);
 }
 
-/* ---- Symmetric and Hermitian
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Symmetric and Hermitian ---- */
 
 static void eigh_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     x->info[i] = tpi_lapack_syevd(x->dtype, x->vectors, x->upper, x->n, tpi_at(x->a, i), tpi_at(x->b, i), s);
@@ -68,9 +67,7 @@ tp_tensor *tpi_native_eigvalsh(tp_tensor *self, const char *UPLO) {
     return ok ? values : tpi_after(values, NULL);
 }
 
-/* ---- General
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- General ---- */
 
 /* LAPACK's divide and conquer may never come back from a matrix with an infinity in it, and its QR iteration prints on
  * one. */
@@ -130,8 +127,7 @@ tp_tensor *tpi_native_eigvals(tp_tensor *self) {
     return eig(self, &values, NULL) ? values : tpi_after(values, NULL);
 }
 
-/* ---- Singular values
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- Singular values ---- */
 
 static void svd_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     bool all = x->job != 'N';

@@ -1,12 +1,10 @@
 /* Eigenvalues on GPUs: Hermitian matrices that are small, or many, by rotations (a block each), large ones and general
  * matrices by the driver's library. What neither serves, and what goes wrong, is the CPU's. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
 
-/* ---- Hermitian
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Hermitian ---- */
 
 /* By rotations. */
 static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **out) {
@@ -62,10 +60,8 @@ tp_tensor *tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO) {
     return eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL;
 }
 
-/* ---- General
- * ----------------------------------------------------------------------------------------------------------------------
- */
-bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *a) {
+/* ---- General ---- */
+bool tpi_gpu_is_finite(tpi_temporaries *bag, tp_tensor *a) {
     tp_tensor *each = tpi_put(bag, tpo_isfinite(a)),
               *all = each ? tpi_put(bag, tpo_all(each, tp_no_ints(), false)) : NULL;
     tp_tensor *here = all ? tpi_put(bag, tpi_empty(tpi_shape(all), TP_BOOL, (tp_device){TP_CPU, 0})) : NULL;
@@ -73,7 +69,7 @@ bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *a) {
 }
 
 /* Complex vectors of what a real matrix has: v + i w and v - i w where columns v and w stand for a pair. */
-static tp_tensor *unpack(tpi_bag *bag, tp_tensor *packed, tp_tensor *values) {
+static tp_tensor *unpack(tpi_temporaries *bag, tp_tensor *packed, tp_tensor *values) {
     tp_tensor *parts = tpi_put(bag, tpo_imag(values)), *row = parts ? tpi_put(bag, tpo_unsqueeze(parts, -2)) : NULL;
     tp_tensor *is_first = row ? tpi_put(bag, tpo_gt(row, tp_operand_double(0))) : NULL,
               *is_second = is_first ? tpi_put(bag, tpo_lt(row, tp_operand_double(0))) : NULL;
@@ -91,7 +87,7 @@ static tp_tensor *unpack(tpi_bag *bag, tp_tensor *packed, tp_tensor *values) {
 static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
     if (!driver || tpi_rows_of(self) != tpi_cols_of(self)) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t n = tpi_cols_of(self);
     tp_dtype dtype = (tp_dtype)self->dtype;
     tp_tensor *a = tpi_put(&bag, tpi_columns_copy(self, tp_no_ints())),
@@ -109,7 +105,7 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     if (ok && vectors && !tp_dtype_is_complex(dtype)) ok = (v = unpack(&bag, v, w)) != NULL;
     if (ok) *values = tpi_retain(w);
     if (ok && vectors) *vectors = tpi_retain(v);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 

@@ -2,14 +2,14 @@
  * halved until it is small, squared as often. Each matrix of a batch has its own number of halvings; only the largest
  * comes to the host. */
 #include <math.h>
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
 
 static const double SMALL = 5.37; /* the 1-norm up to which the fraction is as exact as double precision */
 
 /* p w1 + q w2 + r w3 + I w0 */
-static tp_tensor *combine(tpi_bag *bag, tp_tensor *const powers[3], const double w[3], double w0) {
+static tp_tensor *combine(tpi_temporaries *bag, tp_tensor *const powers[3], const double w[3], double w0) {
     tp_tensor *sum = tpi_put(bag, tpo_mul(tp_operand_tensor(powers[2]), tp_operand_double(w[2])));
     for (int i = 1; i >= 0 && sum; i--)
         sum = tpi_put(bag, tpo_add(tp_operand_tensor(sum), tp_operand_tensor(powers[i]), tp_float(w[i])));
@@ -20,7 +20,7 @@ static tp_tensor *combine(tpi_bag *bag, tp_tensor *const powers[3], const double
 }
 
 /* The polynomial of even powers with the coefficients from `first` on, in steps of two. */
-static tp_tensor *polynomial(tpi_bag *bag, tp_tensor *const powers[3], int first) {
+static tp_tensor *polynomial(tpi_temporaries *bag, tp_tensor *const powers[3], int first) {
     tp_tensor *high =
         combine(bag, powers, (double[]){tpi_pade[first + 8], tpi_pade[first + 10], tpi_pade[first + 12]}, 0);
     tp_tensor *part = high ? tpi_put(bag, tpo_matmul(powers[2], high)) : NULL;
@@ -32,7 +32,7 @@ static tp_tensor *polynomial(tpi_bag *bag, tp_tensor *const powers[3], int first
 }
 
 static tp_tensor *fraction(tp_tensor *a) { /* owned; NULL without an error: not served */
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *a2 = tpi_put(&bag, tpo_matmul(a, a)), *a4 = a2 ? tpi_put(&bag, tpo_matmul(a2, a2)) : NULL,
               *a6 = a4 ? tpi_put(&bag, tpo_matmul(a2, a4)) : NULL;
     tp_tensor *const powers[] = {a2, a4, a6};
@@ -44,11 +44,11 @@ static tp_tensor *fraction(tp_tensor *a) { /* owned; NULL without an error: not 
         above ? tpi_put(&bag, tpo_sub(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
     bool ok = below && tpi_gpu_solve_ex(below, above, true, false, solved);
     if (ok) tpi_put(&bag, solved[1]);
-    return tpi_empty_bag(&bag, ok ? solved[0] : NULL);
+    return tpi_release_temporaries(&bag, ok ? solved[0] : NULL);
 }
 
 /* How often each matrix is halved, as (..., 1, 1), and the most of them; negative: there are infinities or NaN. */
-static tp_tensor *halvings(tpi_bag *bag, tp_tensor *a, int *most) {
+static tp_tensor *halvings(tpi_temporaries *bag, tp_tensor *a, int *most) {
     tp_tensor *sizes = tpi_put(bag, tpo_abs(a)),
               *sums = sizes ? tpi_put(bag, tpo_sum(sizes, TP_INTS(-2), true, TP_NO_DTYPE)) : NULL;
     tp_tensor *norms = sums ? tpi_put(bag, tpo_amax(sums, TP_INTS(-1), true)) : NULL,
@@ -76,13 +76,13 @@ tp_tensor *tpi_gpu_matrix_exp(tp_tensor *self) {
     if (self->ndim < 2 || !self->numel || tpi_rows_of(self) != tpi_cols_of(self) ||
         !(tpi_gpu_blocks_fit(self) || tpi_gpu_solver_for(self)))
         return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int most = 0;
     tp_tensor *a = tpi_put(&bag, tpi_detached(self)), *times = a ? halvings(&bag, a, &most) : NULL;
-    if (!times || most < 0) return tpi_empty_bag(&bag, NULL);
+    if (!times || most < 0) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *down = tpi_put(&bag, tpo_neg(times)), *scale = down ? tpi_put(&bag, tpo_exp2(down)) : NULL;
     tp_tensor *small = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(scale))) : NULL,
               *x = small ? fraction(small) : NULL;
     for (int step = 0; x && step < most; step++) x = squared(x, times, step);
-    return tpi_empty_bag(&bag, x ? tpi_after(x, tpi_columns_copy(x, tp_no_ints())) : NULL);
+    return tpi_release_temporaries(&bag, x ? tpi_after(x, tpi_columns_copy(x, tp_no_ints())) : NULL);
 }

@@ -170,8 +170,7 @@ bool tpi_native_ldl_factor_ex(tp_tensor *self, bool hermitian, bool check_errors
     return ok;
 }
 
-/* ---- QR
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- QR ---- */
 
 static void geqrf_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     tpi_lapack_geqrf(x->dtype, x->m, x->n, tpi_at(x->a, i), tpi_at(x->b, i), s);

@@ -1,12 +1,15 @@
 /* Factorisations, a block per matrix (matrix.h says what goes before this text, and how matrices lie), with LAPACK's
  * meanings and signs.
  *
- *   lu           A = P L U in place of A, m by n; pivots from 1, and info: 0, or the first column without a pivot, from
- * 1 solve        a thread per right-hand side: b becomes the solution of A b' = b, with what lu made systems      both
- * at once, for what is held in shared memory: A is left as it is; OPTION: b is made the inverse, whatever it was
+ *   lu           A = P L U in place of A, m by n; pivots from 1, and info: 0, or the first column without a pivot,
+ *                from 1
+ *   solve        a thread per right-hand side: b becomes the solution of A b' = b, with what lu made
+ *   systems      both at once, for what is held in shared memory: A is left as it is; OPTION: b is made the inverse,
+ *                whatever it was
  *   determinant  the determinant of what lu made (OPTION: its sign, and the logarithm of its size)
  *   permutation  a thread per matrix: ones in m by m zeros, where the k row exchanges of lu put them; a row that is
- * none is a fault cholesky     the lower factor in place of A, of which the lower triangle is read; info as LAPACK's
+ *                none is a fault
+ *   cholesky     the lower factor in place of A, of which the lower triangle is read; info as LAPACK's
  *   reflectors   QR: R in the upper triangle of A, the reflectors I - tau v v^H below it and in tau
  *   product      the first n columns of the product of k reflectors, in their place */
 #include "matrix.gpu.h"

@@ -16,7 +16,7 @@ static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtyp
 static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64 || t->dtype == TP_COMPLEX128; }
 
 bool tpi_gpu_blocks_fit(const tp_tensor *t) {
-    if (tpi_device(t).type == TP_META) return false; /* shapes and layouts are the CPU's: elsewhere.h */
+    if (tpi_device(t).type == TP_META) return false; /* shapes and layouts are the CPU's: fallback.h */
     if (t->ndim < 2 || !t->numel ||
         !(is_complex(t) || (tp_dtype_is_floating((tp_dtype)t->dtype) && tpi_itemsize(t) >= 4)) || !tpi_gpu_has_dtype(t))
         return false;
@@ -24,9 +24,7 @@ bool tpi_gpu_blocks_fit(const tp_tensor *t) {
     return (m < n ? m : n) <= MOST && m <= LONGEST && n <= LONGEST;
 }
 
-/* ---- Launching
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Launching ---- */
 typedef struct team {
     int threads, lanes;
 } team;
@@ -69,8 +67,7 @@ static bool each_thread(const tpi_gpu_site *site, const tp_tensor *t, int64_t n,
     return kernel && tpi_gpu_launch(tpi_device(t), kernel, tpi_ceil_div(n, 64), 64, 0, nargs, args);
 }
 
-/* ---- LU and Cholesky
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- LU and Cholesky ---- */
 bool tpi_gpu_block_lu(tp_tensor *a, tp_tensor *pivots, tp_tensor *info) {
     int m = (int)tpi_rows_of(a), n = (int)tpi_cols_of(a);
     return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&lu_site, tpi_gpu_held(m, n), 0}, a, 5,
@@ -134,8 +131,7 @@ tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) 
     return ok ? p : tpi_after(p, NULL);
 }
 
-/* ---- Determinants
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Determinants ---- */
 static bool determinants(tp_tensor *A, tp_tensor *sign, tp_tensor *logarithm) {
     tp_tensor *factored[3];
     if (!A->numel)
@@ -172,9 +168,7 @@ bool tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
     return ok;
 }
 
-/* ---- QR
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- QR ---- */
 static bool reflectors(tp_tensor *a, tp_tensor *tau) { /* false without an error: not served */
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(a);
     if (driver) {

@@ -2,7 +2,7 @@
  * or many. */
 #ifndef TPI_GPU_FACTOR_H
 #define TPI_GPU_FACTOR_H
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "ops/linalg/batch.h"
 
@@ -37,7 +37,7 @@ bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tp
 bool tpi_gpu_info_clear(const tp_tensor *info);                             /* all zero? waits for the device */
 bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out); /* hands over, or drops; returns ok */
 
-bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *t); /* every element? waits for the device */
+bool tpi_gpu_is_finite(tpi_temporaries *bag, tp_tensor *t); /* every element? waits for the device */
 /* A = U diag(S) Vh of matrices with no fewer rows than columns: out is U, as large as A, S and Vh. */
 bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out);
 

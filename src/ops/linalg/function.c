@@ -5,8 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- What counts as zero among singular values
- * -------------------------------------------------------------------------------- */
+/* ---- What counts as zero among singular values ---- */
 
 static double real_at(const tp_tensor *t, int64_t i) {
     return t->dtype == TP_FLOAT32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
@@ -46,8 +45,7 @@ tp_tensor *tpi_native_matrix_rank(tp_tensor *self, double atol, double rtol, boo
     return rank;
 }
 
-/* ---- Pseudo-inverse
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Pseudo-inverse ---- */
 
 /* Divides column j of u (column-major, m rows) by s[j], or clears it where s[j] counts as zero. */
 static void divide_columns(tp_tensor *u, const tp_tensor *s, const tp_tensor *A, double atol, double rtol) {
@@ -132,9 +130,7 @@ tp_tensor *tpi_native_pinv(tp_tensor *self, double atol, double rtol, bool hermi
     return out;
 }
 
-/* ---- Exponential
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- Exponential ---- */
 
 /* Scaling and squaring with the diagonal Pade approximant of degree 13 (Higham 2005): exp(A) = r(A / 2^s)^(2^s), where
  * the norm of A / 2^s is at most 5.37, and r = (V - U)^-1 (V + U) with U odd and V even in A. */

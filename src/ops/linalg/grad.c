@@ -4,16 +4,16 @@
 #include "ops/native.h"
 
 /* Hands both results over if both are there. */
-static bool give_two(tpi_bag *bag, tp_tensor *a, tp_tensor *b, tp_tensor **out) {
+static bool give_two(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b, tp_tensor **out) {
     out[0] = out[1] = NULL;
     if (a && b) out[0] = tpi_retain(a), out[1] = tpi_retain(b);
-    tpi_empty_bag(bag, NULL);
+    tpi_release_temporaries(bag, NULL);
     return out[0] != NULL;
 }
 
 /* A X = B: gB = A^-H gX, gA = -gB X^H; on the right side, X A = B: gB = gX A^-H, gA = -X^H gB. */
 bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_tensor *X, bool left, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     /* The forward call took B as vectors exactly when X has fewer dims than A, or as many as A without the last one. */
     bool vector =
         B->ndim == 1 || (B->ndim == A->ndim - 1 && !memcmp(B->shape, A->shape, sizeof *B->shape * (size_t)B->ndim));
@@ -29,11 +29,11 @@ bool tpi_compose_solve_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *B, tp_
 /* With t = tr(A^-1 dA): d log|det| = Re t and d sign = i sign Im t. */
 tp_tensor *tpi_compose_slogdet_backward(tp_tensor *grad_sign, tp_tensor *grad_logabsdet, tp_tensor *sign,
                                         tp_tensor *A) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     bool phased = tp_dtype_is_complex((tp_dtype)A->dtype);
     tp_tensor *factor = grad_logabsdet;
     if (phased && grad_sign) {
-        tp_tensor *turn = tpi_put(&bag, tpo_imag(times(&bag, tpi_put(&bag, tpo_conj(grad_sign)), sign)));
+        tp_tensor *turn = tpi_put(&bag, tpo_imag(times(&bag, tpi_put(&bag, tpo_conj_physical(grad_sign)), sign)));
         tp_tensor *im = tpi_put(&bag, tpo_neg(turn)),
                   *re = grad_logabsdet ? grad_logabsdet
                                        : tpi_put(&bag, tpo_zeros_like(im, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
@@ -42,17 +42,18 @@ tp_tensor *tpi_compose_slogdet_backward(tp_tensor *grad_sign, tp_tensor *grad_lo
         return tpo_zeros_like(A, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
     }
     tp_tensor *inverse[2] = {NULL, NULL};
-    if (!factor || !tpo_linalg_inv_ex(A, false, inverse)) return tpi_empty_bag(&bag, NULL);
+    if (!factor || !tpo_linalg_inv_ex(A, false, inverse)) return tpi_release_temporaries(&bag, NULL);
     tpi_put(&bag, inverse[0]);
     tpi_put(&bag, inverse[1]);
-    return tpi_empty_bag(&bag, tpi_retain(times(&bag, tpi_put(&bag, tpo_over_all(factor)), adjoint(&bag, inverse[0]))));
+    return tpi_release_temporaries(
+        &bag, tpi_retain(times(&bag, tpi_put(&bag, tpo_over_all(factor)), adjoint(&bag, inverse[0]))));
 }
 
 /* P^T A = L U, of which the square part is A1 = L1 U1. In all three cases
  *     gA1 = L1^-H (tril(phiL, -1) + triu(phiU)) U1^-H,  phiL = L1^H gL1,  phiU = gU1 U1^H,
  * where the part of U right of U1 takes gU2 U2^H from phiL, and that of L below L1 takes L2^H gL2 from phiU. */
 tp_tensor *tpi_compose_lu_factor_backward(tp_tensor *grad, tp_tensor *LU, tp_tensor *pivots) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t m = row_count(LU), n = column_count(LU), k = m < n ? m : n;
     tp_tensor *square = columns(&bag, rows(&bag, LU, 0, k), 0, k), *g = columns(&bag, rows(&bag, grad, 0, k), 0, k);
     tp_tensor *l = plus(&bag, lower(&bag, square, -1), identity(&bag, k, k, LU)), *u = upper(&bag, square, 0);
@@ -71,14 +72,13 @@ tp_tensor *tpi_compose_lu_factor_backward(tp_tensor *grad, tp_tensor *LU, tp_ten
     tp_tensor *full = solved_right(&bag, uh, solved(&bag, lh, inner, true, true), false, false);
     if (m != n) full = joined(&bag, full, rest, n > m ? -1 : -2);
     tp_tensor *p = tpi_put(&bag, tpo_lu_permutation(pivots, m, (tp_dtype)LU->dtype));
-    return tpi_empty_bag(&bag, tpi_retain(product(&bag, p, full)));
+    return tpi_release_temporaries(&bag, tpi_retain(product(&bag, p, full)));
 }
 
-/* ---- QR
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- QR ---- */
 
 /* m >= n: gA = (gQ + Q S) R^-H, where S is the Hermitian matrix with the upper triangle of gR R^H - Q^H gQ. */
-static tp_tensor *qr_tall(tpi_bag *bag, tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, tp_tensor *R) {
+static tp_tensor *qr_tall(tpi_temporaries *bag, tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, tp_tensor *R) {
     tp_tensor *rh = adjoint(bag, R), *m = NULL;
     if (gR) m = product(bag, gR, rh);
     if (gQ) {
@@ -100,8 +100,8 @@ tp_tensor *tpi_compose_qr_backward(tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, t
     if (m > n && k > n)
         return tpi_fail(TP_ERR_RUNTIME,
                         "linalg_qr is not differentiable with mode=\"complete\" and more rows than columns");
-    tpi_bag bag = {0};
-    if (m >= n) return tpi_empty_bag(&bag, tpi_retain(qr_tall(&bag, gQ, gR, Q, R)));
+    tpi_temporaries bag = {0};
+    if (m >= n) return tpi_release_temporaries(&bag, tpi_retain(qr_tall(&bag, gQ, gR, Q, R)));
     /* A = [A1 A2], R = [U V] with A1 = Q U and V = Q^H A2: what V needs goes into gQ and gA2. */
     tp_tensor *U = columns(&bag, R, 0, m), *V = columns(&bag, R, m, n - m), *gU = NULL, *gA2 = NULL;
     if (gR) {
@@ -109,36 +109,38 @@ tp_tensor *tpi_compose_qr_backward(tp_tensor *gQ, tp_tensor *gR, tp_tensor *Q, t
         gU = columns(&bag, gR, 0, m);
         gA2 = product(&bag, Q, gV);
         gQ = gQ ? plus(&bag, gQ, through) : through;
-        if (!gU || !gQ) return tpi_empty_bag(&bag, NULL);
+        if (!gU || !gQ) return tpi_release_temporaries(&bag, NULL);
     }
     tp_tensor *gA1 = qr_tall(&bag, gQ, gU, Q, U);
     if (!gR && V) gA2 = tpi_put(&bag, tpo_zeros_like(V, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE));
-    return tpi_empty_bag(&bag, tpi_retain(joined(&bag, gA1, gA2, -1)));
+    return tpi_release_temporaries(&bag, tpi_retain(joined(&bag, gA1, gA2, -1)));
 }
 
 /* The columns of V, which are the reflectors with their ones, and tau as (..., 1, 1) numbers. */
-static tp_tensor *reflector(tpi_bag *bag, tp_tensor *V, int64_t i) { return columns(bag, V, i, 1); }
-static tp_tensor *tau_of(tpi_bag *bag, tp_tensor *tau, int64_t i) { return as_column(bag, columns(bag, tau, i, 1)); }
+static tp_tensor *reflector(tpi_temporaries *bag, tp_tensor *V, int64_t i) { return columns(bag, V, i, 1); }
+static tp_tensor *tau_of(tpi_temporaries *bag, tp_tensor *tau, int64_t i) {
+    return as_column(bag, columns(bag, tau, i, 1));
+}
 
 /* h = I - t v v^H applied to x. */
 static tp_tensor *reflect(tp_tensor *v, tp_tensor *t, tp_tensor *x) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *along = product(&bag, adjoint(&bag, v), x);
-    return tpi_empty_bag(&bag, tpi_retain(minus(&bag, x, times(&bag, t, product(&bag, v, along)))));
+    return tpi_release_temporaries(&bag, tpi_retain(minus(&bag, x, times(&bag, t, product(&bag, v, along)))));
 }
 
 /* Q_i = H_i Q_(i+1), Q_k = I. With u = v^H gQ_i and w = Q_(i+1)^H v:
  *     g_tau = -u w,  g_v = -conj(tau) gQ_i w - tau Q_(i+1) u^H,  gQ_(i+1) = gQ_i - conj(tau) v u. */
 static tp_tensor *one_reflector(tp_tensor *v, tp_tensor *t, tp_tensor *g, tp_tensor *next, tp_tensor **g_v,
                                 tp_tensor **g_tau) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *u = product(&bag, adjoint(&bag, v), g), *w = product(&bag, adjoint(&bag, next), v),
-              *tc = tpi_put(&bag, tpo_conj(t));
+              *tc = tpi_put(&bag, tpo_conj_physical(t));
     tp_tensor *sum =
         plus(&bag, times(&bag, tc, product(&bag, g, w)), times(&bag, t, product(&bag, next, adjoint(&bag, u))));
     *g_v = tpo_neg(sum);
     *g_tau = tpo_neg(product(&bag, u, w));
-    return tpi_empty_bag(&bag, tpi_retain(minus(&bag, g, times(&bag, tc, product(&bag, v, u)))));
+    return tpi_release_temporaries(&bag, tpi_retain(minus(&bag, g, times(&bag, tc, product(&bag, v, u)))));
 }
 
 static tp_tensor *join_all(tp_tensor **v, int64_t n, int64_t dim) {
@@ -150,15 +152,15 @@ static tp_tensor *join_all(tp_tensor **v, int64_t n, int64_t dim) {
 static bool householder_sweep(tp_tensor *grad, tp_tensor *V, tp_tensor *tau, int64_t k, tp_tensor **q, tp_tensor **gv,
                               tp_tensor **gt) {
     for (int64_t i = k - 1; i >= 0 && q[i + 1]; i--) {
-        tpi_bag bag = {0};
-        q[i] = tpi_empty_bag(&bag, reflect(reflector(&bag, V, i), tau_of(&bag, tau, i), q[i + 1]));
+        tpi_temporaries bag = {0};
+        q[i] = tpi_release_temporaries(&bag, reflect(reflector(&bag, V, i), tau_of(&bag, tau, i), q[i + 1]));
     }
     tp_tensor *g = q[0] ? tpi_retain(grad) : NULL;
     for (int64_t i = 0; i < k && g; i++) {
-        tpi_bag bag = {0};
+        tpi_temporaries bag = {0};
         tpi_put(&bag, g);
-        g = tpi_empty_bag(&bag,
-                          one_reflector(reflector(&bag, V, i), tau_of(&bag, tau, i), g, q[i + 1], &gv[i], &gt[i]));
+        g = tpi_release_temporaries(
+            &bag, one_reflector(reflector(&bag, V, i), tau_of(&bag, tau, i), g, q[i + 1], &gv[i], &gt[i]));
     }
     bool ok = g != NULL;
     tpi_release(g);
@@ -169,7 +171,7 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     int64_t m = row_count(input), n = column_count(input), k = column_count(tau);
     tp_tensor **made = tpi_new0(sizeof *made * (size_t)(3 * k + 1)), **q = made, **gv = made + k + 1, **gt = gv + k;
     if (!made) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *V = plus(&bag, lower(&bag, columns(&bag, input, 0, k), -1), identity(&bag, m, k, input));
     tp_tensor *eye = identity(&bag, m, n, input);
     q[k] = eye ? tpo_expand(eye, tpi_shape(input), false) : NULL;
@@ -192,16 +194,15 @@ bool tpi_compose_householder_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     return give_two(&bag, g_input, g_tau, out);
 }
 
-/* ---- SVD
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- SVD ---- */
 
-static tp_tensor *skew(tpi_bag *bag, tp_tensor *x) { return minus(bag, x, adjoint(bag, x)); }
+static tp_tensor *skew(tpi_temporaries *bag, tp_tensor *x) { return minus(bag, x, adjoint(bag, x)); }
 
 /* The part of U^H gA V that turns the singular vectors: (skew(U^H gU) S + S skew(V^H gV)) / E off the diagonal, E[i,j]
  * = S[j]^2 - S[i]^2, and for complex matrices diag(skew(U^H gU)) / 2S on it. NULL when there is no gradient of U or Vh
  * (or on failure). */
-static tp_tensor *svd_turn(tpi_bag *bag, tp_tensor *gU, tp_tensor *gVh, tp_tensor *U, tp_tensor *S, tp_tensor *Vh) {
+static tp_tensor *svd_turn(tpi_temporaries *bag, tp_tensor *gU, tp_tensor *gVh, tp_tensor *U, tp_tensor *S,
+                           tp_tensor *Vh) {
     tp_tensor *gaps = tpi_put(bag, tpo_pair_gaps(times(bag, S, S))), *sum = NULL, *phase = NULL;
     if (gU) {
         tp_tensor *x = skew(bag, product(bag, adjoint(bag, U), gU));
@@ -218,7 +219,7 @@ static tp_tensor *svd_turn(tpi_bag *bag, tp_tensor *gU, tp_tensor *gVh, tp_tenso
 
 tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh, tp_tensor *U, tp_tensor *S,
                                     tp_tensor *Vh) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t k = column_count(S), m = row_count(U), n = column_count(Vh);
     bool turns_u = gU != NULL, turns_v = gVh != NULL;
     if (column_count(U) > k) { /* full matrices: only the first k vectors are determined by A */
@@ -229,7 +230,7 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
         Vh = rows(&bag, Vh, 0, k);
         if (gVh) gVh = rows(&bag, gVh, 0, k);
     }
-    if (!U || !Vh || (turns_u && !gU) || (turns_v && !gVh)) return tpi_empty_bag(&bag, NULL);
+    if (!U || !Vh || (turns_u && !gU) || (turns_v && !gVh)) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *left = gS ? times(&bag, U, as_row(&bag, gS)) : NULL;
     if (gU || gVh) {
         tp_tensor *turned = product(&bag, U, svd_turn(&bag, gU, gVh, U, S, Vh));
@@ -245,14 +246,14 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
         tp_tensor *outside = minus(&bag, y, product(&bag, product(&bag, y, adjoint(&bag, Vh)), Vh));
         gA = plus(&bag, gA, product(&bag, U, outside));
     }
-    return tpi_empty_bag(&bag, tpi_retain(gA));
+    return tpi_release_temporaries(&bag, tpi_retain(gA));
 }
 
-/* ---- Least squares
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Least squares ---- */
 
 /* X = P b with P = A^+: g_b = P^H gX, and A's gradient is that of the pseudo-inverse under gX b^H. */
-static void solution_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor **gA, tp_tensor **gB) {
+static void solution_gradients(tpi_temporaries *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor **gA,
+                               tp_tensor **gB) {
     tp_tensor *P = tpi_put(bag, tpo_linalg_pinv(A, TP_NO_FLOAT, TP_NO_FLOAT, false));
     tp_tensor *gP = product(bag, g, adjoint(bag, B));
     *gB = product(bag, adjoint(bag, P), g);
@@ -260,8 +261,8 @@ static void solution_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tens
 }
 
 /* L = sum |r|^2 over each column of r = A X - B. X makes L smallest, so that L does not change with X. */
-static void residual_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor *X, tp_tensor **gA,
-                               tp_tensor **gB) {
+static void residual_gradients(tpi_temporaries *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor *X,
+                               tp_tensor **gA, tp_tensor **gB) {
     tp_tensor *r = minus(bag, product(bag, A, X), B), *twice = tpi_put(bag, tpo_mul(TP_OPERAND(g), TP_OPERAND(2)));
     tp_tensor *weighted = times(bag, r, as_row(bag, twice));
     *gA = product(bag, weighted, adjoint(bag, X));
@@ -270,7 +271,7 @@ static void residual_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tens
 
 bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residuals, tp_tensor *A, tp_tensor *b,
                                 tp_tensor *solution, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     bool vector = b->ndim == 1 || b->ndim == A->ndim - 1;
     tp_tensor *B = vector ? as_column(&bag, b) : b, *gA[2] = {NULL}, *gB[2] = {NULL};
     int n = 0;

@@ -2,10 +2,12 @@
  * and how matrices lie).
  *
  *   jacobi   m by n, m no less than n: pairs of columns are turned until all are orthogonal. OPTION: a then holds U
- * diag(S), vectors the matrix V of A = U diag(S) V^H, and values S, in no order. Without it only the values are of use:
- * values in no order, sorted from the largest eigen    Hermitian, n by n, of which the lower triangle is read (upper:
- * the other): columns and rows are turned until nothing is beside the diagonal. values: from the smallest, and (OPTION)
- * vectors in the same order; a is scratch
+ *            diag(S), vectors the matrix V of
+ *            A = U diag(S) V^H, and values S, in no order. Without it only the values are of use: values in no order,
+ *            sorted from the largest
+ *   eigen    Hermitian, n by n, of which the lower triangle is read (upper: the other): columns and rows are turned
+ *            until nothing is beside the diagonal. values:
+ *            from the smallest, and (OPTION) vectors in the same order; a is scratch
  *
  * A round is n / 2 pairs that have no column in common, so lanes of different pairs never meet. Sums are double. */
 #include "matrix.gpu.h"

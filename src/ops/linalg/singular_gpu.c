@@ -3,7 +3,7 @@
  * neither serves is the CPU's. */
 #include <float.h>
 #include <math.h>
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
 
@@ -18,7 +18,7 @@ static bool is_tall(const tp_tensor *A) { return tpi_rows_of(A) >= tpi_cols_of(A
 
 /* The same by rotations, of which every thread of a block has a share. sorted: the values alone, from the largest;
  * NULL: all. */
-static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted) {
+static bool rotate(tpi_temporaries *bag, tp_tensor *A, singular *out, tp_tensor **sorted) {
     int m = (int)tpi_rows_of(A), n = (int)tpi_cols_of(A);
     tp_dtype real = tpi_dtype_to_real((tp_dtype)A->dtype);
     out->left = tpi_put(bag, tpi_columns_copy(A, tp_no_ints()));
@@ -38,12 +38,12 @@ static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted
 }
 
 /* Of A, which has no fewer rows than columns; the bag owns the results. False without an error: not served. */
-static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
+static bool decompose(tpi_temporaries *bag, tp_tensor *A, singular *out) {
     tp_tensor *made[3];
     if (tpi_gpu_solver_for(A)) {
         if (!tpi_gpu_library_svd(A, made)) return false;
         tp_tensor *u = tpi_put(bag, made[0]), *vh = tpi_put(bag, made[2]);
-        out->values = tpi_put(bag, made[1]), out->right = tpi_put(bag, tpo_adjoint(vh));
+        out->values = tpi_put(bag, made[1]), out->right = tpi_put(bag, tpo_adjoint_physical(vh));
         tp_tensor *row = tpi_put(bag, tpo_unsqueeze(out->values, -2));
         out->left = row ? tpi_put(bag, tpo_mul(tp_operand_tensor(u), tp_operand_tensor(row))) : NULL;
         return out->left && out->right;
@@ -53,10 +53,10 @@ static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
 
 /* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read, and
  * of the diagonal the real parts. */
-static tp_tensor *tall(tpi_bag *bag, tp_tensor *A, bool hermitian) {
+static tp_tensor *tall(tpi_temporaries *bag, tp_tensor *A, bool hermitian) {
     tp_tensor *x = tpi_put(bag, tpi_detached(A));
     if (!x || (is_tall(x) && !hermitian)) return x;
-    tp_tensor *turned = tpi_put(bag, tpo_adjoint(x));
+    tp_tensor *turned = tpi_put(bag, tpo_adjoint_physical(x));
     if (!hermitian || !turned) return turned;
     tp_tensor *low = tpi_put(bag, tpo_tril(x, 0)), *high = low ? tpi_put(bag, tpo_triu(turned, 1)) : NULL;
     tp_tensor *whole = high ? tpi_put(bag, tpo_add(tp_operand_tensor(low), tp_operand_tensor(high), tp_int(1))) : NULL;
@@ -72,27 +72,25 @@ static bool can(const tp_tensor *A, bool hermitian) {
 }
 
 tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(A, false) ? tall(&bag, A, false) : NULL, *values = NULL;
     if (x && tpi_gpu_solver_for(x))
         values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
     else if (x && !rotate(&bag, x, &s, &values))
         values = NULL;
-    return tpi_empty_bag(&bag, tpi_retain(values));
+    return tpi_release_temporaries(&bag, tpi_retain(values));
 }
 
-/* ---- With vectors
- * -------------------------------------------------------------------------------------------------------------------
- */
-static tp_tensor *in_order(tpi_bag *bag, tp_tensor *columns, tp_tensor *order) {
+/* ---- With vectors ---- */
+static tp_tensor *in_order(tpi_temporaries *bag, tp_tensor *columns, tp_tensor *order) {
     tp_tensor *row = tpi_put(bag, tpo_unsqueeze(order, -2));
     return row ? tpi_put(bag, tpo_take_along_dim(columns, row, -1)) : NULL;
 }
 
 /* U of the columns of U diag(S): their QR, which is that but for signs, and has for columns of zeros what a basis
  * lacks. full: all of a basis. */
-static tp_tensor *unit_columns(tpi_bag *bag, tp_tensor *left, bool full) {
+static tp_tensor *unit_columns(tpi_temporaries *bag, tp_tensor *left, bool full) {
     tp_tensor *made[2];
     if (!tpi_gpu_qr(left, full ? "complete" : "reduced", made)) return NULL;
     tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]),
@@ -108,14 +106,14 @@ static tp_tensor *unit_columns(tpi_bag *bag, tp_tensor *left, bool full) {
 
 /* Of x, which has no fewer rows than columns: out is U, S, V. False without an error: not served, or the CPU says why.
  */
-static bool with_vectors(tpi_bag *bag, tp_tensor *x, bool full, tp_tensor **out) {
+static bool with_vectors(tpi_temporaries *bag, tp_tensor *x, bool full, tp_tensor **out) {
     tp_tensor *made[3], *sorted[2];
     singular s;
     bool square = tpi_rows_of(x) == tpi_cols_of(x);
     if (tpi_gpu_solver_for(x)) {
         if ((full && !square) || !tpi_gpu_library_svd(x, made)) return false;
         out[0] = tpi_put(bag, made[0]), out[1] = tpi_put(bag, made[1]),
-        out[2] = tpi_put(bag, tpo_adjoint(tpi_put(bag, made[2])));
+        out[2] = tpi_put(bag, tpo_adjoint_physical(tpi_put(bag, made[2])));
         return out[2] != NULL;
     }
     if (tpi_cols_of(x) > TPI_GPU_MOST_TURNED || !tpi_gpu_blocks_fit(x) || !rotate(bag, x, &s, NULL) ||
@@ -129,25 +127,24 @@ static bool with_vectors(tpi_bag *bag, tp_tensor *x, bool full, tp_tensor **out)
 }
 
 bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *found[3], *x = can(A, false) ? tall(&bag, A, false) : NULL;
     bool ok = x && with_vectors(&bag, x, full_matrices, found);
     if (ok) { /* a wide A is the adjoint of what was taken apart */
         out[0] = tpi_retain(found[is_tall(A) ? 0 : 2]), out[1] = tpi_retain(found[1]);
-        ok = (out[2] = tpo_adjoint(found[is_tall(A) ? 2 : 0])) || tpi_no_results(out, 2);
+        ok = (out[2] = tpo_adjoint_physical(found[is_tall(A) ? 2 : 0])) || tpi_no_results(out, 2);
     }
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
-/* ---- What counts as zero
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- What counts as zero ---- */
 static double precision_of(const tp_tensor *A) {
     return A->dtype == TP_FLOAT32 || A->dtype == TP_COMPLEX64 ? FLT_EPSILON : DBL_EPSILON;
 }
 
 /* Whether each value is above max(atol, rtol * the largest), as ops/linalg/function.c has it: NaN is "not given". */
-static tp_tensor *which_count(tpi_bag *bag, const tp_tensor *A, tp_tensor *values, double atol, double rtol) {
+static tp_tensor *which_count(tpi_temporaries *bag, const tp_tensor *A, tp_tensor *values, double atol, double rtol) {
     int64_t m = tpi_rows_of(A), n = tpi_cols_of(A);
     if (isnan(rtol)) rtol = !isnan(atol) && atol > 0 ? 0 : precision_of(A) * (double)(m > n ? m : n);
     if (isnan(atol)) atol = 0;
@@ -158,54 +155,53 @@ static tp_tensor *which_count(tpi_bag *bag, const tp_tensor *A, tp_tensor *value
 }
 
 tp_tensor *tpi_gpu_matrix_rank(tp_tensor *self, double atol, double rtol, bool hermitian) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL;
     tp_tensor *count = x && decompose(&bag, x, &s) ? which_count(&bag, self, s.values, atol, rtol) : NULL;
-    return tpi_empty_bag(&bag, count ? tpo_sum(count, TP_INTS(-1), false, TP_INT64) : NULL);
+    return tpi_release_temporaries(&bag, count ? tpo_sum(count, TP_INTS(-1), false, TP_INT64) : NULL);
 }
 
-/* ---- Pseudo-inverse: V diag(1 / S) U^H, the two factors divided once each, since squares of small values vanish
- * ---------------------- */
-static tp_tensor *invert(tpi_bag *bag, tp_tensor *A, const singular *s, double atol, double rtol) {
+/* ---- Pseudo-inverse: V diag(1 / S) U^H, the two factors divided once each, since squares of small values vanish ----
+ */
+static tp_tensor *invert(tpi_temporaries *bag, tp_tensor *A, const singular *s, double atol, double rtol) {
     tp_tensor *count = which_count(bag, A, s->values, atol, rtol),
               *over = count ? tpi_put(bag, tpo_reciprocal(s->values)) : NULL;
     tp_tensor *by = over ? tpi_put(bag, tpo_where(count, tp_operand_tensor(over), tp_operand_double(0))) : NULL;
     tp_tensor *row = by ? tpi_put(bag, tpo_unsqueeze(by, -2)) : NULL;
     tp_tensor *u = row ? tpi_put(bag, tpo_mul(tp_operand_tensor(s->left), tp_operand_tensor(row))) : NULL;
     tp_tensor *v = u ? tpi_put(bag, tpo_mul(tp_operand_tensor(s->right), tp_operand_tensor(row))) : NULL;
-    tp_tensor *uh = v ? tpi_put(bag, tpo_adjoint(u)) : NULL;
+    tp_tensor *uh = v ? tpi_put(bag, tpo_adjoint_physical(u)) : NULL;
     return uh ? tpi_put(bag, tpo_matmul(v, uh)) : NULL;
 }
 
 tp_tensor *tpi_gpu_pinv(tp_tensor *self, double atol, double rtol, bool hermitian) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL,
               *p = x && decompose(&bag, x, &s) ? invert(&bag, self, &s, atol, rtol) : NULL;
-    if (p && !is_tall(self)) p = tpi_put(&bag, tpo_adjoint(p));
-    return tpi_empty_bag(&bag, p ? tpi_columns_copy(p, tp_no_ints()) : NULL);
+    if (p && !is_tall(self)) p = tpi_put(&bag, tpo_adjoint_physical(p));
+    return tpi_release_temporaries(&bag, p ? tpi_columns_copy(p, tp_no_ints()) : NULL);
 }
 
-/* ---- Least squares by QR, PyTorch's one way on GPUs and so the default there: full rank is taken for granted
- * ------------------------- */
+/* ---- Least squares by QR, PyTorch's one way on GPUs and so the default there: full rank is taken for granted ---- */
 
 /* X with the least |A X - B|, and of those with the least |X| where A is wide. */
-static tp_tensor *fit(tpi_bag *bag, tp_tensor *A, tp_tensor *B) {
+static tp_tensor *fit(tpi_temporaries *bag, tp_tensor *A, tp_tensor *B) {
     tp_tensor *x = tall(bag, A, false), *made[2];
     if (!x || !tpi_gpu_qr(x, "reduced", made)) return NULL;
     tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]);
     if (is_tall(A)) {
-        tp_tensor *qh = tpi_put(bag, tpo_adjoint(q)), *right = qh ? tpi_put(bag, tpo_matmul(qh, B)) : NULL;
+        tp_tensor *qh = tpi_put(bag, tpo_adjoint_physical(q)), *right = qh ? tpi_put(bag, tpo_matmul(qh, B)) : NULL;
         return right ? tpi_put(bag, tpo_linalg_solve_triangular(r, right, true, true, false)) : NULL;
     }
-    tp_tensor *rh = tpi_put(bag, tpo_adjoint(r)),
+    tp_tensor *rh = tpi_put(bag, tpo_adjoint_physical(r)),
               *y = rh ? tpi_put(bag, tpo_linalg_solve_triangular(rh, B, false, true, false)) : NULL;
     return y ? tpi_put(bag, tpo_matmul(q, y)) : NULL;
 }
 
 /* Sums of squares of what X leaves, per column; empty unless A has more rows than columns. */
-static tp_tensor *left_over(tpi_bag *bag, tp_tensor *A, tp_tensor *B, tp_tensor *X) {
+static tp_tensor *left_over(tpi_temporaries *bag, tp_tensor *A, tp_tensor *B, tp_tensor *X) {
     tp_dtype real = tpi_dtype_to_real((tp_dtype)A->dtype);
     if (tpi_rows_of(A) <= tpi_cols_of(A)) return tpi_empty(TP_INTS(0), real, tpi_device(A));
     tp_tensor *there = tpi_put(bag, tpo_matmul(A, X)),
@@ -230,7 +226,7 @@ bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driv
     }
     bool vector = b->ndim == 1 || b->ndim == self->ndim - 1;
     if (strcmp(driver, "gels") || self->ndim < 2 || !fits(self, b, vector)) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *A = tpi_put(&bag, tpi_detached(self)), *B = tpi_put(&bag, tpi_detached(b));
     if (B && vector) B = tpi_put(&bag, tpo_unsqueeze(B, -1));
     tp_tensor *x = A && B ? fit(&bag, A, B) : NULL;
@@ -238,6 +234,6 @@ bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driv
     out[1] = out[0] ? left_over(&bag, A, B, x) : NULL;
     out[2] = out[1] ? tpi_empty(TP_INTS(0), TP_INT64, tpi_device(A)) : NULL;
     out[3] = out[2] ? tpi_empty(TP_INTS(0), tpi_dtype_to_real((tp_dtype)A->dtype), tpi_device(A)) : NULL;
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return out[3] || tpi_no_results(out, 3);
 }

@@ -18,8 +18,7 @@ static tp_tensor *swapped(tp_tensor *t) {
     return tpi_alias(t, n, shape, strides, tpi_offset(t));
 }
 
-/* ---- Inverse
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Inverse ---- */
 
 static size_t pivot_bytes(int n) { return ((size_t)n * sizeof(int) + 63) / 64 * 64; }
 
@@ -65,8 +64,7 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     return ok;
 }
 
-/* ---- Linear systems
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- Linear systems ---- */
 
 static void solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     int *pivots = (int *)s->memory;
@@ -244,8 +242,7 @@ tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, 
     return ok ? b : tpi_after(b, NULL);
 }
 
-/* ---- Determinants
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Determinants ---- */
 
 /* From LU: the sign (a unit complex number) and the logarithm of the size, or the product itself (job 'd'). */
 static void determinant_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
@@ -301,8 +298,7 @@ bool tpi_native_slogdet(tp_tensor *A, tp_tensor **out) {
     return (out[1] && determinants(A, out[0], out[1], 's')) || tpi_no_results(out, 2);
 }
 
-/* ---- Least squares
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Least squares ---- */
 
 static void least_squares_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     x->info[i] = tpi_lapack_gels(x->dtype, x->job, x->m, x->n, x->k, tpi_at(x->a, i), tpi_at(x->b, i), x->tolerance,

@@ -1,7 +1,7 @@
 /* Linear algebra on GPUs: factorisations and systems by the driver's library where matrices are large enough for it, by
  * kernels of a block per matrix (factor.h) where they are small, or many. What goes wrong is declined: the CPU's
  * natives say why. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/linalg/factor_gpu.h"
 #include "tpi_ops.h"
 
@@ -48,7 +48,7 @@ bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tens
     if ((!driver && !tpi_gpu_blocks_fit(self)) || rows_of(self) != cols_of(self)) return false;
     tp_tensor *plain = tpi_detached(self),
               *seen = plain && upper && !driver
-                          ? tpo_adjoint(plain)
+                          ? tpo_adjoint_physical(plain)
                           : tpi_retain(plain); /* the kernel reads the lower triangle, and A is its own adjoint */
     tp_tensor *l = seen ? tpi_columns_copy(seen, tp_no_ints()) : NULL,
               *info = l ? tpi_batch_new(self, 2, TP_INT32) : NULL;
@@ -61,7 +61,7 @@ bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tens
                 : tpi_gpu_block_cholesky(l, info));
     ok = ok && (!check_errors || tpi_gpu_info_clear(info)) &&
          (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
-    if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint(l))) != NULL;
+    if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint_physical(l))) != NULL;
     return tpi_gpu_give(2, (tp_tensor *[]){l, info}, ok, out);
 }
 
@@ -151,22 +151,21 @@ bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, 
         return false;
     bool vector = tpi_are_vectors(A, B);
     if ((vector && !left) || (!vector && B->ndim < 2)) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *a = tpi_put(&bag, tpi_detached(A)), *b = tpi_put(&bag, tpi_detached(B)), *made[2] = {NULL};
     if (a && b && !left) a = tpi_put(&bag, tpo_transpose(a, -2, -1)), b = tpi_put(&bag, tpo_transpose(b, -2, -1));
     if (b && vector) b = tpi_put(&bag, tpo_unsqueeze(b, -1));
     bool ok = a && b && solve_systems(a, b, check_errors, made);
     if (ok && vector) ok = (made[0] = tpi_after(made[0], tpo_squeeze_dim(made[0], -1))) != NULL;
     if (ok && !left) ok = (made[0] = tpi_after(made[0], tpo_transpose(made[0], -2, -1))) != NULL;
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (!ok && made[1]) tpi_release(made[1]);
     if (ok) out[0] = made[0], out[1] = made[1];
     return ok;
 }
 
-bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out) {
-    const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
-    if (!driver || rows_of(A) < cols_of(A)) return false;
+/* By rotations, which is faster, and where they do not converge by the other way. */
+static bool library_svd(const tpi_gpu_driver *driver, tp_tensor *A, bool rotations, tp_tensor **out) {
     int64_t m = rows_of(A), n = cols_of(A);
     tp_dtype dtype = (tp_dtype)A->dtype;
     tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *u = a ? tpi_columns_new(A, 2, m, n, dtype) : NULL,
@@ -175,18 +174,37 @@ bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out) {
               *info = values ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info &&
               tpi_gpu_library_solves(driver, a,
-                                     (tpi_gpu_solver){.what = TPI_SOLVER_SVD,
+                                     (tpi_gpu_solver){.what = rotations ? TPI_SOLVER_SVD_BY_ROTATIONS : TPI_SOLVER_SVD,
                                                       .b = u->data,
                                                       .c = vh->data,
                                                       .values = values->data,
                                                       .info = (int32_t *)info->data}) &&
               tpi_gpu_info_clear(info);
     tpi_release(a), tpi_release(info);
+    if (ok && rotations) ok = (vh = tpi_after(vh, tpo_adjoint(vh))) != NULL;
     return tpi_gpu_give(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }
 
-/* Triangular systems, a thread per right-hand side: matrices that are small, or have many of those. X A = B is A^T X^T
- * = B^T. */
+bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out) {
+    const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
+    if (!driver || rows_of(A) < cols_of(A)) return false;
+    return library_svd(driver, A, true, out) || (!tp_error() && library_svd(driver, A, false, out));
+}
+
+/* a and x become matrices in column order; the library's triangular systems. */
+static bool library_triangular(tp_tensor *a, tp_tensor *x, bool upper, bool left, bool unit) {
+    const tpi_gpu_driver *driver = tpi_gpu_solver_for(a);
+    return driver && tpi_gpu_library_solves(driver, a,
+                                            (tpi_gpu_solver){.what = TPI_SOLVER_TRIANGULAR,
+                                                             .upper = upper,
+                                                             .right = !left,
+                                                             .unit = unit,
+                                                             .b = x->data,
+                                                             .columns = left ? cols_of(x) : rows_of(x)});
+}
+
+/* Triangular systems, by the library or a thread per right-hand side: matrices that are small, or have many of those.
+ * X A = B is A^T X^T = B^T. */
 tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, bool left, bool unitriangular) {
     static const tpi_gpu_site site = {"triangular.gpu.h", "triangular"};
     int64_t shape[TP_MAX_DIMS];
@@ -197,12 +215,14 @@ tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, b
         self->dtype != B->dtype || self->ndim < 2 || B->ndim < 2 || !self->numel || !B->numel)
         return NULL;
     int64_t n = cols_of(self), sides = left ? cols_of(B) : rows_of(B), rows = rows_of(B);
-    if (rows_of(self) != n || (left ? rows_of(B) : cols_of(B)) != n || n > 4096 || (n > 512 && sides < n / 8))
-        return NULL;
+    if (rows_of(self) != n || (left ? rows_of(B) : cols_of(B)) != n) return NULL;
     if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), shape, &ndim))
         return tp_error_clear(), NULL;
     tp_tensor *a = tpi_columns_copy(self, tp_ints_view(shape, ndim)),
               *x = a ? tpi_columns_copy(B, tp_ints_view(shape, ndim)) : NULL;
+    bool done = x && library_triangular(a, x, upper, left, unitriangular);
+    if (done || (x && (tp_error() || n > 4096 || (n > 512 && sides < n / 8))))
+        return tpi_release(a), done ? x : tpi_after(x, NULL);
     int64_t systems = x ? tpi_batches_of(x, 2) : 0, down = left ? 1 : n, across = left ? n : 1, step = left ? 1 : rows,
             next = left ? rows : 1, matrix = n * sides;
     const tpi_gpu_define defines[] = {TPI_DEFINE("UPPER", upper == left), TPI_DEFINE("UNIT", unitriangular),

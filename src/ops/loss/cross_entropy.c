@@ -1,11 +1,12 @@
 /* Cross entropy. Rows of scores with class indices go straight from scores to loss and from scores to gradient, without
  * the log-probabilities in memory; everything else (more dimensions, probabilities as targets, label smoothing) is a
  * composition. */
-#include "ops/bag.h"
+#include "dispatch/detour.h"
+#include "ops/temporaries.h"
 #include "ops/loss/cross_entropy_rows.h"
 #include "ops/loss/loss.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 
 #define TASK_ELEMENTS 32768
@@ -27,25 +28,21 @@ static int64_t task_rows(const job *j, int64_t task, int64_t *first) {
 static void norms_task(int64_t task, void *context) {
     job *j = context;
     int64_t first, rows = task_rows(j, task, &first);
-    if (j->wide)
-        TPI_ISA_PICK(tpi_score_norms_f64)
-        (rows, j->n, (const double *)j->x + first * j->n, (double *)j->norms + 2 * first);
-    else
-        TPI_ISA_PICK(tpi_score_norms_f32)
-        (rows, j->n, (const float *)j->x + first * j->n, (float *)j->norms + 2 * first);
+    if (j->wide) TPI_ISA_PICK(tpi_score_norms_f64)
+    (rows, j->n, (const double *)j->x + first * j->n, (double *)j->norms + 2 * first);
+    else TPI_ISA_PICK(tpi_score_norms_f32)(rows, j->n, (const float *)j->x + first * j->n,
+                                           (float *)j->norms + 2 * first);
 }
 
 static void back_task(int64_t task, void *context) {
     job *j = context;
     int64_t first, rows = task_rows(j, task, &first), at = first * j->n;
-    if (j->wide)
-        TPI_ISA_PICK(tpi_cross_entropy_back_f64)
-        (rows, j->n, (const double *)j->x + at, (const double *)j->norms + 2 * first, j->target + first,
-         (const double *)j->scale + first, (double *)j->out + at);
-    else
-        TPI_ISA_PICK(tpi_cross_entropy_back_f32)
-        (rows, j->n, (const float *)j->x + at, (const float *)j->norms + 2 * first, j->target + first,
-         (const float *)j->scale + first, (float *)j->out + at);
+    if (j->wide) TPI_ISA_PICK(tpi_cross_entropy_back_f64)
+    (rows, j->n, (const double *)j->x + at, (const double *)j->norms + 2 * first, j->target + first,
+     (const double *)j->scale + first, (double *)j->out + at);
+    else TPI_ISA_PICK(tpi_cross_entropy_back_f32)(rows, j->n, (const float *)j->x + at,
+                                                  (const float *)j->norms + 2 * first, j->target + first,
+                                                  (const float *)j->scale + first, (float *)j->out + at);
 }
 
 static double at(const job *j, const char *p, int64_t i) {
@@ -90,12 +87,13 @@ static void gather_losses(const job *j, const tp_tensor *weight, tpi_reduction r
 }
 
 bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
-                                      int64_t ignore_index, tp_tensor **out) {
+                                      int64_t ignore_index, tp_dtype asked, tp_tensor **out) {
+    tp_dtype given = asked ? asked : (tp_dtype)self->dtype;
     tp_dtype dtype = tpi_compute_dtype(self, "input");
     tpi_reduction how = tpi_reduction_of(reduction);
     job j;
     if (!dtype || how == TPI_REDUCE_BAD || !plan(&j, dtype, self, target, weight, ignore_index)) return false;
-    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype),
+    tp_tensor *x = tpi_to_compute(self, dtype), *w = tpi_to_compute(weight, dtype),
               *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL;
     bool ready = t && (w || !weight);
     tp_tensor *r[3] = {NULL};
@@ -105,8 +103,7 @@ bool tpi_native_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_ten
         j.x = x->data, j.norms = r[2]->data, j.target = (const int64_t *)t->data;
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_task), j.rows * j.n > TASK_ELEMENTS, norms_task, &j);
         gather_losses(&j, w, how, r[0], r[1]);
-        out[0] = tpi_real_finish(r[0], (tp_dtype)self->dtype), out[1] = tpi_real_finish(r[1], (tp_dtype)self->dtype),
-        out[2] = r[2];
+        out[0] = tpi_from_compute(r[0], given), out[1] = tpi_from_compute(r[1], given), out[2] = r[2];
     } else {
         tpi_release(r[0]), tpi_release(r[1]), tpi_release(r[2]);
     }
@@ -123,8 +120,8 @@ tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *
     tpi_reduction how = tpi_reduction_of(reduction);
     job j;
     if (!dtype || how == TPI_REDUCE_BAD || !plan(&j, dtype, self, target, weight, ignore_index)) return NULL;
-    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype),
-              *g = tpi_real_data(grad_output, dtype), *kept = tpi_real_data(norms, dtype);
+    tp_tensor *x = tpi_to_compute(self, dtype), *w = tpi_to_compute(weight, dtype),
+              *g = tpi_to_compute(grad_output, dtype), *kept = tpi_to_compute(norms, dtype);
     tp_tensor *t = x ? tpi_class_targets(target, j.n, ignore_index) : NULL,
               *scale = tpi_empty((tp_ints){&j.rows, 1}, dtype, tpi_device(self));
     tp_tensor *out =
@@ -142,7 +139,7 @@ tp_tensor *tpi_native_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_task), j.rows * j.n > TASK_ELEMENTS, back_task, &j);
     }
     tpi_release(x), tpi_release(w), tpi_release(g), tpi_release(kept), tpi_release(t), tpi_release(scale);
-    return tpi_real_finish(out, (tp_dtype)self->dtype);
+    return tpi_from_compute(out, (tp_dtype)self->dtype);
 }
 
 /* ---- The general case ---- */
@@ -156,7 +153,7 @@ static tp_tensor *along_classes(tp_tensor *weight, int ndim, int dim) {
 }
 
 /* Targets that are probabilities: smoothing moves them towards the uniform distribution. */
-static tp_tensor *of_probabilities(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
+static tp_tensor *of_probabilities(tpi_temporaries *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
                                    tpi_reduction how, double smoothing) {
     int dim = input->ndim > 1;
     int64_t classes = input->shape[dim], dims[1] = {dim};
@@ -177,8 +174,8 @@ static tp_tensor *of_probabilities(tpi_bag *bag, tp_tensor *input, tp_tensor *ta
 }
 
 /* Class indices with smoothing: (1 - smoothing) of the plain loss and smoothing / C of the loss against every class. */
-static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
-                           const char *reduction, double smoothing) {
+static tp_tensor *smoothed(tpi_temporaries *bag, tp_tensor *input, tp_tensor *target, tp_tensor *weight,
+                           int64_t ignore_index, const char *reduction, double smoothing) {
     int dim = input->ndim > 1;
     int64_t dims[1] = {dim};
     tpi_reduction how = tpi_reduction_of(reduction);
@@ -201,8 +198,9 @@ static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp
                 : NULL;
 }
 
-tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
-                                     const char *reduction, double label_smoothing) {
+/* dtype: the loss's, for scores that are read as they are. */
+static tp_tensor *cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
+                                const char *reduction, double label_smoothing, tp_dtype dtype) {
     tpi_reduction how = tpi_reduction_of(reduction);
     if (how == TPI_REDUCE_BAD) return NULL;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
@@ -210,7 +208,7 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
                         "argument 'label_smoothing': label_smoothing must be between 0.0 and 1.0. Got: %g",
                         label_smoothing);
     if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 1 or more dimensions (got 0)");
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (tpi_same_shape(input, target)) {
         if (!tp_dtype_is_floating((tp_dtype)target->dtype))
             return tpi_fail(
@@ -220,18 +218,37 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
         if (ignore_index >= 0)
             return tpi_fail(TP_ERR_RUNTIME,
                             "argument 'ignore_index': ignore_index is not supported for floating point target");
-        return tpi_empty_bag(&bag, of_probabilities(&bag, input, target, weight, how, label_smoothing));
+        return tpi_release_temporaries(&bag, of_probabilities(&bag, input, target, weight, how, label_smoothing));
     }
     if (label_smoothing > 0)
-        return tpi_empty_bag(&bag, smoothed(&bag, input, target, weight, ignore_index, reduction, label_smoothing));
+        return tpi_release_temporaries(&bag,
+                                       smoothed(&bag, input, target, weight, ignore_index, reduction, label_smoothing));
     if (input->ndim == 2) {
         tp_tensor *out[3] = {NULL};
-        if (!tpo_cross_entropy_forward(input, target, weight, reduction, ignore_index, out)) return NULL;
+        if (!tpo_cross_entropy_forward(input, target, weight, reduction, ignore_index, dtype, out)) return NULL;
         tpi_release(out[1]), tpi_release(out[2]);
         return out[0];
     }
     tp_tensor *log_p = tpi_put(&bag, tpo_log_softmax(input, input->ndim > 1, TP_NO_DTYPE));
-    return tpi_empty_bag(&bag, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
+    return tpi_release_temporaries(&bag, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
+}
+
+static tp_tensor *as_wanted(tpi_temporaries *bag, tp_tensor *t) {
+    return t && tpi_autocast_wants_float(t) ? tpi_put(bag, tpo_to_dtype(t, TP_FLOAT32)) : t;
+}
+
+/* Under mixed precision the loss is that of scores in float32. Rows of 16-bit scores need no copy for that: they are
+ * many with large vocabularies, and the kernel computes in float32. */
+tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_tensor *weight, int64_t ignore_index,
+                                     const char *reduction, double label_smoothing) {
+    bool narrow = (input->dtype == TP_FLOAT16 || input->dtype == TP_BFLOAT16) && tpi_autocast_wants_float(input) &&
+                  input->ndim == 2 && !tpi_same_shape(input, target) && label_smoothing == 0;
+    tpi_temporaries bag = {0};
+    tp_tensor *x = narrow ? input : as_wanted(&bag, input), *t = as_wanted(&bag, target), *w = as_wanted(&bag, weight);
+    bool ok = x && t && (w || !weight);
+    return tpi_release_temporaries(
+        &bag, ok ? cross_entropy(x, t, w, ignore_index, reduction, label_smoothing, narrow ? TP_FLOAT32 : TP_NO_DTYPE)
+                 : NULL);
 }
 
 tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_weight, tp_tensor *target,
@@ -259,18 +276,18 @@ tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_
                         tpi_shape_text(tp_ints_view(linear_weight->shape, last)),
                         tpi_shape_text(tpi_shape(linear_bias)));
     if (batch) shape[0] = input->shape[0];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *w = tpi_put(&bag, tpo_reshape(linear_weight, TP_INTS(outputs, features)));
     tp_tensor *b = linear_bias ? tpi_put(&bag, tpo_reshape(linear_bias, TP_INTS(outputs))) : NULL;
     tp_tensor *flat = w && (b || !linear_bias) ? tpi_put(&bag, tpo_linear(input, w, b)) : NULL;
     tp_tensor *scores = flat ? tpi_put(&bag, tpo_reshape(flat, tp_ints_view(shape, batch + last))) : NULL;
-    if (!scores) return tpi_empty_bag(&bag, NULL);
+    if (!scores) return tpi_release_temporaries(&bag, NULL);
     if (ignore_index != TP_NONE && tpi_same_shape(scores, target))
-        return tpi_empty_bag(
+        return tpi_release_temporaries(
             &bag,
             tpi_fail(TP_ERR_RUNTIME,
                      "argument 'ignore_index': ignore_index cannot be specified when target contains probabilities"));
-    return tpi_empty_bag(&bag, tpi_compose_cross_entropy(scores, target, weight,
-                                                         ignore_index == TP_NONE ? -100 : ignore_index, reduction,
-                                                         label_smoothing));
+    return tpi_release_temporaries(&bag, tpi_compose_cross_entropy(scores, target, weight,
+                                                                   ignore_index == TP_NONE ? -100 : ignore_index,
+                                                                   reduction, label_smoothing));
 }

@@ -1,10 +1,12 @@
 /* Cross entropy of rows of n scores and a class each. Before this text: A the type to compute in, X the scores' dtype,
- * W the weights', INDEX the targets' (WEIGHT: there are weights); backward Y the gradient's. A target that is no class
+ * Y the loss's, W the weights', INDEX the targets' (WEIGHT: there are weights). A target that is no class
  * is a fault, and gives NaN.
  *
  *   forward   each row's largest score and logarithm of its sum of exponentials into norms, its loss and weight into
- * parts total     the sums of losses and weights, in a fixed order; MEAN: the loss over the weights; EACH: the losses
- * stay, as the result backward  (softmax - target) * scale of the row */
+ *             parts
+ *   total     the sums of losses and weights, in a fixed order; MEAN: the loss over the weights; EACH: the losses
+ *             stay, as the result
+ *   backward  (softmax - target) * scale of the row */
 #include "fault.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
@@ -56,7 +58,7 @@ KERNEL(entry)
     for (int64_t i = THREAD; i < rows; i += GROUP) {
         sum += loss[i], weights += w[i];
 #if EACH
-        AT(T_X, out)[i] = SET_X(loss[i]);
+        AT(T_Y, out)[i] = SET_Y(loss[i]);
 #endif
     }
     sum = group_sum(sum, room);
@@ -64,9 +66,9 @@ KERNEL(entry)
     weights = group_sum(weights, room);
     if (THREAD) return;
 #if !EACH
-    AT(T_X, out)[0] = SET_X(MEAN ? sum / weights : sum);
+    AT(T_Y, out)[0] = SET_Y(MEAN ? sum / weights : sum);
 #endif
-    AT(T_X, total)[0] = SET_X(weights);
+    AT(T_Y, total)[0] = SET_Y(weights);
 }
 #endif
 
@@ -84,9 +86,9 @@ KERNEL(entry)
 #if WEIGHT
     if (counts) scale = GET_W(AT(const T_W, weight)[k]);
 #endif
-    if (scale != 0) scale *= GET_X(AT(const T_X, grad)[EACH ? row : 0]);
+    if (scale != 0) scale *= GET_Y(AT(const T_Y, grad)[EACH ? row : 0]);
 #if MEAN
-    if (scale != 0) scale /= GET_X(AT(const T_X, total)[0]);
+    if (scale != 0) scale /= GET_Y(AT(const T_Y, total)[0]);
 #endif
     const A most = AT(const A, norms)[2 * row], sum = AT(const A, norms)[2 * row + 1];
     A v[VEC];

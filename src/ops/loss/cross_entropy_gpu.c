@@ -11,6 +11,7 @@ typedef struct call {
     int64_t rows, n;
     int width;
     bool wide, weighted;
+    tp_dtype dtype; /* of the loss */
     tpi_reduction how;
     tpi_gpu_rows shape;
     tp_tensor *x, *target, *weight; /* contiguous, owned */
@@ -19,11 +20,14 @@ typedef struct call {
 static void drop(call *c) { tpi_release(c->x), tpi_release(c->target), tpi_release(c->weight); }
 
 /* What does not fit, or is wrong, is the CPU's. */
-static bool prepare(call *c, tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction) {
+static bool prepare(call *c, tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
+                    tp_dtype dtype) {
     *c = (call){.device = tpi_device(self),
                 .how = tpi_reduction_of(reduction),
                 .wide = self->dtype == TP_FLOAT64,
-                .weighted = weight};
+                .weighted = weight,
+                .dtype = dtype};
+    if (dtype != (tp_dtype)self->dtype && dtype != TP_FLOAT32) return false;
     if (c->how == TPI_REDUCE_BAD || !tpi_gpu_floats(self) || self->ndim != 2 || target->ndim != 1 ||
         target->shape[0] != self->shape[0])
         return false;
@@ -56,9 +60,10 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {
                                       TPI_DEFINE("PER", c->shape.vector),
                                       TPI_DEFINE("VEC", c->shape.vector),
                                       TPI_DEFINE_DTYPE("X", c->x->dtype),
+                                      TPI_DEFINE_DTYPE("Y", c->dtype),
                                       TPI_DEFINE_DTYPE("INDEX", c->target->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weighted ? c->weight->dtype : c->x->dtype)};
-    return tpi_gpu_site_kernel(c->device, site, c->wide, 10, defines);
+    return tpi_gpu_site_kernel(c->device, site, c->wide, 11, defines);
 }
 
 static bool run_forward(call *c, tp_tensor *parts, int64_t ignore, tp_tensor *const *out) {
@@ -81,10 +86,11 @@ static bool run_forward(call *c, tp_tensor *parts, int64_t ignore, tp_tensor *co
 }
 
 bool tpi_gpu_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
-                                   int64_t ignore_index, tp_tensor **out) {
+                                   int64_t ignore_index, tp_dtype asked, tp_tensor **out) {
     call c;
-    if (!prepare(&c, self, target, weight, reduction)) return false;
-    tp_dtype compute = c.wide ? TP_FLOAT64 : TP_FLOAT32, dtype = (tp_dtype)self->dtype;
+    tp_dtype dtype = asked ? asked : (tp_dtype)self->dtype;
+    if (!prepare(&c, self, target, weight, reduction, dtype)) return false;
+    tp_dtype compute = c.wide ? TP_FLOAT64 : TP_FLOAT32;
     out[0] = tpi_empty((tp_ints){&c.rows, c.how == TPI_REDUCE_NONE}, dtype, c.device);
     out[1] = tpi_empty((tp_ints){&c.rows, 0}, dtype, c.device);
     out[2] = tpi_empty(TP_INTS(c.rows, 2), compute, c.device);
@@ -100,8 +106,8 @@ tp_tensor *tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *sel
                                           const char *reduction, int64_t ignore_index, tp_tensor *total_weight,
                                           tp_tensor *norms) {
     call c;
-    if (grad_output->dtype != self->dtype || total_weight->dtype != self->dtype ||
-        !prepare(&c, self, target, weight, reduction))
+    if (grad_output->dtype != total_weight->dtype ||
+        !prepare(&c, self, target, weight, reduction, (tp_dtype)grad_output->dtype))
         return NULL;
     tp_tensor *out = tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, c.device), *g = tpi_contiguous_data(grad_output),
               *kept = tpi_contiguous_data(norms);

@@ -5,4 +5,4 @@
 #include "device/cpu/vector_math.h"
 
 #define KERNELS "ops/loss/cross_entropy_rows_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -3,10 +3,10 @@
  *
  * Shapes: log_probs (T, N, C); targets (N, S) or all labels in one row; log_alpha (N, T, 2 S + 1), where -inf marks
  * what cannot be. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/loss/loss.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 #include <math.h>
 
@@ -168,7 +168,7 @@ bool tpi_native_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_in
     bool fine = false;
     tp_tensor *x = NULL, *t = NULL, *loss = NULL, *alpha = NULL;
     if (!first || !plan(&j, log_probs, targets, input_lengths, target_lengths, blank, first)) goto done;
-    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
+    if (!(x = tpi_to_compute(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
         !check_labels(&j, (const int64_t *)t->data))
         goto done;
     if (!(loss = tpi_empty((tp_ints){&j.batch, 1}, TP_FLOAT64, tpi_device(log_probs)))) goto done;
@@ -206,10 +206,10 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
     tp_tensor *x = NULL, *t = NULL, *g = NULL, *alpha = NULL, *out = NULL;
     double *scratch = NULL;
     if (!first || !plan(&j, log_probs, targets, input_lengths, target_lengths, blank, first)) goto done;
-    if (!(x = tpi_real_data(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
-        !(g = tpi_real_data(grad_output, dtype)))
+    if (!(x = tpi_to_compute(log_probs, dtype)) || !(t = tpi_index_data(targets, "targets")) ||
+        !(g = tpi_to_compute(grad_output, dtype)))
         goto done;
-    if (!(alpha = tpi_real_data(log_alpha, TP_FLOAT64)) ||
+    if (!(alpha = tpi_to_compute(log_alpha, TP_FLOAT64)) ||
         !(scratch = tpi_malloc(sizeof(double) * (size_t)(j.batch * (2 * j.width + 1) + 1))))
         goto done;
     out = tpi_empty(tpi_shape(log_probs), dtype, tpi_device(log_probs));
@@ -222,7 +222,7 @@ tp_tensor *tpi_native_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_p
 done:
     tpi_release(x), tpi_release(t), tpi_release(g), tpi_release(alpha);
     tpi_mfree(first), tpi_mfree(scratch);
-    return tpi_real_finish(out, (tp_dtype)log_probs->dtype);
+    return tpi_from_compute(out, (tp_dtype)log_probs->dtype);
 }
 
 /* ---- The loss itself ---- */
@@ -231,24 +231,28 @@ tp_tensor *tpi_compose_ctc_loss_lists(tp_tensor *log_probs, tp_tensor *targets, 
                                       bool zero_infinity) {
     tpi_reduction how = tpi_reduction_of(reduction);
     if (how == TPI_REDUCE_BAD) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     bool single = log_probs->ndim == 2;
     tp_tensor *batch = single ? tpi_put(&bag, tpo_unsqueeze(log_probs, 1)) : log_probs, *out[2] = {NULL};
-    if (!batch || !tpo_ctc_loss_forward(batch, targets, input_lengths, target_lengths, blank, zero_infinity, out))
-        return tpi_empty_bag(&bag, NULL);
+    if (targets && log_probs && tpi_device(targets).type == TP_CPU && tpi_device(log_probs).type != TP_CPU)
+        targets = tpi_put(&bag, tpi_moved_data(tpi_retain(targets), tpi_device(log_probs)));
+    if (!batch || !targets ||
+        !tpo_ctc_loss_forward(batch, targets, input_lengths, target_lengths, blank, zero_infinity, out))
+        return tpi_release_temporaries(&bag, NULL);
     tp_tensor *each = tpi_put(&bag, out[0]);
     tpi_put(&bag, out[1]);
     if (how == TPI_REDUCE_NONE)
-        return tpi_empty_bag(&bag, single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
-    if (how == TPI_REDUCE_SUM) return tpi_empty_bag(&bag, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
+        return tpi_release_temporaries(&bag,
+                                       single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
+    if (how == TPI_REDUCE_SUM) return tpi_release_temporaries(&bag, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
     tp_tensor *over = tpi_empty((tp_ints){&target_lengths.n, 1}, (tp_dtype)each->dtype, (tp_device){TP_CPU, 0});
     for (int64_t n = 0; over && n < target_lengths.n; n++)
         tpi_store_scalar(over->data + (size_t)n * tpi_itemsize(over), (tp_dtype)over->dtype,
                          tp_float(target_lengths.v[n] > 1 ? (double)target_lengths.v[n] : 1));
     over = tpi_put(&bag, tpi_moved_data(over, tpi_device(each)));
-    if (!over) return tpi_empty_bag(&bag, NULL);
+    if (!over) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *scaled = tpi_put(&bag, tpo_div(tp_operand_tensor(each), tp_operand_tensor(over)));
-    return tpi_empty_bag(&bag, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
+    return tpi_release_temporaries(&bag, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
 }
 
 tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_tensor *input_lengths,

@@ -1,8 +1,8 @@
 /* Small parts of losses: questions asked of arguments, and losses that arrange shapes before a kernel. */
 #include "ops/loss/loss.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 #include <math.h>
 
@@ -13,7 +13,7 @@ bool tpi_native_is_same_size(tp_tensor *self, tp_tensor *other, bool *out) {
 
 bool tpi_native_within(tp_tensor *self, double low, double high, bool *out) {
     tp_dtype dtype = tpi_compute_dtype(self, "self");
-    tp_tensor *t = dtype ? tpi_real_data(self, dtype) : NULL;
+    tp_tensor *t = dtype ? tpi_to_compute(self, dtype) : NULL;
     if (!t) return false;
     int64_t outside = 0;
     if (dtype == TP_FLOAT64)
@@ -28,7 +28,7 @@ bool tpi_native_within(tp_tensor *self, double low, double high, bool *out) {
 }
 
 /* One variance for each value, one for each but the last dim, or with a single dim of size 1 that broadcasts. */
-static tp_tensor *variance(tpi_bag *bag, tp_tensor *input, tp_tensor *var) {
+static tp_tensor *variance(tpi_temporaries *bag, tp_tensor *input, tp_tensor *var) {
     if (tpi_same_shape(input, var)) return var;
     if (var->ndim == input->ndim - 1 && !memcmp(var->shape, input->shape, sizeof *var->shape * (size_t)var->ndim))
         return tpi_put(bag, tpo_unsqueeze(var, -1));
@@ -42,15 +42,16 @@ static tp_tensor *variance(tpi_bag *bag, tp_tensor *input, tp_tensor *var) {
 
 tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp_operand var, bool full, double eps,
                                          const char *reduction) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *v = var.tensor;
     if (!v) v = tpi_put(&bag, tpo_full_like(input, var.scalar, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     bool fine = false;
-    if (!v || !tpo_within(v, 0, INFINITY, &fine)) return tpi_empty_bag(&bag, NULL);
-    if (!fine) return tpi_empty_bag(&bag, tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
-    if (!(v = variance(&bag, input, v))) return tpi_empty_bag(&bag, NULL);
+    if (!v || !tpo_within(v, 0, INFINITY, &fine)) return tpi_release_temporaries(&bag, NULL);
+    if (!fine)
+        return tpi_release_temporaries(&bag, tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
+    if (!(v = variance(&bag, input, v))) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *each = tpi_put(&bag, tpo_gaussian_nll(input, target, v, eps));
     if (full)
         each = tpi_put(&bag, tpo_add(tp_operand_tensor(each), tp_operand_double(0.91893853320467274178), tp_int(1)));
-    return tpi_empty_bag(&bag, each ? tpo_reduce_loss(each, reduction) : NULL);
+    return tpi_release_temporaries(&bag, each ? tpo_reduce_loss(each, reduction) : NULL);
 }

@@ -17,4 +17,5 @@ typedef struct tpi_class_shape {
 bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor *weight, tpi_class_shape *out);
 /* The target as contiguous int64, every entry in [0, classes) or ignore_index: owned; NULL and an error otherwise. */
 tp_tensor *tpi_class_targets(tp_tensor *target, int64_t classes, int64_t ignore_index);
+
 #endif

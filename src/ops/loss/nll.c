@@ -2,7 +2,7 @@
  * whose partial sums, kept in double, add up in order. */
 #include "ops/loss/loss.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 #define CHUNK 8192 /* positions to a task */
 
@@ -145,7 +145,7 @@ bool tpi_native_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *
     job j = {.reduction = tpi_reduction_of(reduction), .ignore = ignore_index, .wide = dtype == TP_FLOAT64};
     if (!dtype || j.reduction == TPI_REDUCE_BAD || !tpi_class_shape_of(tpi_shape(self), target, weight, &j.s))
         return false;
-    tp_tensor *x = tpi_real_data(self, dtype), *w = tpi_real_data(weight, dtype),
+    tp_tensor *x = tpi_to_compute(self, dtype), *w = tpi_to_compute(weight, dtype),
               *t = x ? tpi_class_targets(target, j.s.classes, ignore_index) : NULL;
     tp_ints shape = j.reduction == TPI_REDUCE_NONE ? (tp_ints){j.s.shape, j.s.ndim} : (tp_ints){j.s.shape, 0};
     tp_tensor *output = t && (w || !weight) ? tpi_empty(shape, dtype, tpi_device(self)) : NULL;
@@ -157,8 +157,8 @@ bool tpi_native_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *
         fine = run_forward(&j, output, total, dtype);
     }
     tpi_release(x), tpi_release(w), tpi_release(t);
-    out[0] = fine ? tpi_real_finish(output, (tp_dtype)self->dtype) : (tpi_release(output), NULL);
-    out[1] = fine ? tpi_real_finish(total, (tp_dtype)self->dtype) : (tpi_release(total), NULL);
+    out[0] = fine ? tpi_from_compute(output, (tp_dtype)self->dtype) : (tpi_release(output), NULL);
+    out[1] = fine ? tpi_from_compute(total, (tp_dtype)self->dtype) : (tpi_release(total), NULL);
     if (out[0] && out[1]) return true;
     tpi_release(out[0]), tpi_release(out[1]);
     return false;
@@ -170,7 +170,7 @@ tp_tensor *tpi_native_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp
     tp_dtype compute = tpi_compute_dtype(grad_output, "grad_output");
     job j = {.reduction = tpi_reduction_of(reduction), .ignore = ignore_index, .wide = compute == TP_FLOAT64};
     if (!compute || j.reduction == TPI_REDUCE_BAD || !tpi_class_shape_of(size, target, weight, &j.s)) return NULL;
-    tp_tensor *g = tpi_real_data(grad_output, compute), *w = tpi_real_data(weight, compute);
+    tp_tensor *g = tpi_to_compute(grad_output, compute), *w = tpi_to_compute(weight, compute);
     tp_tensor *t = g ? tpi_class_targets(target, j.s.classes, ignore_index) : NULL;
     tp_tensor *out = t && (w || !weight) ? tpi_empty(size, compute, tpi_device(grad_output)) : NULL;
     if (out && tpi_fill_data(out, tp_int(0)) && t->numel) {
@@ -182,5 +182,5 @@ tp_tensor *tpi_native_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp
         tpi_parallel_for(tpi_ceil_div(j.positions, CHUNK), j.positions > CHUNK, backward_task, &j);
     }
     tpi_release(g), tpi_release(w), tpi_release(t);
-    return tpi_real_finish(out, dtype);
+    return tpi_from_compute(out, dtype);
 }

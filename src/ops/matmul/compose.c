@@ -1,7 +1,7 @@
 /* Products composed of mm, bmm, mv and dot: the rank rules of matmul, and addbmm, addr, outer, inner, linear's
  * gradients, bilinear, tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate
  * themselves. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -11,32 +11,31 @@ static bool is_one(tp_scalar s) {
 
 static int64_t last_size(const tp_tensor *t, int from_end) { return t->shape[t->ndim - from_end]; }
 
-/* ---- matmul
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- matmul ---- */
 
 /* (..., m, k) times a matrix or a vector: the leading dims become rows of one product. */
 static tp_tensor *matmul_folded(tp_tensor *self, tp_tensor *other) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t k = last_size(self, 1), rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < self->ndim; d++) rows *= shape[d] = self->shape[d];
     if (other->ndim == 2) shape[self->ndim - 1] = other->shape[1];
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(self, TP_INTS(rows, k)));
     tp_tensor *product = tpi_put(&bag, other->ndim == 2 ? tpo_mm(flat, other) : tpo_mv(flat, other));
-    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
+    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
 }
 
 /* t (..., r, c) over the batch shape as (batches, r, c). One matrix for all is expanded, which copies nothing. */
 static tp_tensor *matmul_side(tp_tensor *t, const int64_t *batch, int batch_ndim, int64_t batches) {
     int64_t r = last_size(t, 2), c = last_size(t, 1), shape[TP_MAX_DIMS];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (t->numel == r * c) {
         tp_tensor *one = tpi_put(&bag, tpo_reshape(t, TP_INTS(1, r, c)));
-        return tpi_empty_bag(&bag, tpo_expand(one, TP_INTS(batches, r, c), false));
+        return tpi_release_temporaries(&bag, tpo_expand(one, TP_INTS(batches, r, c), false));
     }
     memcpy(shape, batch, sizeof *shape * (size_t)batch_ndim);
     shape[batch_ndim] = r, shape[batch_ndim + 1] = c;
     tp_tensor *wide = tpi_put(&bag, tpo_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
-    return tpi_empty_bag(&bag, tpo_reshape(wide, TP_INTS(batches, r, c)));
+    return tpi_release_temporaries(&bag, tpo_reshape(wide, TP_INTS(batches, r, c)));
 }
 
 static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
@@ -52,12 +51,12 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
         return NULL;
     int64_t batches = 1;
     for (int d = 0; d < ndim; d++) batches *= batch[d];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)),
               *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
     tp_tensor *product = tpi_put(&bag, tpo_bmm(a, b));
     batch[ndim] = last_size(self, 2), batch[ndim + 1] = last_size(other, 1);
-    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
+    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
 }
 
 tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
@@ -69,9 +68,9 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     if (a == 2 && b == 1) return tpo_mv(self, other);
     if (a == 2 && b == 2) return tpo_mm(self, other);
     if (a == 1) { /* a vector on the left is a matrix of one row */
-        tpi_bag bag = {0};
+        tpi_temporaries bag = {0};
         tp_tensor *product = tpi_put(&bag, tpo_matmul(tpi_put(&bag, tpo_unsqueeze(self, 0)), other));
-        return tpi_empty_bag(&bag, tpo_squeeze_dim(product, -2));
+        return tpi_release_temporaries(&bag, tpo_squeeze_dim(product, -2));
     }
     if (b <= 2) {
         if (last_size(self, 1) == other->shape[0]) return matmul_folded(self, other);
@@ -83,8 +82,7 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     return matmul_batched(self, other);
 }
 
-/* ---- Sums of products
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Sums of products ---- */
 
 /* The sum over the batch is one product with the batch folded into the inner dim. */
 tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
@@ -94,11 +92,11 @@ tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
                         "arguments 'batch1' and 'batch2': expected shapes (b, n, m) and (b, m, p), got %s and %s",
                         tpi_shape_text(tpi_shape(batch1)), tpi_shape_text(tpi_shape(batch2)));
     int64_t inner = batch1->shape[0] * batch1->shape[2];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *front = tpi_put(&bag, tpo_transpose(batch1, 0, 1));
     tp_tensor *a = tpi_put(&bag, tpo_reshape(front, TP_INTS(batch1->shape[1], inner)));
     tp_tensor *b = tpi_put(&bag, tpo_reshape(batch2, TP_INTS(inner, batch2->shape[2])));
-    return tpi_empty_bag(&bag, tpo_addmm(self, a, b, beta, alpha));
+    return tpi_release_temporaries(&bag, tpo_addmm(self, a, b, beta, alpha));
 }
 
 static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
@@ -109,12 +107,12 @@ static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tenso
 
 tp_tensor *tpi_compose_outer(tp_tensor *self, tp_tensor *vec2) {
     if (!check_vectors(self, "self", vec2, "vec2")) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(self, 1));
-    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
+    return tpi_release_temporaries(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
 }
 
-static tp_tensor *scaled(tpi_bag *bag, tp_tensor *t, tp_scalar factor) {
+static tp_tensor *scaled(tpi_temporaries *bag, tp_tensor *t, tp_scalar factor) {
     return is_one(factor) ? t : tpi_put(bag, tpo_mul(TP_OPERAND(t), TP_OPERAND(factor)));
 }
 
@@ -133,10 +131,10 @@ tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, t
         return NULL;
     if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL)
         beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
-    if (!tp_scalar_to_bool(beta)) return tpi_empty_bag(&bag, tpi_retain(product));
-    return tpi_empty_bag(&bag, tpo_add(TP_OPERAND(scaled(&bag, self, beta)), TP_OPERAND(product), tp_int(1)));
+    if (!tp_scalar_to_bool(beta)) return tpi_release_temporaries(&bag, tpi_retain(product));
+    return tpi_release_temporaries(&bag, tpo_add(TP_OPERAND(scaled(&bag, self, beta)), TP_OPERAND(product), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_scale_conj(tp_tensor *self, tp_scalar factor) {
@@ -153,31 +151,30 @@ tp_tensor *tpi_compose_inner(tp_tensor *self, tp_tensor *other) {
     return tpo_tensordot(self, other, TP_INTS(-1), TP_INTS(-1));
 }
 
-/* ---- linear's gradients, bilinear
- * --------------------------------------------------------------------------------------- */
+/* ---- linear's gradients, bilinear ---- */
 
-static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) {
-    return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t;
+static tp_tensor *conjugated(tpi_temporaries *bag, tp_tensor *t) {
+    return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj_physical(t)) : t;
 }
 
 tp_tensor *tpi_compose_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *w = conjugated(&bag, weight);
-    if (weight->ndim == 2) return tpi_empty_bag(&bag, tpo_matmul(grad, w));
+    if (weight->ndim == 2) return tpi_release_temporaries(&bag, tpo_matmul(grad, w));
     tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(grad, -1));
-    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(w)));
+    return tpi_release_temporaries(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(w)));
 }
 
 /* grad (..., out) and input (..., in): the sum over all leading positions of grad x conj(input). */
 tp_tensor *tpi_compose_linear_weight_grad(tp_tensor *grad, tp_tensor *input, int64_t weight_ndim) {
     int64_t in = last_size(input, 1), out = weight_ndim == 2 ? last_size(grad, 1) : 1, rows = 1;
     for (int d = 0; d + 1 < input->ndim; d++) rows *= input->shape[d];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     bool matrices = grad->ndim == 2 && input->ndim == 2 && weight_ndim == 2;
     tp_tensor *g = matrices ? grad : tpi_put(&bag, tpo_reshape(grad, TP_INTS(rows, out)));
     tp_tensor *x = conjugated(&bag, matrices ? input : tpi_put(&bag, tpo_reshape(input, TP_INTS(rows, in))));
     tp_tensor *product = tpi_put(&bag, tpo_mm(tpi_put(&bag, tpo_transpose(g, 0, 1)), x));
-    return tpi_empty_bag(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
+    return tpi_release_temporaries(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
 }
 
 /* input1 (..., i), input2 (..., j), weight (o, i, j): first input1 with all of weight, then with input2, one row at a
@@ -194,17 +191,17 @@ tp_tensor *tpi_compose_bilinear(tp_tensor *input1, tp_tensor *input2, tp_tensor 
     int64_t o = weight->shape[0], i = weight->shape[1], j = weight->shape[2], rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < input1->ndim; d++) rows *= shape[d] = input1->shape[d];
     shape[input1->ndim - 1] = o;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *x = tpi_put(&bag, tpo_reshape(input1, TP_INTS(rows, i))),
               *y = tpi_put(&bag, tpo_reshape(input2, TP_INTS(rows, j, 1)));
     tp_tensor *w = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
     tp_tensor *xw = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_mm(x, w)), TP_INTS(rows, o, j)));
     tp_tensor *out = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
-    return tpi_empty_bag(&bag, bias ? tpo_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
+    return tpi_release_temporaries(&bag,
+                                   bias ? tpo_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
 }
 
-/* ---- tensordot, kron, multi_dot
- * ------------------------------------------------------------------------------------------ */
+/* ---- tensordot, kron, multi_dot ---- */
 
 /* t as a matrix: the kept dims against the contracted ones, in the order given; kept sizes are appended to shape. */
 static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_first, int64_t inner, int64_t *shape,
@@ -219,9 +216,10 @@ static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_f
         if (!contracted[d]) order[n++] = d, shape[(*ndim)++] = t->shape[d], rows *= t->shape[d];
     for (int64_t i = 0; !contracted_first && i < dims.n; i++)
         order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *ordered = tpi_put(&bag, tpo_permute(t, tp_ints_view(order, n)));
-    return tpi_empty_bag(&bag, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
+    return tpi_release_temporaries(
+        &bag, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
 }
 
 tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims_self, tp_ints dims_other) {
@@ -235,7 +233,7 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
         return NULL;
     int64_t inner = 1, shape[2 * TP_MAX_DIMS];
     int ndim = 0;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     for (int64_t i = 0; self && other && i < dims_self.n; i++) {
         int a = TPI_DIM(self, dims_self.v[i]), b = TPI_DIM(other, dims_other.v[i]);
         int64_t m = self->shape[a], n = other->shape[b], at = m == 1 ? b : a;
@@ -247,19 +245,19 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
         else if (n == 1)
             self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
         else
-            return tpi_empty_bag(
+            return tpi_release_temporaries(
                 &bag, tpi_fail(TP_ERR_RUNTIME,
                                "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
                                tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other))));
     }
-    if (!self || !other) return tpi_empty_bag(&bag, NULL);
+    if (!self || !other) return tpi_release_temporaries(&bag, NULL);
     if (self->ndim + other->ndim - 2 * dims_self.n > TP_MAX_DIMS)
-        return tpi_empty_bag(&bag,
-                             tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
+        return tpi_release_temporaries(
+            &bag, tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
     tp_tensor *a = tpi_put(&bag, contraction_side(self, dims_self, false, inner, shape, &ndim));
     tp_tensor *b = tpi_put(&bag, contraction_side(other, dims_other, true, inner, shape, &ndim));
     tp_tensor *product = tpi_put(&bag, tpo_mm(a, b));
-    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, ndim)));
+    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, ndim)));
 }
 
 tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
@@ -273,11 +271,11 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
         b[2 * d] = 1, b[2 * d + 1] = db < 0 ? 1 : other->shape[db];
         shape[d] = a[2 * d] * b[2 * d + 1];
     }
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))),
               *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
     tp_tensor *product = tpi_put(&bag, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
-    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
+    return tpi_release_temporaries(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
 }
 
 enum { CHAIN = 64 };
@@ -305,10 +303,10 @@ static void plan_chain(chain *c, int n) {
 
 static tp_tensor *multiply_chain(chain *c, int i, int j) {
     if (i == j) return tpi_retain(c->of[i]);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *left = tpi_put(&bag, multiply_chain(c, i, c->cut[i][j])),
               *right = tpi_put(&bag, multiply_chain(c, c->cut[i][j] + 1, j));
-    return tpi_empty_bag(&bag, tpo_mm(left, right));
+    return tpi_release_temporaries(&bag, tpo_mm(left, right));
 }
 
 tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
@@ -317,19 +315,19 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
         return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", CHAIN - 2,
                         (long long)tensors.n);
     if (n == 1) return tpi_retain(tensors.v[0]);
-    tpi_bag ends = {0};
+    tpi_temporaries ends = {0};
     chain c = {0};
     for (int i = 0; i < n; i++) {
         tp_tensor *t = tensors.v[i];
         bool end = i == 0 || i == n - 1;
         if (t->ndim != 2 && !(end && t->ndim == 1))
-            return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME,
-                                                 "argument 'tensors': tensor %d must have 2 dimensions%s, got shape %s",
-                                                 i, end ? " or 1" : "", tpi_shape_text(tpi_shape(t))));
+            return tpi_release_temporaries(
+                &ends, tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensor %d must have 2 dimensions%s, got shape %s",
+                                i, end ? " or 1" : "", tpi_shape_text(tpi_shape(t))));
         c.of[i] = t->ndim == 2 ? t : tpi_put(&ends, tpo_unsqueeze(t, i == 0 ? 0 : 1));
-        if (!c.of[i]) return tpi_empty_bag(&ends, NULL);
+        if (!c.of[i]) return tpi_release_temporaries(&ends, NULL);
         if (i > 0 && c.of[i - 1]->shape[1] != c.of[i]->shape[0])
-            return tpi_empty_bag(
+            return tpi_release_temporaries(
                 &ends, tpi_fail(TP_ERR_RUNTIME,
                                 "argument 'tensors': tensors %d and %d, of shapes %s and %s, cannot be multiplied",
                                 i - 1, i, tpi_shape_text(tpi_shape(tensors.v[i - 1])), tpi_shape_text(tpi_shape(t))));
@@ -338,11 +336,10 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
     tp_tensor *product = multiply_chain(&c, 0, n - 1);
     if (tensors.v[0]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, 0));
     if (tensors.v[n - 1]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, -1));
-    return tpi_empty_bag(&ends, product);
+    return tpi_release_temporaries(&ends, product);
 }
 
-/* ---- cross, matrix_power
- * ------------------------------------------------------------------------------------------------- */
+/* ---- cross, matrix_power ---- */
 
 tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
     int ds = TPI_DIM(self, dim), d = ds < 0 ? -1 : TPI_DIM(other, dim);
@@ -352,14 +349,14 @@ tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t d
             TP_ERR_RUNTIME,
             "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
             (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
               *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
     tp_tensor *o1 = tpi_put(&bag, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))),
               *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
     tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
               *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
-    return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+    return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
@@ -375,10 +372,10 @@ tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
 
 static tp_tensor *identity_like(tp_tensor *self) {
     int64_t n = last_size(self, 1);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *eye = tpi_put(&bag, tpo_eye(n, TP_NONE, (tp_dtype)self->dtype, tpi_device(self)));
     tp_tensor *wide = tpi_put(&bag, tpo_expand(eye, tpi_shape(self), false));
-    return tpi_empty_bag(&bag, tpo_clone(wide, TP_CONTIGUOUS));
+    return tpi_release_temporaries(&bag, tpo_clone(wide, TP_CONTIGUOUS));
 }
 
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {

@@ -1,10 +1,10 @@
 /* cdist and pdist, distances between rows, with their derivative as an expression over operators; and the cosine of the
  * angle between rows. */
 #include "device/device.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/matmul/distance.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 #include <math.h>
 
@@ -62,7 +62,7 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype 
         strides[ndim] = wide->strides[ndim + 1], strides[ndim + 1] = wide->strides[ndim];
         wide = tpi_after(wide, tpi_alias(wide, ndim + 2, shape, strides, tpi_offset(wide)));
     }
-    return wide ? tpi_after(wide, tpi_real_data(wide, compute)) : NULL;
+    return wide ? tpi_after(wide, tpi_to_compute(wide, compute)) : NULL;
 }
 
 static bool check_cdist(const tp_tensor *x1, const tp_tensor *x2, double p) {
@@ -108,11 +108,11 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
     }
     tpi_release(a);
     tpi_release(b);
-    return tpi_real_finish(out, (tp_dtype)x1->dtype);
+    return tpi_from_compute(out, (tp_dtype)x1->dtype);
 }
 
 /* x / y, and 0 where y is 0. */
-static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
+static tp_tensor *divide_or_zero(tpi_temporaries *bag, tp_tensor *x, tp_tensor *y) {
     tp_tensor *zero = tpi_put(bag, tpo_eq(y, TP_OPERAND(0)));
     tp_tensor *safe = tpi_put(bag, tpo_masked_fill(y, zero, tp_int(1)));
     return tpi_put(bag, tpo_masked_fill(tpi_put(bag, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
@@ -121,20 +121,20 @@ static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
 /* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j
  * w[i,j] x2[j]. */
 static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, tp_tensor *dist) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *w = divide_or_zero(&bag, grad, dist);
-    if (!w) return tpi_empty_bag(&bag, NULL);
+    if (!w) return tpi_release_temporaries(&bag, NULL);
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, w->shape, sizeof *shape * (size_t)w->ndim);
     shape[w->ndim - 1] = 1;
     tp_tensor *total = tpi_put(&bag, tpo_sum_to(w, tp_ints_view(shape, w->ndim)));
     tp_tensor *here = tpi_put(&bag, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))),
               *there = tpi_put(&bag, tpo_matmul(w, x2));
-    return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
+    return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
 }
 
 /* What one difference d contributes to the gradient, before grad is multiplied in: (..., r1, r2, m). */
-static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
+static tp_tensor *slope(tpi_temporaries *bag, tp_tensor *d, tp_tensor *dist, double p) {
     tp_tensor *sign = tpi_put(bag, tpo_sign(d));
     if (p == 1) return sign;
     tp_tensor *size = tpi_put(bag, tpo_abs(d)), *far = tpi_put(bag, tpo_unsqueeze(dist, -1));
@@ -153,17 +153,17 @@ static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
 tp_tensor *tpi_compose_cdist_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, double p, tp_tensor *dist) {
     if (p == 2) return euclid_backward(grad, x1, x2, dist);
     if (p == 0) return tpo_mul(TP_OPERAND(x1), TP_OPERAND(0));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *a = tpi_put(&bag, tpo_unsqueeze(x1, -2)), *b = tpi_put(&bag, tpo_unsqueeze(x2, -3));
     tp_tensor *d = tpi_put(&bag, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
     tp_tensor *g = tpi_put(&bag, tpo_unsqueeze(grad, -1));
     tp_tensor *each = tpi_put(&bag, tpo_mul(TP_OPERAND(slope(&bag, d, dist, p)), TP_OPERAND(g)));
-    if (!each) return tpi_empty_bag(&bag, NULL);
+    if (!each) return tpi_release_temporaries(&bag, NULL);
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, each->shape, sizeof *shape * (size_t)each->ndim);
     shape[each->ndim - 2] = 1;
     tp_tensor *sum = tpi_put(&bag, tpo_sum_to(each, tp_ints_view(shape, each->ndim)));
-    return tpi_empty_bag(&bag, tpo_squeeze_dim(sum, -2));
+    return tpi_release_temporaries(&bag, tpo_squeeze_dim(sum, -2));
 }
 
 /* ---- Pairs of rows: what is above the diagonal of cdist(self, self), row by row ---- */
@@ -192,11 +192,11 @@ tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
         tpi_parallel_for(n - 1, out->numel * (m + 1) * 4 >= TPI_WORTH_BYTES, distances_above, &j);
     }
     tpi_release(a), tpi_release(turned);
-    return tpi_real_finish(out, (tp_dtype)self->dtype);
+    return tpi_from_compute(out, (tp_dtype)self->dtype);
 }
 
 /* Where the pairs are in an (n, n) matrix. */
-static tp_tensor *places_of_pairs(tpi_bag *bag, int64_t n, tp_device device) {
+static tp_tensor *places_of_pairs(tpi_temporaries *bag, int64_t n, tp_device device) {
     tp_tensor *index = tpi_empty(TP_INTS(pairs_of(n)), TP_INT64, (tp_device){TP_CPU, 0});
     if (!index) return NULL;
     int64_t *at = (int64_t *)index->data;
@@ -206,7 +206,7 @@ static tp_tensor *places_of_pairs(tpi_bag *bag, int64_t n, tp_device device) {
 }
 
 /* The symmetric (n, n) matrix with these above its diagonal. */
-static tp_tensor *mirrored(tpi_bag *bag, tp_tensor *pairs, tp_tensor *places, int64_t n) {
+static tp_tensor *mirrored(tpi_temporaries *bag, tp_tensor *pairs, tp_tensor *places, int64_t n) {
     tp_tensor *zeros = tpi_put(bag, tpo_zeros(TP_INTS(n * n), (tp_dtype)pairs->dtype, tpi_device(pairs)));
     tp_tensor *flat = zeros ? tpi_put(bag, tpo_index_add(zeros, 0, places, pairs, tp_int(1))) : NULL;
     tp_tensor *above = flat ? tpi_put(bag, tpo_reshape(flat, TP_INTS(n, n))) : NULL,
@@ -215,14 +215,14 @@ static tp_tensor *mirrored(tpi_bag *bag, tp_tensor *pairs, tp_tensor *places, in
 }
 
 tp_tensor *tpi_compose_pair_distances_backward(tp_tensor *grad, tp_tensor *self, double p, tp_tensor *dist) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     if (self->ndim != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s",
                         tpi_shape_text(tpi_shape(self)));
     int64_t n = self->shape[0];
     tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)),
               *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
-    return tpi_empty_bag(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
+    return tpi_release_temporaries(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
 }
 
 tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
@@ -233,18 +233,18 @@ tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
         return tpi_fail(TP_ERR_RUNTIME, "argument 'p': pdist only supports non-negative p values, got %g", p);
     if (tpi_device(self).type == TP_CPU) return tpo_pair_distances(self, p);
     int64_t n = self->shape[0];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *index = places_of_pairs(&bag, n, tpi_device(self));
     if (!index) return NULL;
     tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));
-    return tpi_empty_bag(&bag, tpo_index_select(flat, 0, index));
+    return tpi_release_temporaries(&bag, tpo_index_select(flat, 0, index));
 }
 
 /* ---- Cosines ---- */
 
 /* t along dim to length one; what is shorter than eps counts as that long. */
-static tp_tensor *unit_length(tpi_bag *bag, tp_tensor *t, int64_t dim, double eps) {
+static tp_tensor *unit_length(tpi_temporaries *bag, tp_tensor *t, int64_t dim, double eps) {
     tp_tensor *norm = t ? tpi_put(bag, tpo_norm(t, tp_float(2), tp_ints_view(&dim, 1), true, TP_NO_DTYPE)) : NULL;
     tp_tensor *length = norm ? tpi_put(bag, tpo_clamp_min(norm, tp_operand_double(eps))) : NULL;
     return length ? tpi_put(bag, tpo_div(tp_operand_tensor(t), tp_operand_tensor(length))) : NULL;
@@ -256,9 +256,9 @@ tp_tensor *tpi_compose_cosine_similarity(tp_tensor *x1, tp_tensor *x2, int64_t d
     int ndim;
     if (!tpi_broadcast(tpi_shape(x1), tpi_shape(x2), shape, &ndim)) return NULL;
     tp_ints both = {shape, ndim};
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *a = unit_length(&bag, tpi_put(&bag, tpo_expand(x1, both, false)), dim, eps);
     tp_tensor *b = unit_length(&bag, tpi_put(&bag, tpo_expand(x2, both, false)), dim, eps);
     tp_tensor *each = a && b ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
-    return tpi_empty_bag(&bag, each ? tpo_sum(each, tp_ints_view(&dim, 1), false, TP_NO_DTYPE) : NULL);
+    return tpi_release_temporaries(&bag, each ? tpo_sum(each, tp_ints_view(&dim, 1), false, TP_NO_DTYPE) : NULL);
 }

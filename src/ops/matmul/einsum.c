@@ -5,7 +5,7 @@
  * dim it covers), then the labels that are summed away. Every operand is brought into that space, with size 1 along
  * labels it does not have. Operands are then multiplied from left to right; a label is summed as soon as no later
  * operand has it, and where both sides have it that is a matrix product. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -183,7 +183,7 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
     int sub[TP_MAX_DIMS], ndim = e->ndim[i], dots = 0;
     for (int d = 0; d < ndim; d++)
         sub[d] = e->sub[i][d] >= 0 ? e->axis[e->sub[i][d]] : e->ellipsis_axis + e->wide - e->ellipsis[i] + dots++;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *plain = tpi_put(&bag, take_diagonals(t, sub, &ndim));
     if (!plain) return NULL;
     int64_t order[TP_MAX_DIMS], shape[TP_MAX_DIMS];
@@ -194,7 +194,7 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
             if (sub[d] == a) order[n++] = d, shape[a] = plain->shape[d];
     }
     tp_tensor *ordered = tpi_put(&bag, tpo_permute(plain, tp_ints_view(order, n)));
-    return tpi_empty_bag(&bag, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
+    return tpi_release_temporaries(&bag, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
 }
 
 /* Axes of a pair of operands, by what happens to them. */
@@ -220,7 +220,7 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
     append(right, &nr, g->summed, g->nsummed, b);
     int64_t p = append(right, &nr, g->right, g->nright, b);
     append(right, &nr, g->left, g->nleft, b);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *x =
         tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
     tp_tensor *y =
@@ -234,7 +234,7 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
         back[axis] = i;
     }
     tp_tensor *spread = tpi_put(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
-    return tpi_empty_bag(&bag, tpo_permute(spread, tp_ints_view(back, n)));
+    return tpi_release_temporaries(&bag, tpo_permute(spread, tp_ints_view(back, n)));
 }
 
 /* Sums t over the axes marked, which stay with size 1. */
@@ -260,19 +260,19 @@ static tp_tensor *multiply_pair(tp_tensor *a, tp_tensor *b, const bool *done) {
             g.both[g.nboth++] = d;
         alone_a[d] = done[d] && in_a && !in_b, alone_b[d] = done[d] && in_b && !in_a;
     }
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *x = tpi_put(&bag, sum_axes(a, alone_a)), *y = tpi_put(&bag, sum_axes(b, alone_b));
-    if (!x || !y) return tpi_empty_bag(&bag, NULL);
-    return tpi_empty_bag(&bag, g.nsummed ? contract(x, y, &g) : tpo_mul(TP_OPERAND(x), TP_OPERAND(y)));
+    if (!x || !y) return tpi_release_temporaries(&bag, NULL);
+    return tpi_release_temporaries(&bag, g.nsummed ? contract(x, y, &g) : tpo_mul(TP_OPERAND(x), TP_OPERAND(y)));
 }
 
 /* Sums what is left and drops the axes that are not the result's. */
 static tp_tensor *finish(const equation *e, tp_tensor *t) {
     bool mark[TP_MAX_DIMS] = {false};
     for (int a = e->kept; a < e->axes; a++) mark[a] = true;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *summed = tpi_put(&bag, sum_axes(t, mark));
-    return summed ? tpi_empty_bag(&bag, tpo_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
+    return summed ? tpi_release_temporaries(&bag, tpo_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
 }
 
 tp_tensor *tpi_compose_einsum(const char *text, tp_tensors tensors) {

@@ -22,8 +22,7 @@ static bool in_tf32(const tpi_product *p) {
                      : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
 }
 
-/* ---- By the library
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- By the library ---- */
 
 /* A row-major matrix as the library's: stored as it is seen ('n', rows are its columns) or the other way round. */
 static void library_side(const tpi_operand_matrix *m, int64_t rows, int64_t cols, char *trans, int64_t *ld) {
@@ -65,8 +64,7 @@ static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, c
     return driver->gemm(device.index, tpi_gpu_stream_of(device), &g);
 }
 
-/* ---- By kernels
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- By kernels ---- */
 typedef struct product_t { /* the kernel's: ops/matmul/matmul.gpu.h */
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;

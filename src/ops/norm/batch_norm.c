@@ -4,7 +4,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 #define RUN_ROWS 2048
 
@@ -23,7 +23,7 @@ typedef struct job {
 
 static void plane_sums(int64_t channel, void *context) {
     job *j = context;
-    double total = 0, mean = j->mean ? tpi_real_get(j->mean, j->dtype, channel) : 0;
+    double total = 0, mean = j->mean ? tpi_compute_get(j->mean, j->dtype, channel) : 0;
     for (int64_t i = 0; i < j->images; i++) {
         int64_t at = (i * j->channels + channel) * j->plane;
         if (j->dtype == TP_FLOAT32) {
@@ -47,14 +47,11 @@ static void run_sums(int64_t run, void *context) {
             at = first * j->channels;
     double *out = j->sums + run * j->channels;
     memset(out, 0, (size_t)j->channels * sizeof *out);
-    if (j->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_column_sums_f32)
-        (j->what, rows, j->channels, (const float *)j->x + at, (const float *)j->mean,
-         j->g ? (const float *)j->g + at : NULL, out);
-    else
-        TPI_ISA_PICK(tpi_column_sums_f64)
-        (j->what, rows, j->channels, (const double *)j->x + at, (const double *)j->mean,
-         j->g ? (const double *)j->g + at : NULL, out);
+    if (j->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_column_sums_f32)
+    (j->what, rows, j->channels, (const float *)j->x + at, (const float *)j->mean,
+     j->g ? (const float *)j->g + at : NULL, out);
+    else TPI_ISA_PICK(tpi_column_sums_f64)(j->what, rows, j->channels, (const double *)j->x + at,
+                                           (const double *)j->mean, j->g ? (const double *)j->g + at : NULL, out);
 }
 
 static void take_sums(job *j, tpi_column_sum what) {
@@ -74,18 +71,16 @@ static void take_sums(job *j, tpi_column_sum what) {
 
 static void plane_write(int64_t channel, void *context) {
     job *j = context;
-    double mean = tpi_real_get(j->mean, j->dtype, channel), a = tpi_real_get(j->a, j->dtype, channel);
-    double b = tpi_real_get(j->b, j->dtype, channel), c = tpi_real_get(j->c, j->dtype, channel);
+    double mean = tpi_compute_get(j->mean, j->dtype, channel), a = tpi_compute_get(j->a, j->dtype, channel);
+    double b = tpi_compute_get(j->b, j->dtype, channel), c = tpi_compute_get(j->c, j->dtype, channel);
     for (int64_t i = 0; i < j->images; i++) {
         int64_t at = (i * j->channels + channel) * j->plane;
         if (j->dtype == TP_FLOAT32) {
             const float *x = (const float *)j->x + at;
             float *y = (float *)j->y + at;
-            if (j->g)
-                TPI_ISA_PICK(tpi_blend_f32)
-                (j->plane, (const float *)j->g + at, (float)a, x, (float)mean, (float)b, (float)c, y);
-            else
-                TPI_ISA_PICK(tpi_scale_f32)(j->plane, x, (float)mean, (float)a, (float)c, y);
+            if (j->g) TPI_ISA_PICK(tpi_blend_f32)
+            (j->plane, (const float *)j->g + at, (float)a, x, (float)mean, (float)b, (float)c, y);
+            else TPI_ISA_PICK(tpi_scale_f32)(j->plane, x, (float)mean, (float)a, (float)c, y);
         } else {
             const double *x = (const double *)j->x + at;
             double *y = (double *)j->y + at;
@@ -127,16 +122,11 @@ static void write_all(job *j) {
 
 /* ---- Getting in and out ---- */
 
-static bool is_channels_last(const tp_tensor *t) {
-    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) ||
-           (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
-}
-
 /* Data of t in the dtype, in the layout the job wants: that of the input when it is channels_last, else contiguous.
  * Owned. */
 static tp_tensor *data_like(tp_tensor *t, const job *j, const tp_tensor *input) {
-    if (!j->columns || input->ndim == 2) return tpi_real_data(t, j->dtype);
-    if (t->dtype == j->dtype && is_channels_last(t)) return tpi_retain(t);
+    if (!j->columns || input->ndim == 2) return tpi_to_compute(t, j->dtype);
+    if (t->dtype == j->dtype && tpi_is_channels_last(t)) return tpi_retain(t);
     tp_tensor *copy =
         tpi_empty_layout(tpi_shape(t), j->dtype, tpi_device(t), t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
     if (copy && tpi_copy_data(copy, t)) return copy;
@@ -151,7 +141,7 @@ static bool split(job *j, const tp_tensor *input) {
     j->images = input->shape[0], j->channels = input->shape[1], j->plane = 1;
     for (int i = 2; i < input->ndim; i++) j->plane *= input->shape[i];
     j->rows = j->images * j->plane;
-    j->columns = input->ndim == 2 || (!tp_is_contiguous(input) && is_channels_last(input));
+    j->columns = input->ndim == 2 || (!tp_is_contiguous(input) && tpi_is_channels_last(input));
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;
 }
@@ -180,17 +170,17 @@ static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *runnin
     double n = (double)j->rows;
     if (training) {
         take_sums(j, TPI_COLUMN_SUM);
-        for (int64_t c = 0; c < j->channels; c++) tpi_real_set(j->mean, j->dtype, c, j->sums[c] / n);
+        for (int64_t c = 0; c < j->channels; c++) tpi_compute_set(j->mean, j->dtype, c, j->sums[c] / n);
         take_sums(j, TPI_COLUMN_SQUARES);
     }
     for (int64_t c = 0; c < j->channels; c++) {
-        double mean = training ? tpi_real_get(j->mean, j->dtype, c) : element(running_mean, c, 0);
+        double mean = training ? tpi_compute_get(j->mean, j->dtype, c) : element(running_mean, c, 0);
         double var = training ? j->sums[c] / n : element(running_var, c, 1), rstd = 1.0 / sqrt(var + eps);
         if (training && running_mean) move_running(running_mean, c, momentum, mean);
         if (training && running_var) move_running(running_var, c, momentum, j->sums[c] / (n - 1));
-        tpi_real_set(j->mean, j->dtype, c, mean), tpi_real_set(j->rstd, j->dtype, c, rstd);
-        tpi_real_set(j->a, j->dtype, c, rstd * element(weight, c, 1));
-        tpi_real_set(j->c, j->dtype, c, element(bias, c, 0)), tpi_real_set(j->b, j->dtype, c, 0);
+        tpi_compute_set(j->mean, j->dtype, c, mean), tpi_compute_set(j->rstd, j->dtype, c, rstd);
+        tpi_compute_set(j->a, j->dtype, c, rstd * element(weight, c, 1));
+        tpi_compute_set(j->c, j->dtype, c, element(bias, c, 0)), tpi_compute_set(j->b, j->dtype, c, 0);
     }
     if (training && running_mean) tpi_touch(running_mean);
     if (training && running_var) tpi_touch(running_var);
@@ -228,7 +218,7 @@ bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tenso
         tpi_free(j.sums, bytes);
     }
     tpi_release(x), tpi_release(work);
-    if (ok) ok = (out[0] = tpi_real_finish(y, (tp_dtype)input->dtype)) != NULL, y = NULL;
+    if (ok) ok = (out[0] = tpi_from_compute(y, (tp_dtype)input->dtype)) != NULL, y = NULL;
     if (ok) return out[1] = mean, out[2] = rstd, true;
     return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
 }
@@ -245,7 +235,7 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
     tp_device device = tpi_device(input);
     tp_tensor *x = data_like(input, &j, input), *g = x ? data_like(grad, &j, input) : NULL,
               *dx = g ? tpi_empty_like(x, j.dtype) : NULL;
-    tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
+    tp_tensor *m = tpi_to_compute(mean, j.dtype), *k = tpi_to_compute(rstd, j.dtype);
     tp_tensor *dw = dx && m && k ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL,
               *db = dw ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;
     tp_tensor *work = db ? tpi_empty(TP_INTS(3, j.channels), j.dtype, device) : NULL;
@@ -258,21 +248,21 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         j.mean = m->data, j.rstd = k->data, j.a = work->data, j.b = work->data + row, j.c = work->data + 2 * row;
         j.x = g->data;
         take_sums(&j, TPI_COLUMN_SUM);
-        for (int64_t c = 0; c < j.channels; c++) tpi_real_set(db->data, j.dtype, c, j.sums[c]);
+        for (int64_t c = 0; c < j.channels; c++) tpi_compute_set(db->data, j.dtype, c, j.sums[c]);
         j.x = x->data, j.g = g->data, j.y = dx->data;
         take_sums(&j, TPI_COLUMN_DOT);
         for (int64_t c = 0; c < j.channels; c++) {
-            double r = tpi_real_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
-            tpi_real_set(dw->data, j.dtype, c, along);
-            tpi_real_set(j.a, j.dtype, c, scale);
-            tpi_real_set(j.b, j.dtype, c, training ? -scale * r * along / n : 0);
-            tpi_real_set(j.c, j.dtype, c, training ? -scale * tpi_real_get(db->data, j.dtype, c) / n : 0);
+            double r = tpi_compute_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
+            tpi_compute_set(dw->data, j.dtype, c, along);
+            tpi_compute_set(j.a, j.dtype, c, scale);
+            tpi_compute_set(j.b, j.dtype, c, training ? -scale * r * along / n : 0);
+            tpi_compute_set(j.c, j.dtype, c, training ? -scale * tpi_compute_get(db->data, j.dtype, c) / n : 0);
         }
         if (x->numel > 0) write_all(&j);
         tpi_free(j.sums, bytes);
-        out[0] = tpi_real_finish(dx, (tp_dtype)input->dtype), dx = NULL;
-        out[1] = tpi_real_finish(dw, weight ? (tp_dtype)weight->dtype : j.dtype), dw = NULL;
-        out[2] = tpi_real_finish(db, bias ? (tp_dtype)bias->dtype : j.dtype), db = NULL;
+        out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype), dx = NULL;
+        out[1] = tpi_from_compute(dw, weight ? (tp_dtype)weight->dtype : j.dtype), dw = NULL;
+        out[2] = tpi_from_compute(db, bias ? (tp_dtype)bias->dtype : j.dtype), db = NULL;
         ok = out[0] && out[1] && out[2];
         if (!ok) tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]);
     }

@@ -3,9 +3,10 @@
  * read and written, W the affine vectors', R the running ones', VEC how many neighbours a thread moves at once, LANES
  * how many threads stand side by side on a row of channels.
  *
- *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x - mean)
- * rstd (BACK 1) settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight
- * and bias apply    y = (x - mean) rstd w + b, or dx
+ *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x -
+ *            mean) rstd (BACK 1)
+ *   settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight and bias
+ *   apply    y = (x - mean) rstd w + b, or dx
  *
  * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from
  * zero costs no digits. */
@@ -169,8 +170,7 @@ KERNEL(entry)
 #endif
 #else
     AT(A, mean)
-    [c] = GET_R(AT(const T_R, running_mean)[c]),
-   AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
+    [c] = GET_R(AT(const T_R, running_mean)[c]), AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
 #endif
 }
 #endif

@@ -1,5 +1,6 @@
 /* Batch norm on GPUs: sums per channel by parts, a channel's statistics from the parts, then one pass over the
  * elements. */
+#include "ops/compute_dtype.h"
 #include "ops/native_gpu.h"
 
 static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"},
@@ -37,7 +38,7 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bia
     if (c->plane > INT32_MAX || !is_vector(weight, c->channels) || !is_vector(bias, c->channels) ||
         (weight && bias && weight->dtype != bias->dtype))
         return false;
-    c->columns = input->ndim == 2 || c->plane == 1 || (!tp_is_contiguous(input) && tpi_gpu_is_channels_last(input));
+    c->columns = input->ndim == 2 || c->plane == 1 || tpi_is_only_channels_last(input);
     c->dtype = (tp_dtype)input->dtype, c->wide = c->dtype == TP_FLOAT64;
     c->weight = weight, c->bias = bias;
     c->weight_dtype = weight    ? (tp_dtype)weight->dtype

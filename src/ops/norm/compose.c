@@ -1,7 +1,7 @@
 /* Norms that are calls of other operators: argument checks in front of group and batch norm, instance and local
  * response norm, and the pieces that second derivatives of normalisations are made of. They differentiate themselves.
  */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -25,13 +25,13 @@ tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
 }
 
 tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd, int64_t dims) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *plain = tpi_put(&bag, tpi_compose_mean_last(v, dims));
     tp_tensor *vh = tpi_put(&bag, mul(v, h));
     tp_tensor *along = tpi_put(&bag, vh ? tpi_compose_mean_last(vh, dims) : NULL);
     tp_tensor *left = tpi_put(&bag, sub(v, plain)), *right = tpi_put(&bag, mul(h, along));
     tp_tensor *rest = tpi_put(&bag, sub(left, right));
-    return tpi_empty_bag(&bag, mul(rest, rstd));
+    return tpi_release_temporaries(&bag, mul(rest, rstd));
 }
 
 /* With F = <a, rstd (b - mean(b) - h mean(b h))>: dF / dh = -rstd (a mean(b h) + b mean(a h)), which goes on to the
@@ -39,7 +39,7 @@ tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd,
  * h)). */
 tp_tensor *tpi_compose_norm_second(tp_tensor *a, tp_tensor *b, tp_tensor *s, tp_tensor *h, tp_tensor *rstd,
                                    int64_t dims) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *pairs[3] = {tpi_put(&bag, mul(a, h)), tpi_put(&bag, mul(b, h)), tpi_put(&bag, mul(a, b))};
     tp_tensor *of[5] = {pairs[0], pairs[1], pairs[2], a, b}, *mean[5];
     for (int i = 0; i < 5; i++) mean[i] = tpi_put(&bag, of[i] ? tpi_compose_mean_last(of[i], dims) : NULL);
@@ -49,7 +49,7 @@ tp_tensor *tpi_compose_norm_second(tp_tensor *a, tp_tensor *b, tp_tensor *s, tp_
     tp_tensor *less = tpi_put(&bag, add(tpi_put(&bag, mul(mean[3], mean[4])), tpi_put(&bag, mul(mean[0], mean[1]))));
     tp_tensor *spread = tpi_put(&bag, sub(mean[2], less));
     tp_tensor *scale = tpi_put(&bag, mul(tpi_put(&bag, mul(rstd, rstd)), spread));
-    return tpi_empty_bag(&bag, sub(first, tpi_put(&bag, mul(h, scale))));
+    return tpi_release_temporaries(&bag, sub(first, tpi_put(&bag, mul(h, scale))));
 }
 
 /* ---- Group, batch and instance norm ---- */
@@ -151,19 +151,19 @@ tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, 
         return tpi_fail(TP_ERR_VALUE,
                         "argument 'input': Expected more than 1 spatial element when training, got input size %s",
                         tpi_shape_text(tpi_shape(input)));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *given[4] = {weight, bias, running_mean, running_var}, *wide[4];
     for (int i = 0; i < 4; i++) {
         wide[i] = given[i] ? tpi_put(&bag, tpo_repeat(given[i], TP_INTS(images))) : NULL;
-        if (given[i] && !wide[i]) return tpi_empty_bag(&bag, NULL);
+        if (given[i] && !wide[i]) return tpi_release_temporaries(&bag, NULL);
     }
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(input, tp_ints_view(shape, input->ndim))), *out[3] = {NULL};
     if (!flat || !tpo_batch_norm_forward(flat, wide[0], wide[1], wide[2], wide[3], use_input_stats, momentum, eps, out))
-        return tpi_empty_bag(&bag, NULL);
+        return tpi_release_temporaries(&bag, NULL);
     if (use_input_stats && running_mean) average_back(running_mean, wide[2], images, channels);
     if (use_input_stats && running_var) average_back(running_var, wide[3], images, channels);
     tpi_put(&bag, out[0]), tpi_put(&bag, out[1]), tpi_put(&bag, out[2]);
-    return tpi_empty_bag(&bag, tpo_reshape(out[0], tpi_shape(input)));
+    return tpi_release_temporaries(&bag, tpo_reshape(out[0], tpi_shape(input)));
 }
 
 /* x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta; the mean counts the padding. */
@@ -175,7 +175,7 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     if (input->numel == 0) return tpi_retain(input);
     if (size < 1 || size > INT32_MAX)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected at least 1 and 31 bits, got %lld", (long long)size);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t rest = 1;
     for (int i = 2; i < input->ndim; i++) rest *= input->shape[i];
     tp_tensor *squares = tpi_put(&bag, mul(input, input));
@@ -190,24 +190,24 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     tp_tensor *scaled = tpi_put(&bag, tpo_mul(tp_operand_tensor(back), tp_operand_double(alpha)));
     tp_tensor *sum = tpi_put(&bag, tpo_add(tp_operand_tensor(scaled), tp_operand_double(k), tp_int(1)));
     tp_tensor *power = tpi_put(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(beta)));
-    return tpi_empty_bag(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
+    return tpi_release_temporaries(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
 }
 
 tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, double eps, int64_t dim) {
     (void)eps; /* PyTorch ignores it too */
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *plain = tpi_put(&bag, tpi_detached(logits));
     tp_tensor *noise = tpi_put(&bag, plain ? tpo_exponential(plain, 1.0, NULL) : NULL);
     tp_tensor *gumbel = tpi_put(&bag, noise ? tpo_log(noise) : NULL);
     tp_tensor *noisy =
         tpi_put(&bag, tpo_div(tp_operand_tensor(tpi_put(&bag, sub(logits, gumbel))), tp_operand_double(tau)));
     tp_tensor *soft = tpi_put(&bag, noisy ? tpo_softmax(noisy, dim, TP_NO_DTYPE) : NULL);
-    if (!soft || !hard) return tpi_empty_bag(&bag, tpi_retain(soft));
+    if (!soft || !hard) return tpi_release_temporaries(&bag, tpi_retain(soft));
     tp_tensor *values = tpi_put(&bag, tpi_detached(soft)),
               *zeros = tpi_put(&bag, tpo_zeros_like(soft, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     tp_tensor *place = tpi_put(&bag, values ? tpo_argmax(values, dim, true) : NULL);
     tp_tensor *one = tpi_put(&bag, place && zeros ? tpo_scatter_value(zeros, dim, place, tp_float(1)) : NULL);
-    return tpi_empty_bag(&bag, add(tpi_put(&bag, sub(one, values)), soft));
+    return tpi_release_temporaries(&bag, add(tpi_put(&bag, sub(one, values)), soft));
 }
 
 /* Complex numbers are squared as they are, not by their size: PyTorch's choice. */
@@ -222,14 +222,14 @@ static tp_tensor *complex_rms_norm(tp_tensor *input, tp_ints normalized_shape, t
                         "ending in it, but got input of size%s",
                         tpi_shape_text(normalized_shape), tpi_shape_text(tpi_shape(input)));
     if (eps != eps) eps = input->dtype == TP_COMPLEX64 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *squares = tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(input)));
     tp_tensor *mean = squares ? tpi_put(&bag, tpo_mean(squares, tp_ints_view(dims, n), true, TP_NO_DTYPE)) : NULL;
     tp_tensor *held = mean ? tpi_put(&bag, tpo_add(tp_operand_tensor(mean), tp_operand_double(eps), tp_int(1))) : NULL,
               *scale = held ? tpi_put(&bag, tpo_rsqrt(held)) : NULL;
     tp_tensor *out = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(scale))) : NULL;
     if (out && weight) out = tpi_put(&bag, tpo_mul(tp_operand_tensor(out), tp_operand_tensor(weight)));
-    return tpi_empty_bag(&bag, tpi_retain(out));
+    return tpi_release_temporaries(&bag, tpi_retain(out));
 }
 
 tp_tensor *tpi_compose_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps) {

@@ -3,7 +3,7 @@
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/norm/norm_rows.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 typedef struct job {
     tp_dtype dtype;
@@ -27,17 +27,15 @@ static void forward_task(int64_t row, void *context) {
     double squares = f32 ? TPI_ISA_PICK(tpi_squares_f32)(n, (const float *)x, (float)mean)
                          : TPI_ISA_PICK(tpi_squares_f64)(n, (const double *)x, mean);
     double rstd = 1.0 / sqrt(squares / (double)n + j->eps);
-    tpi_real_set(j->mean, j->dtype, row, mean), tpi_real_set(j->rstd, j->dtype, row, rstd);
+    tpi_compute_set(j->mean, j->dtype, row, mean), tpi_compute_set(j->rstd, j->dtype, row, rstd);
     for (int64_t c = 0; c < each; c++) {
-        double scale = rstd * (j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1);
-        double shift = j->bias ? tpi_real_get(j->bias, j->dtype, first + c) : 0;
+        double scale = rstd * (j->weight ? tpi_compute_get(j->weight, j->dtype, first + c) : 1);
+        double shift = j->bias ? tpi_compute_get(j->bias, j->dtype, first + c) : 0;
         int64_t at = (row * n + c * j->plane) * item;
-        if (f32)
-            TPI_ISA_PICK(tpi_scale_f32)
-            (j->plane, (const float *)(j->x + at), (float)mean, (float)scale, (float)shift, (float *)(j->y + at));
-        else
-            TPI_ISA_PICK(tpi_scale_f64)
-            (j->plane, (const double *)(j->x + at), mean, scale, shift, (double *)(j->y + at));
+        if (f32) TPI_ISA_PICK(tpi_scale_f32)
+        (j->plane, (const float *)(j->x + at), (float)mean, (float)scale, (float)shift, (float *)(j->y + at));
+        else TPI_ISA_PICK(tpi_scale_f64)(j->plane, (const double *)(j->x + at), mean, scale, shift,
+                                         (double *)(j->y + at));
     }
 }
 
@@ -48,7 +46,7 @@ static void backward_task(int64_t row, void *context) {
     int64_t each = j->channels / j->groups, n = each * j->plane, item = tpi_dtype_bytes[j->dtype],
             first = row % j->groups * each, image = row / j->groups;
     bool f32 = j->dtype == TP_FLOAT32;
-    double mean = tpi_real_get(j->mean, j->dtype, row), rstd = tpi_real_get(j->rstd, j->dtype, row), plain = 0,
+    double mean = tpi_compute_get(j->mean, j->dtype, row), rstd = tpi_compute_get(j->rstd, j->dtype, row), plain = 0,
            along = 0;
     for (int64_t c = 0; c < each; c++) {
         const char *g = j->grad + (row * n + c * j->plane) * item, *x = j->x + (row * n + c * j->plane) * item;
@@ -56,22 +54,19 @@ static void backward_task(int64_t row, void *context) {
                          : TPI_ISA_PICK(tpi_sum_f64)(j->plane, (const double *)g);
         double dot = rstd * (f32 ? TPI_ISA_PICK(tpi_dot_f32)(j->plane, (const float *)x, (float)mean, (const float *)g)
                                  : TPI_ISA_PICK(tpi_dot_f64)(j->plane, (const double *)x, mean, (const double *)g));
-        double w = j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1;
+        double w = j->weight ? tpi_compute_get(j->weight, j->dtype, first + c) : 1;
         j->dbias[image * j->channels + first + c] = sum, j->dweight[image * j->channels + first + c] = dot;
         plain += w * sum, along += w * dot;
     }
     double shift = -rstd * plain / (double)n, slope = -rstd * rstd * along / (double)n;
     for (int64_t c = 0; c < each; c++) {
-        double scale = rstd * (j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1);
+        double scale = rstd * (j->weight ? tpi_compute_get(j->weight, j->dtype, first + c) : 1);
         int64_t at = (row * n + c * j->plane) * item;
-        if (f32)
-            TPI_ISA_PICK(tpi_blend_f32)
-            (j->plane, (const float *)(j->grad + at), (float)scale, (const float *)(j->x + at), (float)mean,
-             (float)slope, (float)shift, (float *)(j->y + at));
-        else
-            TPI_ISA_PICK(tpi_blend_f64)
-            (j->plane, (const double *)(j->grad + at), scale, (const double *)(j->x + at), mean, slope, shift,
-             (double *)(j->y + at));
+        if (f32) TPI_ISA_PICK(tpi_blend_f32)
+        (j->plane, (const float *)(j->grad + at), (float)scale, (const float *)(j->x + at), (float)mean, (float)slope,
+         (float)shift, (float *)(j->y + at));
+        else TPI_ISA_PICK(tpi_blend_f64)(j->plane, (const double *)(j->grad + at), scale, (const double *)(j->x + at),
+                                         mean, slope, shift, (double *)(j->y + at));
     }
 }
 
@@ -102,8 +97,8 @@ bool tpi_native_native_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor
                                   int64_t channels, int64_t plane, int64_t groups, double eps, tp_tensor **out) {
     job j = {.images = images, .channels = channels, .plane = plane, .groups = groups, .eps = eps};
     if (!check(&j, input, weight, bias)) return false;
-    tp_tensor *x = tpi_real_data(input, j.dtype), *w = tpi_real_data(weight, j.dtype),
-              *b = tpi_real_data(bias, j.dtype);
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *w = tpi_to_compute(weight, j.dtype),
+              *b = tpi_to_compute(bias, j.dtype);
     tp_tensor *y = x ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
     tp_tensor *mean = y ? tpi_empty(TP_INTS(images, groups), j.dtype, tpi_device(input)) : NULL,
               *rstd = mean ? tpi_empty(TP_INTS(images, groups), j.dtype, tpi_device(input)) : NULL;
@@ -116,8 +111,8 @@ bool tpi_native_native_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor
     tpi_release(x), tpi_release(w), tpi_release(b);
     if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
     tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
-    out[0] = tpi_real_finish_like(y, (tp_dtype)input->dtype, input);
-    out[1] = tpi_real_finish(mean, kept), out[2] = tpi_real_finish(rstd, kept);
+    out[0] = tpi_from_compute_like(y, (tp_dtype)input->dtype, input);
+    out[1] = tpi_from_compute(mean, kept), out[2] = tpi_from_compute(rstd, kept);
     if (out[0] && out[1] && out[2]) return true;
     return tpi_release(out[0]), tpi_release(out[1]), tpi_release(out[2]), false;
 }
@@ -129,9 +124,9 @@ static tp_tensor *over_images(const job *j, const double *terms, const tp_tensor
     for (int64_t c = 0; sum && c < j->channels; c++) {
         double s = 0;
         for (int64_t i = 0; i < j->images; i++) s += terms[i * j->channels + c];
-        tpi_real_set(sum->data, j->dtype, c, s);
+        tpi_compute_set(sum->data, j->dtype, c, s);
     }
-    return tpi_real_finish(sum, (tp_dtype)as->dtype);
+    return tpi_from_compute(sum, (tp_dtype)as->dtype);
 }
 
 bool tpi_native_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *mean, tp_tensor *rstd,
@@ -141,9 +136,9 @@ bool tpi_native_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
     if (!check(&j, input, weight, bias) || !tpi_check_numel(grad, "grad_out", input->numel) ||
         !tpi_check_numel(mean, "mean", images * groups) || !tpi_check_numel(rstd, "rstd", images * groups))
         return false;
-    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grad, j.dtype),
-              *w = tpi_real_data(weight, j.dtype);
-    tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *g = tpi_to_compute(grad, j.dtype),
+              *w = tpi_to_compute(weight, j.dtype);
+    tp_tensor *m = tpi_to_compute(mean, j.dtype), *k = tpi_to_compute(rstd, j.dtype);
     tp_tensor *dx = x && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
     size_t bytes = (size_t)(2 * images * channels) * sizeof(double);
     j.dweight = dx && m && k && (w || !weight) ? tpi_alloc(bytes) : NULL;
@@ -153,7 +148,7 @@ bool tpi_native_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         j.x = x->data, j.grad = g->data, j.y = dx->data, j.weight = w ? w->data : NULL, j.mean = m->data,
         j.rstd = k->data;
         tpi_parallel_for(images * groups, x->numel > 16384, backward_task, &j);
-        out[0] = tpi_real_finish_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
+        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
         out[1] = over_images(&j, j.dweight, weight, tpi_device(input)),
         out[2] = over_images(&j, j.dbias, bias, tpi_device(input));
         ok = out[0] && out[1] && out[2];

@@ -3,10 +3,12 @@
  * they are there), S that of the statistics; BACK.
  *
  *   sums     of a row's elements less its first one, and of their squares; back: of a plane's gradients, and of their
- * products with the normalised input. GROUP threads have a row, BLOCK_Y a part of it of `share` elements settle   a
- * thread per row: its statistics from the parts. Back: a thread per row for what its elements share, then one per
- * channel for the gradients of weight and bias apply    y = (x - mean) rstd w + b; back: dx = g rstd w + (x - mean)
- * slope + shift */
+ *            products with the normalised input.
+ *            GROUP threads have a row, BLOCK_Y a part of it of `share` elements
+ *   settle   a thread per row: its statistics from the parts. Back: a thread per row for what its elements share,
+ *            then one per channel for the gradients
+ *            of weight and bias
+ *   apply    y = (x - mean) rstd w + b; back: dx = g rstd w + (x - mean) slope + shift */
 #include "each.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)

@@ -1,7 +1,7 @@
 /* Group norm on GPUs: sums by parts, statistics from the parts, then one pass over the elements; back the same way,
  * plane by plane. */
 #include "ops/native_gpu.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 static const tpi_gpu_site sums_site = {"group_norm.gpu.h", "sums"}, settle_site = {"group_norm.gpu.h", "settle"},
                           apply_site = {"group_norm.gpu.h", "apply"};
@@ -143,7 +143,7 @@ bool tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, in
     c.rstd = c.mean ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL;
     ok = c.rstd && take_sums(&c) && settle_forward(&c, eps) && apply(&c);
     drop(&c);
-    tp_tensor *y = ok ? tpi_real_finish_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
+    tp_tensor *y = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
     if (!y) return tpi_release(c.mean), tpi_release(c.rstd), false;
     out[0] = y, out[1] = c.mean, out[2] = c.rstd;
     return true;
@@ -185,7 +185,7 @@ bool tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *m
     ok = c.rstd && take_sums(&c) && settle_back(&c, dweight, dbias) && apply(&c);
     drop(&c);
     tpi_release(c.mean), tpi_release(c.rstd);
-    tp_tensor *dx = ok ? tpi_real_finish_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
+    tp_tensor *dx = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
     if (!dx) return tpi_release(dweight), tpi_release(dbias), false;
     out[0] = dx, out[1] = dweight, out[2] = dbias;
     return true;

@@ -3,7 +3,7 @@
 #include "device/cpu/stream.h"
 #include "ops/native.h"
 #include "ops/norm/norm_rows.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 #define RUNS 64 /* at most this many partial sums of the weight's gradient */
 
@@ -21,14 +21,11 @@ static void forward_run(int64_t run, void *context) {
     job *j = context;
     int64_t first = run * j->rows_per_run, rows = j->rows - first < j->rows_per_run ? j->rows - first : j->rows_per_run,
             at = first * j->s.n;
-    if (j->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_norm_rows_f32)
-        (&j->s, rows, (const float *)j->x + at, (float *)j->y + at, j->mean ? (float *)j->mean + first : NULL,
-         (float *)j->rstd + first);
-    else
-        TPI_ISA_PICK(tpi_norm_rows_f64)
-        (&j->s, rows, (const double *)j->x + at, (double *)j->y + at, j->mean ? (double *)j->mean + first : NULL,
-         (double *)j->rstd + first);
+    if (j->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_norm_rows_f32)
+    (&j->s, rows, (const float *)j->x + at, (float *)j->y + at, j->mean ? (float *)j->mean + first : NULL,
+     (float *)j->rstd + first);
+    else TPI_ISA_PICK(tpi_norm_rows_f64)(&j->s, rows, (const double *)j->x + at, (double *)j->y + at,
+                                         j->mean ? (double *)j->mean + first : NULL, (double *)j->rstd + first);
     if (j->s.past) TPI_ISA_PICK(tpi_stream_end)();
 }
 
@@ -102,8 +99,8 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
     if (!split(&j, input, normalized, weight, bias)) return false;
     int64_t room[TP_MAX_DIMS];
     tp_ints stats = stats_shape(input, normalized.n, room);
-    tp_tensor *x = tpi_real_data(input, j.dtype), *w = tpi_real_data(weight, j.dtype),
-              *b = tpi_real_data(bias, j.dtype);
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *w = tpi_to_compute(weight, j.dtype),
+              *b = tpi_to_compute(bias, j.dtype);
     tp_tensor *y = x ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
     tp_tensor *mean = y && centered ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL,
               *rstd = y ? tpi_empty(stats, j.dtype, tpi_device(input)) : NULL;
@@ -119,9 +116,9 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
     if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
     tp_dtype kept = weight && weight->dtype == TP_FLOAT32 ? TP_FLOAT32 : (tp_dtype)input->dtype;
     int n = 0;
-    out[n++] = tpi_real_finish(y, (tp_dtype)input->dtype);
-    if (centered) out[n++] = tpi_real_finish(mean, kept);
-    out[n++] = tpi_real_finish(rstd, centered ? kept : j.dtype);
+    out[n++] = tpi_from_compute(y, (tp_dtype)input->dtype);
+    if (centered) out[n++] = tpi_from_compute(mean, kept);
+    out[n++] = tpi_from_compute(rstd, centered ? kept : j.dtype);
     for (int i = 0; i < n; i++) ok = ok && out[i];
     for (int i = 0; i < n && !ok; i++) tpi_release(out[i]);
     return ok;
@@ -133,10 +130,10 @@ static tp_tensor *add_runs(const job *j, const char *parts, int64_t runs, const 
     if (!sum) return NULL;
     for (int64_t i = 0; i < j->s.n; i++) {
         double s = 0;
-        for (int64_t r = 0; r < runs; r++) s += tpi_real_get(parts, j->dtype, r * j->s.n + i);
-        tpi_real_set(sum->data, j->dtype, i, s);
+        for (int64_t r = 0; r < runs; r++) s += tpi_compute_get(parts, j->dtype, r * j->s.n + i);
+        tpi_compute_set(sum->data, j->dtype, i, s);
     }
-    return tpi_real_finish(sum, (tp_dtype)as->dtype);
+    return tpi_from_compute(sum, (tp_dtype)as->dtype);
 }
 
 /* out: the gradients of the input, the weight and the bias; where there is no weight or bias, an empty tensor stands
@@ -148,9 +145,9 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     plan_runs(&j);
     int64_t runs = tpi_ceil_div(j.rows, j.rows_per_run);
     size_t parts = (size_t)(runs * j.s.n) * tpi_dtype_bytes[j.dtype];
-    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grad, j.dtype),
-              *w = tpi_real_data(weight, j.dtype);
-    tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *g = tpi_to_compute(grad, j.dtype),
+              *w = tpi_to_compute(weight, j.dtype);
+    tp_tensor *m = tpi_to_compute(mean, j.dtype), *k = tpi_to_compute(rstd, j.dtype);
     tp_tensor *dx = x && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;
     bool ok = dx && k && (m || !mean) && (w || !weight);
     if (ok && weight) ok = (j.dweight = tpi_alloc(parts)) != NULL;
@@ -159,7 +156,7 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
         j.s.weight = w ? w->data : NULL;
         j.x = x->data, j.grad = g->data, j.y = dx->data, j.mean = m ? m->data : NULL, j.rstd = k->data;
         if (j.rows > 0) tpi_parallel_for(runs, dx->numel > 16384, backward_run, &j);
-        out[0] = tpi_real_finish_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
+        out[0] = tpi_from_compute_like(dx, (tp_dtype)input->dtype, input), dx = NULL;
         out[1] = weight ? add_runs(&j, j.dweight, runs, weight) : tpi_empty(TP_INTS(0), j.dtype, tpi_device(input));
         if (mean) out[2] = bias ? add_runs(&j, j.dbias, runs, bias) : tpi_empty(TP_INTS(0), j.dtype, tpi_device(input));
         ok = out[0] && out[1] && (!mean || out[2]);

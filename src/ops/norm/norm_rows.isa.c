@@ -4,4 +4,4 @@
 
 #define COLUMNS 64 /* columns whose partial sums are kept at a time */
 #define KERNELS "ops/norm/norm_rows_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -2,7 +2,7 @@
  * columns. */
 #include "device/cpu/stream.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "ops/norm/softmax_rows.h"
 
 #define TASK_ELEMENTS 16384
@@ -43,18 +43,14 @@ static void columns_task(int64_t task, void *context) {
     int64_t columns = j->inner - first < TPI_SOFTMAX_COLUMNS ? j->inner - first : TPI_SOFTMAX_COLUMNS;
     if (j->dtype == TP_FLOAT32) {
         const float *a = (const float *)j->a + at, *b = (const float *)j->b;
-        if (b)
-            TPI_ISA_PICK(tpi_softmax_columns_back_f32)
-            (j->log, columns, j->n, j->inner, a, b + at, (float *)j->out + at);
-        else
-            TPI_ISA_PICK(tpi_softmax_columns_f32)(j->log, columns, j->n, j->inner, a, (float *)j->out + at);
+        if (b) TPI_ISA_PICK(tpi_softmax_columns_back_f32)
+        (j->log, columns, j->n, j->inner, a, b + at, (float *)j->out + at);
+        else TPI_ISA_PICK(tpi_softmax_columns_f32)(j->log, columns, j->n, j->inner, a, (float *)j->out + at);
     } else {
         const double *a = (const double *)j->a + at, *b = (const double *)j->b;
-        if (b)
-            TPI_ISA_PICK(tpi_softmax_columns_back_f64)
-            (j->log, columns, j->n, j->inner, a, b + at, (double *)j->out + at);
-        else
-            TPI_ISA_PICK(tpi_softmax_columns_f64)(j->log, columns, j->n, j->inner, a, (double *)j->out + at);
+        if (b) TPI_ISA_PICK(tpi_softmax_columns_back_f64)
+        (j->log, columns, j->n, j->inner, a, b + at, (double *)j->out + at);
+        else TPI_ISA_PICK(tpi_softmax_columns_f64)(j->log, columns, j->n, j->inner, a, (double *)j->out + at);
     }
 }
 
@@ -68,7 +64,7 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
     job j = {.log = log, .dtype = tpi_compute_dtype(a, b ? "grad_output" : "self"), .outer = 1, .n = 1, .inner = 1};
     if (!j.dtype || (b && !tpi_check_shape(b, "output", tpi_shape(a)))) return NULL;
     for (int i = 0; i < a->ndim; i++) *(i < d ? &j.outer : i == d ? &j.n : &j.inner) *= a->shape[i];
-    tp_tensor *ta = tpi_real_data(a, j.dtype), *tb = tpi_real_data(b, j.dtype);
+    tp_tensor *ta = tpi_to_compute(a, j.dtype), *tb = tpi_to_compute(b, j.dtype);
     tp_tensor *out = ta && (tb || !b) ? tpi_empty(tpi_shape(a), j.dtype, tpi_device(a)) : NULL;
     if (out && out->numel > 0) {
         j.a = ta->data, j.b = tb ? tb->data : NULL, j.out = out->data;
@@ -83,7 +79,7 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
         }
     }
     tpi_release(ta), tpi_release(tb);
-    return tpi_real_finish(out, result);
+    return tpi_from_compute(out, result);
 }
 
 tp_tensor *tpi_native_softmax(tp_tensor *self, int64_t dim) {

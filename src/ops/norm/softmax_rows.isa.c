@@ -9,4 +9,4 @@ static inline float faint_share_f32(float x) { return x < -87.0f && x > -104.0f 
 static inline double faint_share_f64(double x) { return tpi_exp_f64(x); }
 
 #define KERNELS "ops/norm/softmax_rows_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

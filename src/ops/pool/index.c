@@ -3,7 +3,7 @@
 #include "ops/pool/pool.h"
 #include <math.h>
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
 
 typedef enum action { SCATTER_ADD, SCATTER_SET, GATHER } action;
@@ -70,7 +70,7 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
                             tpi_shape_text(large), tpi_shape_text(tpi_shape(indices)));
     if (act != GATHER && !tpi_check_shape(from, "input", tpi_shape(indices))) return NULL;
     job j = {.act = act, .dtype = compute};
-    tp_tensor *values = tpi_real_data(from, compute), *index = tpi_index_data(indices, "indices");
+    tp_tensor *values = tpi_to_compute(from, compute), *index = tpi_index_data(indices, "indices");
     tp_tensor *to = values && index ? tpi_empty(shape, compute, tpi_device(from)) : NULL;
     if (to && to->numel > 0) {
         j.small = tpi_size_product(indices->shape + indices->ndim - dims, dims);
@@ -89,7 +89,7 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
         if (to) tpi_parallel_for(tpi_ceil_div(j.planes, j.planes_per_task), j.planes * j.large > 16384, task, &j);
     }
     tpi_release(values), tpi_release(index);
-    return tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
+    return tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
 }
 
 tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
@@ -230,7 +230,7 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     }
     int64_t planes = tpi_size_product(shape, lead);
     if (!check_samples(samples, lead == 2 ? shape[0] : 1, shape[lead - 1], dims)) return false;
-    tp_tensor *x = tpi_real_data(self, f.dtype), *r = tpi_real_data(samples, f.dtype);
+    tp_tensor *x = tpi_to_compute(self, f.dtype), *r = tpi_to_compute(samples, f.dtype);
     tp_tensor *y = x && r ? tpi_empty(tp_ints_view(shape, self->ndim), f.dtype, tpi_device(self)) : NULL;
     tp_tensor *index = y ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
     if (index) {
@@ -239,7 +239,7 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     }
     tpi_release(x), tpi_release(r);
     if (!index) return tpi_release(y), false;
-    out[0] = tpi_real_finish(y, (tp_dtype)self->dtype);
+    out[0] = tpi_from_compute(y, (tp_dtype)self->dtype);
     out[1] = index;
     if (!out[0]) tpi_release(index);
     return out[0];

@@ -2,7 +2,7 @@
  * gradient of pools without windows. */
 #include "ops/native_gpu.h"
 #include "ops/pool/index_gpu.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 
 static int64_t product_of(const int64_t *v, int64_t n) {
@@ -38,7 +38,7 @@ tp_tensor *tpi_gpu_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64_t 
     tp_tensor *x = flattened(self, dims), *k = x ? flattened(indices, dims) : NULL,
               *out = k && k->shape[0] == x->shape[0] ? tpo_gather(x, 1, k, false) : NULL;
     tpi_release(x), tpi_release(k);
-    return tpi_real_finish_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self);
+    return tpi_from_compute_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self);
 }
 
 /* The values at their places in planes of zeros. sum: places may come more than once. */
@@ -52,7 +52,7 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
     bool ok =
         out && tpi_fill_data(out, tp_int(0)) && (sum ? tpo_scatter_add_(out, 1, k, v) : tpo_scatter_(out, 1, k, v));
     tpi_release(v), tpi_release(k);
-    return ok ? tpi_real_finish_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
 }
 
 tp_tensor *tpi_gpu_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims) {

@@ -2,7 +2,7 @@
  * A plane (one channel of one image) is worked on by one task, so no sum is ever split. */
 #include "ops/pool/pool.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
@@ -185,7 +185,7 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
     j->from_plane = back ? y : x, j->to_plane = back ? x : y;
     if (!tpi_check_numel(from, back ? "grad" : "input", tpi_size_times(j->c.batch, j->from_plane))) return false;
-    tp_tensor *source = tpi_real_data(from, j->dtype);
+    tp_tensor *source = tpi_to_compute(from, j->dtype);
     tp_tensor *to = source ? tpi_empty(shape, j->dtype, tpi_device(from)) : NULL;
     tp_tensor *index = to && indexed ? tpi_empty(shape, TP_INT64, tpi_device(from)) : NULL;
     bool ok = to && (index || !indexed);
@@ -196,8 +196,8 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
     }
     tpi_release(source);
     if (!ok) return tpi_release(to), tpi_release(index), false;
-    *out = tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
-    if (indexed) *places = tpi_real_finish_like(index, TP_INT64, from);
+    *out = tpi_from_compute_like(to, (tp_dtype)from->dtype, from);
+    if (indexed) *places = tpi_from_compute_like(index, TP_INT64, from);
     if (*out && (!indexed || *places)) return true;
     tpi_release(*out);
     if (indexed) tpi_release(*places);

@@ -2,8 +2,8 @@
  * fastest dim of memory, and GROUP threads have a position then.
  *
  *   maximum, average, adaptive_average, adaptive_maximum                       a thread per element of the result
- *   maximum_back, average_back, adaptive_back                                  a thread per element of the input, which
- * looks at the windows it is in
+ *   maximum_back, average_back, adaptive_back                                  a thread per element of the input,
+ *                                                                              which looks at the windows it is in
  *
  * Places are numbers within a plane. */
 typedef struct geometry_t {

@@ -1,10 +1,8 @@
 /* Pooling over one plane, for each element type. */
 #include <math.h>
 #include "base/wrap.h"
+#include "base/range.h"
 #include "ops/pool/pool.h"
-
-static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Where the window of output `at` of a dim meets its first element. */
 static inline int64_t first_place(const tpi_conv *c, int i, int64_t at) {
@@ -34,8 +32,8 @@ static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, i
     if (how.divisor) return how.divisor;
     int64_t at[3] = {row / c->y[1], row % c->y[1], w}, count = 1;
     for (int i = 0; i < 3; i++) {
-        int64_t start = at[i] * c->stride[i] - c->pad[i], end = min64(start + c->k[i], c->x[i] + c->pad[i]);
-        count = tpi_size_times(count, how.count_pad ? end - start : min64(end, c->x[i]) - max64(start, 0));
+        int64_t start = at[i] * c->stride[i] - c->pad[i], end = tpi_min64(start + c->k[i], c->x[i] + c->pad[i]);
+        count = tpi_size_times(count, how.count_pad ? end - start : tpi_min64(end, c->x[i]) - tpi_max64(start, 0));
     }
     return count == 0 ? 1 : count;
 }
@@ -45,7 +43,7 @@ static inline bool tap_of_piece(const tpi_conv *c, int64_t r, int64_t kd, int64_
                                 int64_t n, int64_t *xrow, int64_t *lo, int64_t *hi) {
     int64_t yrow;
     if (!tpi_conv_tap_row(c, r, kd, kh, kw, xrow, &yrow, lo, hi)) return false;
-    *lo = max64(*lo, from), *hi = min64(*hi, from + n);
+    *lo = tpi_max64(*lo, from), *hi = tpi_min64(*hi, from + n);
     return *lo < *hi;
 }
 /* The taps from[i] to to[i] - 1 of each dim that meet x in one of the windows: a kernel may be far larger than x. */
@@ -59,7 +57,7 @@ static inline taps taps_inside(const tpi_conv *c, int64_t r, int64_t from, int64
         const int64_t before = c->pad[i] - last[i] * c->stride[i],
                       behind = c->x[i] + c->pad[i] - first[i] * c->stride[i];
         t.from[i] = before <= 0 ? 0 : (before + c->dilation[i] - 1) / c->dilation[i];
-        t.to[i] = behind <= 0 ? 0 : min64(c->k[i], (behind + c->dilation[i] - 1) / c->dilation[i]);
+        t.to[i] = behind <= 0 ? 0 : tpi_min64(c->k[i], (behind + c->dilation[i] - 1) / c->dilation[i]);
     }
     return t;
 }

@@ -1,5 +1,6 @@
 /* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the
  * windows it is in, so sums have one order. */
+#include "ops/compute_dtype.h"
 #include "ops/native_gpu.h"
 #include "ops/pool/index_gpu.h"
 #include "ops/pool/pool.h"
@@ -16,7 +17,6 @@ static const tpi_gpu_site maximum = {"pool.gpu.h", "maximum"}, maximum_back = {"
                           adaptive_maximum = {"pool.gpu.h", "adaptive_maximum"},
                           adaptive_back = {"pool.gpu.h", "adaptive_back"};
 
-static bool is_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
 static tp_layout layout_of(bool last, int64_t ndim) {
     return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
 }
@@ -61,7 +61,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
                         tp_tensor **places) {
     if (!tpi_gpu_floats(self) || !self->numel) return NULL;
     int64_t room[5];
-    bool last = is_last(self);
+    bool last = tpi_is_only_channels_last(self);
     tp_layout layout = layout_of(last, self->ndim);
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, room);
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
@@ -82,7 +82,7 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
     if (!tpi_gpu_floats(grad) || !grad->numel ||
         (places && (places->dtype != TP_INT64 || !tpi_same_shape(places, grad))))
         return NULL;
-    bool last = is_last(grad) || (places && is_last(places));
+    bool last = tpi_is_only_channels_last(grad) || (places && tpi_is_only_channels_last(places));
     tp_layout layout = layout_of(last, grad->ndim);
     tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = places ? tpi_gpu_laid_out(places, layout) : NULL,
               *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout)

@@ -67,7 +67,7 @@ void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_
     }
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
         for (int64_t w = 0; w < c->y[2]; w += PIECE)
-            K(max_piece)(c, r, w, min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
+            K(max_piece)(c, r, w, tpi_min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
 }
 
 void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
@@ -97,7 +97,7 @@ void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const RE
     REAL share[PIECE];
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
         for (int64_t from = 0; from < c->y[2]; from += PIECE) {
-            const int64_t n = min64(PIECE, c->y[2] - from);
+            const int64_t n = tpi_min64(PIECE, c->y[2] - from);
             for (int64_t w = 0; w < n; w++) share[w] = y[r * c->y[2] + from + w] / (REAL)divisor(c, how, r, from + w);
             FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
                 if (s == 1)

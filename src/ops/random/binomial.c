@@ -3,7 +3,7 @@
 #include <math.h>
 #include "base/random.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 static double by_steps(tp_generator *g, double count, double p) {
     double passed = 0, successes = 0, log_miss = log1p(-p);
@@ -54,7 +54,7 @@ tp_tensor *tpi_native_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *
     if (!tpi_same_shape(prob, count))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'prob': expected the shape of count, %s, got %s",
                         tpi_shape_text(tpi_shape(count)), tpi_shape_text(tpi_shape(prob)));
-    tp_tensor *n = tpi_real_data(count, TP_FLOAT64), *p = n ? tpi_real_data(prob, TP_FLOAT64) : NULL;
+    tp_tensor *n = tpi_to_compute(count, TP_FLOAT64), *p = n ? tpi_to_compute(prob, TP_FLOAT64) : NULL;
     tp_tensor *out = p ? tpi_empty(tpi_shape(count), TP_FLOAT64, tpi_device(count)) : NULL;
     if (out) {
         g = tpi_generator_lock(g);
@@ -63,5 +63,5 @@ tp_tensor *tpi_native_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *
         tpi_generator_unlock(g);
     }
     tpi_release(n), tpi_release(p);
-    return tpi_real_finish(out, (tp_dtype)count->dtype);
+    return tpi_from_compute(out, (tp_dtype)count->dtype);
 }

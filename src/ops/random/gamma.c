@@ -4,7 +4,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/random/fill.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 /* Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); concentrations below one draw a uniform
  * more. The constants in float are part of the stream. */
@@ -40,7 +40,7 @@ double tpi_below_one(tp_dtype dtype) {
 /* A sample for each concentration, in row-major order, in float64. */
 static tp_tensor *gammas(tp_tensor *concentration, double least, tp_generator *g) {
     if (!tpi_compute_dtype(concentration, "self")) return NULL;
-    tp_tensor *a = tpi_real_data(concentration, TP_FLOAT64),
+    tp_tensor *a = tpi_to_compute(concentration, TP_FLOAT64),
               *out = a ? tpi_empty(tpi_shape(a), TP_FLOAT64, tpi_device(a)) : NULL;
     if (out) {
         g = tpi_generator_lock(g);
@@ -52,7 +52,7 @@ static tp_tensor *gammas(tp_tensor *concentration, double least, tp_generator *g
 }
 
 tp_tensor *tpi_native_standard_gamma(tp_tensor *self, tp_generator *g) {
-    return tpi_real_finish(gammas(self, tpi_least_normal((tp_dtype)self->dtype), g), (tp_dtype)self->dtype);
+    return tpi_from_compute(gammas(self, tpi_least_normal((tp_dtype)self->dtype), g), (tp_dtype)self->dtype);
 }
 
 tp_tensor *tpi_native_sample_dirichlet(tp_tensor *self, tp_generator *g) {
@@ -67,5 +67,5 @@ tp_tensor *tpi_native_sample_dirichlet(tp_tensor *self, tp_generator *g) {
         for (int64_t i = 0; i < n; i++) sum += x[row + i];
         for (int64_t i = 0; i < n; i++) x[row + i] = fmin(most, fmax(least, x[row + i] / sum));
     }
-    return tpi_real_finish(out, (tp_dtype)self->dtype);
+    return tpi_from_compute(out, (tp_dtype)self->dtype);
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/native.h"
 #include "ops/random/fill.h"
+#include "tensor/same_device.h"
 
 /* Takes over t; gives it back when it was not filled. */
 static tp_tensor *when(bool filled, tp_tensor *t) {
@@ -14,7 +15,7 @@ static tp_tensor *when(bool filled, tp_tensor *t) {
 static tp_tensor *room_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout layout) {
     if (!dtype) dtype = (tp_dtype)self->dtype;
     if (!device.type) device = tpi_device(self);
-    bool same_place = device.type == tpi_device(self).type && device.index == tpi_device(self).index;
+    bool same_place = tpi_same_device(device, tpi_device(self));
     if (layout == TP_PRESERVE && same_place) return tpi_empty_like(self, dtype);
     return tpi_empty_layout(tpi_shape(self), dtype, device, layout);
 }

@@ -30,8 +30,7 @@ typedef struct distribution {
     bool wide; /* integers: from two words each */
 } distribution;
 
-/* ---- Walking the tensor
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Walking the tensor ---- */
 static void store_run(char *data, int64_t stride, tp_dtype dtype, const distribution *of, int64_t n, const drawn *v) {
     if (!of->whole && dtype == TP_FLOAT32) {
         for (int64_t i = 0; i < n; i++) *(float *)(data + i * stride) = (float)v->real[i];
@@ -84,8 +83,7 @@ static bool check_floating(const tp_tensor *t, bool complex_too) {
                       complex_too ? " or a complex one" : "", tp_dtype_name(d));
 }
 
-/* ---- Uniform
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- Uniform ---- */
 static float round_as(tp_dtype dtype, float v) {
     if (dtype == TP_FLOAT16) return tpi_half_to_float(tpi_float_to_half(v));
     return dtype == TP_BFLOAT16 ? tpi_bf16_to_float(tpi_float_to_bf16(v)) : v;
@@ -171,8 +169,7 @@ bool tpi_native_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
     return in_one_go ? fill_contiguous(t, g, &of, uniform_memory) : fill_from(t, g, &of);
 }
 
-/* ---- Normal
- * --------------------------------------------------------------------------------------------------------------------
+/* ---- Normal ----
  * Box-Muller over blocks of sixteen uniforms: the first eight with the last eight. */
 static void normal_block_double(double *v, double mean, double std) {
     for (int j = 0; j < NORMAL_BLOCK / 2; j++) {
@@ -243,8 +240,7 @@ bool tpi_native_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
                                                            : fill_from(t, g, &of);
 }
 
-/* ---- Transformed uniforms and normals
- * --------------------------------------------------------------------------------------------- */
+/* ---- Transformed uniforms and normals ---- */
 static void draw_exponential(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
     uniform_doubles(g, n, out->real);
     for (int64_t i = 0; i < n; i++) out->real[i] = -log1p(-out->real[i]) / of->a;
@@ -309,9 +305,8 @@ bool tpi_native_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
     return fill_from(t, g, &of);
 }
 
-/* ---- Integers: random_
- * --------------------------------------------------------------------------------------------------------------- What
- * a dtype holds exactly: all its values, or all integers up to 2 to its digits. */
+/* ---- Integers: random_ ----
+ * What a dtype holds exactly: all its values, or all integers up to 2 to its digits. */
 static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
     int digits;
     switch (dtype) {

@@ -85,8 +85,7 @@ static bool fill(tp_tensor *t, distribution d, tp_generator *g) {
 
 static bool is_floating(const tp_tensor *t) { return tp_dtype_is_floating((tp_dtype)t->dtype); }
 
-/* ---- In place. Arguments that are wrong are the CPU's to refuse.
- * ------------------------------------------------------------------ */
+/* ---- In place. Arguments that are wrong are the CPU's to refuse. ---- */
 bool tpi_gpu_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
     return (is_floating(t) || tp_dtype_is_complex((tp_dtype)t->dtype)) && from <= to &&
            fill(t, (distribution){.kind = UNIFORM, .a = from, .b = to}, g);
@@ -143,8 +142,7 @@ bool tpi_gpu_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g
 }
 bool tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_gpu_random_from(t, 0, to, g); }
 
-/* ---- New tensors
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- New tensors ---- */
 static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_after(t, NULL); }
 
 static tp_tensor *room(tp_ints size, tp_dtype dtype, tp_device device) {
@@ -200,8 +198,7 @@ tp_tensor *tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, 
     return tpi_gpu_randint_like_low(self, 0, high, g, dtype, device, layout);
 }
 
-/* ---- Dropout: see src/ops/random/dropout.c
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Dropout: see src/ops/random/dropout.c ---- */
 static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept) {
     tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype);
     if (!(p >= 0 && p <= 1) || !tp_dtype_is_floating(dtype) || (keep >= 0 && self->ndim < 2)) return NULL;

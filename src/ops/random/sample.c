@@ -74,10 +74,9 @@ tp_tensor *tpi_native_bernoulli(tp_tensor *self, tp_generator *g) {
     return tpi_after(out, NULL);
 }
 
-/* ---- Poisson
- * --------------------------------------------------------------------------------------------------------------- Small
- * rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed rejection
- * (PTRS, "The transformed rejection method for generating Poisson random variables", 1993). */
+/* ---- Poisson ----
+ * Small rates multiply uniforms until the product falls below exp(-rate); large ones use Hoermann's transformed
+ * rejection (PTRS, "The transformed rejection method for generating Poisson random variables", 1993). */
 static double poisson_large(tp_generator *g, double rate) {
     double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
     double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), accept = 0.9277 - 3.6224 / (b - 2);
@@ -108,8 +107,7 @@ tp_tensor *tpi_native_poisson(tp_tensor *self, tp_generator *g) {
     return tpi_after(out, NULL);
 }
 
-/* ---- Multinomial
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- Multinomial ---- */
 typedef struct contender {
     double score;
     int64_t index;

@@ -3,7 +3,7 @@
  * bernoulli and multinomial that are none are faults (device/gpu/fault.c); other values that make no sense are not
  * refused. */
 #include "ops/random/random_gpu.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/sort/order_gpu.h"
 #include "ops/random/fill.h"
 #include "tpi_ops.h"
@@ -19,16 +19,16 @@ static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64; }
 /* ---- Bernoulli ---- */
 /* out = 1 with the probability p, else 0. */
 static bool toss(tp_tensor *out, tp_tensor *p, tp_generator *g) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *numbers =
                   tpi_put(&bag, tpo_rand(tpi_shape(out), g, is_wide(p) ? TP_FLOAT64 : TP_FLOAT32, tpi_device(out))),
               *alone = tpi_put(&bag, tpi_detached(p));
     tp_tensor *dense = alone ? tpi_put(&bag, tpi_contiguous_data(alone)) : NULL;
     if (!dense || (dense->numel && !tpi_gpu_watch_values(dense, 0, false, 1, TPI_FAULT_PROBABILITY)))
-        return tpi_empty_bag(&bag, NULL), false;
+        return tpi_release_temporaries(&bag, NULL), false;
     tp_tensor *hit = numbers && alone ? tpi_put(&bag, tpo_lt(numbers, TP_OPERAND(alone))) : NULL;
     bool ok = hit && tpi_copy_data(out, hit);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
@@ -49,7 +49,7 @@ tp_tensor *tpi_gpu_bernoulli(tp_tensor *self, tp_generator *g) {
 }
 
 /* ---- Multinomial: with replacement places in the running sums, without the k largest of p / q, q exponential ---- */
-static tp_tensor *by_sums(tp_tensor *p, int64_t k, tp_generator *g, tpi_bag *bag) {
+static tp_tensor *by_sums(tp_tensor *p, int64_t k, tp_generator *g, tpi_temporaries *bag) {
     int64_t n = p->shape[p->ndim - 1], shape[2] = {p->shape[0], k};
     tp_tensor *sums = tpi_put(bag, tpo_cumsum(p, -1, TP_NO_DTYPE)),
               *total = tpi_put(bag, tpo_narrow(sums, -1, n - 1, 1));
@@ -61,7 +61,7 @@ static tp_tensor *by_sums(tp_tensor *p, int64_t k, tp_generator *g, tpi_bag *bag
                    : NULL; /* right: what has no probability is never drawn */
 }
 
-static tp_tensor *by_race(tp_tensor *p, int64_t k, tp_generator *g, tpi_bag *bag) {
+static tp_tensor *by_race(tp_tensor *p, int64_t k, tp_generator *g, tpi_temporaries *bag) {
     tp_tensor *clocks = tpi_put(bag, tpi_empty(tpi_shape(p), (tp_dtype)p->dtype, tpi_device(p))), *both[2];
     if (!clocks || !tpo_exponential_(clocks, 1, g)) return NULL;
     tp_tensor *late = tpi_put(bag, tpo_clamp_min(clocks, tp_operand_double(1e-37))),
@@ -72,7 +72,7 @@ static tp_tensor *by_race(tp_tensor *p, int64_t k, tp_generator *g, tpi_bag *bag
 }
 
 /* Rows without a negative, infinite or missing weight, whose sum is not zero. */
-static bool watch_weights(tp_tensor *p, tpi_bag *bag) {
+static bool watch_weights(tp_tensor *p, tpi_temporaries *bag) {
     tp_tensor *dense = tpi_put(bag, tpi_contiguous_data(p)),
               *sums = dense ? tpi_put(bag, tpo_sum(dense, TP_INTS(-1), false, TP_NO_DTYPE)) : NULL;
     return sums && tpi_gpu_watch_values(dense, 0, false, is_wide(p) ? DBL_MAX : FLT_MAX, TPI_FAULT_WEIGHT) &&
@@ -83,11 +83,11 @@ tp_tensor *tpi_gpu_multinomial(tp_tensor *self, int64_t k, bool replacement, tp_
     if (self->ndim < 1 || self->ndim > 2 || !self->numel || !tpi_gpu_floats(self) || k <= 0 ||
         (!replacement && k > self->shape[self->ndim - 1]))
         return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
               *p = alone ? tpi_put(&bag, tpi_as_dtype_data(alone, is_wide(self) ? TP_FLOAT64 : TP_FLOAT32)) : NULL;
-    return tpi_empty_bag(&bag, p && watch_weights(p, &bag) ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag)
-                                                           : NULL);
+    return tpi_release_temporaries(
+        &bag, p && watch_weights(p, &bag) ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag) : NULL);
 }
 
 /* ---- Permutations: places of random keys, wide enough that two are hardly ever the same ---- */
@@ -119,7 +119,7 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
         !tpi_broadcast(tpi_shape(first), tpi_shape(other), shape, &ndim))
         return tp_error_clear(), NULL;
     tp_dtype dtype = (tp_dtype)first->dtype;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *z =
         tpi_put(&bag, tpo_normal_float_float(0, plain_std, tp_ints_view(shape, ndim), g, dtype, tpi_device(first)));
     for (int i = 0; i < 2 && z; i++) { /* times std, plus mean */
@@ -134,7 +134,7 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
         z = tpi_put(&bag,
                     i ? tpo_add(TP_OPERAND(z), TP_OPERAND(same), tp_int(1)) : tpo_mul(TP_OPERAND(z), TP_OPERAND(same)));
     }
-    return tpi_empty_bag(&bag, tpi_retain(z));
+    return tpi_release_temporaries(&bag, tpi_retain(z));
 }
 
 tp_tensor *tpi_gpu_normal_Tensor_Tensor(tp_tensor *mean, tp_tensor *std, tp_generator *g) {
@@ -151,12 +151,12 @@ tp_tensor *tpi_gpu_normal_float_Tensor(double mean, tp_tensor *std, tp_generator
 tp_tensor *tpi_gpu_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar upper, tp_generator *g) {
     double from = tp_scalar_to_double(lower), to = tp_scalar_to_double(upper);
     if (!tpi_gpu_floats(self) || !(from <= to)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *slopes = tpi_put(&bag, tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self))),
               *alone = tpi_put(&bag, tpi_detached(self));
-    if (!slopes || !alone || !tpo_uniform_(slopes, from, to, g)) return tpi_empty_bag(&bag, NULL);
+    if (!slopes || !alone || !tpo_uniform_(slopes, from, to, g)) return tpi_release_temporaries(&bag, NULL);
     tp_tensor *falls = tpi_put(&bag, tpo_le(alone, tp_operand_int(0)));
-    return tpi_empty_bag(&bag, tpo_where(falls, TP_OPERAND(slopes), tp_operand_double(1)));
+    return tpi_release_temporaries(&bag, tpo_where(falls, TP_OPERAND(slopes), tp_operand_double(1)));
 }
 
 /* ---- By rejection ---- */
@@ -209,12 +209,12 @@ tp_tensor *tpi_gpu_sample_dirichlet(tp_tensor *self, tp_generator *g) {
     if (!self->ndim || !self->numel || !tpi_gpu_floats(self)) return NULL;
     tp_dtype dtype = (tp_dtype)self->dtype;
     bool wide = tpi_gpu_has_f64(tpi_device(self));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *gammas =
         tpi_put(&bag, sampled(GAMMA, self, NULL, wide ? DBL_MIN : (double)FLT_MIN, wide ? TP_FLOAT64 : TP_FLOAT32, g));
     tp_tensor *total = tpi_put(&bag, tpo_sum(gammas, TP_INTS(-1), true, TP_NO_DTYPE)),
               *parts = tpi_put(&bag, tpo_div(TP_OPERAND(gammas), TP_OPERAND(total)));
     tp_tensor *above = tpi_put(&bag, tpo_clamp_min(parts, tp_operand_double(tpi_least_normal(dtype)))),
               *within = tpi_put(&bag, tpo_clamp_max(above, tp_operand_double(tpi_below_one(dtype))));
-    return tpi_empty_bag(&bag, within ? tpi_as_dtype_data(within, dtype) : NULL);
+    return tpi_release_temporaries(&bag, within ? tpi_as_dtype_data(within, dtype) : NULL);
 }

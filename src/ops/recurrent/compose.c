@@ -4,8 +4,8 @@
  * batch has the same number in each. The input's share of the gates is one product for all steps; what depends on the
  * step before is one small product each. An LSTM over a plain batch is one operator after that (lstm_layer.c,
  * gpu/lstm.c). */
-#include "ops/bag.h"
-#include "ops/elsewhere.h"
+#include "ops/temporaries.h"
+#include "dispatch/fallback.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
@@ -26,16 +26,16 @@ static void drop_state(state *s) {
     *s = (state){NULL, NULL};
 }
 
-static tp_tensor *add(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+static tp_tensor *add(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
     return a && b ? tpi_put(bag, tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1))) : NULL;
 }
-static tp_tensor *mul(tpi_bag *bag, tp_tensor *a, tp_tensor *b) {
+static tp_tensor *mul(tpi_temporaries *bag, tp_tensor *a, tp_tensor *b) {
     return a && b ? tpi_put(bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
 }
-static tp_tensor *sigmoid(tpi_bag *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_sigmoid(a)) : NULL; }
-static tp_tensor *tanh_of(tpi_bag *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_tanh(a)) : NULL; }
+static tp_tensor *sigmoid(tpi_temporaries *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_sigmoid(a)) : NULL; }
+static tp_tensor *tanh_of(tpi_temporaries *bag, tp_tensor *a) { return a ? tpi_put(bag, tpo_tanh(a)) : NULL; }
 /* The k-th of n equal parts of the last dim. */
-static tp_tensor *part(tpi_bag *bag, tp_tensor *a, int64_t k, int64_t n) {
+static tp_tensor *part(tpi_temporaries *bag, tp_tensor *a, int64_t k, int64_t n) {
     int64_t size = a ? a->shape[a->ndim - 1] / n : 0;
     return a ? tpi_put(bag, tpo_narrow(a, -1, k * size, size)) : NULL;
 }
@@ -46,7 +46,7 @@ static tp_tensor *product(const weights *w, tp_tensor *x, tp_tensor *weight, tp_
 }
 
 /* ---- One step: from the input's share of the gates and the state before ---- */
-static bool step_lstm(tpi_bag *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
+static bool step_lstm(tpi_temporaries *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
     tp_tensor *all = add(bag, gates, tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh)));
     tp_tensor *i = sigmoid(bag, part(bag, all, 0, 4)), *f = sigmoid(bag, part(bag, all, 1, 4));
     tp_tensor *g = tanh_of(bag, part(bag, all, 2, 4)), *o = sigmoid(bag, part(bag, all, 3, 4));
@@ -56,7 +56,7 @@ static bool step_lstm(tpi_bag *bag, tp_tensor *gates, const state *before, const
     return h;
 }
 
-static bool step_gru(tpi_bag *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
+static bool step_gru(tpi_temporaries *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
     tp_tensor *own = tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh));
     tp_tensor *r = sigmoid(bag, add(bag, part(bag, gates, 0, 3), part(bag, own, 0, 3))),
               *z = sigmoid(bag, add(bag, part(bag, gates, 1, 3), part(bag, own, 1, 3)));
@@ -68,7 +68,7 @@ static bool step_gru(tpi_bag *bag, tp_tensor *gates, const state *before, const 
 }
 
 static bool step(cell kind, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     *out = (state){NULL, NULL};
     bool fine;
     if (kind == CELL_LSTM)
@@ -79,7 +79,7 @@ static bool step(cell kind, tp_tensor *gates, const state *before, const weights
         tp_tensor *all = add(&bag, gates, tpi_put(&bag, product(w, before->h, w->w_hh, w->b_hh)));
         fine = all && (out->h = kind == CELL_TANH ? tpo_tanh(all) : tpo_relu(all));
     }
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return fine;
 }
 
@@ -144,12 +144,12 @@ static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state
 
 static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse,
                                 state *last) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL,
               *gates = bias || !w->b_ih ? tpi_put(&bag, product(w, input, w->w_ih, bias)) : NULL;
     tp_tensor *out[5] = {NULL};
     bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (!fine) return NULL;
     tpi_release(out[3]), tpi_release(out[4]);
     *last = (state){out[1], out[2]};
@@ -280,12 +280,12 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     if (input->ndim != 3)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected 3 dimensions, got shape %s",
                           tpi_shape_text(tpi_shape(input)));
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *x = batch_first ? tpi_put(&bag, tpo_transpose(input, 0, 1)) : input;
     if (!x) return false;
     int64_t steps = x->shape[0], batch = x->shape[1];
     if (steps < 1)
-        return tpi_empty_bag(&bag, NULL),
+        return tpi_release_temporaries(&bag, NULL),
                tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected sequence length to be larger than 0 in RNN");
     tp_tensor *rows = tpi_put(&bag, tpo_reshape(x, TP_INTS(steps * batch, x->shape[2])));
     int64_t *sizes = rows ? tpi_malloc(sizeof *sizes * (size_t)steps) : NULL;
@@ -294,7 +294,7 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
     if (sizes) tpi_mfree(sizes);
     if (fine) out[0] = tpi_after(out[0], tpo_reshape(out[0], TP_INTS(steps, batch, out[0]->shape[1])));
     if (fine && batch_first && out[0]) out[0] = tpi_after(out[0], tpo_transpose(out[0], 0, 1));
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (!fine || out[0]) return fine;
     for (int i = 1; i < (n.kind == CELL_LSTM ? 3 : 2); i++) tpi_release(out[i]), out[i] = NULL;
     return false;

@@ -1,8 +1,9 @@
 /* One step of an LSTM over rows of gates in the order i, f, g, o. Before this text: A, the dtype of everything.
  *
  *   step   gates (rows, 4 width) become their activations in place; before (the cells), cells and out have rows of
- * width back   from the gradients of the output and of h and c after the step (dc becomes that of `before`): the
- * gradient of the gates */
+ *          width
+ *   back   from the gradients of the output and of h and c after the step (dc becomes that of `before`): the gradient
+ *          of the gates */
 #if defined(__OPENCL_VERSION__)
 #define TANH tanh
 #else

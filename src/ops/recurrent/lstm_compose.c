@@ -1,11 +1,11 @@
 /* The gradient of an LSTM layer. Where nothing is recorded it is one operator (lstm_layer.c). Where it is
  * (create_graph), the layer runs again step by step, and the gradient is a formula of its inputs, so that it can be
  * differentiated. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/recurrent/lstm_rows.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
-#include "tensor/recording.h"
+#include "dispatch/grad_mode.h"
 #include "tpi_ops.h"
 
 typedef struct moment { /* owned: the gates' activations, the cells, their tanh, and the output of one step */
@@ -29,16 +29,16 @@ static tp_tensor *add(tp_tensor *a, tp_tensor *b) {
 }
 static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
 /* 1 - a a, and a (1 - a): derivatives of tanh and of the sigmoid, of their values. */
-static tp_tensor *one_less(tpi_bag *bag, tp_tensor *a) {
+static tp_tensor *one_less(tpi_temporaries *bag, tp_tensor *a) {
     tp_tensor *square = tpi_put(bag, mul(a, a));
     return square ? tpi_put(bag, tpo_rsub(square, tp_operand_double(1), tp_int(1))) : NULL;
 }
-static tp_tensor *apart(tpi_bag *bag, tp_tensor *a) {
+static tp_tensor *apart(tpi_temporaries *bag, tp_tensor *a) {
     tp_tensor *rest = tpi_put(bag, tpo_rsub(a, tp_operand_double(1), tp_int(1)));
     return rest ? tpi_put(bag, mul(a, rest)) : NULL;
 }
 static tp_tensor *product(tp_tensor *a, tp_tensor *b) { return a && b ? mul(a, b) : NULL; }
-static tp_tensor *part(tpi_bag *bag, tp_tensor *all, int64_t k) {
+static tp_tensor *part(tpi_temporaries *bag, tp_tensor *all, int64_t k) {
     int64_t width = all ? all->shape[1] / 4 : 0;
     return all ? tpi_put(bag, tpo_narrow(all, 1, k * width, width)) : NULL;
 }
@@ -50,7 +50,7 @@ static tp_tensor *rows_at(const layer *l, tp_tensor *t, int64_t s) {
 static tp_tensor *joined(tp_tensor *a, tp_tensor *b) { return a && b ? add(a, b) : tpi_retain(a ? a : b); }
 
 static bool step_again(layer *l, int64_t s) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0, *share = tpi_put(&bag, rows_at(l, l->gates, s));
     tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)),
@@ -62,13 +62,13 @@ static bool step_again(layer *l, int64_t s) {
     m->c = kept && new ? add(kept, new) : NULL;
     m->t = m->c ? tpo_tanh(m->c) : NULL;
     m->h = m->t && m->o ? mul(m->o, m->t) : NULL;
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return m->h;
 }
 
 /* The gradient of the gates of step s (owned); what is carried moves on to the step before. */
 static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     const moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0;
 #define PUT(x)    tpi_put(&bag, (x))
@@ -83,7 +83,7 @@ static tp_tensor *step_back(const layer *l, int64_t s, carried *k) {
     tpi_retain(next.dc);
 #undef MUL
 #undef PUT
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     tpi_release(k->dh), tpi_release(k->dc), tpi_release(k->dw);
     *k = next;
     return next.dh && next.dc && next.dw ? all : tpi_after(all, NULL);

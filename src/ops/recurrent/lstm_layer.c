@@ -4,6 +4,7 @@
  * once for the whole layer. The recurrent weight is packed for the products once. Its gradient is one product over all
  * steps. */
 #include "linalg/blas.h"
+#include "base/range.h"
 #include "linalg/gemm.h"
 #include "ops/recurrent/lstm_rows.h"
 #include "ops/native.h"
@@ -21,8 +22,6 @@ typedef struct layer {
     const char *h0, *c0, *grad;
     char *dgates, *dh, *dc;
 } layer;
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* c (rows, n) += or = a (rows, k) times the weight, transposed in the forward direction. */
 static void times_weight(const layer *l, bool forward, int64_t rows, const char *a, char *c) {
@@ -72,43 +71,38 @@ static int64_t step_at(const layer *l, int64_t s) { return l->reverse ? l->steps
 
 static void forward_task(int64_t task, void *context) {
     const layer *l = context;
-    int64_t first = task * l->rows, rows = min64(l->rows, l->batch - first), line = l->width * l->item;
+    int64_t first = task * l->rows, rows = tpi_min64(l->rows, l->batch - first), line = l->width * l->item;
     const char *h = l->h0 + first * line, *c = l->c0 + first * line;
     for (int64_t s = 0; s < l->steps; s++) {
         int64_t at = step_at(l, s) * l->batch + first;
         char *acts = l->acts + at * 4 * line, *cells = l->cells + at * line, *out = l->out + at * line;
         times_weight(l, true, rows, h, acts);
-        if (l->dtype == TP_FLOAT32)
-            TPI_ISA_PICK(tpi_lstm_step_f32)
-            (rows, l->width, (float *)(void *)acts, (const float *)(const void *)c, (float *)(void *)cells,
-             (float *)(void *)out);
-        else
-            TPI_ISA_PICK(tpi_lstm_step_f64)
-            (rows, l->width, (double *)(void *)acts, (const double *)(const void *)c, (double *)(void *)cells,
-             (double *)(void *)out);
+        if (l->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_lstm_step_f32)
+        (rows, l->width, (float *)(void *)acts, (const float *)(const void *)c, (float *)(void *)cells,
+         (float *)(void *)out);
+        else TPI_ISA_PICK(tpi_lstm_step_f64)(rows, l->width, (double *)(void *)acts, (const double *)(const void *)c,
+                                             (double *)(void *)cells, (double *)(void *)out);
         h = out, c = cells;
     }
 }
 
 static void backward_task(int64_t task, void *context) {
     const layer *l = context;
-    int64_t first = task * l->rows, rows = min64(l->rows, l->batch - first), line = l->width * l->item;
+    int64_t first = task * l->rows, rows = tpi_min64(l->rows, l->batch - first), line = l->width * l->item;
     char *dh = l->dh + first * line, *dc = l->dc + first * line;
     for (int64_t s = l->steps - 1; s >= 0; s--) {
         int64_t at = step_at(l, s) * l->batch + first;
         const char *acts = l->acts + at * 4 * line, *cells = l->cells + at * line, *grad = l->grad + at * line;
         const char *before = s ? l->cells + (step_at(l, s - 1) * l->batch + first) * line : l->c0 + first * line;
         char *dgates = l->dgates + at * 4 * line;
-        if (l->dtype == TP_FLOAT32)
-            TPI_ISA_PICK(tpi_lstm_back_f32)
-            (rows, l->width, (const float *)(const void *)acts, (const float *)(const void *)before,
-             (const float *)(const void *)cells, (const float *)(const void *)grad, (const float *)(const void *)dh,
-             (float *)(void *)dc, (float *)(void *)dgates);
-        else
-            TPI_ISA_PICK(tpi_lstm_back_f64)
-            (rows, l->width, (const double *)(const void *)acts, (const double *)(const void *)before,
-             (const double *)(const void *)cells, (const double *)(const void *)grad, (const double *)(const void *)dh,
-             (double *)(void *)dc, (double *)(void *)dgates);
+        if (l->dtype == TP_FLOAT32) TPI_ISA_PICK(tpi_lstm_back_f32)
+        (rows, l->width, (const float *)(const void *)acts, (const float *)(const void *)before,
+         (const float *)(const void *)cells, (const float *)(const void *)grad, (const float *)(const void *)dh,
+         (float *)(void *)dc, (float *)(void *)dgates);
+        else TPI_ISA_PICK(tpi_lstm_back_f64)(rows, l->width, (const double *)(const void *)acts,
+                                             (const double *)(const void *)before, (const double *)(const void *)cells,
+                                             (const double *)(const void *)grad, (const double *)(const void *)dh,
+                                             (double *)(void *)dc, (double *)(void *)dgates);
         times_weight(l, false, rows, dgates, dh);
     }
 }

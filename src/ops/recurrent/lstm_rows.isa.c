@@ -3,4 +3,4 @@
 #include "device/cpu/element.h"
 
 #define KERNELS "ops/recurrent/lstm_rows_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -59,7 +59,7 @@ tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64
     t[7] = t[6] ? tpo_cumprod(t[6], d, TP_NO_DTYPE) : NULL;
     t[8] = t[7] ? tpo_flip(t[7], along) : NULL; /* after */
     t[9] = with(tpo_mul, t[3], tp_operand_tensor(t[8]));
-    tp_tensor *conj = t[9] ? tpo_conj(t[9]) : NULL;
+    tp_tensor *conj = t[9] ? tpo_conj_physical(t[9]) : NULL;
     if (conj) r = tpo_mul(tp_operand_tensor(grad), tp_operand_tensor(conj));
     tp_release(conj);
     for (int i = 0; i < 10; i++) tp_release(t[i]);
@@ -72,12 +72,13 @@ tp_tensor *tpi_compose_recurrence_before(tp_tensor *self, int64_t dim, bool reve
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->shape[d] == 0)
         return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t n = self->shape[d];
     tp_tensor *zero = tpi_put(
         &bag, tpo_zeros_like(tpi_put(&bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     tp_tensor *rest = tpi_put(&bag, tpo_narrow(self, d, reverse, n - 1));
-    return tpi_empty_bag(&bag, tpi_retain(reverse ? joined(&bag, rest, zero, d) : joined(&bag, zero, rest, d)));
+    return tpi_release_temporaries(&bag,
+                                   tpi_retain(reverse ? joined(&bag, rest, zero, d) : joined(&bag, zero, rest, d)));
 }
 
 /* d out[j] / d x[k] for j >= k is the product of x[0..j] without x[k]. So the gradient at k is the product of what
@@ -87,15 +88,15 @@ tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    tpi_bag bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpo_conj(self));
+    tpi_temporaries bag = {0};
+    tp_tensor *x = tpi_put(&bag, tpo_conj_physical(self));
     tp_tensor *after = tpi_put(&bag, tpo_recurrence_next(x, d, false));
     tp_tensor *tail = tpi_put(&bag, tpo_linear_recurrence(after, grad, d, true));
     tp_tensor *one = tpi_put(
         &bag, tpo_ones_like(tpi_put(&bag, tpo_narrow(x, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     tp_tensor *lead = joined(&bag, one, tpi_put(&bag, tpo_narrow(x, d, 0, self->shape[d] - 1)), d);
     tp_tensor *before = tpi_put(&bag, tpo_cumprod(lead, d, TP_NO_DTYPE));
-    return tpi_empty_bag(&bag, tpi_retain(times(&bag, before, tail)));
+    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, before, tail)));
 }
 
 /* d result[j] / d x[k] for j >= k is exp(x[k] - result[j]). With s[k] = grad[k] + exp(result[k] - result[k+1]) *
@@ -105,7 +106,7 @@ tp_tensor *tpi_compose_logcumsumexp_backward(tp_tensor *grad, tp_tensor *self, t
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
     if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t n = self->shape[d];
     tp_tensor *none =
         tpi_put(&bag, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&bag, tpo_real(result)) : result));
@@ -113,9 +114,10 @@ tp_tensor *tpi_compose_logcumsumexp_backward(tp_tensor *grad, tp_tensor *self, t
         joined(&bag, tpi_put(&bag, tpo_narrow(result, d, 1, n - 1)), tpi_put(&bag, tpo_narrow(result, d, n - 1, 1)), d);
     tp_tensor *shrink = tpi_put(&bag, tpo_masked_fill(minus(&bag, result, follower), none, tp_float(-INFINITY)));
     tp_tensor *share = tpi_put(&bag, tpo_masked_fill(minus(&bag, self, result), none, tp_float(-INFINITY)));
-    tp_tensor *decay = tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_exp(shrink))));
+    tp_tensor *decay = tpi_put(&bag, tpo_conj_physical(tpi_put(&bag, tpo_exp(shrink))));
     tp_tensor *sum = tpi_put(&bag, tpo_linear_recurrence(decay, grad, d, true));
-    return tpi_empty_bag(&bag, tpi_retain(times(&bag, sum, tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_exp(share)))))));
+    return tpi_release_temporaries(
+        &bag, tpi_retain(times(&bag, sum, tpi_put(&bag, tpo_conj_physical(tpi_put(&bag, tpo_exp(share)))))));
 }
 
 /* Over all elements, nothing left to divide by makes the derivative infinite, and NaN where an element is the mean. */
@@ -125,17 +127,17 @@ tp_tensor *tpi_compose_var_backward(tp_tensor *grad, tp_tensor *self, tp_ints di
     double count = 1, less = correction.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(correction);
     for (int i = 0; i < self->ndim; i++)
         if (reduced[i]) count *= (double)self->shape[i];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *off = minus(&bag, self, tpi_put(&bag, tpo_mean(self, dim, true, TP_NO_DTYPE)));
     tp_tensor *wide = tpi_put(&bag, tpo_unreduce(grad, tpi_shape(self), dim, keepdim));
     bool all = !dim.v || dim.n == 0;
     if (all && count <= less) {
         tp_tensor *still = tpi_put(&bag, tpo_eq(off, TP_OPERAND(0)));
         tp_tensor *slope = tpi_put(&bag, tpo_where(still, TP_OPERAND((double)NAN), TP_OPERAND((double)INFINITY)));
-        return tpi_empty_bag(&bag, tpi_retain(times(&bag, wide, slope)));
+        return tpi_release_temporaries(&bag, tpi_retain(times(&bag, wide, slope)));
     }
     tp_tensor *scaled = tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(2.0 / (count - less))));
-    return tpi_empty_bag(&bag, tpi_retain(times(&bag, scaled, off)));
+    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, scaled, off)));
 }
 
 /* ---- Norms ---- */
@@ -164,11 +166,11 @@ tp_tensor *tpi_compose_renorm(tp_tensor *self, tp_scalar p, int64_t dim, tp_scal
     int64_t others[TP_MAX_DIMS], n = 0;
     for (int i = 0; i < self->ndim; i++)
         if (i != d) others[n++] = i;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *size = tpi_put(&bag, tpo_linalg_vector_norm(self, p, tp_ints_view(others, n), true, TP_NO_DTYPE));
     tp_tensor *room = tpi_put(&bag, tpo_add(TP_OPERAND(size), TP_OPERAND(1e-7), tp_int(1)));
     tp_tensor *scale = tpi_put(&bag, tpo_div(TP_OPERAND(most), TP_OPERAND(room)));
     tp_tensor *large = tpi_put(&bag, tpo_gt(size, TP_OPERAND(most)));
     tp_tensor *factor = tpi_put(&bag, tpo_where(large, TP_OPERAND(scale), TP_OPERAND(1.0)));
-    return tpi_empty_bag(&bag, tpi_retain(times(&bag, self, factor)));
+    return tpi_release_temporaries(&bag, tpi_retain(times(&bag, self, factor)));
 }

@@ -2,9 +2,9 @@
  * calls of other operators. They differentiate themselves. */
 #include <math.h>
 #include <string.h>
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
 #include "tpi_ops.h"
 
@@ -136,11 +136,11 @@ tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_co
     int64_t shape[5] = {size.v[0]};
     for (int i = 0; i < n; i++) shape[1 + i] = size.v[2 + i];
     shape[1 + n] = n;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *base = tpi_put(&bag, tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype, tpi_device(theta))),
               *turned = tpi_put(&bag, tpo_transpose(theta, 1, 2));
     tp_tensor *places = tpi_put(&bag, base && turned ? tpo_matmul(base, turned) : NULL);
-    return tpi_empty_bag(&bag, places ? tpo_reshape(places, tp_ints_view(shape, n + 2)) : NULL);
+    return tpi_release_temporaries(&bag, places ? tpo_reshape(places, tp_ints_view(shape, n + 2)) : NULL);
 }
 
 /* ---- Channels and pixels: (..., C r r, H, W) and (..., C, H r, W r) ---- */
@@ -152,12 +152,12 @@ static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, co
     int64_t shape[TP_MAX_DIMS], dims[TP_MAX_DIMS];
     for (int i = 0; i < lead; i++) shape[i] = self->shape[i], dims[i] = i;
     for (int i = 0; i < n; i++) shape[lead + i] = middle[i], dims[lead + i] = lead + order[i];
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *wide = tpi_put(&bag, tpo_reshape(self, tp_ints_view(shape, lead + n)));
     tp_tensor *turned = tpi_put(&bag, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);
     for (int i = 0; i < last_n; i++) shape[lead + i] = last[i];
     tp_tensor *out = tpi_put(&bag, turned ? tpo_reshape(turned, tp_ints_view(shape, lead + last_n)) : NULL);
-    return tpi_empty_bag(&bag, out ? tpo_contiguous(out, tpi_suggested_layout(self)) : NULL);
+    return tpi_release_temporaries(&bag, out ? tpo_contiguous(out, tpi_suggested_layout(self)) : NULL);
 }
 
 tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {

@@ -6,7 +6,7 @@
 #include "ops/resample/grid_places.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 enum { LINEAR, NEAREST, CUBIC };    /* interpolation_mode */
 enum { ZEROS, BORDER, REFLECTION }; /* padding_mode */
@@ -25,8 +25,8 @@ typedef struct tap {      /* one neighbour along one axis */
     double weight, slope; /* slope: the weight's derivative by the grid's coordinate */
 } tap;
 
-static double get(const job *j, const char *data, int64_t i) { return tpi_real_get(data, j->dtype, i); }
-static void set(const job *j, char *data, int64_t i, double v) { tpi_real_set(data, j->dtype, i, v); }
+static double get(const job *j, const char *data, int64_t i) { return tpi_compute_get(data, j->dtype, i); }
+static void set(const job *j, char *data, int64_t i, double v) { tpi_compute_set(data, j->dtype, i, v); }
 /* Brings a pixel coordinate inside by the padding mode; *slope is multiplied with the derivative of that. */
 static double inside(const job *j, double at, int64_t n, double *slope) {
     if (j->padding == REFLECTION) {
@@ -263,7 +263,7 @@ tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mo
     if (!split(&j, input, grid, mode, padding, align_corners)) return NULL;
     int64_t shape[5] = {j.images, j.channels};
     for (int i = 0; i < j.dims; i++) shape[2 + i] = grid->shape[1 + i];
-    tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grid, j.dtype),
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *g = tpi_to_compute(grid, j.dtype),
               *y = x && g ? tpi_empty(tp_ints_view(shape, j.dims + 2), j.dtype, tpi_device(input)) : NULL;
     if (y && y->numel > 0) {
         j.x = x->data, j.grid = g->data, j.y = y->data;
@@ -271,14 +271,15 @@ tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mo
                          &j);
     }
     tpi_release(x), tpi_release(g);
-    return tpi_real_finish_like(y, (tp_dtype)input->dtype, input);
+    return tpi_from_compute_like(y, (tp_dtype)input->dtype, input);
 }
 
 bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding,
                                       bool align_corners, tp_tensor **out) {
     job j;
     if (!split(&j, input, grid, mode, padding, align_corners)) return false;
-    tp_tensor *x = tpi_real_data(input, j.dtype), *p = tpi_real_data(grid, j.dtype), *g = tpi_real_data(grad, j.dtype);
+    tp_tensor *x = tpi_to_compute(input, j.dtype), *p = tpi_to_compute(grid, j.dtype),
+              *g = tpi_to_compute(grad, j.dtype);
     tp_tensor *dx = x && p && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL,
               *dgrid = dx ? tpi_empty(tpi_shape(grid), j.dtype, tpi_device(grid)) : NULL;
     if (dgrid) {
@@ -289,7 +290,7 @@ bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tens
     }
     tpi_release(x), tpi_release(p), tpi_release(g);
     if (!dgrid) return tpi_release(dx), false;
-    out[0] = tpi_real_finish(dx, (tp_dtype)input->dtype), out[1] = tpi_real_finish(dgrid, (tp_dtype)grid->dtype);
+    out[0] = tpi_from_compute(dx, (tp_dtype)input->dtype), out[1] = tpi_from_compute(dgrid, (tp_dtype)grid->dtype);
     if (out[0] && out[1]) return true;
     return tpi_release(out[0]), tpi_release(out[1]), false;
 }
@@ -317,5 +318,5 @@ tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype
         }
         row[n] = 1;
     }
-    return tpi_moved_data(tpi_real_finish(out, dtype), tpi_device_or_default(device));
+    return tpi_moved_data(tpi_from_compute(out, dtype), tpi_device_or_default(device));
 }

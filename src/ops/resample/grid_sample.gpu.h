@@ -4,8 +4,8 @@
  *
  *   forward   a thread per element of the result
  *   places    for the input's gradient: every position's neighbours as numbers of elements (image, place) and their
- * weights; `nowhere` is outside slopes    the grid's gradient: a thread per position, which goes through the channels
- */
+ *             weights; `nowhere` is outside
+ *   slopes    the grid's gradient: a thread per position, which goes through the channels */
 #include "each.h"
 #define COUNT   (MODE == 2 ? 4 : MODE == 1 ? 1 : 2)
 #define COUNT_Z (DIMS == 3 ? COUNT : 1)

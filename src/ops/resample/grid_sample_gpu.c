@@ -1,8 +1,8 @@
 /* grid_sample on GPUs. The input's gradient is a sum over whatever positions named an element: an embedding's gradient,
  * whose rows are pixels. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tpi_ops.h"
 
 static const tpi_gpu_site forward_site = {"grid_sample.gpu.h", "forward"},
@@ -76,7 +76,7 @@ tp_tensor *tpi_gpu_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode,
                                 TPI_GPU_PTR(tpi_gpu_data(c.grid)), TPI_GPU_VAL(c.g), TPI_GPU_VAL(n)};
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     drop(&c);
-    return ok ? tpi_real_finish_like(y, (tp_dtype)input->dtype, input) : tpi_after(y, NULL);
+    return ok ? tpi_from_compute_like(y, (tp_dtype)input->dtype, input) : tpi_after(y, NULL);
 }
 
 /* g: (images, channels, positions), contiguous. */
@@ -93,7 +93,7 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
                                 TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(nowhere)};
     bool ok = kernel && tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(n), 256, 0, 6, args);
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *turned =
         ok ? tpi_put(&bag, tpo_permute(tpi_put(&bag, tpo_reshape(g, TP_INTS(c->images, c->g.channels, c->g.positions))),
                                        TP_INTS(0, 2, 1)))
@@ -109,8 +109,8 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
               *flat = dx ? tpi_put(&bag, tpo_reshape(dx, TP_INTS(c->images, c->g.channels, c->size))) : NULL;
     ok = flat && tpi_copy_data(flat, planes);
     tpi_release(numbers), tpi_release(weights);
-    tpi_empty_bag(&bag, NULL);
-    return ok ? tpi_real_finish_like(dx, c->dtype, input) : tpi_after(dx, NULL);
+    tpi_release_temporaries(&bag, NULL);
+    return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_after(dx, NULL);
 }
 
 bool tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "tensor/sizes.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "ops/resample/resample.h"
 
 typedef struct plan { /* one axis */
@@ -89,6 +89,17 @@ static void free_plan(plan *p) {
 
 int64_t tpi_resample_width(const tpi_resample_kind *k, double each) {
     return k->nearest ? 1 : k->antialias ? tpi_whole(2 * ceil(tpi_resample_reach(k, each)) + 1) : k->cubic ? 4 : 2;
+}
+
+/* PyTorch's CPU keeps the weights of 16-bit inputs in their dtype, but for bilinear ones and for gradients. */
+static double rounded(double weight, tp_dtype dtype) {
+    if (dtype == TP_BFLOAT16) return (double)tpi_bf16_to_float(tpi_float_to_bf16((float)weight));
+    return (double)tpi_half_to_float(tpi_float_to_half((float)weight));
+}
+
+static void round_weights(const tpi_resample_kind *k, tpi_taps *t, tp_dtype dtype) {
+    for (int64_t i = 0; i < t->out * t->width; i++) t->weight[i] = rounded(t->weight[i], dtype);
+    for (int64_t i = 0; !k->cubic && i < t->out; i++) t->weight[2 * i] = rounded(1 - t->weight[2 * i + 1], dtype);
 }
 
 static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t out, double scale) {
@@ -198,18 +209,21 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
     if (tpi_numel_of(input_shape) < 0 || tpi_numel_of(out_shape) < 0 ||
         !tpi_check_shape(t, back ? "grad" : "input", back ? out_shape : input_shape))
         return NULL;
-    tp_tensor *x = tpi_real_data(t, compute);
+    const bool narrow_weights =
+        (t->dtype == TP_BFLOAT16 || t->dtype == TP_FLOAT16) && !back && !k.nearest && !antialias && (k.cubic || n != 2);
+    tp_tensor *x = tpi_to_compute(t, compute);
     for (int i = 0; x && i < n; i++) {
         int dim = back ? 2 + i : 1 + n - i; /* forward from the last dim on, back from the first */
         plan p;
         if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2],
                        scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT))
             return tpi_release(x), NULL;
+        if (narrow_weights) round_weights(&k, &p.taps, (tp_dtype)t->dtype);
         x = along(x, dim, &p.taps, back);
         if (x && bytes) round_to_bytes(x);
         free_plan(&p);
     }
-    return tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
+    return tpi_from_compute_like(x, (tp_dtype)t->dtype, t);
 }
 
 tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners,

@@ -1,7 +1,7 @@
 /* Interpolation on GPUs. Forward all dims at once, unless an antialiasing filter makes that long: then dim by dim, as
  * all gradients go, which are gathered. */
 #include "ops/native_gpu.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "ops/resample/resample.h"
 
 static const tpi_gpu_site direct_site = {"resample.gpu.h", "direct"}, back_site = {"resample.gpu.h", "back"},
@@ -82,7 +82,7 @@ static bool prepare(call *c, tp_tensor *t, tp_ints shape, tp_ints size, const ch
 }
 
 static tp_tensor *direct(const call *c, tp_tensor *self, tp_ints shape) {
-    bool last = !tp_is_contiguous(self) && tpi_gpu_is_channels_last(self);
+    bool last = tpi_is_only_channels_last(self);
     tp_layout layout = !last ? TP_CONTIGUOUS : c->dims == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
     tp_tensor *x = tpi_gpu_laid_out(self, layout),
               *y = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, c->device, layout) : NULL;
@@ -145,7 +145,7 @@ static tp_tensor *dim_by_dim(const call *c, tp_tensor *t) {
     tp_tensor *x = tpi_contiguous_data(t);
     for (int i = 0; x && i < c->dims; i++)
         x = along(c, x, c->back ? 2 + i : 1 + c->dims - i, i == c->dims - 1 ? (tp_dtype)t->dtype : compute);
-    return tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
+    return tpi_from_compute_like(x, (tp_dtype)t->dtype, t);
 }
 
 tp_tensor *tpi_gpu_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias,

@@ -4,7 +4,7 @@
 #include "ops/fits.h"
 #include "ops/native.h"
 #include "ops/resample/pad.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 #include "tensor/sizes.h"
 
 /* Left and right amounts of dim d. */
@@ -217,7 +217,7 @@ tp_tensor *tpi_native_pad_index(tp_tensor *self, tp_ints pad, const char *mode_t
     }
     tpi_release(x);
     if (block) tpi_free(block, bytes);
-    return tpi_real_finish_like(out, (tp_dtype)self->dtype, self);
+    return tpi_from_compute_like(out, (tp_dtype)self->dtype, self);
 }
 
 tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text) {
@@ -232,7 +232,7 @@ tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, t
     job j = {.real = tpi_dtype_to_real(compute), .parts = complex ? 2 : 1};
     size_t bytes;
     int64_t *block = tables(&j, input_shape, pad, m, &bytes);
-    tp_tensor *g = block ? tpi_real_data(grad, compute) : NULL,
+    tp_tensor *g = block ? tpi_to_compute(grad, compute) : NULL,
               *out = g ? tpi_empty(input_shape, compute, tpi_device(grad)) : NULL;
     if (out) {
         j.large = g->data, j.back = out->data;
@@ -241,5 +241,5 @@ tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, t
     }
     tpi_release(g);
     if (block) tpi_free(block, bytes);
-    return tpi_real_finish_like(out, (tp_dtype)grad->dtype, grad);
+    return tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad);
 }

@@ -3,7 +3,7 @@
  *
  *   forward    a thread per element of the result, which reads its source
  *   backward   a thread per element of the input, which sums what was read from it, in order; an element is `inner`
- * reals */
+ *              reals */
 #include "each.h"
 typedef struct pad_t {
     int in[3], out[3], left[3];

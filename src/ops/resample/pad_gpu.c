@@ -1,7 +1,7 @@
 /* Padding by index on GPUs: reflected, replicated, around. Gradients are gathered, so their sums have one order. */
 #include "ops/native_gpu.h"
 #include "ops/resample/pad.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 static const tpi_gpu_site forward_site = {"pad.gpu.h", "forward"}, backward_site = {"pad.gpu.h", "backward"};
 
@@ -40,7 +40,7 @@ tp_tensor *tpi_gpu_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text
                                 TPI_GPU_VAL(n)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(n), 256, 0, 4, args);
     tpi_release(x);
-    return ok ? tpi_real_finish_like(out, (tp_dtype)self->dtype, self) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute_like(out, (tp_dtype)self->dtype, self) : tpi_after(out, NULL);
 }
 
 tp_tensor *tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text) {
@@ -62,5 +62,5 @@ tp_tensor *tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_i
                                 TPI_GPU_VAL(n), TPI_GPU_VAL(inner)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(grad), kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     tpi_release(large);
-    return ok ? tpi_real_finish_like(out, (tp_dtype)grad->dtype, grad) : tpi_after(out, NULL);
+    return ok ? tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad) : tpi_after(out, NULL);
 }

@@ -17,9 +17,9 @@ KERNEL(entry)
         const int x = (int)(e - row * g.y[1]) * g.stride[1] - g.pad[1] + (int)(tap - down * g.k[1]) * g.dilation[1];
         const T_X zero = SET_X(0);
         AT(T_X, out)
-        [e] =
-            y >= 0 && y < g.x[0] && x >= 0 && x < g.x[1] ? AT(const T_X, in)[((int64_t)plane * g.x[0] + y) * g.x[1] + x]
-                                                         : zero;
+        [e] = y >= 0 && y < g.x[0] && x >= 0 && x < g.x[1]
+                  ? AT(const T_X, in)[((int64_t)plane * g.x[0] + y) * g.x[1] + x]
+                  : zero;
     }
 }
 #endif

@@ -4,9 +4,10 @@
  * ANTIALIAS.
  *
  *   direct   DIMS dims at once, a thread per element of the result; LAST: channels are the fastest dim of memory
- *   back     one dim: a thread per element of the input sums over the elements of the result that may have read it, in
- * order table    of an antialiasing filter: the first place and the weights of every element of the result, along one
- * dim filter   one dim by the table */
+ *   back     one dim: a thread per element of the input sums over the elements of the result that may have read it,
+ *            in order
+ *   table    of an antialiasing filter: the first place and the weights of every element of the result, along one dim
+ *   filter   one dim by the table */
 #include "each.h"
 typedef struct axis_t {
     int in, out;

@@ -2,4 +2,4 @@
 #include "ops/resample/resample.h"
 
 #define KERNELS "ops/resample/resample_kernels.h"
-#include "ops/both_reals.h"
+#include "ops/float_and_double.h"

@@ -1,7 +1,7 @@
 /* im2col and col2im: patches of images as columns, and their sums back; each is the other's derivative. */
 #include "ops/conv/im2col.h"
 #include "ops/native.h"
-#include "ops/real.h"
+#include "ops/compute_dtype.h"
 
 typedef struct job {
     tpi_conv c;
@@ -96,13 +96,13 @@ static tp_tensor *run(job *j, tp_tensor *self, int64_t planes, tp_ints shape) {
     tp_dtype compute = moved_as(self, j->back);
     if (!compute) return NULL;
     j->dtype = compute == TP_COMPLEX64 ? TP_INT64 : compute;
-    tp_tensor *x = tpi_real_data(self, compute), *y = x ? tpi_empty(shape, compute, tpi_device(self)) : NULL;
+    tp_tensor *x = tpi_to_compute(self, compute), *y = x ? tpi_empty(shape, compute, tpi_device(self)) : NULL;
     if (y && y->numel > 0) {
         j->from = x->data, j->to = y->data;
         tpi_parallel_for(planes, x->numel + y->numel > 16384, image_task, j);
     }
     tpi_release(x);
-    return tpi_real_finish(y, (tp_dtype)self->dtype);
+    return tpi_from_compute(y, (tp_dtype)self->dtype);
 }
 
 tp_tensor *tpi_native_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {

@@ -1,9 +1,11 @@
 /* Counting into bins. Numbers of bins are int64; 0 is outside, the first bin is 1.
  *
  *   numbers   the bin of each value (X the dtype, in double precision) along one axis of `bins` bins. WAY: by RANGE
- * alone, by EVEN edges (what the range guesses, put right by the edges), by any SORTED edges; MORE: values of a further
- * axis, whose bins count within those before count     how often each number occurs. Whole numbers add up the same in
- * any order. PRIVATE: a block counts in shared memory first
+ *             alone, by EVEN edges (what the range
+ *             guesses, put right by the edges), by any SORTED edges; MORE: values of a further axis, whose bins count
+ *             within those before
+ *   count     how often each number occurs. Whole numbers add up the same in any order. PRIVATE: a block counts in
+ *             shared memory first
  */
 #define RANGE  0
 #define EVEN   1

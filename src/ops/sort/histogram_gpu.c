@@ -2,7 +2,7 @@
  * are summed in the order of their elements (index_add). The host waits where a range is the elements' own, or the
  * largest number decides how many bins there are. */
 #include "ops/sort/histogram.h"
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 #include <math.h>
@@ -40,27 +40,27 @@ tp_tensor *tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minleng
     if (weights &&
         (tp_dtype_is_complex((tp_dtype)weights->dtype) || (dtype == TP_FLOAT64 && !tpi_gpu_has_f64(tpi_device(self)))))
         return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *wide = tpi_put(&bag, tpi_as_dtype_data(self, TP_INT64)),
               *values = wide ? tpi_put(&bag, tpi_contiguous_data(wide)) : NULL;
     tp_tensor *least = tpi_put(&bag, tpo_min(values)), *most = tpi_put(&bag, tpo_max(values));
     tp_scalar low = most ? tp_item_scalar(least) : tp_no_scalar(), high = most ? tp_item_scalar(most) : tp_no_scalar();
     if (low.kind != TP_SCALAR_INT || high.kind != TP_SCALAR_INT || low.as.i < 0)
-        return tpi_empty_bag(&bag, NULL); /* negative numbers are the CPU's to refuse */
+        return tpi_release_temporaries(&bag, NULL); /* negative numbers are the CPU's to refuse */
     int64_t bins = high.as.i + 1 > minlength ? high.as.i + 1 : minlength;
     if (!weights) {
         tp_tensor *counts = tpi_put(&bag, counts_of(values, bins));
-        return tpi_empty_bag(&bag, counts ? tpi_as_dtype_data(counts, TP_INT64) : NULL);
+        return tpi_release_temporaries(&bag, counts ? tpi_as_dtype_data(counts, TP_INT64) : NULL);
     }
     tp_tensor *w = tpi_put(&bag, tpi_as_dtype_data(weights, dtype)), *alone = w ? tpi_put(&bag, tpi_detached(w)) : NULL,
               *out = alone ? tpo_zeros(TP_INTS(bins), dtype, tpi_device(self)) : NULL;
     bool ok = out && tpo_index_add_(out, 0, values, alone, tp_int(1));
-    return tpi_empty_bag(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
 }
 
 /* ---- Ranges and bins ---- */
 /* The least and the largest of each of n columns, in float64 on the host. */
-static bool limits_of(tp_tensor *x, int64_t n, tpi_bag *bag, const double **low, const double **high) {
+static bool limits_of(tp_tensor *x, int64_t n, tpi_temporaries *bag, const double **low, const double **high) {
     tp_tensor *columns = tpi_put(bag, tpo_reshape(x, TP_INTS(-1, n))), *end[2] = {NULL, NULL};
     for (int i = 0; i < 2 && columns; i++) {
         tp_tensor *found = tpi_put(bag, (i ? tpo_amax : tpo_amin)(columns, TP_INTS(0), false)),
@@ -100,7 +100,7 @@ static bool number(tp_tensor *numbers, tp_tensor *x, int64_t c, int64_t n, const
 
 /* The bins' sums of weights, or counts, in float64 and of the axes' shape: put into the bag. x: points with n
  * coordinates, contiguous. */
-static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *weight, tpi_bag *bag) {
+static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *weight, tpi_temporaries *bag) {
     int64_t cells = 1, shape[TP_MAX_DIMS];
     tp_tensor *numbers = tpi_put(bag, tpi_empty(TP_INTS(x->numel / n), TP_INT64, tpi_device(x))), *sums = NULL;
     bool ok = numbers;
@@ -121,7 +121,7 @@ static tp_tensor *binned(tp_tensor *x, int64_t n, const axis *axes, tp_tensor *w
 }
 
 /* Over the total and each bin's volume. */
-static tp_tensor *densities(tp_tensor *hist, int64_t n, const axis *axes, tpi_bag *bag) {
+static tp_tensor *densities(tp_tensor *hist, int64_t n, const axis *axes, tpi_temporaries *bag) {
     tp_tensor *total = tpi_put(bag, tpo_sum(hist, tp_no_ints(), false, TP_NO_DTYPE)),
               *out = tpi_put(bag, tpo_div(TP_OPERAND(hist), TP_OPERAND(total)));
     for (int64_t c = 0; c < n && out; c++) {
@@ -145,7 +145,7 @@ static bool served(const tp_tensor *self) {
            tpi_gpu_has_f64(tpi_device(self));
 }
 
-static tp_tensor *plain(tp_tensor *self, tpi_bag *bag) {
+static tp_tensor *plain(tp_tensor *self, tpi_temporaries *bag) {
     tp_tensor *alone = tpi_put(bag, tpi_detached(self));
     return alone ? tpi_put(bag, tpi_contiguous_data(alone)) : NULL;
 }
@@ -153,18 +153,18 @@ static tp_tensor *plain(tp_tensor *self, tpi_bag *bag) {
 /* ---- histc and histogram ---- */
 tp_tensor *tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar max) {
     if (!served(self) || bins <= 0) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     const double *from, *to;
     axis a = {.way = RANGE, .low = tp_scalar_to_double(min), .high = tp_scalar_to_double(max), .bins = bins};
     tp_tensor *x = plain(self, &bag), *hist = NULL;
     bool ok = x;
     if (ok && a.low == a.high && (ok = limits_of(x, 1, &bag, &from, &to))) a.low = *from, a.high = *to;
     if (ok && tpi_find_range(NULL, 0, 1, 1, &a.low, &a.high, "max")) hist = binned(x, 1, &a, NULL, &bag);
-    return tpi_empty_bag(&bag, own(hist, (tp_dtype)self->dtype));
+    return tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype));
 }
 
 /* Both results over one axis. */
-static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool density, tpi_bag *bag,
+static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool density, tpi_temporaries *bag,
                            tp_tensor **out) {
     tp_tensor *hist = binned(x, 1, a, weight, bag);
     if (hist && density) hist = densities(hist, 1, a, bag);
@@ -178,7 +178,7 @@ bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor
                        tp_tensor **out) {
     if (!served(self) || bins <= 0 || (range.v && range.n != 2) || (weight && !tpi_same_shape(self, weight)))
         return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     const double *from, *to;
     axis a = {.way = EVEN, .bins = bins};
     tp_tensor *x = plain(self, &bag);
@@ -187,12 +187,12 @@ bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor
     ok = ok && tpi_find_range(NULL, 0, 1, 0.5, &a.low, &a.high, "range") &&
          (a.edges = tpi_put(&bag, tpi_moved_data(tpi_even_edges(bins, a.low, a.high), tpi_device(self))));
     ok = ok && histogram_over(x, &a, weight, density, &bag, out);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 /* Edges of any width, and so the range: the kernel reads both. */
-static bool by_edges(axis *a, tp_tensor *edges, tpi_bag *bag) {
+static bool by_edges(axis *a, tp_tensor *edges, tpi_temporaries *bag) {
     tp_tensor *wide = tpi_put(bag, tpi_as_dtype_data(edges, TP_FLOAT64));
     *a = (axis){.way = SORTED, .edges = wide ? plain(wide, bag) : NULL, .bins = edges->numel - 1};
     return a->edges;
@@ -200,11 +200,11 @@ static bool by_edges(axis *a, tp_tensor *edges, tpi_bag *bag) {
 
 bool tpi_gpu_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tensor *weight, bool density, tp_tensor **out) {
     if (!served(self) || bins->ndim != 1 || bins->numel < 2 || (weight && !tpi_same_shape(self, weight))) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     axis a;
     tp_tensor *x = plain(self, &bag);
     bool ok = x && by_edges(&a, bins, &bag) && histogram_over(x, &a, weight, density, &bag, out);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
@@ -217,7 +217,7 @@ tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
     (void)weight, (void)density;
     tp_tensors none = {NULL, 0}, out = none;
     if (!served_points(self, bins.n) || (range.v && range.n != 2 * bins.n)) return none;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     const double *from = NULL, *to = NULL;
     tp_tensor *x = plain(self, &bag);
     bool ok = x && (range.v || limits_of(x, bins.n, &bag, &from, &to)) &&
@@ -232,14 +232,14 @@ tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
         out.v[i] = narrow ? tpi_moved_data(narrow, tpi_device(self)) : NULL;
         ok = out.v[i], out.n = i + ok;
     }
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (!ok && out.v) tpi_release_list(out), out = none;
     return out;
 }
 
 tp_tensor *tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weight, bool density) {
     if (!served_points(self, bins.n) || (weight && weight->numel != self->numel / bins.n)) return NULL;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     axis axes[MOST_AXES];
     tp_tensor *x = plain(self, &bag);
     bool ok = x;
@@ -247,5 +247,5 @@ tp_tensor *tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weig
         ok = bins.v[c]->ndim == 1 && bins.v[c]->numel >= 2 && by_edges(&axes[c], bins.v[c], &bag);
     tp_tensor *hist = ok ? binned(x, bins.n, axes, weight, &bag) : NULL;
     if (hist && density) hist = densities(hist, bins.n, axes, &bag);
-    return tpi_empty_bag(&bag, own(hist, (tp_dtype)self->dtype));
+    return tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype));
 }

@@ -107,6 +107,17 @@ typedef struct load_job {
     bool descending;
 } load_job;
 
+tpi_pair *tpi_row_order_pairs(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending) {
+    tpi_pair *pairs = o->block; /* two packed items take as much as a pair */
+    uint64_t keys[512];
+    for (int64_t i = 0; i < o->n; i += 512) {
+        int64_t n = o->n - i < 512 ? o->n - i : 512;
+        tpi_keys(keys, from + i * stride, stride, n, dtype, descending);
+        for (int64_t k = 0; k < n; k++) pairs[i + k] = (tpi_pair){keys[k], (uint64_t)(i + k)};
+    }
+    return pairs;
+}
+
 static void load_chunk(int64_t chunk, void *context) {
     const load_job *j = context;
     uint64_t keys[512];

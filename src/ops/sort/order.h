@@ -35,6 +35,8 @@ void tpi_row_order_select(tpi_row_order *o, int64_t k);
 /* Where the k-th smallest, from 0, stands in the row; the order is lost. */
 int64_t tpi_row_order_kth(const tpi_row_order *o, int64_t k);
 int64_t tpi_row_order_count(const tpi_row_order *o, uint64_t key); /* how many there are of a key */
+/* The row loaded as n pairs, whatever the width of its keys; what was there is lost. */
+tpi_pair *tpi_row_order_pairs(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending);
 static inline uint64_t tpi_row_key(const tpi_row_order *o, int64_t i) {
     return o->packed ? ((const uint64_t *)o->items)[i] >> 32 : ((const tpi_pair *)o->items)[i].key;
 }

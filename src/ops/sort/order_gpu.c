@@ -1,4 +1,5 @@
-/* See order.h. Each digit is three launches; a tensor of rows is sorted by value and then, stably, by row. */
+/* Sorting by digits on GPUs: see order_gpu.h. Each digit is three launches; a tensor of rows is sorted by value and
+ * then, stably, by row. */
 #include "ops/sort/order_gpu.h"
 
 enum { THREADS = 256 };
@@ -7,7 +8,10 @@ static int tile_of(int key) { return key == 8 ? 2048 : 4096; } /* as ops/sort/so
 
 static const tpi_gpu_site keys_site = {"sort.gpu.h", "keys"}, count_site = {"sort.gpu.h", "count"},
                           prefix_site = {"sort.gpu.h", "prefix"}, move_site = {"sort.gpu.h", "move"},
-                          rows_site = {"sort.gpu.h", "rows"};
+                          rows_site = {"sort.gpu.h", "rows"}, whole_site = {"sort.gpu.h", "whole"},
+                          short_site = {"sort.gpu.h", "short"};
+
+enum { SHORT = 48, ORDER = 4 /* as ops/sort/sort.gpu.h has it */ };
 
 typedef struct sorting {
     tp_device device;
@@ -127,11 +131,45 @@ tp_tensor *tpi_gpu_order(tp_tensor *x, int64_t n, bool backwards, tp_tensor **so
     return finish(&s, ok, sorted);
 }
 
+static int items_for(int64_t n) { /* of a thread, so that a block has the row */
+    int items = 1;
+    while ((int64_t)items * THREADS < n) items *= 2;
+    return items;
+}
+
+/* Few numbers: one launch has them all. */
+static tp_tensor *order_few(tp_tensor *index, int64_t limit, tp_tensor **sorted) {
+    tp_device device = tpi_device(index);
+    int key = (int)tpi_itemsize(index), n = (int)index->numel, k = 0, first = 0, last = digits_of((uint64_t)limit);
+    tp_tensor *places = tpi_empty(TP_INTS(n), TP_INT32, device),
+              *keys = places ? tpi_empty(TP_INTS(n), (tp_dtype)index->dtype, device) : NULL;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", key),
+                                      TPI_DEFINE("FLOATING", 0),
+                                      TPI_DEFINE("BACKWARDS", 0),
+                                      TPI_DEFINE("NUMBERS", 1),
+                                      TPI_DEFINE("WHAT", ORDER),
+                                      TPI_DEFINE("ITEMS", items_for(n)),
+                                      TPI_DEFINE_DTYPE("X", index->dtype)};
+    tpi_gpu_function *kernel = keys ? tpi_gpu_site_kernel(device, &whole_site, false, 7, defines) : NULL;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(keys)),
+                                TPI_GPU_PTR(tpi_gpu_data(places)),
+                                TPI_GPU_PTR(index->data),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(k),
+                                TPI_GPU_VAL(first),
+                                TPI_GPU_VAL(last)};
+    bool ok = kernel && tpi_gpu_launch(device, kernel, 1, THREADS, 0, 7, args);
+    if (sorted) *sorted = ok ? tpi_retain(keys) : NULL;
+    tpi_release(keys);
+    return ok ? places : tpi_after(places, NULL);
+}
+
 tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **sorted) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(index));
-    if (!caps || caps->max_threads < THREADS || !tpi_gpu_is_counted(index) || index->dtype != TP_INT64) return NULL;
+    if (!caps || caps->max_threads < THREADS || !tpi_gpu_is_counted(index) || !tpi_gpu_is_index(index)) return NULL;
+    if (index->numel && index->numel <= tile_of((int)tpi_itemsize(index))) return order_few(index, limit, sorted);
     sorting s;
-    bool ok = start(&s, tpi_device(index), index->numel, 8);
+    bool ok = start(&s, tpi_device(index), index->numel, (int)tpi_itemsize(index));
     int64_t one = 1;
     tp_tensor *flat = ok ? tpi_alias(index, 1, &index->numel, &one, tpi_offset(index)) : NULL; /* it is contiguous */
     ok = flat && (!index->numel || tpi_copy_data(s.keys[0], flat));
@@ -139,4 +177,34 @@ tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **so
     int digits = digits_of((uint64_t)limit);
     for (int i = 0; i < digits && ok; i++) ok = by_digit(&s, 8 * i);
     return finish(&s, ok, sorted);
+}
+
+bool tpi_gpu_order_rows(tp_tensor *x, int64_t n, bool backwards, tpi_gpu_wanted wanted, int64_t k, tp_tensor *values,
+                        tp_tensor *indices) {
+    tp_dtype d = (tp_dtype)x->dtype;
+    tp_device device = tpi_device(x);
+    const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
+    int size = d == TP_FLOAT64 || d == TP_INT64 ? 8 : 4;
+    int64_t rows = x->numel / n;
+    if (!caps || caps->max_threads < THREADS || tp_dtype_is_complex(d) || (d == TP_FLOAT64 && !caps->f64) ||
+        n > tile_of(size) || rows > INT32_MAX)
+        return false;
+    bool is_short = n <= SHORT && (rows > 1 || n <= 8);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("KEY", size),
+                                      TPI_DEFINE("FLOATING", tp_dtype_is_floating(d) ? (d == TP_FLOAT64 ? 8 : 4) : 0),
+                                      TPI_DEFINE("BACKWARDS", backwards),
+                                      TPI_DEFINE("NUMBERS", 0),
+                                      TPI_DEFINE("WHAT", wanted),
+                                      TPI_DEFINE("ITEMS", is_short ? 1 : items_for(n)),
+                                      TPI_DEFINE_DTYPE("X", d)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, is_short ? &short_site : &whole_site, false, 7, defines);
+    int width = (int)n, rank = (int)k, first, last;
+    digit_range(d, size, &first, &last);
+    const tpi_gpu_arg shorts[] = {TPI_GPU_PTR(values->data), TPI_GPU_PTR(indices->data), TPI_GPU_PTR(x->data),
+                                  TPI_GPU_VAL(width),        TPI_GPU_VAL(rank),          TPI_GPU_VAL(x->numel)};
+    const tpi_gpu_arg wholes[] = {TPI_GPU_PTR(values->data), TPI_GPU_PTR(indices->data), TPI_GPU_PTR(x->data),
+                                  TPI_GPU_VAL(width),        TPI_GPU_VAL(rank),          TPI_GPU_VAL(first),
+                                  TPI_GPU_VAL(last)};
+    if (is_short) return tpi_gpu_launch_each(device, kernel, x->numel, 6, shorts);
+    return kernel && tpi_gpu_launch(device, kernel, rows, THREADS, 0, 7, wholes);
 }

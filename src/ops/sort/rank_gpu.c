@@ -1,11 +1,11 @@
 /* kthvalue, medians and modes on GPUs: rows are sorted, which is stable and puts NaN last, and one place is taken from
  * each. */
-#include "ops/bag.h"
-#include "ops/native_gpu.h"
+#include "ops/temporaries.h"
+#include "ops/sort/order_gpu.h"
 #include "tpi_ops.h"
 
 typedef struct ranked {
-    tpi_bag bag;
+    tpi_temporaries bag;
     tp_tensor *x, *values, *indices; /* x and its rows in order, borrowed from the bag */
     int d;
     int64_t n; /* elements of a row */
@@ -33,7 +33,7 @@ static bool drop_dim(tp_tensor *t, int d) {
 static bool pick(ranked *r, tp_tensor *at, bool keepdim, tp_tensor **out) {
     out[0] = at ? tpo_gather(r->values, r->d, at, false) : NULL;
     out[1] = out[0] ? tpo_gather(r->indices, r->d, at, false) : NULL;
-    tpi_empty_bag(&r->bag, NULL);
+    tpi_release_temporaries(&r->bag, NULL);
     if (out[1] && (keepdim || (drop_dim(out[0], r->d) && drop_dim(out[1], r->d)))) return true;
     tpi_release(out[0]), tpi_release(out[1]);
     out[0] = out[1] = NULL;
@@ -46,16 +46,37 @@ static tp_tensor *same_place(ranked *r, int64_t at) {
     return tpi_put(&r->bag, tpo_full(tp_ints_view(shape, r->x->ndim), tp_int(at), TP_INT64, tpi_device(r->x)));
 }
 
+/* One element of each row, where rows are short enough that nothing else of their order need be written. */
+static bool ranked_at_once(tp_tensor *self, int64_t dim, tpi_gpu_wanted wanted, int64_t k, bool keepdim,
+                           tp_tensor **out) {
+    int d = self->ndim ? TPI_DIM(self, dim) : -1;
+    if (d < 0 || !self->numel || self->ndim == TP_MAX_DIMS || k < 0 || k >= self->shape[d])
+        return tp_error_clear(), false;
+    int64_t shape[TP_MAX_DIMS];
+    for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? 1 : self->shape[i];
+    tp_tensor *last = tpi_dim_last(self, d), *x = last ? tpi_contiguous_data(last) : NULL;
+    tp_tensor *value = x ? tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)) : NULL,
+              *index = value ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
+    bool ok = index && tpi_gpu_order_rows(x, self->shape[d], false, wanted, k, value, index) &&
+              (keepdim || (drop_dim(value, d) && drop_dim(index, d)));
+    tpi_release(last), tpi_release(x);
+    if (!ok) return tpi_release(value), tpi_release(index), false;
+    out[0] = value, out[1] = index;
+    return true;
+}
+
 bool tpi_gpu_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, tp_tensor **out) {
     ranked r;
-    if (!rank(&r, self, dim) || k < 1 || k > r.n) return tpi_empty_bag(&r.bag, NULL), false;
+    if (ranked_at_once(self, dim, TPI_AT_RANK, k - 1, keepdim, out)) return true;
+    if (tp_error()) return false;
+    if (!rank(&r, self, dim) || k < 1 || k > r.n) return tpi_release_temporaries(&r.bag, NULL), false;
     return pick(&r, same_place(&r, k - 1), keepdim, out);
 }
 
 /* A row with NaN answers the first of them, unless they are ignored and others are left. */
 static tp_tensor *middle(ranked *r, bool ignore_nan) {
     if (!tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same_place(r, (r->n - 1) / 2);
-    tpi_bag *bag = &r->bag;
+    tpi_temporaries *bag = &r->bag;
     tp_tensor *lost = tpi_put(bag, tpo_isnan(r->x)),
               *nans = lost ? tpi_put(bag, tpo_sum(lost, TP_INTS(r->d), true, TP_INT64)) : NULL;
     tp_tensor *have = nans ? tpi_put(bag, tpo_sub(tp_operand_int(r->n), tp_operand_tensor(nans), tp_int(1))) : NULL;
@@ -70,8 +91,9 @@ static tp_tensor *middle(ranked *r, bool ignore_nan) {
 }
 
 static bool median_of_rows(tp_tensor *self, int64_t dim, bool keepdim, bool ignore_nan, tp_tensor **out) {
-    ranked r;
-    if (!rank(&r, self, dim)) return tpi_empty_bag(&r.bag, NULL), false;
+    ranked r = {.n = 0};
+    if (ranked_at_once(self, dim, ignore_nan ? TPI_MEDIAN_OF_REST : TPI_MEDIAN, 0, keepdim, out)) return true;
+    if (tp_error() || !rank(&r, self, dim)) return tpi_release_temporaries(&r.bag, NULL), false;
     return pick(&r, middle(&r, ignore_nan), keepdim, out);
 }
 bool tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
@@ -93,7 +115,7 @@ tp_tensor *tpi_gpu_nanmedian(tp_tensor *self) { return median_of_all(self, true)
 
 /* Is each element of the sorted rows, but for the first, the same as the one before it? NaN is, here. */
 static tp_tensor *repeats(ranked *r) {
-    tpi_bag *bag = &r->bag;
+    tpi_temporaries *bag = &r->bag;
     tp_tensor *next = tpi_put(bag, tpo_narrow(r->values, r->d, 1, r->n - 1)),
               *before = next ? tpi_put(bag, tpo_narrow(r->values, r->d, 0, r->n - 1)) : NULL;
     tp_tensor *same = before ? tpi_put(bag, tpo_eq(next, tp_operand_tensor(before))) : NULL;
@@ -106,7 +128,7 @@ static tp_tensor *repeats(ranked *r) {
  * largest for the first time. */
 static tp_tensor *most_frequent(ranked *r) {
     if (r->n == 1) return same_place(r, 0);
-    tpi_bag *bag = &r->bag;
+    tpi_temporaries *bag = &r->bag;
     int64_t shape[TP_MAX_DIMS];
     for (int i = 0; i < r->x->ndim; i++) shape[i] = i == r->d ? r->n : 1;
     tp_tensor *same = repeats(r),
@@ -125,6 +147,6 @@ static tp_tensor *most_frequent(ranked *r) {
 
 bool tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
     ranked r;
-    if (!rank(&r, self, dim)) return tpi_empty_bag(&r.bag, NULL), false;
+    if (!rank(&r, self, dim)) return tpi_release_temporaries(&r.bag, NULL), false;
     return pick(&r, most_frequent(&r), keepdim, out);
 }

@@ -1,7 +1,8 @@
 /* sort and what takes some of the sorted elements: topk, kthvalue, medians, mode. Rows go through keys (order.h), so
  * every dtype and both directions share one stable sort; NaN counts as the largest. */
 #include "ops/native.h"
-#include "ops/sort/rows.h"
+#include "ops/sort/sorted_rows.h"
+#include "ops/sort/ties.h"
 
 /* ---- sort ---- */
 typedef struct write_job {
@@ -44,9 +45,20 @@ bool tpi_native_sort(tp_tensor *self, int64_t dim, bool descending, bool stable,
 /* ---- topk ---- */
 static void topk_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                      const void *context) {
-    tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, *(const bool *)context);
-    tpi_row_order_select(order, x->k);
-    write_front(x, row, order, out, at);
+    const bool largest = *(const bool *)context;
+    const int64_t size = (int64_t)tpi_itemsize(x->in), front = x->k < x->n ? x->k + 1 : x->k;
+    tpi_row_order_load(order, row, size, x->in->dtype, largest);
+    tpi_row_order_select(order, front);
+    bool ties = false;
+    for (int64_t i = 1; i < front && !ties; i++) ties = tpi_row_key(order, i) == tpi_row_key(order, i - 1);
+    if (!ties) {
+        write_front(x, row, order, out, at);
+        return;
+    }
+    tpi_pair *pairs = tpi_row_order_pairs(order, row, size, x->in->dtype, largest);
+    tpi_ties_smallest(pairs, x->n, x->k);
+    for (int64_t i = 0; i < x->k; i++) at[i] = (int64_t)pairs[i].at;
+    tpi_row_pick(out, row, at, x->k, (size_t)size);
 }
 
 bool tpi_native_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted, tp_tensor **out) {
@@ -73,9 +85,17 @@ static void write_one(const tpi_rows *x, const char *row, char *out, int64_t *at
 
 static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at,
                     const void *context) {
-    int64_t k = *(const int64_t *)context;
-    tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
-    write_one(x, row, out, at, tpi_row_order_kth(order, k - 1));
+    const int64_t k = *(const int64_t *)context - 1, size = (int64_t)tpi_itemsize(x->in);
+    tpi_row_order_load(order, row, size, x->in->dtype, false);
+    int64_t found = tpi_row_order_kth(order, k);
+    uint64_t key;
+    tpi_keys(&key, row + found * size, size, 1, x->in->dtype, false);
+    tpi_row_order_load(order, row, size, x->in->dtype, false);
+    if (tpi_row_order_count(order, key) > 1) {
+        tpi_pair *pairs = tpi_row_order_pairs(order, row, size, x->in->dtype, false);
+        found = (int64_t)tpi_ties_kth(pairs, x->n, k).at;
+    }
+    write_one(x, row, out, at, found);
 }
 
 /* How many of a loaded row's elements are NaN, and the first of them. */

@@ -6,51 +6,55 @@
  *   prefix   each digit's counts summed along the tiles, and the digit's total
  *   move     every key and place to where it belongs
  *
+ *   whole    a block sorts a row that fits in its tile, all digits at once
+ *   short    rows of a few elements: each element counts those before it
+ *
  * A block has THREADS_OF threads and a tile of TILE keys. Within a tile keys are ranked warp by warp with votes where
  * threads run in step; elsewhere by each thread's own counters, in two steps of 4 bits. */
-#define THREADS_OF 256
-#define ITEMS      (KEY == 8 ? 8 : 16) /* as shared memory has room */
-#define TILE       (THREADS_OF * ITEMS)
-#if KEY == 8
-typedef uint64_t key_t;
-#else
-typedef uint32_t key_t;
+#ifndef ITEMS
+#define ITEMS (KEY == 8 ? 8 : 16) /* as shared memory has room */
 #endif
+#include "tile.gpu.h"
 #if defined(__OPENCL_VERSION__)
 #define COUNT_UP(at) atomic_inc(at)
 #else
 #define COUNT_UP(at) atomicAdd(at, 1)
 #endif
-#define DIGIT(key) ((int)((key) >> shift) & 255)
+
+#if defined(KERNEL_keys) || defined(KERNEL_whole) || defined(KERNEL_short)
+INLINE key_t key_of(const T_X x) {
+    key_t key;
+#if FLOATING == 8
+    const double v = x;
+    union {
+        double f;
+        uint64_t u;
+    } bits;
+    bits.f = v == 0 ? 0 : v;
+    key = v != v ? ~(key_t)0 : bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
+#elif FLOATING
+    const float v = GET_X(x);
+    const uint32_t bits = F32_BITS(v == 0 ? 0.0f : v);
+    key = v != v ? ~(key_t)0 : bits >> 31 ? (key_t)~bits : (key_t)(bits | 0x80000000u);
+#elif NUMBERS
+    key = (key_t)x; /* from 0 on */
+#elif KEY == 8
+    key = (key_t)((uint64_t)GET_X(x) ^ (uint64_t)1 << 63);
+#else
+    key = (key_t)((uint32_t)(int32_t)GET_X(x) ^ 0x80000000u);
+#endif
+#if BACKWARDS
+    key = ~key;
+#endif
+    return key;
+}
+#endif
 
 #ifdef KERNEL_keys
 KERNEL(entry)
 (PTR(out), PTR(in), const int64_t n) {
-    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS) {
-        const T_X x = AT(const T_X, in)[i];
-        key_t key;
-#if FLOATING == 8
-        const double v = x;
-        union {
-            double f;
-            uint64_t u;
-        } bits;
-        bits.f = v == 0 ? 0 : v;
-        key = v != v ? ~(key_t)0 : bits.u >> 63 ? ~bits.u : bits.u | (uint64_t)1 << 63;
-#elif FLOATING
-        const float v = GET_X(x);
-        const uint32_t bits = F32_BITS(v == 0 ? 0.0f : v);
-        key = v != v ? ~(key_t)0 : bits >> 31 ? (key_t)~bits : (key_t)(bits | 0x80000000u);
-#elif KEY == 8
-        key = (key_t)((uint64_t)GET_X(x) ^ (uint64_t)1 << 63);
-#else
-        key = (key_t)((uint32_t)(int32_t)GET_X(x) ^ 0x80000000u);
-#endif
-#if BACKWARDS
-        key = ~key;
-#endif
-        AT(key_t, out)[i] = key;
-    }
+    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS)
+        AT(key_t, out)[i] = key_of(AT(const T_X, in)[i]);
 }
 #endif
 
@@ -95,22 +99,11 @@ KERNEL(entry)
 }
 #endif
 
-#ifdef KERNEL_move
-/* Sums of what the threads before this one have. */
-INLINE int before_me(const int own, SHARED_OF int *room) {
-    int sum = own;
-    room[THREAD] = sum;
-    BARRIER();
-    for (int by = 1; by < THREADS_OF; by *= 2) {
-        const int more = THREAD >= by ? room[THREAD - by] : 0;
-        BARRIER();
-        sum += more;
-        room[THREAD] = sum;
-        BARRIER();
-    }
-    return sum - own;
-}
+#if defined(KERNEL_move) || defined(KERNEL_whole)
+#include "settle.gpu.h"
+#endif
 
+#ifdef KERNEL_move
 KERNEL(entry)
 (PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts), PTR(totals), const int64_t n, const int shift,
  const int tiles) {
@@ -125,104 +118,25 @@ KERNEL(entry)
         before_me(AT(const int, totals)[THREAD], room) + AT(const int, counts)[(int64_t)THREAD * tiles + BLOCK];
     BARRIER();
 
+    SHARED counter_t counter[COUNTER_ROOM];
 #if defined(__OPENCL_VERSION__)
-    /* Two stable rounds of 4 bits within the tile: a thread has ITEMS neighbours and counts its own digits. */
-    SHARED ushort counter[16 * THREADS_OF];
     for (int i = THREAD; i < TILE; i += THREADS_OF) {
         const int there = i < count;
         tile_keys[i] = there ? AT(const key_t, keys)[from + i] : ~(key_t)0;
         tile_places[i] = there ? (FIRST ? (int)(from + i) : AT(const int, places)[from + i]) : -1;
     }
     BARRIER();
-    for (int half_digit = 0; half_digit < 2; half_digit++) {
-        key_t key[ITEMS];
-        int place[ITEMS], rank[ITEMS];
-        for (int d = 0; d < 16; d++) counter[d * THREADS_OF + THREAD] = 0;
-        for (int i = 0; i < ITEMS; i++) {
-            const int at = THREAD * ITEMS + i;
-            key[i] = tile_keys[at], place[i] = tile_places[at];
-            /* what is past the end goes last in both rounds */
-            const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15;
-            rank[i] = counter[d * THREADS_OF + THREAD]++;
-        }
-        BARRIER();
-        int own = 0;
-        for (int k = 0; k < 16; k++) own += counter[THREAD * 16 + k];
-        int sum = before_me(own, room);
-        for (int k = 0; k < 16; k++) {
-            const int c = counter[THREAD * 16 + k];
-            counter[THREAD * 16 + k] = (ushort)sum;
-            sum += c;
-        }
-        BARRIER();
-        for (int i = 0; i < ITEMS; i++) {
-            const int d = place[i] < 0 ? 15 : (int)(key[i] >> (shift + 4 * half_digit)) & 15,
-                      to = counter[d * THREADS_OF + THREAD] + rank[i];
-            tile_keys[to] = key[i], tile_places[to] = place[i];
-        }
-        BARRIER();
-    }
+    settle(tile_keys, tile_places, counter, room, shift);
 #else
-    /* A warp has a stretch of the tile and takes it a row at a time: votes on every bit of the digit tell each thread
-     * who has the same. */
-    enum { WARPS = THREADS_OF / WARP, PER_WARP = TILE / WARPS };
-#if defined(__HIP__)
-    typedef unsigned long long vote_t;
-#define VOTE(x) __ballot(x)
-#define ONES(x) __popcll(x)
-#define STEP()
-#else
-    typedef unsigned int vote_t;
-#define VOTE(x) __ballot_sync(0xffffffffu, x)
-#define ONES(x) __popc(x)
-#define STEP()  __syncwarp()
-#endif
-    SHARED int counter[THREADS_OF / WARP][256];
-    const int warp = THREAD / WARP, lane = THREAD % WARP;
-    for (int i = lane; i < 256; i += WARP) counter[warp][i] = 0;
-    STEP();
-    key_t key[PER_WARP / WARP];
-    int place[PER_WARP / WARP], rank[PER_WARP / WARP];
+    key_t key[ITEMS];
+    int place[ITEMS];
     UNROLL
-    for (int i = 0; i < PER_WARP / WARP; i++) {
-        const int at = warp * PER_WARP + i * WARP + lane, there = at < count;
+    for (int i = 0; i < ITEMS; i++) {
+        const int at = ITEM_AT(i), there = at < count;
         key[i] = there ? AT(const key_t, keys)[from + at] : ~(key_t)0;
         place[i] = there ? (FIRST ? (int)(from + at) : AT(const int, places)[from + at]) : -1;
     }
-    UNROLL
-    for (int i = 0; i < PER_WARP / WARP; i++) {
-        const int at = warp * PER_WARP + i * WARP + lane, there = at < count, d = DIGIT(key[i]);
-        vote_t same = VOTE(there);
-        UNROLL
-        for (int bit = 0; bit < 8; bit++) {
-            const int on = d >> bit & 1;
-            const vote_t votes = VOTE(on);
-            same &= on ? votes : ~votes;
-        }
-        const int earlier = ONES(same & (((vote_t)1 << lane) - 1)), all = ONES(same);
-        rank[i] = there ? counter[warp][d] + earlier : 0;
-        STEP();
-        if (there && earlier == 0) counter[warp][d] += all;
-        STEP();
-    }
-    BARRIER();
-    /* The warps' counters of a digit summed up in order, behind the digits before it. */
-    int own = 0;
-    for (int w = 0; w < WARPS; w++) own += counter[w][THREAD];
-    int sum = before_me(own, room);
-    for (int w = 0; w < WARPS; w++) {
-        const int c = counter[w][THREAD];
-        counter[w][THREAD] = sum;
-        sum += c;
-    }
-    BARRIER();
-    UNROLL
-    for (int i = 0; i < PER_WARP / WARP; i++)
-        if (place[i] >= 0) {
-            const int to = counter[warp][DIGIT(key[i])] + rank[i];
-            tile_keys[to] = key[i], tile_places[to] = place[i];
-        }
-    BARRIER();
+    settle(key, place, tile_keys, tile_places, counter, room, shift);
 #endif
     /* The tile is sorted: a digit's stretch begins where the digit before it ends. */
     start[THREAD] = 0;
@@ -237,6 +151,119 @@ KERNEL(entry)
         const int64_t to = (int64_t)base[d] + i - start[d];
         AT(key_t, keys_out)[to] = tile_keys[i];
         AT(int, places_out)[to] = tile_places[i];
+    }
+}
+#endif
+
+#if defined(KERNEL_whole) || defined(KERNEL_short)
+/* What a row's order is wanted for: WHAT. */
+#define FIRST_OF_ORDER 0 /* the first k elements and their places in the row */
+#define AT_RANK        1 /* element k, from 0 on */
+#define MEDIAN         2 /* the one in the middle; the first NaN where there is one */
+#define MEDIAN_OF_REST 3 /* the one in the middle of those that are not NaN */
+#define ORDER          4 /* sorted numbers and their places among all, for sums */
+
+/* have: how many of the row's n are not NaN. */
+INLINE int rank_wanted(const int n, const int k, const int have) {
+#if WHAT == MEDIAN
+    return have < n ? have : (n - 1) / 2;
+#elif WHAT == MEDIAN_OF_REST
+    return have > 0 ? (have - 1) / 2 : 0;
+#else
+    return k;
+#endif
+}
+#endif
+
+#ifdef KERNEL_whole
+KERNEL(entry)
+(PTR(values), PTR(indices), PTR(in), const int n, const int k, const int first, const int last) {
+    SHARED key_t tile_keys[TILE];
+    SHARED int tile_places[TILE], room[THREADS_OF], have;
+    SHARED counter_t counter[COUNTER_ROOM];
+    const int64_t from = (int64_t)BLOCK * n;
+#if defined(__OPENCL_VERSION__)
+    for (int i = THREAD; i < TILE; i += THREADS_OF) {
+        tile_keys[i] = i < n ? key_of(AT(const T_X, in)[from + i]) : ~(key_t)0;
+        tile_places[i] = i < n ? i : -1;
+    }
+    if (THREAD == 0) have = n;
+    BARRIER();
+    for (int digit = first; digit < last; digit++) settle(tile_keys, tile_places, counter, room, 8 * digit);
+#else
+    key_t key[ITEMS];
+    int place[ITEMS];
+    UNROLL
+    for (int i = 0; i < ITEMS; i++) {
+        const int at = ITEM_AT(i);
+        key[i] = at < n ? key_of(AT(const T_X, in)[from + at]) : ~(key_t)0;
+        place[i] = at < n ? at : -1;
+    }
+    if (THREAD == 0) have = n;
+    for (int digit = first; digit < last; digit++) {
+        settle(key, place, tile_keys, tile_places, counter, room, 8 * digit);
+        if (digit + 1 < last) {
+            UNROLL
+            for (int i = 0; i < ITEMS; i++)
+                if (place[i] >= 0) key[i] = tile_keys[ITEM_AT(i)], place[i] = tile_places[ITEM_AT(i)];
+            BARRIER();
+        }
+    }
+#endif
+#if WHAT == ORDER
+    for (int i = THREAD; i < n; i += THREADS_OF) {
+        AT(key_t, values)[i] = tile_keys[i];
+        AT(int, indices)[i] = tile_places[i];
+    }
+#elif WHAT == FIRST_OF_ORDER
+    for (int i = THREAD; i < k; i += THREADS_OF) {
+        const int at = tile_places[i];
+        AT(T_X, values)[(int64_t)BLOCK * k + i] = AT(const T_X, in)[from + at];
+        AT(int64_t, indices)[(int64_t)BLOCK * k + i] = at;
+    }
+#else
+#if FLOATING
+    for (int i = THREAD; i < n; i += THREADS_OF) /* NaN stand last */
+        if (tile_keys[i] == ~(key_t)0 && (!i || tile_keys[i - 1] != ~(key_t)0)) have = i;
+    BARRIER();
+#endif
+    if (THREAD == 0) {
+        const int at = tile_places[rank_wanted(n, k, have)];
+        AT(T_X, values)[BLOCK] = AT(const T_X, in)[from + at];
+        AT(int64_t, indices)[BLOCK] = at;
+    }
+#endif
+}
+#endif
+
+#ifdef KERNEL_short
+KERNEL(entry)
+(PTR(values), PTR(indices), PTR(in), const int n, const int k, const int64_t total) {
+    for (int64_t e = (int64_t)BLOCK * THREADS + THREAD; e < total; e += (int64_t)BLOCKS * THREADS) {
+        const int64_t row = e / n, from = row * n;
+        const int own = (int)(e - from);
+        const T_X x = AT(const T_X, in)[e];
+        const key_t key = key_of(x);
+        int before = 0, have = 0;
+        for (int i = 0; i < n; i++) {
+            const key_t other = key_of(AT(const T_X, in)[from + i]);
+            before += other < key || (other == key && i < own);
+            have += other != ~(key_t)0;
+        }
+#if !FLOATING
+        have = n;
+#endif
+#if WHAT == FIRST_OF_ORDER
+        if (before < k) {
+            AT(T_X, values)[row * k + before] = x;
+            AT(int64_t, indices)[row * k + before] = own;
+        }
+#else
+        if (before == rank_wanted(n, k, have)) {
+            AT(T_X, values)[row] = x;
+            AT(int64_t, indices)[row] = own;
+        }
+#endif
     }
 }
 #endif

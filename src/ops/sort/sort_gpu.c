@@ -35,19 +35,34 @@ static tp_tensor *put_back(tp_tensor *t, int dim, tp_ints shape) {
     return ok ? out : tpi_after(out, NULL);
 }
 
+static bool nothing_in_order(tp_tensor *self, int d, int64_t k, tp_tensor **out) {
+    int64_t shape[TP_MAX_DIMS];
+    for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? k : self->shape[i];
+    tp_tensor *values = tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)),
+              *indices = values ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
+    if (!indices) return tpi_release(values), false;
+    out[0] = values, out[1] = indices;
+    return true;
+}
+
 static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwards, tp_tensor **out) {
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
     int64_t n = self->ndim && d >= 0 ? self->shape[d] : 1;
-    if (d < 0 || k < 0 || k > n || !self->numel || self->ndim == TP_MAX_DIMS) return tp_error_clear(), false;
+    if (d < 0 || k < 0 || k > n || self->ndim == TP_MAX_DIMS) return tp_error_clear(), false;
+    if (!self->numel) return nothing_in_order(self, d, k, out);
     tp_tensor *last = tpi_dim_last(self, d), *x = last ? tpi_contiguous_data(last) : NULL;
     int64_t shape[TP_MAX_DIMS], turned[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? k : self->shape[i];
     for (int i = 0; x && i < x->ndim; i++) turned[i] = i == x->ndim - 1 ? k : x->shape[i];
-    tp_tensor *keys = NULL, *places = x ? tpi_gpu_order(x, n, backwards, &keys) : NULL;
-    tp_tensor *values = places ? tpi_empty(tp_ints_view(turned, x->ndim), (tp_dtype)x->dtype, tpi_device(x)) : NULL;
+    tp_tensor *values = x ? tpi_empty(tp_ints_view(turned, x->ndim), (tp_dtype)x->dtype, tpi_device(x)) : NULL;
     tp_tensor *indices = values ? tpi_empty(tp_ints_view(turned, x->ndim), TP_INT64, tpi_device(x)) : NULL;
-    bool ok = indices && (k == 0 || pick(x, n, k, backwards, places, keys, values, indices));
-    tpi_release(last), tpi_release(x), tpi_release(places), tpi_release(keys);
+    bool ok = indices && (k == 0 || tpi_gpu_order_rows(x, n, backwards, TPI_FIRST_OF_ORDER, k, values, indices));
+    if (indices && !ok && !tp_error()) {
+        tp_tensor *keys = NULL, *places = tpi_gpu_order(x, n, backwards, &keys);
+        ok = places && pick(x, n, k, backwards, places, keys, values, indices);
+        tpi_release(places), tpi_release(keys);
+    }
+    tpi_release(last), tpi_release(x);
     if (!ok) return tpi_release(values), tpi_release(indices), false;
     out[0] = put_back(values, d, tp_ints_view(shape, self->ndim)),
     out[1] = put_back(indices, d, tp_ints_view(shape, self->ndim));

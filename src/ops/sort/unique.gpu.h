@@ -1,8 +1,10 @@
 /* Rows of a matrix in order, and where a new one begins. Before this text: X the dtype, FLOATING.
  *
  *   merge    one round of a stable merge sort: stretches of `run` row numbers, two by two, become stretches of twice
- * the length. Each number finds its own place: how many of the other stretch go before it heads    is a row other than
- * the one before it? ORDERED: in the order of row numbers. A row with NaN is like no other. */
+ *            the length. Each number finds its
+ *            own place: how many of the other stretch go before it
+ *   heads    is a row other than the one before it? ORDERED: in the order of row numbers. A row with NaN is like no
+ *            other. */
 #ifdef KERNEL_merge
 /* Rows compared element by element; NaN is above all, and like NaN. Below 0: a goes before b. */
 INLINE int compared(GLOBAL const T_X *a, GLOBAL const T_X *b, const int64_t width) {

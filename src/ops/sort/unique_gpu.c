@@ -1,7 +1,7 @@
 /* Duplicates on GPUs: elements are sorted, slices merged in order (ops/sort/unique.gpu.h); then heads of groups of
  * equals are found, counted and taken. The host waits once, for the number of groups, which the results' shapes depend
  * on. */
-#include "ops/bag.h"
+#include "ops/temporaries.h"
 #include "ops/native_gpu.h"
 #include "tpi_ops.h"
 
@@ -24,7 +24,7 @@ static tp_tensor *heads_of(tp_tensor *x, tp_tensor *order, int64_t n) {
 }
 
 /* The numbers of n rows in their order, put into the bag. */
-static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_bag *bag) {
+static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_temporaries *bag) {
     int64_t width = x->numel / n;
     tp_device device = tpi_device(x);
     tp_tensor *now = tpi_put(bag, tpo_arange(tp_int(n), TP_INT64, device)),
@@ -44,13 +44,13 @@ static tp_tensor *order_of(tp_tensor *x, int64_t n, tpi_bag *bag) {
 /* groups[order[i]] = how many heads there are up to i, less one; of the shape, owned. */
 static tp_tensor *inverse_of(tp_tensor *heads, tp_tensor *order, tp_ints shape) {
     int64_t one = 1;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *counted = tpi_put(&bag, tpo_cumsum(heads, 0, TP_INT64)),
               *group = tpi_put(&bag, tpo_sub(TP_OPERAND(counted), TP_OPERAND(1), tp_int(1)));
     tp_tensor *out = group ? tpi_empty(shape, TP_INT64, tpi_device(heads)) : NULL,
               *line = out ? tpi_put(&bag, tpi_alias(out, 1, &out->numel, &one, 0)) : NULL;
     bool ok = line && (order ? tpo_scatter_(line, 0, order, group) != NULL : tpi_copy_data(line, group));
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok ? out : tpi_after(out, NULL);
 }
 
@@ -62,7 +62,7 @@ typedef struct wish {
 /* The three results of n rows (or elements) of x, dim 0 first; order: NULL as they lie. What was not asked for is
  * empty. */
 static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tensor **out) {
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_device device = tpi_device(x);
     tp_tensor *heads = tpi_put(&bag, heads_of(x, order, n)), *found = heads ? tpi_put(&bag, tpo_nonzero(heads)) : NULL;
     tp_tensor *starts = found ? tpi_put(&bag, tpo_reshape(found, TP_INTS(-1))) : NULL,
@@ -71,7 +71,7 @@ static bool give_out(tp_tensor *x, tp_tensor *order, int64_t n, wish w, tp_tenso
     out[1] = !out[0] ? NULL : w.inverse ? inverse_of(heads, order, w.shape) : tpi_empty(TP_INTS(0), TP_INT64, device);
     tp_tensor *end = out[1] && w.counts ? tpi_put(&bag, tpo_full(TP_INTS(1), tp_int(n), TP_INT64, device)) : NULL;
     out[2] = !out[1] ? NULL : w.counts ? tpo_diff(starts, 1, 0, NULL, end) : tpi_empty(TP_INTS(0), TP_INT64, device);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     if (out[2]) return true;
     tpi_release(out[0]), tpi_release(out[1]);
     out[0] = out[1] = NULL;
@@ -84,21 +84,21 @@ static bool served(const tp_tensor *t) {
 
 static bool unique_elements(tp_tensor *self, bool sorted, bool inverse, bool counts, tp_tensor **out) {
     if (!served(self)) return false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *line = tpi_put(&bag, tpo_reshape(alone, TP_INTS(-1))),
               *x = line ? tpi_put(&bag, tpi_contiguous_data(line)) : NULL;
     tp_tensor *both[2] = {NULL, NULL}; /* elements and numbers in order */
     bool ok = x && (!sorted || tpo_sort(x, 0, false, true, both)) &&
               give_out(x, both[1], self->numel, (wish){inverse, counts, tpi_shape(self)}, out);
     tpi_release(both[0]), tpi_release(both[1]);
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 
 static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool inverse, bool counts, tp_tensor **out) {
     int d = TPI_DIM(self, dim);
     if (d < 0 || !self->ndim || !served(self)) return tp_error_clear(), false;
-    tpi_bag bag = {0};
+    tpi_temporaries bag = {0};
     int64_t n = self->shape[d];
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
               *view = tpi_put(&bag, tpo_movedim(alone, TP_INTS(d), TP_INTS(0))),
@@ -111,7 +111,7 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
         ok = out[0] && tpi_copy_data(out[0], back);
         for (int i = 0; !ok && i < 3; i++) tpi_release(out[i]), out[i] = NULL;
     }
-    tpi_empty_bag(&bag, NULL);
+    tpi_release_temporaries(&bag, NULL);
     return ok;
 }
 

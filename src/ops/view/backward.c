@@ -4,7 +4,7 @@
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/view/view.h"
-#include "tensor/recording.h"
+#include "dispatch/grad_mode.h"
 #include "tpi_ops.h"
 
 tp_tensor *tpi_native_view_as_real(tp_tensor *self);
@@ -80,8 +80,7 @@ tp_tensor *tpi_native_diagonal_backward(tp_tensor *grad, tp_ints size, int64_t o
     return out;
 }
 
-/* ---- Views whose elements overlap: gradients add up ----------------------------------------------------------------
- */
+/* ---- Views whose elements overlap: gradients add up ---- */
 
 /* The type sums are kept in: the narrow floats add up in float32, small integers in int64. */
 static tp_dtype sum_dtype(tp_dtype d) {
@@ -90,17 +89,17 @@ static tp_dtype sum_dtype(tp_dtype d) {
 }
 
 #define ADD_EACH(type)                                                                            \
-    for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {                                          \
+    for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {                                      \
         *(type *)(void *)(to + w.offset[0]) += *(const type *)(const void *)(from + w.offset[1]); \
     }
 
 /* Adds every element of src to the one of dst at the same index, one after the other: dst may overlap itself. */
 static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *src) {
-    tpi_walk w = {.nargs = 2};
+    tpi_odometer w = {.nargs = 2};
     int64_t size = (int64_t)tpi_itemsize(src), n = src->numel;
     for (int d = 0; d < src->ndim; d++)
-        tpi_walk_dim(&w, src->shape[d],
-                     (int64_t[]){src->shape[d] > 1 ? to_strides[d] * size : 0, src->strides[d] * size});
+        tpi_odometer_dim(&w, src->shape[d],
+                         (int64_t[]){src->shape[d] > 1 ? to_strides[d] * size : 0, src->strides[d] * size});
     const char *from = src->data;
     if (n == 0) return;
     switch (src->dtype) {
@@ -108,14 +107,14 @@ static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *s
     case TP_FLOAT32: ADD_EACH(float) break;
     case TP_FLOAT64: ADD_EACH(double) break;
     case TP_COMPLEX64:
-        for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {
+        for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
             tpi_c64 *a = (tpi_c64 *)(void *)(to + w.offset[0]);
             const tpi_c64 *b = (const tpi_c64 *)(const void *)(from + w.offset[1]);
             a->re += b->re, a->im += b->im;
         }
         break;
     default:
-        for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {
+        for (int64_t i = 0; i < n; i++, tpi_odometer_next(&w)) {
             tpi_c128 *a = (tpi_c128 *)(void *)(to + w.offset[0]);
             const tpi_c128 *b = (const tpi_c128 *)(const void *)(from + w.offset[1]);
             a->re += b->re, a->im += b->im;
@@ -310,8 +309,7 @@ tp_tensor *tpi_native_as_strided_scatter(tp_tensor *self, tp_tensor *src, tp_int
     return out;
 }
 
-/* ---- Views of another dtype ----------------------------------------------------------------------------------------
- */
+/* ---- Views of another dtype ---- */
 
 /* A view of self's storage with elements of another dtype: the offset counts those. */
 static tp_tensor *alias_as(tp_tensor *self, tp_dtype dtype, const tpi_geometry *g) {
@@ -333,6 +331,11 @@ tp_tensor *tpi_native_view_as_real(tp_tensor *self) {
     if (!tp_dtype_is_complex(self->dtype))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor, got %s",
                         tp_dtype_name(self->dtype));
+    if (tpi_marked(self))
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor "
+                        "so you can view it as real, use self.resolve_conj(); however, be warned that the resulting "
+                        "tensor will NOT alias the original.");
     if (self->ndim == TP_MAX_DIMS)
         return tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS);
     tpi_geometry g;
@@ -376,6 +379,10 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     if (dtype <= TP_NO_DTYPE || dtype >= TP_DTYPE_COUNT)
         return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
     int64_t from = tpi_dtype_bytes[self->dtype], to = tpi_dtype_bytes[dtype];
+    if (tpi_marked(self) && dtype != (tp_dtype)self->dtype)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "torch.Tensor.view is not supported for %s view tensors when converting to a different dtype.",
+                        tp_dtype_is_complex((tp_dtype)self->dtype) ? "conjugate" : "neg");
     tpi_geometry g;
     same_geometry(self, &g);
     if (from == to) return alias_as(self, dtype, &g);

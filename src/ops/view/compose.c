@@ -92,9 +92,13 @@ tp_tensor *tpi_compose_T(tp_tensor *self) {
 tp_tensor *tpi_compose_mT(tp_tensor *self) { return self->ndim ? tpo_transpose(self, -2, -1) : tpi_retain(self); }
 
 tp_tensor *tpi_compose_adjoint(tp_tensor *self) {
-    if (!tp_dtype_is_complex(self->dtype)) return tpi_compose_mT(self);
     tp_tensor *t = tpi_compose_mT(self);
     return tpi_after(t, tpo_conj(t));
+}
+
+tp_tensor *tpi_compose_adjoint_physical(tp_tensor *self) {
+    tp_tensor *t = tpi_compose_mT(self);
+    return tp_dtype_is_complex(self->dtype) ? tpi_after(t, tpo_conj_physical(t)) : t;
 }
 
 tp_tensor *tpi_compose_movedim(tp_tensor *self, tp_ints source, tp_ints destination) {
@@ -138,9 +142,13 @@ tp_tensor *tpi_compose_narrow(tp_tensor *self, int64_t dim, int64_t start, int64
     return tpo_slice(self, d, from, from + length, 1);
 }
 
+/* Of a conjugate: that of its memory, the imaginary part as a negative. */
 static tp_tensor *component(tp_tensor *self, int64_t which) {
-    tp_tensor *pairs = tpo_view_as_real(self);
-    return tpi_after(pairs, tpo_select(pairs, -1, which));
+    const bool conjugate = tpi_marked(self);
+    tp_tensor *memory = conjugate ? tpo_conj_view(self) : tpi_retain(self);
+    tp_tensor *pairs = tpi_after(memory, memory ? tpo_view_as_real(memory) : NULL);
+    tp_tensor *part = tpi_after(pairs, pairs ? tpo_select(pairs, -1, which) : NULL);
+    return conjugate && which == 1 ? tpi_after(part, part ? tpo_neg_view(part) : NULL) : part;
 }
 
 tp_tensor *tpi_compose_real(tp_tensor *self) {

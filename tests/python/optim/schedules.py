@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Learning rates (and momenta) of every schedule, step by step. Run under PyTorch this file writes schedules.json.gz, what test_lr_scheduler.py
-compares with:   python tests/python/optim/schedules.py"""
+"""Learning rates (and momenta) of every schedule, step by step. Run under PyTorch this file writes schedules.json.gz,
+what test_lr_scheduler.py compares with:   python tests/python/optim/schedules.py"""
 
 import gzip
 import json

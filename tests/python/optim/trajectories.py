@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trajectories of every optimiser under every combination of its options that matters. Run under PyTorch this file writes trajectories.json.gz,
-what test_optim.py compares with:   python tests/python/optim/trajectories.py
-The numbers of the problem come from a formula, so that no generator has to agree."""
+"""Trajectories of every optimiser under every combination of its options that matters. Run under PyTorch this file
+writes trajectories.json.gz, what test_optim.py compares with:   python tests/python/optim/trajectories.py The numbers
+of the problem come from a formula, so that no generator has to agree."""
 
 import gzip
 import itertools

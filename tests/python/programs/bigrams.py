@@ -1,4 +1,5 @@
-"""A character bigram model: counts with index_put_, probabilities, sampling with a seeded generator, log-likelihood and entropy."""
+"""A character bigram model: counts with index_put_, probabilities, sampling with a seeded generator, log-likelihood and
+entropy."""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""What torch.fx records of functions: names, operators, methods, attributes, constants, wrapped functions, and what it refuses."""
+"""What torch.fx records of functions: names, operators, methods, attributes, constants, wrapped functions, and what it
+refuses."""
 
 import math
 from collections import namedtuple

@@ -1,5 +1,6 @@
-"""What the programs of this folder share: each source of numbers is a function that gives two, one that reads some state and one that changes it. `plain` ones a graph can follow, and
-must; of the others it has to be right, by a graph or without one."""
+"""What the programs of this folder share: each source of numbers is a function that gives two, one that reads some
+state and one that changes it. `plain` ones a graph can follow, and must; of the others it has to be right, by a graph
+or without one."""
 
 import os
 import random

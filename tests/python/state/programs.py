@@ -1,5 +1,6 @@
-"""Programs made of the sources: a seed decides which, how they are put together, with which arguments the program is called and when its state changes. A program runs as it is and compiled,
-from the same beginning, and gives the same at every call."""
+"""Programs made of the sources: a seed decides which, how they are put together, with which arguments the program is
+called and when its state changes. A program runs as it is and compiled, from the same beginning, and gives the same at
+every call."""
 
 import random
 import warnings

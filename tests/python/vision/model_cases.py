@@ -1,5 +1,5 @@
-"""Models with a seed, and what torchvision's are: names and shapes of parameters, starting values, outputs. `python model_cases.py FILE` under real
-torchvision writes the answers that test_vision_models.py compares with."""
+"""Models with a seed, and what torchvision's are: names and shapes of parameters, starting values, outputs. `python
+model_cases.py FILE` under real torchvision writes the answers that test_vision_models.py compares with."""
 
 import json
 import sys

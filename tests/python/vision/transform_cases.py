@@ -1,5 +1,5 @@
-"""Transforms on a small picture, as Pillow image and as tensor, and what torchvision makes of it. `python transform_cases.py FILE` under real
-torchvision writes the answers that test_vision_transforms.py compares with."""
+"""Transforms on a small picture, as Pillow image and as tensor, and what torchvision makes of it. `python
+transform_cases.py FILE` under real torchvision writes the answers that test_vision_transforms.py compares with."""
 
 import json
 import random

@@ -1,4 +1,5 @@
-"""torch.ao.quantization: dynamic quantization of linear and recurrent layers. What needs observers (static, training-aware) is not there."""
+"""torch.ao.quantization: dynamic quantization of linear and recurrent layers. What needs observers (static,
+training-aware) is not there."""
 
 import copy
 

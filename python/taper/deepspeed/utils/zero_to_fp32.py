@@ -1,4 +1,5 @@
-"""deepspeed.utils.zero_to_fp32: the float32 weights of a checkpoint that several ranks wrote, as a plain state dict, in one process."""
+"""deepspeed.utils.zero_to_fp32: the float32 weights of a checkpoint that several ranks wrote, as a plain state dict, in
+one process."""
 
 import os
 

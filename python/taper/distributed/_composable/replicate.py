@@ -1,4 +1,5 @@
-"""torch.distributed._composable.replicate: DistributedDataParallel without a wrapper: the module stays what it is, and its gradients are averaged."""
+"""torch.distributed._composable.replicate: DistributedDataParallel without a wrapper: the module stays what it is, and
+its gradients are averaged."""
 
 from taper.nn.parallel.distributed import DistributedDataParallel
 

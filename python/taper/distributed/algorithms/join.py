@@ -1,7 +1,7 @@
 """torch.distributed.algorithms.join: ranks that run out of inputs answer the collectives of those that have not.
 
-In each iteration every rank says whether it still works (notify_join_context, or the loop at the region's end); a rank that does not runs the main hooks
-of what it joined, until nobody works any more."""
+In each iteration every rank says whether it still works (notify_join_context, or the loop at the region's end); a rank
+that does not runs the main hooks of what it joined, until nobody works any more."""
 
 import warnings
 from collections import namedtuple
@@ -103,7 +103,8 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable):
-        """Says that this rank still works: how many do. None where there is no region, or another joinable has said it already."""
+        """Says that this rank still works: how many do. None where there is no region, or another joinable has said it
+        already."""
         config = joinable._join_config
         if not config.enable or not config.is_first_joinable:
             return None

@@ -1,7 +1,9 @@
-"""torch.distributed.checkpoint: a folder to which each rank writes its part, with one index over all of them (.metadata), in PyTorch's own format.
+"""torch.distributed.checkpoint: a folder to which each rank writes its part, with one index over all of them
+(.metadata), in PyTorch's own format.
 
-A folder that was saved by N ranks can be loaded by M. Every part is an archive with checksums, which are compared when it is read; parts and, last
-of all, the index are written beside, synced and renamed, so a folder with an index is complete."""
+A folder that was saved by N ranks can be loaded by M. Every part is an archive with checksums, which are compared when
+it is read; parts and, last of all, the index are written beside, synced and renamed, so a folder with an index is
+complete."""
 
 from taper.distributed.checkpoint.api import CheckpointException  # noqa: F401
 from taper.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner  # noqa: F401

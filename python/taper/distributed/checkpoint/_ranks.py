@@ -1,4 +1,5 @@
-"""What ranks tell each other while they save and load: values to all, and failures to all, so that nobody waits for one that has failed."""
+"""What ranks tell each other while they save and load: values to all, and failures to all, so that nobody waits for one
+that has failed."""
 
 from taper import distributed as dist
 from taper.distributed.checkpoint.api import CheckpointException

@@ -5,7 +5,8 @@ from taper.distributed.checkpoint.metadata import ChunkStorageMetadata, TensorPr
 
 
 def boxes(tensor):
-    """The size of the whole tensor, and the (offsets, local tensor) pairs that this rank has of it; a plain tensor is one box on every rank."""
+    """The size of the whole tensor, and the (offsets, local tensor) pairs that this rank has of it; a plain tensor is
+    one box on every rank."""
     parts = getattr(tensor, "_local_boxes", None)
     if parts is not None:
         return parts()

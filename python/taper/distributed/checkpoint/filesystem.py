@@ -1,5 +1,5 @@
-"""torch.distributed.checkpoint.filesystem: checkpoints as folders. Rank N's part is __N_0.distcp, one archive of torch.save after the other; .metadata is
-the index, a pickle of the classes in metadata.py and of nothing else."""
+"""torch.distributed.checkpoint.filesystem: checkpoints as folders. Rank N's part is __N_0.distcp, one archive of
+torch.save after the other; .metadata is the index, a pickle of the classes in metadata.py and of nothing else."""
 
 import io
 import os
@@ -63,8 +63,8 @@ class FileSystemWriter(StorageWriter):
         return self.path
 
     def prepare(self):
-        """The number of this save among those to the folder: its parts get other names than those of a checkpoint that is there already, which
-        stays whole until the new index takes the place of its own."""
+        """The number of this save among those to the folder: its parts get other names than those of a checkpoint that
+        is there already, which stays whole until the new index takes the place of its own."""
         if (self.path / _INDEX).exists() and not self.overwrite:
             raise RuntimeError(f"Checkpoint already exists at {self.path} and overwrite is False")
         taken = [
@@ -124,7 +124,8 @@ class FileSystemWriter(StorageWriter):
 
 
 def _index_names():
-    """What an index of a checkpoint is made of. Paths become texts: what they lead to is joined to the checkpoint's folder."""
+    """What an index of a checkpoint is made of. Paths become texts: what they lead to is joined to the checkpoint's
+    folder."""
     from taper.distributed.checkpoint import metadata
 
     made = "Metadata TensorStorageMetadata TensorProperties ChunkStorageMetadata BytesStorageMetadata MetadataIndex StorageMeta _MEM_FORMAT_ENCODING"

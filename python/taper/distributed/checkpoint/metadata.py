@@ -1,4 +1,5 @@
-"""torch.distributed.checkpoint.metadata: what the index of a checkpoint says. These are PyTorch's classes and fields, for they are in its files."""
+"""torch.distributed.checkpoint.metadata: what the index of a checkpoint says. These are PyTorch's classes and fields,
+for they are in its files."""
 
 from dataclasses import dataclass, field
 from enum import Enum

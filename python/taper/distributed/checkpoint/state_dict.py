@@ -1,5 +1,5 @@
-"""torch.distributed.checkpoint.state_dict: the states of a model and its optimisers by parameter names, the same however the model is wrapped, so that
-what one job saved another can load."""
+"""torch.distributed.checkpoint.state_dict: the states of a model and its optimisers by parameter names, the same
+however the model is wrapped, so that what one job saved another can load."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.
 
 @dataclass
 class StateDictOptions:
-    """full_state_dict: whole tensors instead of parts; cpu_offload: on the CPU. Both: rank 0 has it all, the others nothing. broadcast_from_rank0: rank 0 gives
-    what is loaded."""
+    """full_state_dict: whole tensors instead of parts; cpu_offload: on the CPU. Both: rank 0 has it all, the others
+    nothing. broadcast_from_rank0: rank 0 gives what is loaded."""
 
     full_state_dict: bool = False
     cpu_offload: bool = False

@@ -1,5 +1,5 @@
-"""torch.distributed.checkpoint.state_dict_loader: load. The state dict that is given says what is wanted; tensors in it are filled where they are,
-each rank reading the boxes that overlap with what it has."""
+"""torch.distributed.checkpoint.state_dict_loader: load. The state dict that is given says what is wanted; tensors in it
+are filled where they are, each rank reading the boxes that overlap with what it has."""
 
 import math
 

@@ -1,7 +1,7 @@
 """torch.distributed.checkpoint.state_dict_saver: save and async_save.
 
-All ranks tell what they have; what several have is written by one of them, picked so that each writes about as many bytes (every
-rank works out the same plan); each writes its part, and rank 0, when all have, the index."""
+All ranks tell what they have; what several have is written by one of them, picked so that each writes about as many
+bytes (every rank works out the same plan); each writes its part, and rank 0, when all have, the index."""
 
 from enum import Enum
 
@@ -206,7 +206,8 @@ def async_save(
     no_dist=False,
     use_collectives=True,
 ):
-    """Copies the state dict and writes the copy in a thread: a future, whose result() waits until the checkpoint is complete."""
+    """Copies the state dict and writes the copy in a thread: a future, whose result() waits until the checkpoint is
+    complete."""
     from concurrent.futures import ThreadPoolExecutor
 
     ranks = Ranks(process_group, no_dist)

@@ -1,5 +1,5 @@
-"""torch.distributed.fsdp: modules whose parameters, gradients and optimiser state lie in parts on all ranks: fully_shard, and the older wrapper
-FullyShardedDataParallel."""
+"""torch.distributed.fsdp: modules whose parameters, gradients and optimiser state lie in parts on all ranks:
+fully_shard, and the older wrapper FullyShardedDataParallel."""
 
 from taper.distributed.fsdp._fully_shard import (
     CPUOffloadPolicy,

@@ -1,5 +1,5 @@
-"""torch.distributed.fsdp.fully_shard: makes a module one whose parameters lie in parts on the ranks of a mesh. Called on the inner modules first, then on
-the root."""
+"""torch.distributed.fsdp.fully_shard: makes a module one whose parameters lie in parts on the ranks of a mesh. Called
+on the inner modules first, then on the root."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +112,8 @@ def fully_shard(
     ignored_params=None,
     dp_mesh_dims=None,
 ):
-    """Shards the parameters of a module (or of a list of modules, as one unit) that no inner call has; the module becomes an FSDPModule."""
+    """Shards the parameters of a module (or of a list of modules, as one unit) that no inner call has; the module
+    becomes an FSDPModule."""
     from taper import distributed as dist
 
     modules = list(module) if isinstance(module, (list, tuple)) else [module]

@@ -1,10 +1,12 @@
 """Parameters that are whole only while they are needed: what fully_shard and FullyShardedDataParallel are made of.
 
-A unit is the parameters of a module, less those of units inside of it. At rest each rank has its rows of every parameter, as DTensors. Before the
-module's forward, and again before its backward, one all_gather makes them whole; after each the memory is given back. When the gradients
-of a unit are there, one reduce_scatter gives each rank the average of its rows.
+A unit is the parameters of a module, less those of units inside of it. At rest each rank has its rows of every
+parameter, as DTensors. Before the module's forward, and again before its backward, one all_gather makes them whole;
+after each the memory is given back. When the gradients of a unit are there, one reduce_scatter gives each rank the
+average of its rows.
 
-The whole parameter is one tensor for ever: only its memory comes and goes, so that what the tape saved of it is valid again when the memory is."""
+The whole parameter is one tensor for ever: only its memory comes and goes, so that what the tape saved of it is valid
+again when the memory is."""
 
 import taper
 from taper import _C
@@ -52,7 +54,8 @@ class _Sharded:
         return rows[self.start : self.start + self.count]
 
     def raw(self):
-        """The whole's memory as a plain tensor. The tape does not see what is written there: it is what it has seen before."""
+        """The whole's memory as a plain tensor. The tape does not see what is written there: it is what it has seen
+        before."""
         return _plain(self.whole).data
 
     def write_back(self):
@@ -60,7 +63,8 @@ class _Sharded:
         _plain(self.sharded).detach().copy_(self.own_rows(self.raw() if self.shape else self.raw().reshape(1)))
 
     def adopt(self):
-        """Takes a parameter over that was put in the rows' place since: load_state_dict(assign=True) does, after a start on the meta device."""
+        """Takes a parameter over that was put in the rows' place since: load_state_dict(assign=True) does, after a
+        start on the meta device."""
         module, name = self.owners[0]
         now = module._parameters.get(name)
         if now is None or now is self.sharded or now is self.whole:
@@ -90,7 +94,8 @@ class _Sharded:
 
 
 def _cut_twice(inner, mesh):
-    """Where a parameter lies that one dimension of a mesh has cut, and another one now cuts along its rows: in the mesh of both."""
+    """Where a parameter lies that one dimension of a mesh has cut, and another one now cuts along its rows: in the mesh
+    of both."""
     root = mesh._get_root_mesh()
     if mesh.ndim > 1 or root is not inner.mesh._get_root_mesh() or root.mesh_dim_names is None:
         raise NotCovered(
@@ -223,7 +228,8 @@ class Unit:
         self.reshard()
 
     def _reduce_these(self, params):
-        """One reduce_scatter of all gradients; beside them travels who has any, so that what no rank has used gets none."""
+        """One reduce_scatter of all gradients; beside them travels who has any, so that what no rank has used gets
+        none."""
         dtype, device = self.reduce_dtype or params[0].whole.dtype, params[0].whole.device
         has = taper.tensor(
             [float(Tensor.grad.__get__(one.whole) is not None) for one in params], dtype=dtype, device=device

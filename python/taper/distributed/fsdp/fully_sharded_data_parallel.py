@@ -1,5 +1,5 @@
-"""torch.distributed.fsdp.FullyShardedDataParallel: the wrapper. Its parameters are the parts (as with fully_shard, so use_orig_params makes no difference);
-names in state dicts are those of the module without wrappers."""
+"""torch.distributed.fsdp.FullyShardedDataParallel: the wrapper. Its parameters are the parts (as with fully_shard, so
+use_orig_params makes no difference); names in state dicts are those of the module without wrappers."""
 
 from contextlib import contextmanager
 
@@ -308,7 +308,8 @@ class FullyShardedDataParallel(Wrapper):
 
     @staticmethod
     def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None):
-        """A whole state, which every rank has, as this rank's optimiser (by default one over all of the model's parameters) can load it."""
+        """A whole state, which every rank has, as this rank's optimiser (by default one over all of the model's
+        parameters) can load it."""
         from taper.distributed.checkpoint.state_dict import by_number
 
         return by_number(model, optim if optim is not None else _AllParameters(model), full_optim_state_dict)

@@ -1,4 +1,5 @@
-"""torch.distributed.fsdp.sharded_grad_scaler: a GradScaler for gradients in parts: a step is skipped on all ranks when one of them overflows."""
+"""torch.distributed.fsdp.sharded_grad_scaler: a GradScaler for gradients in parts: a step is skipped on all ranks when
+one of them overflows."""
 
 from taper import distributed as dist
 from taper.amp import GradScaler

@@ -1,4 +1,5 @@
-"""torch.distributed.launcher.api: a function, or a command, as the ranks of a job on this machine, with torchrun's variables and restarts."""
+"""torch.distributed.launcher.api: a function, or a command, as the ranks of a job on this machine, with torchrun's
+variables and restarts."""
 
 import os
 import subprocess

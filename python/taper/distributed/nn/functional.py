@@ -1,4 +1,5 @@
-"""torch.distributed.nn.functional: collectives that can be differentiated. Each gives new tensors; the backward is the collective that goes the other way."""
+"""torch.distributed.nn.functional: collectives that can be differentiated. Each gives new tensors; the backward is the
+collective that goes the other way."""
 
 import taper
 from taper import distributed as dist

@@ -1,4 +1,5 @@
-"""torch.distributed.optim: optimisers whose state lies in parts on the ranks, or whose parameters are averaged now and then, or lie on other workers."""
+"""torch.distributed.optim: optimisers whose state lies in parts on the ranks, or whose parameters are averaged now and
+then, or lie on other workers."""
 
 from taper.distributed.optim.optimizer import DistributedOptimizer  # noqa: F401
 from taper.distributed.optim.post_localSGD_optimizer import PostLocalSGDOptimizer  # noqa: F401

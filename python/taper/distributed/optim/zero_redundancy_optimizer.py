@@ -1,4 +1,5 @@
-"""torch.distributed.optim.ZeroRedundancyOptimizer: each rank steps some of the parameters, and keeps the state of those alone; then all get them."""
+"""torch.distributed.optim.ZeroRedundancyOptimizer: each rank steps some of the parameters, and keeps the state of those
+alone; then all get them."""
 
 from taper import distributed as dist
 from taper._C import Tensor
@@ -20,8 +21,8 @@ class _JoinHook(JoinHook):
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimiser of the given class over this rank's part of the parameters. Gradients must be the same on all ranks already, as after
-    DistributedDataParallel's backward."""
+    """An optimiser of the given class over this rank's part of the parameters. Gradients must be the same on all ranks
+    already, as after DistributedDataParallel's backward."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""torch.distributed.pipelining: a model cut into stages, on each rank one or several, that work on the parts of a batch one after the other."""
+"""torch.distributed.pipelining: a model cut into stages, on each rank one or several, that work on the parts of a batch
+one after the other."""
 
 from taper.distributed.pipelining._split import Pipe, SplitPoint, build_stage, pipe_split, pipeline  # noqa: F401
 from taper.distributed.pipelining.schedules import (

@@ -1,6 +1,8 @@
-"""Cutting a model into stages: its forward is traced, and the values that cross a border become what one stage gives and the next one takes.
+"""Cutting a model into stages: its forward is traced, and the values that cross a border become what one stage gives
+and the next one takes.
 
-Modules are calls of their own in the trace, but for those that hold a border inside. A value that a later stage needs passes through those between."""
+Modules are calls of their own in the trace, but for those that hold a border inside. A value that a later stage needs
+passes through those between."""
 
 from collections import namedtuple
 from enum import Enum
@@ -70,7 +72,8 @@ def _stages_of(graph, split_spec):
 
 
 def _live(graph, stages, after):
-    """The values that cross the border behind a stage, in the order they were made. What is read from the model itself is read where it is used."""
+    """The values that cross the border behind a stage, in the order they were made. What is read from the model itself
+    is read where it is used."""
     return [
         node
         for node in graph.nodes
@@ -143,7 +146,8 @@ def build_stage(stage_module, stage_index, pipe_info, device, group=None):
 
 
 def pipeline(module, mb_args, mb_kwargs=None, split_spec=None, split_policy=None):
-    """Cuts a model where split_spec says ({module's name: SplitPoint}), or where its forward calls pipe_split(). mb_args are a micro-batch's inputs."""
+    """Cuts a model where split_spec says ({module's name: SplitPoint}), or where its forward calls pipe_split().
+    mb_args are a micro-batch's inputs."""
     if split_spec is not None and split_policy is not None:
         raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
     tracer = _Tracer(split_spec or ())

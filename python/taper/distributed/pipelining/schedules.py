@@ -1,6 +1,7 @@
-"""torch.distributed.pipelining.schedules: in which order stages work on the parts of a batch. GPipe runs all forwards, then all backwards; 1F1B begins a
-backward as soon as the last stage can, and so keeps at most as many parts in memory as there are stages behind. With several stages on a rank (stage i is
-on rank i modulo their number) LoopedBFS runs each stage over all parts in turn; Interleaved1F1B takes parts in rounds, and alternates as 1F1B does."""
+"""torch.distributed.pipelining.schedules: in which order stages work on the parts of a batch. GPipe runs all forwards,
+then all backwards; 1F1B begins a backward as soon as the last stage can, and so keeps at most as many parts in memory
+as there are stages behind. With several stages on a rank (stage i is on rank i modulo their number) LoopedBFS runs each
+stage over all parts in turn; Interleaved1F1B takes parts in rounds, and alternates as 1F1B does."""
 
 import taper
 from taper._C import Tensor
@@ -45,7 +46,8 @@ def _merge(outputs):
 
 
 class _Schedule:
-    """_stages: this rank's, in the model's order. _plan(n): ("forward" or "backward", which of them, number of the part), in order."""
+    """_stages: this rank's, in the model's order. _plan(n): ("forward" or "backward", which of them, number of the
+    part), in order."""
 
     def __init__(self, stages, n_microbatches, loss_fn, scale_grads):
         self._stages, self._n_microbatches, self._loss_fn, self.scale_grads = (
@@ -58,7 +60,8 @@ class _Schedule:
             raise ValueError(f"n_microbatches must be positive, got {n_microbatches}")
 
     def step(self, *args, target=None, losses=None, return_outputs=True, **kwargs):
-        """One batch: the first stage gives its inputs, the last one its targets. What the model gives, on the last stage."""
+        """One batch: the first stage gives its inputs, the last one its targets. What the model gives, on the last
+        stage."""
         n = self._n_microbatches
         for stage in self._stages:
             stage.clear()

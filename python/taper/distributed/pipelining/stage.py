@@ -1,7 +1,9 @@
-"""torch.distributed.pipelining.stage: one rank's piece of a model, and what it exchanges with the ranks before and after it.
+"""torch.distributed.pipelining.stage: one rank's piece of a model, and what it exchanges with the ranks before and
+after it.
 
-What travels forward are a stage's results, and backward their gradients, in the order of the micro-batches; each border between two stages has tags of its
-own, for several may lie between the same two ranks. Shapes and dtypes are told once, before the first micro-batch of a stage."""
+What travels forward are a stage's results, and backward their gradients, in the order of the micro-batches; each border
+between two stages has tags of its own, for several may lie between the same two ranks. Shapes and dtypes are told once,
+before the first micro-batch of a stage."""
 
 import taper
 from taper import distributed as dist

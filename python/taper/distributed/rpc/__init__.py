@@ -1,4 +1,5 @@
-"""torch.distributed.rpc: functions that run on other workers, by name, and references to what they hold. Calls travel over TCP."""
+"""torch.distributed.rpc: functions that run on other workers, by name, and references to what they hold. Calls travel
+over TCP."""
 
 from enum import Enum
 

@@ -1,9 +1,9 @@
 """What carries remote calls: one connection from each worker to each one it calls, and a thread per request.
 
-A frame is a header (length, number, kind, autograd context, message) and a pickle. CALL is answered by DONE or FAILED with the same number; MAKE, KEEP and DROP count the
-references to a value that its owner holds for others, and are handled in the order in which they come. Nothing is
-unpickled before the other side has shown that it knows the job's secret (`_C._dist_prove`), and the word by which a
-worker's callers are told from those of another job."""
+A frame is a header (length, number, kind, autograd context, message) and a pickle. CALL is answered by DONE or FAILED
+with the same number; MAKE, KEEP and DROP count the references to a value that its owner holds for others, and are
+handled in the order in which they come. Nothing is unpickled before the other side has shown that it knows the job's
+secret (`_C._dist_prove`), and the word by which a worker's callers are told from those of another job."""
 
 import hmac
 import json
@@ -190,7 +190,7 @@ class Agent:
             False,
         )
         self.links, self.lock, self.held, self.serving, self.number = {}, threading.RLock(), {}, 0, 0
-        self.dropped, self.strangers = queue.SimpleQueue(), []
+        self.dropped, self.strangers, self.met = queue.SimpleQueue(), [], {}
         self.door = threading.Lock()  # of strangers: they are answered while `lock` is held for a call to ourselves
         host = self._listen(world)
         self._meet(world, host)
@@ -229,10 +229,10 @@ class Agent:
         except OSError:
             return "127.0.0.1"
 
-    def barrier(self, name):
-        """Waits for all workers."""
+    def barrier(self, name, workers=None):
+        """Waits for all workers, or for those."""
         self.store.set(f"{self.prefix}/{name}/{self.info.id}", b"1")
-        for worker in self.workers:
+        for worker in self.workers if workers is None else workers:
             self.store.get(f"{self.prefix}/{name}/{worker.id}")
 
     def worker(self, to):

@@ -1,7 +1,8 @@
-"""What travels in a call: pickles in which tensors with a history become leaves on the other side, and references count.
+"""What travels in a call: pickles in which tensors with a history become leaves on the other side, and references
+count.
 
-Inside an autograd context the sender keeps the tensors that it sent, the receiver the leaves that it made of them, both under the message's number, so that gradients find
-their way back."""
+Inside an autograd context the sender keeps the tensors that it sent, the receiver the leaves that it made of them, both
+under the message's number, so that gradients find their way back."""
 
 import io
 import itertools

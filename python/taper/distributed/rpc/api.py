@@ -4,8 +4,8 @@ import pickle
 import threading
 import time
 
-from taper.distributed.rpc import constants
 from taper.distributed.rpc._agent import MAKE, Agent, WorkerInfo
+from taper.distributed.rpc.constants import DEFAULT_SHUTDOWN_TIMEOUT, UNSET_RPC_TIMEOUT
 from taper.distributed.rpc.options import TensorPipeRpcBackendOptions
 from taper.distributed.rpc.rref import RRef
 from taper.futures import Future
@@ -49,7 +49,7 @@ def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=N
     _now.barrier("begin")
 
 
-def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
+def shutdown(graceful=True, timeout=DEFAULT_SHUTDOWN_TIMEOUT):
     """Ends the agent: graceful, when all workers want that and no call is under way."""
     global _now
     agent = _get_current_rpc_agent()
@@ -72,6 +72,19 @@ def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
     _now = None
 
 
+def _barrier(worker_names):
+    """Waits for the named workers; all of them call it the same number of times."""
+    agent = _get_current_rpc_agent()
+    workers = sorted((agent.worker(name) for name in worker_names), key=lambda worker: worker.id)
+    if agent.info not in workers:
+        raise RuntimeError(f"_barrier: worker {agent.info.name} is not one of {sorted(worker_names)}")
+    which = ",".join(str(worker.id) for worker in workers)
+    with agent.lock:
+        agent.met[which] = agent.met.get(which, 0) + 1
+        name = f"met {which} {agent.met[which]}"
+    agent.barrier(name, workers)
+
+
 def get_worker_info(worker_name=None):
     """This worker, or the one of that name."""
     agent = _get_current_rpc_agent()
@@ -92,7 +105,7 @@ def _checked(func):
     return func
 
 
-def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def rpc_async(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """The future of func(*args, **kwargs) on another worker."""
     agent = _get_current_rpc_agent()
     future = agent.call(agent.worker(to), _checked(func), args, kwargs, timeout)
@@ -102,13 +115,13 @@ def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIME
     return future
 
 
-def rpc_sync(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def rpc_sync(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """func(*args, **kwargs) on another worker."""
     agent = _get_current_rpc_agent()
     return agent.call(agent.worker(to), _checked(func), args, kwargs, timeout).wait()
 
 
-def remote(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def remote(to, func, args=None, kwargs=None, timeout=UNSET_RPC_TIMEOUT):
     """A reference to func(*args, **kwargs), which runs on another worker and stays there."""
     agent = _get_current_rpc_agent()
     owner, id = agent.worker(to), agent.new_id()

@@ -4,7 +4,8 @@ from taper.distributed.rpc import constants
 
 
 class TensorPipeRpcBackendOptions:
-    """How calls travel. Every request has a thread of its own, so num_worker_threads is kept and not needed; tensors travel through host memory."""
+    """How calls travel. Every request has a thread of its own, so num_worker_threads is kept and not needed; tensors
+    travel through host memory."""
 
     def __init__(
         self,

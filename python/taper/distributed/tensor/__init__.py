@@ -26,7 +26,8 @@ __all__ = [
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
-    """Makes the parameters of a module DTensors, as partition_fn(name, module, mesh) does, or copies on all ranks; its buffers as well."""
+    """Makes the parameters of a module DTensors, as partition_fn(name, module, mesh) does, or copies on all ranks; its
+    buffers as well."""
     from taper.nn import Parameter
 
     for name, child in module.named_modules():

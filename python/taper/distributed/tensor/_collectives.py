@@ -1,7 +1,7 @@
 """Collectives that can be differentiated: between what each rank has of a tensor and what it is as a whole.
 
-A gradient is what the derivative by this rank's values is: of a part of the rows, the same rows; of what all ranks have, the same on all; of a
-summand, that of the sum."""
+A gradient is what the derivative by this rank's values is: of a part of the rows, the same rows; of what all ranks
+have, the same on all; of a summand, that of the sum."""
 
 import taper
 from taper import distributed as dist
@@ -48,7 +48,8 @@ def summed_rows(tensor, group, dim):
 
 
 class Gather(Function):
-    """Shard to Replicate: the gradient of the whole is, on each rank, that of the same result; its rows are this rank's."""
+    """Shard to Replicate: the gradient of the whole is, on each rank, that of the same result; its rows are this
+    rank's."""
 
     @staticmethod
     def forward(ctx, local, group, dim, size):
@@ -142,7 +143,8 @@ class OneSummand(Function):
 
 
 class RowsToSummands(Gather):
-    """Shard to a sum: zeros where other ranks have their rows. Its gradient is the sum's, so what comes back is as for Gather."""
+    """Shard to a sum: zeros where other ranks have their rows. Its gradient is the sum's, so what comes back is as for
+    Gather."""
 
     @staticmethod
     def forward(ctx, local, group, dim, size):

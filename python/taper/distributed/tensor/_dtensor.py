@@ -1,8 +1,8 @@
-"""DTensor: a tensor of which each rank of a mesh has a part. In memory it is this rank's part, so that optimisers and checkpoints work on parts;
-its shape, and what operators make of it, are those of the whole.
+"""DTensor: a tensor of which each rank of a mesh has a part. In memory it is this rank's part, so that optimisers and
+checkpoints work on parts; its shape, and what operators make of it, are those of the whole.
 
-An operator works on parts where _rules.py says how; any other gathers its arguments first, and every rank has its results. Gradients lie as their tensor
-does, and where that is yet to be summed, all ranks have them."""
+An operator works on parts where _rules.py says how; any other gathers its arguments first, and every rank has its
+results. Gradients lie as their tensor does, and where that is yet to be summed, all ranks have them."""
 
 import taper
 from taper import distributed as dist
@@ -253,7 +253,8 @@ def _grad_spec(spec):
 
 
 def _wrapped_plain(name, mesh, args, kwargs):
-    """Plain tensors of one element, or all within implicit_replication, count as what every rank has; others do not mix."""
+    """Plain tensors of one element, or all within implicit_replication, count as what every rank has; others do not
+    mix."""
 
     def wrap(value):
         if type(value) is Tensor and not (name == "copy_" and value.numel() > 1):
@@ -273,7 +274,8 @@ def _wrapped_plain(name, mesh, args, kwargs):
 
 
 class _SameDraws:
-    """Inside, ranks that have the same part of a tensor draw the same numbers, and others other ones; the generator goes on alike on all."""
+    """Inside, ranks that have the same part of a tensor draw the same numbers, and others other ones; the generator
+    goes on alike on all."""
 
     def __init__(self, spec):
         self.spec = spec
@@ -328,7 +330,8 @@ def _call(func, name, args, kwargs):
 
 
 def _part(tensor, wanted, plan):
-    """This rank's part of an argument where the plan wants it. What all ranks have goes into calls that differ by rank: gradients come back as summands."""
+    """This rank's part of an argument where the plan wants it. What all ranks have goes into calls that differ by rank:
+    gradients come back as summands."""
     spec = tensor._spec
     local = _plain(tensor) if tuple(wanted) == spec.placements else move(_plain(tensor), spec, wanted)
     for mesh_dim, placement in enumerate(wanted):

@@ -4,8 +4,8 @@ from taper.distributed.tensor.placement_types import Replicate
 
 
 class Plan:
-    """inputs: for each tensor its placements; output: those of the results; sizes: of the results' dimensions that are cut; args and func: what is called for the
-    parts, if it differs from what is called for the whole."""
+    """inputs: for each tensor its placements; output: those of the results; sizes: of the results' dimensions that are
+    cut; args and func: what is called for the parts, if it differs from what is called for the whole."""
 
     func = None
 

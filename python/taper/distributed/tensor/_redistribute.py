@@ -77,7 +77,8 @@ def move(local, spec, wanted):
 
 
 def _cut_again(have, wanted):
-    """The mesh dimensions that cut a dimension which one before them, now or then, comes to cut otherwise: the order of the parts changes."""
+    """The mesh dimensions that cut a dimension which one before them, now or then, comes to cut otherwise: the order of
+    the parts changes."""
     found, orders = set(), (cut_order(have), cut_order(wanted))
     for _ in have:
         for mesh_dim, placement in enumerate(have):

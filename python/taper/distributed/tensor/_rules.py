@@ -1,7 +1,9 @@
-"""How operators work on the parts of DTensors: for each, where its arguments must lie so that every rank can compute its part by itself, and where the result lies then.
+"""How operators work on the parts of DTensors: for each, where its arguments must lie so that every rank can compute
+its part by itself, and where the result lies then.
 
-A rule takes the specs of the tensors among the arguments and gives a Plan, or None where parts do not serve: then the whole is computed on every rank.
-Mesh dimensions are planned one by one; where several ways are open the one that moves least is taken."""
+A rule takes the specs of the tensors among the arguments and gives a Plan, or None where parts do not serve: then the
+whole is computed on every rank. Mesh dimensions are planned one by one; where several ways are open the one that moves
+least is taken."""
 
 from taper._C import Tensor
 from taper.distributed.tensor._views import RULES as VIEWS
@@ -233,7 +235,8 @@ def mean_loss(name, specs, args, kwargs):
 
 
 def _product(specs, terms, result, extra=0):
-    """A sum of products, each dimension of the factors with a letter; the last `extra` terms are added to it. Cut along a letter: parts of the result, or summands."""
+    """A sum of products, each dimension of the factors with a letter; the last `extra` terms are added to it. Cut along
+    a letter: parts of the result, or summands."""
     sizes = {}
     for spec, term in zip(specs, terms):
         for letter, n in zip(term, spec.shape):
@@ -411,7 +414,8 @@ RULES = {
 
 
 def _as_they_lie(name, specs):
-    """Parts that were cut in another order than the mesh's: element by element, all alike, or in place with the others brought to the first."""
+    """Parts that were cut in another order than the mesh's: element by element, all alike, or in place with the others
+    brought to the first."""
     first = specs[0]
     if RULES.get(name) not in (pointwise, unary_linear, like, empty_like):
         return None

@@ -40,7 +40,8 @@ class Shard(Placement):
 
 
 class _StridedShard(Shard):
-    """A part of the rows that a later mesh dimension has left of a dimension: that one cuts it first, into split_factor parts."""
+    """A part of the rows that a later mesh dimension has left of a dimension: that one cuts it first, into split_factor
+    parts."""
 
     def __init__(self, dim, *, split_factor):
         super().__init__(dim)

@@ -1,4 +1,5 @@
-"""torch.fx.experimental.symbolic_shapes: questions about sizes that may be symbols elsewhere. Sizes are numbers here, so each has its answer."""
+"""torch.fx.experimental.symbolic_shapes: questions about sizes that may be symbols elsewhere. Sizes are numbers here,
+so each has its answer."""
 
 
 class GuardOnDataDependentSymNode(RuntimeError):

@@ -1,4 +1,5 @@
-"""horovod.torch: Horovod's calls over torch.distributed. hvd.init() joins the world that the launcher's variables describe."""
+"""horovod.torch: Horovod's calls over torch.distributed. hvd.init() joins the world that the launcher's variables
+describe."""
 
 from taper.horovod.torch.compression import Compression  # noqa: F401
 from taper.horovod.torch.functions import (

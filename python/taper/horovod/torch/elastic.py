@@ -1,5 +1,5 @@
-"""horovod.torch.elastic: state that survives a restart. commit() keeps it in memory and, where a launcher restarts ranks, in a file; a
-restarted job begins at the last commit."""
+"""horovod.torch.elastic: state that survives a restart. commit() keeps it in memory and, where a launcher restarts
+ranks, in a file; a restarted job begins at the last commit."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""horovod.torch.mpi_ops: ranks and collectives. An asynchronous call gives a handle; synchronize(handle) waits for it and gives its result."""
+"""horovod.torch.mpi_ops: ranks and collectives. An asynchronous call gives a handle; synchronize(handle) waits for it
+and gives its result."""
 
 import os
 
@@ -225,7 +226,8 @@ def _start_reduce(tensor, op, group, before, after):
 
 
 def _adasum(tensor, group):
-    """Horovod's adaptive sum: pairs of ranks, then pairs of pairs; what two gradients share in direction is counted once."""
+    """Horovod's adaptive sum: pairs of ranks, then pairs of pairs; what two gradients share in direction is counted
+    once."""
     world = dist.get_world_size(group)
     parts = [taper.empty_like(tensor) for _ in range(world)]
     dist.all_gather(parts, tensor.contiguous(), group=group)

@@ -1,4 +1,5 @@
-"""Tensors that carry a mask: operators by element keep it, reductions leave out what it hides, and what moves elements moves the mask along."""
+"""Tensors that carry a mask: operators by element keep it, reductions leave out what it hides, and what moves elements
+moves the mask along."""
 
 import taper
 from taper.masked import _ops
@@ -69,7 +70,8 @@ def _given(x):
 
 
 def wrap(data, mask):
-    """The masked tensor of these elements; sparse ones are its memory by what they store, and stay beside it as the form to give back."""
+    """The masked tensor of these elements; sparse ones are its memory by what they store, and stay beside it as the
+    form to give back."""
     result = _raw(data).as_subclass(MaskedTensor)
     result._mask, result._sparse = mask, data.detach() if _is_sparse(data) else None
     return result
@@ -340,7 +342,8 @@ def _mapped(func, name, given, args, kwargs):
 
 
 def _moved(func, name, args, kwargs):
-    """What moves elements moves the mask along; columns of an image (nn.functional.unfold) are made of numbers, so the mask becomes some."""
+    """What moves elements moves the mask along; columns of an image (nn.functional.unfold) are made of numbers, so the
+    mask becomes some."""
     masks = _masks(args)
     if name == "im2col":
         return wrap(func(*_data(args), **kwargs), func(masks[0].float(), *masks[1:], **kwargs) != 0)

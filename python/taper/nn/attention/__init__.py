@@ -1,4 +1,5 @@
-"""torch.nn.attention: which kernel attention takes. The CPU has one; the choice is kept, so that scripts that make it run."""
+"""torch.nn.attention: which kernel attention takes. The CPU has one; the choice is kept, so that scripts that make it
+run."""
 
 from contextlib import contextmanager
 from enum import IntEnum
@@ -26,7 +27,8 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends, set_priority=False):
-    """Allows these kernels alone within a `with`, or in a decorated function; torch.backends.cuda tells which are allowed."""
+    """Allows these kernels alone within a `with`, or in a decorated function; torch.backends.cuda tells which are
+    allowed."""
     from taper.backends import cuda
 
     if not isinstance(backends, (list, SDPBackend)):

@@ -16,7 +16,8 @@ class CausalVariant(IntEnum):
 
 
 class CausalBias(taper.Tensor):
-    """The mask (seq_len_q, seq_len_kv), true where a query may look; give it to scaled_dot_product_attention as attn_mask."""
+    """The mask (seq_len_q, seq_len_kv), true where a query may look; give it to scaled_dot_product_attention as
+    attn_mask."""
 
     __torch_function__ = taper.overrides._disabled_torch_function_impl
 

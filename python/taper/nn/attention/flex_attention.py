@@ -1,5 +1,5 @@
-"""torch.nn.attention.flex_attention: attention whose scores a function changes and whose mask a function tells. The functions get index tensors that broadcast to all
-scores at once; blocks are counted, and nothing is skipped by them."""
+"""torch.nn.attention.flex_attention: attention whose scores a function changes and whose mask a function tells. The
+functions get index tensors that broadcast to all scores at once; blocks are counted, and nothing is skipped by them."""
 
 import taper
 
@@ -106,7 +106,8 @@ def flex_attention(
     *,
     return_aux=None,
 ):
-    """softmax(score_mod(query key^T scale)) value, where the mask leaves it; rows that see nothing are 0. With return_lse the logarithms of the rows' sums too."""
+    """softmax(score_mod(query key^T scale)) value, where the mask leaves it; rows that see nothing are 0. With
+    return_lse the logarithms of the rows' sums too."""
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
     (B, H, Q, D), heads, K = query.shape, key.shape[1], key.shape[2]

@@ -1,4 +1,5 @@
-"""Softmax over very many classes, sorted by frequency: the frequent ones in the head, the rest in clusters of fewer dimensions."""
+"""Softmax over very many classes, sorted by frequency: the frequent ones in the head, the rest in clusters of fewer
+dimensions."""
 
 from collections import namedtuple
 

@@ -13,7 +13,8 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """Layers of a recurrent network, forward and, if bidirectional, backward in time. Weights are named weight_ih_l0, weight_hh_l0_reverse, ..."""
+    """Layers of a recurrent network, forward and, if bidirectional, backward in time. Weights are named weight_ih_l0,
+    weight_hh_l0_reverse, ..."""
 
     __constants__ = [
         "mode",

@@ -121,7 +121,8 @@ class TransformerEncoderLayer(_TransformerLayer):
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Self-attention, attention to an encoder's output and a feed-forward network, each with a residual and a LayerNorm."""
+    """Self-attention, attention to an encoder's output and a feed-forward network, each with a residual and a
+    LayerNorm."""
 
     def __init__(
         self,

@@ -51,7 +51,8 @@ class Container(Module):
 
 
 class _Holder(Module):
-    """What all of them are: children or parameters that _held() names in their order, filled by _fill from what the constructor is given."""
+    """What all of them are: children or parameters that _held() names in their order, filled by _fill from what the
+    constructor is given."""
 
     _fill = "update"
 

@@ -8,8 +8,8 @@ from taper.nn.parameter import is_lazy
 
 
 class LazyModuleMixin:
-    """Beside a Module: the first call hands its arguments to initialize_parameters, which materialises the parameters; then the module
-    becomes an ordinary cls_to_become."""
+    """Beside a Module: the first call hands its arguments to initialize_parameters, which materialises the parameters;
+    then the module becomes an ordinary cls_to_become."""
 
     cls_to_become = None
 

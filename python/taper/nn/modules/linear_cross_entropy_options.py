@@ -1,5 +1,5 @@
-"""How linear_cross_entropy may cut its batch. Taper makes the scores of the whole batch, so that the options change no value;
-they are checked as PyTorch checks them."""
+"""How linear_cross_entropy may cut its batch. Taper makes the scores of the whole batch, so that the options change no
+value; they are checked as PyTorch checks them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""torch.nn.Module. Attributes and plain calls are in C (python/ext/nn.c); here is what is asked of a module less often: hooks, state, walks."""
+"""torch.nn.Module. Attributes and plain calls are in C (python/ext/nn.c); here is what is asked of a module less often:
+hooks, state, walks."""
 
 import weakref
 from collections import OrderedDict
@@ -83,7 +84,8 @@ def register_module_backward_hook(hook):
 
 
 def _register(hooks, hook, prepend=False, marks=()):
-    """Keeps a hook, first or last; marks: (dict, whether the hook's number goes into it), which go with it when it is removed."""
+    """Keeps a hook, first or last; marks: (dict, whether the hook's number goes into it), which go with it when it is
+    removed."""
     handle = RemovableHandle(hooks, extra_dict=[kept for kept, _ in marks])
     hooks[handle.id] = hook
     for kept, wanted in marks:
@@ -368,14 +370,14 @@ class Module(_C.ModuleBase):
 
     def get_extra_state(self):
         raise RuntimeError(
-            "Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
-            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+            "Reached a code path in Module.get_extra_state() that should never be called. Please "
+            "report this bug to Taper's maintainers."
         )
 
     def set_extra_state(self, state):
         raise RuntimeError(
-            "Reached a code path in Module.set_extra_state() that should never be called. Please file an issue at "
-            "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug."
+            "Reached a code path in Module.set_extra_state() that should never be called. Please "
+            "report this bug to Taper's maintainers."
         )
 
     # ---- Walking ----
@@ -597,7 +599,8 @@ class Module(_C.ModuleBase):
         )
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces grad_input."""
+        """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces
+        grad_input."""
         return self._register_backward(hook, True, prepend)
 
     def register_backward_hook(self, hook):

@@ -1,9 +1,9 @@
-"""What makes gradients the same in all processes: parameters in buckets, in the reverse of their order, each reduced as soon as its last gradient
-is there, while the backward goes on.
+"""What makes gradients the same in all processes: parameters in buckets, in the reverse of their order, each reduced as
+soon as its last gradient is there, while the backward goes on.
 
-Every rank starts its buckets in the order of their numbers, whatever order gradients come in, so that the same bucket meets the same bucket; and
-the sum is taken by rank, so that a run gives the same bits again. A reducer is told of each backward by `prepare`; hooks on the parameters do
-the rest, and the last one waits for what is still on its way."""
+Every rank starts its buckets in the order of their numbers, whatever order gradients come in, so that the same bucket
+meets the same bucket; and the sum is taken by rank, so that a run gives the same bits again. A reducer is told of each
+backward by `prepare`; hooks on the parameters do the rest, and the last one waits for what is still on its way."""
 
 import taper
 from taper import _C
@@ -123,7 +123,8 @@ class Reducer:
         )
 
     def prepare(self, outputs):
-        """The next backward is to be reduced. outputs: what the forward gave, None where its parameters are known to be all used."""
+        """The next backward is to be reduced. outputs: what the forward gave, None where its parameters are known to be
+        all used."""
         self.expects, self.running, self.next_bucket, self.seen = True, False, 0, set()
         for bucket in self.buckets:
             bucket.missing, bucket.pending, bucket.result = len(bucket.params), None, None

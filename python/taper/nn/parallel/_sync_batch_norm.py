@@ -1,8 +1,8 @@
 """Batch normalisation over the batches of all ranks: what SyncBatchNorm does in training.
 
-Each rank hands out its mean, its sum of squared distances from it and its count; from these every rank works out the same statistics (by
-rank, so with the same bits). The gradient of the input needs two sums over all ranks; those of weight and bias stay a rank's own, for
-DistributedDataParallel averages them."""
+Each rank hands out its mean, its sum of squared distances from it and its count; from these every rank works out the
+same statistics (by rank, so with the same bits). The gradient of the input needs two sums over all ranks; those of
+weight and bias stay a rank's own, for DistributedDataParallel averages them."""
 
 import taper
 from taper import _C

@@ -17,7 +17,8 @@ def _description(module, ignored):
 
 
 def verify_same(module, ignored, group):
-    """An error that names the first parameter in which a rank differs from rank 0, and both ranks. One short exchange where all agree."""
+    """An error that names the first parameter in which a rank differs from rank 0, and both ranks. One short exchange
+    where all agree."""
     from hashlib import sha256
 
     lines = _description(module, ignored)

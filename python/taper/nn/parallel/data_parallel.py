@@ -1,5 +1,5 @@
-"""torch.nn.DataParallel: one module, its batch cut over the devices of this process. With one device, or none, it is the module itself under the name
-`module`, so that state dicts have PyTorch's keys."""
+"""torch.nn.DataParallel: one module, its batch cut over the devices of this process. With one device, or none, it is
+the module itself under the name `module`, so that state dicts have PyTorch's keys."""
 
 from taper import cuda
 from taper.nn.modules.module import Module

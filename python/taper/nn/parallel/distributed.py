@@ -1,5 +1,5 @@
-"""torch.nn.parallel.DistributedDataParallel: each process has the module and its part of the batch; gradients are averaged while the backward runs
-(_reducer.py does that), so that all make the same step."""
+"""torch.nn.parallel.DistributedDataParallel: each process has the module and its part of the batch; gradients are
+averaged while the backward runs (_reducer.py does that), so that all make the same step."""
 
 from contextlib import contextmanager
 
@@ -38,8 +38,9 @@ class _JoinHook(JoinHook):
 class DistributedDataParallel(Module, Joinable):
     """The module as `module`, its gradients averaged over the processes of the group in each backward.
 
-    Parameters and buffers start as rank 0's; buffers follow rank 0's before each forward (broadcast_buffers). Parameters that a loss does not
-    use need find_unused_parameters=True, or static_graph=True where it is the same ones in each iteration."""
+    Parameters and buffers start as rank 0's; buffers follow rank 0's before each forward (broadcast_buffers).
+    Parameters that a loss does not use need find_unused_parameters=True, or static_graph=True where it is the same ones
+    in each iteration."""
 
     def __init__(
         self,
@@ -149,7 +150,8 @@ class DistributedDataParallel(Module, Joinable):
         return bool(wanted.item())
 
     def join(self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False):
-        """A region in which ranks may have different numbers of inputs: those that are done take part in the others' reductions."""
+        """A region in which ranks may have different numbers of inputs: those that are done take part in the others'
+        reductions."""
         return Join(
             [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
         )

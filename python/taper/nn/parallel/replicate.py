@@ -1,5 +1,5 @@
-"""torch.nn.parallel.replicate: the same module on several devices, for one call. A replica's parameters are copies that lead back to the module's own, so
-that gradients from all devices add up there."""
+"""torch.nn.parallel.replicate: the same module on several devices, for one call. A replica's parameters are copies that
+lead back to the module's own, so that gradients from all devices add up there."""
 
 __all__ = ["replicate"]
 

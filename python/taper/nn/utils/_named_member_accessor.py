@@ -7,7 +7,8 @@ _MISSING = object()
 
 
 def swap_tensor(module, name, tensor, allow_missing=False):
-    """Puts a tensor where a parameter, buffer or attribute was, without registering it anew, and returns what was there."""
+    """Puts a tensor where a parameter, buffer or attribute was, without registering it anew, and returns what was
+    there."""
     if not isinstance(module, Module):
         raise TypeError(f"{module} is not an instance of torch.nn.Module")
     if tensor is not _MISSING and not isinstance(tensor, Tensor) and tensor is not None:

@@ -1,4 +1,5 @@
-"""torch.nn.utils.parametrizations: weights that stay orthogonal, of spectral norm one, or split into norms and directions."""
+"""torch.nn.utils.parametrizations: weights that stay orthogonal, of spectral norm one, or split into norms and
+directions."""
 
 from taper import _C
 from taper._C import Tensor

@@ -1,7 +1,8 @@
 """torch.nn.utils.parametrize: parameters and buffers that are functions of others.
 
 A parametrised tensor becomes a property of a class of its own (ParametrizedLinear); what it is computed from lies in
-module.parametrizations.NAME, under `original`, or `original0`, `original1`, ... where the first parametrisation takes several tensors."""
+module.parametrizations.NAME, under `original`, or `original0`, `original1`, ... where the first parametrisation takes
+several tensors."""
 
 from contextlib import contextmanager
 from copy import deepcopy

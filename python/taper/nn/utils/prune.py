@@ -1,5 +1,5 @@
-"""torch.nn.utils.prune: parameters with elements masked out. A pruned `weight` is `weight_orig` times `weight_mask`, made anew before every
-forward; several prunings of one tensor share a PruningContainer."""
+"""torch.nn.utils.prune: parameters with elements masked out. A pruned `weight` is `weight_orig` times `weight_mask`,
+made anew before every forward; several prunings of one tensor share a PruningContainer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -32,8 +32,8 @@ def _pruner_of(module, name):
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is masked: subclasses say so in compute_mask, and their PRUNING_TYPE ("unstructured", "structured" along self.dim, or
-    "global") says what of an earlier mask they see."""
+    """A way to choose what is masked: subclasses say so in compute_mask, and their PRUNING_TYPE ("unstructured",
+    "structured" along self.dim, or "global") says what of an earlier mask they see."""
 
     def __call__(self, module, inputs):
         pruned = self.apply_mask(module)

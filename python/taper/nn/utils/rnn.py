@@ -9,7 +9,8 @@ from taper._C import _functions as _op
 
 
 class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
-    """The steps of sorted sequences one after the other: data (all steps, ...), batch_sizes how many sequences each step has."""
+    """The steps of sorted sequences one after the other: data (all steps, ...), batch_sizes how many sequences each
+    step has."""
 
     __slots__ = ()
 

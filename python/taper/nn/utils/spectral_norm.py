@@ -1,4 +1,5 @@
-"""Spectral normalisation by hooks, the old form: a weight over its largest singular value, which power iteration follows in `name_u` and `name_v`."""
+"""Spectral normalisation by hooks, the old form: a weight over its largest singular value, which power iteration
+follows in `name_u` and `name_v`."""
 
 from taper._C import _functions as _op
 from taper.autograd.grad_mode import no_grad as _no_grad

@@ -13,3 +13,10 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, t
         stacklevel=2,
     )
     return func.functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def _reparametrize_module(module, parameters_and_buffers, tie_weights=False, strict=False, stack_weights=False):
+    """A context in which the module has these tensors in the places of its parameters and buffers."""
+    from taper.func import reparametrized
+
+    return reparametrized(module, parameters_and_buffers, tie_weights, strict)

@@ -1,4 +1,5 @@
-"""CIFAR-10 and CIFAR-100 from the files of their Python versions. The pickles are read by a reader that makes arrays and nothing else."""
+"""CIFAR-10 and CIFAR-100 from the files of their Python versions. The pickles are read by a reader that makes arrays
+and nothing else."""
 
 import os
 import pickle

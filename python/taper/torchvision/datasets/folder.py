@@ -25,7 +25,8 @@ def find_classes(directory):
 
 
 def _files(folder):
-    """The paths under a folder, links followed: folders in the order of their names, and so the files of each. Without the folder, none."""
+    """The paths under a folder, links followed: folders in the order of their names, and so the files of each. Without
+    the folder, none."""
     for place, _, names in sorted(os.walk(folder, followlinks=True)):
         yield from (os.path.join(place, name) for name in sorted(names))
 

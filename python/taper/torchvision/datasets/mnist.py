@@ -1,4 +1,5 @@
-"""MNIST and the datasets in its format, from the files of torchvision's layout: root/NAME/raw/*-ubyte, packed (.gz) or not."""
+"""MNIST and the datasets in its format, from the files of torchvision's layout: root/NAME/raw/*-ubyte, packed (.gz) or
+not."""
 
 import math
 import os

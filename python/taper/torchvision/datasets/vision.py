@@ -68,8 +68,9 @@ class VisionDataset(Dataset):
 
 
 class ArrayDataset(VisionDataset):
-    """A dataset whose images are one array in memory, `data`, with a number for each in `targets`. A transform that is ToTensor, alone or
-    followed by Normalize, works on the array itself, for whole batches where the loader asks for them: same values, no Pillow."""
+    """A dataset whose images are one array in memory, `data`, with a number for each in `targets`. A transform that is
+    ToTensor, alone or followed by Normalize, works on the array itself, for whole batches where the loader asks for
+    them: same values, no Pillow."""
 
     def _planes(self, data):
         """Bytes as (..., C, H, W)."""
@@ -80,7 +81,8 @@ class ArrayDataset(VisionDataset):
         raise NotImplementedError
 
     def _steps(self):
-        """The Normalize, or an empty tuple, where the transform begins with ToTensor and has nothing else; otherwise None."""
+        """The Normalize, or an empty tuple, where the transform begins with ToTensor and has nothing else; otherwise
+        None."""
         from taper.torchvision.transforms.transforms import Compose, Normalize, ToTensor
 
         steps = self.transform.transforms if type(self.transform) is Compose else [self.transform]

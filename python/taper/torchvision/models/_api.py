@@ -1,5 +1,5 @@
-"""Builders of models by name, and the weights that torchvision offers for them. Weights are read from the folder where PyTorch keeps what it
-downloads; where a file is not there, the error says which one belongs there."""
+"""Builders of models by name, and the weights that torchvision offers for them. Weights are read from the folder where
+PyTorch keeps what it downloads; where a file is not there, the error says which one belongs there."""
 
 import os
 from enum import Enum
@@ -119,7 +119,8 @@ def weights_enum(name):
 
 
 def builder(enum_name):
-    """Makes a function of a model's options into torchvision's: weights=, progress=, and the old pretrained=, which also comes first."""
+    """Makes a function of a model's options into torchvision's: weights=, progress=, and the old pretrained=, which
+    also comes first."""
 
     def decorate(function):
         @wraps(function)
@@ -154,7 +155,8 @@ def builder(enum_name):
 
 
 def register(namespace, name, enum, function, loaded=None):
-    """Puts a builder and its enumeration of weights into a module. loaded(state, **options) makes the model where weights are given."""
+    """Puts a builder and its enumeration of weights into a module. loaded(state, **options) makes the model where
+    weights are given."""
     function.__name__ = function.__qualname__ = name
     if loaded is not None:
         function.loaded = loaded

@@ -159,7 +159,8 @@ def create_feature_extractor(
     suppress_diff_warning=False,
     concrete_args=None,
 ):
-    """A module that gives a dict of values from inside the model: return_nodes is a list of their names, or a dict to names of your own."""
+    """A module that gives a dict of values from inside the model: return_nodes is a list of their names, or a dict to
+    names of your own."""
     if all(nodes is None for nodes in (return_nodes, train_return_nodes, eval_return_nodes)):
         raise ValueError(
             "Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified"

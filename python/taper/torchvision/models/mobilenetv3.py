@@ -93,7 +93,8 @@ class MobileNetV3(nn.Module):
         return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))
 
 
-_SETTINGS = {  # input, kernel, expanded, out, squeezed, activation, stride, in the tail (whose width may be halved and stride dilated)
+# input, kernel, expanded, out, squeezed, activation, stride, in the tail (whose width may be halved and stride dilated)
+_SETTINGS = {
     "large": (
         [
             (16, 3, 16, 16, 0, "RE", 1, 0),

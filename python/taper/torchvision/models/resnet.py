@@ -15,7 +15,8 @@ def conv1x1(in_planes, out_planes, stride=1):
 
 
 class _Block(nn.Module):
-    """conv1 bn1 relu conv2 bn2 and so on; the last one's result is added to the input, which `downsample` fits where shapes differ."""
+    """conv1 bn1 relu conv2 bn2 and so on; the last one's result is added to the input, which `downsample` fits where
+    shapes differ."""
 
     def __init__(self, convs, norm_layer, relu_after, downsample, stride):
         super().__init__()
@@ -104,7 +105,8 @@ class ResNet(nn.Module):
                         nn.init.zeros_(last.weight)
 
     def _make_layer(self, block, planes, blocks, stride=1, dilate=False):
-        """Blocks of one width; the first has the stride, or what stands in its place: wider steps in the blocks after it."""
+        """Blocks of one width; the first has the stride, or what stands in its place: wider steps in the blocks after
+        it."""
         before, out = self.dilation, planes * block.expansion
         if dilate:
             stride, self.dilation = 1, self.dilation * stride

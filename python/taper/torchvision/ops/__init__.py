@@ -18,6 +18,9 @@ from taper.torchvision.ops.boxes import (  # noqa: F401
     remove_small_boxes,
     sigmoid_focal_loss,
 )
+from taper.torchvision.ops.deform_conv import DeformConv2d, deform_conv2d  # noqa: F401
+from taper.torchvision.ops.drop_block import DropBlock2d, DropBlock3d, drop_block2d, drop_block3d  # noqa: F401
+from taper.torchvision.ops.feature_pyramid_network import FeaturePyramidNetwork  # noqa: F401
 from taper.torchvision.ops.misc import (  # noqa: F401
     MLP,
     Conv2dNormActivation,
@@ -28,4 +31,14 @@ from taper.torchvision.ops.misc import (  # noqa: F401
     StochasticDepth,
     stochastic_depth,
 )
-from taper.torchvision.ops.regions import FeaturePyramidNetwork, RoIAlign, RoIPool, roi_align, roi_pool  # noqa: F401
+from taper.torchvision.ops.poolers import MultiScaleRoIAlign  # noqa: F401
+from taper.torchvision.ops.regions import (  # noqa: F401
+    PSRoIAlign,
+    PSRoIPool,
+    RoIAlign,
+    RoIPool,
+    ps_roi_align,
+    ps_roi_pool,
+    roi_align,
+    roi_pool,
+)

@@ -87,8 +87,10 @@ def box_area(boxes, fmt="xyxy"):
     return boxes[..., 2] * boxes[..., 3]
 
 
-def _shared(boxes1, boxes2):
+def _box_inter_union(boxes1, boxes2, fmt="xyxy"):
     """What each pair shares, and what it covers together."""
+    if fmt != "xyxy":
+        boxes1, boxes2 = box_convert(boxes1, fmt, "xyxy"), box_convert(boxes2, fmt, "xyxy")
     sides = _upcast(
         torch.min(boxes1[..., None, 2:], boxes2[..., None, :, 2:])
         - torch.max(boxes1[..., None, :2], boxes2[..., None, :, :2])
@@ -99,9 +101,7 @@ def _shared(boxes1, boxes2):
 
 def box_iou(boxes1, boxes2, fmt="xyxy"):
     """(N, M): what pairs of boxes share over what they cover."""
-    if fmt != "xyxy":
-        boxes1, boxes2 = box_convert(boxes1, fmt, "xyxy"), box_convert(boxes2, fmt, "xyxy")
-    inter, union = _shared(boxes1, boxes2)
+    inter, union = _box_inter_union(boxes1, boxes2, fmt)
     return inter / union
 
 
@@ -114,7 +114,7 @@ def _hull(boxes1, boxes2):
 
 
 def generalized_box_iou(boxes1, boxes2):
-    inter, union = _shared(boxes1, boxes2)
+    inter, union = _box_inter_union(boxes1, boxes2)
     sides = _hull(boxes1, boxes2)
     hull = sides[..., 0] * sides[..., 1]
     return inter / union - (hull - union) / hull

@@ -1,16 +1,14 @@
-"""Features of regions: RoIAlign, and the layers of detectors that stand on it."""
+"""Features of regions: interpolated or pooled, with channels for all bins or for each."""
 
 import math
-from collections import OrderedDict
 
 import taper as torch
 from taper import nn
-from taper.nn import functional as F
 
 
 def _axis(start, length, bins, samples, size, dtype):
-    """(bins, size): how much each pixel of an axis counts in each bin, the mean over its samples. Interpolation in two dims is the product of
-    two such, which is why a region is two matrix products."""
+    """(bins, size): how much each pixel of an axis counts in each bin, the mean over its samples. Interpolation in two
+    dims is the product of two such, which is why a region is two matrix products."""
     at = start + (torch.arange(bins * samples, dtype=dtype) + 0.5) * (length / (bins * samples))
     within = (at >= -1.0) & (at <= size)
     at = at.clamp(min=0)
@@ -107,42 +105,77 @@ class RoIPool(nn.Module):
         return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"
 
 
-class FeaturePyramidNetwork(nn.Module):
-    """Features of several scales, each with what the coarser ones know."""
+def _bins(input, output_size):
+    """Height and width of the bins, and the input with its channels laid out by bin: (N, C / bins, rows, columns, H,
+    W)."""
+    height, width = (output_size, output_size) if isinstance(output_size, int) else output_size
+    if input.shape[1] % (height * width):
+        raise RuntimeError(
+            f"input channels must be a multiple of pooling height * pooling width; got {input.shape[1]} channels for "
+            f"{height} by {width}"
+        )
+    return height, width, input.unflatten(1, (-1, height, width))
 
-    def __init__(self, in_channels_list, out_channels, extra_blocks=None, norm_layer=None):
+
+def ps_roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1):
+    """RoIAlign in which each bin has channels of its own."""
+    height, width, by_bin = _bins(input, output_size)
+    results = []
+    for n, *corners in _regions(boxes).tolist():
+        x1, y1, x2, y2 = (v * spatial_scale - 0.5 for v in corners)
+        rows = sampling_ratio if sampling_ratio > 0 else max(math.ceil((y2 - y1) / height), 1)
+        columns = sampling_ratio if sampling_ratio > 0 else max(math.ceil((x2 - x1) / width), 1)
+        down = _axis(y1, y2 - y1, height, rows, input.shape[2], input.dtype)
+        across = _axis(x1, x2 - x1, width, columns, input.shape[3], input.dtype)
+        results.append(torch.einsum("cijyx,iy,jx->cij", by_bin[int(n)], down, across))
+    return torch.stack(results) if results else input.new_zeros((0, by_bin.shape[1], height, width))
+
+
+class PSRoIAlign(nn.Module):
+    def __init__(self, output_size, spatial_scale, sampling_ratio):
         super().__init__()
-        from taper.torchvision.ops.misc import Conv2dNormActivation
+        self.output_size, self.spatial_scale, self.sampling_ratio = output_size, spatial_scale, sampling_ratio
 
-        self.inner_blocks, self.layer_blocks = nn.ModuleList(), nn.ModuleList()
-        for width in in_channels_list:
-            if width == 0:
-                raise ValueError("in_channels=0 is currently not supported")
-            self.inner_blocks.append(
-                Conv2dNormActivation(
-                    width, out_channels, kernel_size=1, padding=0, norm_layer=norm_layer, activation_layer=None
-                )
-            )
-            self.layer_blocks.append(
-                Conv2dNormActivation(
-                    out_channels, out_channels, kernel_size=3, norm_layer=norm_layer, activation_layer=None
-                )
-            )
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_uniform_(m.weight, a=1)
-                if m.bias is not None:
-                    nn.init.constant_(m.bias, 0)
-        self.extra_blocks = extra_blocks
+    def forward(self, input, rois):
+        return ps_roi_align(input, rois, self.output_size, self.spatial_scale, self.sampling_ratio)
 
-    def forward(self, x):
-        names, features = list(x.keys()), list(x.values())
-        above = self.inner_blocks[-1](features[-1])
-        results = [self.layer_blocks[-1](above)]
-        for i in range(len(features) - 2, -1, -1):
-            lateral = self.inner_blocks[i](features[i])
-            above = lateral + F.interpolate(above, size=lateral.shape[-2:], mode="nearest")
-            results.insert(0, self.layer_blocks[i](above))
-        if self.extra_blocks is not None:
-            results, names = self.extra_blocks(results, features, names)
-        return OrderedDict(zip(names, results))
+    def __repr__(self):
+        return (
+            f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
+            f"sampling_ratio={self.sampling_ratio})"
+        )
+
+
+def ps_roi_pool(input, boxes, output_size, spatial_scale=1.0):
+    """The mean of each part of a region, where each part has channels of its own."""
+    height, width, by_bin = _bins(input, output_size)
+    results = []
+
+    def part(i, start, length, parts, size):
+        clip = lambda v: min(max(v + start, 0), size - 1)  # noqa: E731
+        return clip(math.floor(i * length / parts)), clip(math.ceil((i + 1) * length / parts))
+
+    for n, *corners in _regions(boxes).tolist():
+        x1, y1, x2, y2 = (math.floor(abs(v * spatial_scale) + 0.5) * (1 if v >= 0 else -1) for v in corners)
+        h, w = max(y2 - y1, 1), max(x2 - x1, 1)
+        cells = []
+        for i in range(height):
+            top, bottom = part(i, y1, h, height, input.shape[2])
+            for j in range(width):
+                left, right = part(j, x1, w, width, input.shape[3])
+                cell = by_bin[int(n), :, i, j, top:bottom, left:right]
+                cells.append(cell.mean((1, 2)) if cell.numel() else input.new_zeros(cell.shape[0]))
+        results.append(torch.stack(cells, dim=1).view(-1, height, width))
+    return torch.stack(results) if results else input.new_zeros((0, by_bin.shape[1], height, width))
+
+
+class PSRoIPool(nn.Module):
+    def __init__(self, output_size, spatial_scale):
+        super().__init__()
+        self.output_size, self.spatial_scale = output_size, spatial_scale
+
+    def forward(self, input, rois):
+        return ps_roi_pool(input, rois, self.output_size, self.spatial_scale)
+
+    def __repr__(self):
+        return f"{type(self).__name__}(output_size={self.output_size}, spatial_scale={self.spatial_scale})"

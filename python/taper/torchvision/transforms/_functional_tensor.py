@@ -1,4 +1,5 @@
-"""The transforms' arithmetic on tensors of shape (..., C, H, W), integers from 0 to the dtype's largest, floating ones from 0 to 1."""
+"""The transforms' arithmetic on tensors of shape (..., C, H, W), integers from 0 to the dtype's largest, floating ones
+from 0 to 1."""
 
 import taper as torch
 from taper.nn import functional as nnf
@@ -259,7 +260,8 @@ def _assert_grid_transform_inputs(img, interpolation, modes, fill):
 
 
 def _mapped(x, y, matrix):
-    """The points (x, y, 1) times a matrix (3, 2), one product and sum after the other: a pixel between two is then torchvision's choice."""
+    """The points (x, y, 1) times a matrix (3, 2), one product and sum after the other: a pixel between two is then
+    torchvision's choice."""
     x, y = x.view(1, 1, -1), y.view(1, -1, 1)
     return torch.stack([x * matrix[0, k] + y * matrix[1, k] + matrix[2, k] for k in (0, 1)], dim=-1)
 

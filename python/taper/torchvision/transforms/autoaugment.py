@@ -1,7 +1,7 @@
 """Learned and random mixtures of transforms: AutoAugment, RandAugment, TrivialAugment and AugMix.
 
-A `space` names each operation with the magnitudes it may take, a list from weak to strong (empty: it takes none), and whether a coin decides
-their sign."""
+A `space` names each operation with the magnitudes it may take, a list from weak to strong (empty: it takes none), and
+whether a coin decides their sign."""
 
 import math
 from enum import Enum

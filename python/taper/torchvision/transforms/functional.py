@@ -305,7 +305,8 @@ def rgb_to_grayscale(img, num_output_channels=1):
 
 # ---- Rotations and affine maps ----
 def _get_inverse_affine_matrix(center, angle, translate, scale, shear, inverted=True):
-    """The 2x3 matrix that takes a pixel of the result to where it comes from: T C R(angle) Shear Scale C^-1, turned round."""
+    """The 2x3 matrix that takes a pixel of the result to where it comes from: T C R(angle) Shear Scale C^-1, turned
+    round."""
     turn, sx, sy = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     (cx, cy), (tx, ty) = center, translate
     a = math.cos(turn - sy) / math.cos(sy)

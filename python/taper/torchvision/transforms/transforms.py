@@ -1,5 +1,5 @@
-"""torchvision.transforms: the transforms as modules. Random ones draw from PyTorch's generator, in torchvision's order: the same seed gives the
-same pictures."""
+"""torchvision.transforms: the transforms as modules. Random ones draw from PyTorch's generator, in torchvision's order:
+the same seed gives the same pictures."""
 
 import math
 import numbers
@@ -29,7 +29,8 @@ def _corner(image, part):
 
 
 def _rectangles(area, scale, ratio):
-    """Ten pairs of sides, as long as they are asked for: shares of the area within scale, the first side over the second within ratio."""
+    """Ten pairs of sides, as long as they are asked for: shares of the area within scale, the first side over the
+    second within ratio."""
     low, high = torch.tensor(ratio).log().tolist()
     for _ in range(10):
         target = area * _uniform(*scale)
@@ -113,8 +114,8 @@ class _Shown:
 
 
 class _Transform(_Shown, Module):
-    """A transform that is a module: `_does` names a function and the attributes that it gets after the image. Version 2 puts its own functions in
-    place of these."""
+    """A transform that is a module: `_does` names a function and the attributes that it gets after the image. Version 2
+    puts its own functions in place of these."""
 
     _F = F
     _does = ""

@@ -1,7 +1,8 @@
 """A loader's epoch read by worker processes.
 
-Each worker has a channel of its own and gets batches in turn, so many ahead as prefetch_factor says; what it reads waits in its channel until
-its turn comes. A worker that dies is seen by its process and named with what ended it. Nothing is left running when the iterator goes."""
+Each worker has a channel of its own and gets batches in turn, so many ahead as prefetch_factor says; what it reads
+waits in its channel until its turn comes. A worker that dies is seen by its process and named with what ended it.
+Nothing is left running when the iterator goes."""
 
 import os
 import signal
@@ -109,7 +110,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return saved
 
     def _next_epoch(self):
-        """Has persistent workers begin again; what they read of the last epoch is thrown away. Their states are returned."""
+        """Has persistent workers begin again; what they read of the last epoch is thrown away. Their states are
+        returned."""
         for handle in self._handles:
             handle.marks.clear()
             self._send(handle, ("epoch", None))

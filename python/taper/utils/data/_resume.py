@@ -1,8 +1,9 @@
 """Where a loader stands: what state_dict() saves and load_state_dict() goes back to.
 
-An epoch is known by the states that the random generators had when its order was drawn, and by how many batches the program has got.
-To go back, the order is drawn again from those states and as many batches of indices are passed over; no sample is read for
-them. Samplers and datasets that have state_dict and load_state_dict of their own are asked instead."""
+An epoch is known by the states that the random generators had when its order was drawn, and by how many batches the
+program has got. To go back, the order is drawn again from those states and as many batches of indices are passed over;
+no sample is read for them. Samplers and datasets that have state_dict and load_state_dict of their own are asked
+instead."""
 
 import sys
 from contextlib import contextmanager
@@ -90,7 +91,8 @@ def unchanged_numbers():
 
 
 class Sources:
-    """The generators that a loader's order may come from: those that its samplers and the loader itself name, and the process's own."""
+    """The generators that a loader's order may come from: those that its samplers and the loader itself name, and the
+    process's own."""
 
     def __init__(self, loader):
         self.named, self.foreign = [], False
@@ -117,8 +119,8 @@ class Sources:
 
 
 class Order:
-    """One epoch's indices, drawn when PyTorch's loader draws them, with what it takes to draw them again. With `saved`, the epoch
-    that a state() is of, gone on with after so many batches."""
+    """One epoch's indices, drawn when PyTorch's loader draws them, with what it takes to draw them again. With `saved`,
+    the epoch that a state() is of, gone on with after so many batches."""
 
     def __init__(self, loader, saved=None, batches=0):
         self.sources, self.sampler = Sources(loader), loader._index_sampler
@@ -176,7 +178,8 @@ class Order:
 
 
 class Position:
-    """How far the program has come in an epoch. The loader holds on to it, so that a loop left early can be gone on with."""
+    """How far the program has come in an epoch. The loader holds on to it, so that a loop left early can be gone on
+    with."""
 
     def __init__(self, order, base_seed, batches):
         self.order, self.base_seed, self.batches, self.finished = order, base_seed, batches, False

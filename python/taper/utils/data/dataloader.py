@@ -1,4 +1,5 @@
-"""torch.utils.data.dataloader: batches of a dataset's samples, in the order of a sampler, read here or by worker processes."""
+"""torch.utils.data.dataloader: batches of a dataset's samples, in the order of a sampler, read here or by worker
+processes."""
 
 import warnings
 from collections.abc import Callable
@@ -42,8 +43,9 @@ class _InfiniteConstantSampler(Sampler):
 class DataLoader:
     """Iterates over batches of a dataset; PyTorch's arguments and PyTorch's order.
 
-    state_dict() tells where the loader stands, also in the middle of an epoch, and load_state_dict() goes there: the next loop gives the rest
-    of that epoch. The generator that the order comes from is part of it: the loader's own if it has one, else the default one.
+    state_dict() tells where the loader stands, also in the middle of an epoch, and load_state_dict() goes there: the
+    next loop gives the rest of that epoch. The generator that the order comes from is part of it: the loader's own if
+    it has one, else the default one.
 
     worker_threads=N has threads read datasets that Taper reads in C (native.py), with the same batches."""
 
@@ -218,7 +220,8 @@ class DataLoader:
 
     # ---- Where it stands ----
     def state_dict(self):
-        """Where the loader stands: load_state_dict() of a loader made alike, here or in another process, goes on from there."""
+        """Where the loader stands: load_state_dict() of a loader made alike, here or in another process, goes on from
+        there."""
         if self._saved is not None:
             return self._saved
         named, default = Sources(self).named, _C.default_generator
@@ -332,7 +335,8 @@ def _has_accelerator():
 
 
 class _BaseDataLoaderIter:
-    """One epoch of a loader. At its beginning a seed is drawn from the loader's generator, as PyTorch does, with workers or without."""
+    """One epoch of a loader. At its beginning a seed is drawn from the loader's generator, as PyTorch does, with
+    workers or without."""
 
     def __init__(self, loader):
         self._dataset, self._dataset_kind = loader.dataset, loader._dataset_kind

@@ -20,8 +20,8 @@ __all__ = [
 
 
 class Dataset:
-    """Samples by index: subclasses define __getitem__, and __len__ where a sampler needs it. Those that can read many at once define
-    __getitems__(list of indices) too, which loaders prefer."""
+    """Samples by index: subclasses define __getitem__, and __len__ where a sampler needs it. Those that can read many
+    at once define __getitems__(list of indices) too, which loaders prefer."""
 
     __class_getitem__ = classmethod(GenericAlias)
 
@@ -33,7 +33,8 @@ class Dataset:
 
 
 class IterableDataset(Dataset, Iterable):
-    """Samples in a row: subclasses define __iter__. Each worker of a loader iterates over a copy; get_worker_info tells it which part is its."""
+    """Samples in a row: subclasses define __iter__. Each worker of a loader iterates over a copy; get_worker_info tells
+    it which part is its."""
 
     __class_getitem__ = classmethod(GenericAlias)
 

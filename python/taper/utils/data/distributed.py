@@ -16,8 +16,8 @@ def _from_group(name):
 
 
 class DistributedSampler(Sampler):
-    """Every num_replicas-th index from rank on. Shuffles by seed + epoch (set_epoch), the same in all processes; repeats the first
-    indices, or drops the last (drop_last), so that all get the same number."""
+    """Every num_replicas-th index from rank on. Shuffles by seed + epoch (set_epoch), the same in all processes;
+    repeats the first indices, or drops the last (drop_last), so that all get the same number."""
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         if num_replicas is None:

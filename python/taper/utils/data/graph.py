@@ -6,7 +6,8 @@ __all__ = ["traverse", "traverse_dps"]
 
 
 def _found(value, pipes, depth=0):
-    """The pipes in a value: itself, or in containers, bound methods and partial functions, without those that they read from."""
+    """The pipes in a value: itself, or in containers, bound methods and partial functions, without those that they read
+    from."""
     from taper.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
     if isinstance(value, (IterDataPipe, MapDataPipe)):

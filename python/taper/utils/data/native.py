@@ -1,5 +1,6 @@
-"""Datasets that are read in C. Beyond PyTorch: DataLoader(dataset, worker_threads=N) reads them ahead on threads, which share this process's
-memory, need no pickling, and start at once. Rows of plain tensors (TensorDataset) and subsets of such datasets can be read so, too."""
+"""Datasets that are read in C. Beyond PyTorch: DataLoader(dataset, worker_threads=N) reads them ahead on threads, which
+share this process's memory, need no pickling, and start at once. Rows of plain tensors (TensorDataset) and subsets of
+such datasets can be read so, too."""
 
 from taper import _C
 from taper._C import Tensor

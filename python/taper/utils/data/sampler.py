@@ -58,7 +58,8 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """All indices in random order, num_samples of them if given (starting over where that is more), or each drawn anew (replacement)."""
+    """All indices in random order, num_samples of them if given (starting over where that is more), or each drawn anew
+    (replacement)."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source, self.replacement, self._num_samples, self.generator = (

@@ -1,4 +1,5 @@
-"""A model as a graph for TensorBoard: one call is watched, and each operator becomes a node in the scope of the module that called it."""
+"""A model as a graph for TensorBoard: one call is watched, and each operator becomes a node in the scope of the module
+that called it."""
 
 from taper import _C
 from taper.autograd.grad_mode import no_grad

@@ -22,7 +22,8 @@ def figure_to_image(figures, close=True):
 
 
 def _prepare_video(V):
-    """An array (N, T, C, H, W) as (T, H, W, C): the N videos in a grid of rows and columns that are powers of two; bytes become 0 to 1."""
+    """An array (N, T, C, H, W) as (T, H, W, C): the N videos in a grid of rows and columns that are powers of two;
+    bytes become 0 to 1."""
     import numpy
 
     n, t, c, h, w = V.shape

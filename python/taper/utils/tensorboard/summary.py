@@ -1,11 +1,13 @@
-"""What TensorBoard shows, as bytes of its protocol buffers. The C library makes them; here is what Python's objects need on the way."""
+"""What TensorBoard shows, as bytes of its protocol buffers. The C library makes them; here is what Python's objects
+need on the way."""
 
 from taper import _C
 from taper.utils.tensorboard._convert_np import as_number, as_tensor, make_np  # noqa: F401
 
 
 class Summary(bytes):
-    """A tensorflow.Summary in its serialised form. Its fields are read by the package tensorboard, where that is installed."""
+    """A tensorflow.Summary in its serialised form. Its fields are read by the package tensorboard, where that is
+    installed."""
 
     def SerializeToString(self):
         return bytes(self)

@@ -133,7 +133,8 @@ class SummaryWriter:
         self._add(_summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None):
-        """How many of the values lie where. bins: TensorBoard's own, one of NumPy's rules ("auto", "fd", ...), a number or edges."""
+        """How many of the values lie where. bins: TensorBoard's own, one of NumPy's rules ("auto", "fd", ...), a number
+        or edges."""
         self._add(_summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
     def add_histogram_raw(

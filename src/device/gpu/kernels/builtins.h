@@ -31,15 +31,17 @@ void FUNCTION vstore_half_rte(float, size_t, half *);
 #define ONE(T, name) T PURE_FUNCTION name(T);
 #define TWO(T, name) T PURE_FUNCTION name(T, T);
 #define ASK(T, name) int PURE_FUNCTION name(T);
-#define FUNCTIONS_OF(T)                                                                                                \
-    ONE(T, acos)                                                                                                       \
-    ONE(T, acosh) ONE(T, asin) ONE(T, asinh) ONE(T, atan) ONE(T, atanh) ONE(T, cbrt) ONE(T, ceil) ONE(T, cos)          \
-        ONE(T, cosh) ONE(T, erf) ONE(T, erfc) ONE(T, exp) ONE(T, exp2) ONE(T, expm1) ONE(T, fabs) ONE(T, floor)        \
-            ONE(T, lgamma) ONE(T, log) ONE(T, log10) ONE(T, log1p) ONE(T, log2) ONE(T, rint) ONE(T, rsqrt) ONE(T, sin) \
-                ONE(T, sinh) ONE(T, sqrt) ONE(T, tan) ONE(T, tanh) ONE(T, tgamma) ONE(T, trunc) TWO(T, atan2)          \
-                    TWO(T, copysign) TWO(T, fmod) TWO(T, hypot) TWO(T, nextafter) TWO(T, pow) ASK(T, isinf)            \
-                        ASK(T, isnan) ASK(T, signbit) T PURE_FUNCTION fma(T, T, T);                                    \
+/* clang-format off */
+#define FUNCTIONS_OF(T)                                                                                          \
+    ONE(T, acos) ONE(T, acosh) ONE(T, asin) ONE(T, asinh) ONE(T, atan) ONE(T, atanh) ONE(T, cbrt) ONE(T, ceil)   \
+    ONE(T, cos) ONE(T, cosh) ONE(T, erf) ONE(T, erfc) ONE(T, exp) ONE(T, exp2) ONE(T, expm1) ONE(T, fabs)        \
+    ONE(T, floor) ONE(T, lgamma) ONE(T, log) ONE(T, log10) ONE(T, log1p) ONE(T, log2) ONE(T, rint) ONE(T, rsqrt) \
+    ONE(T, sin) ONE(T, sinh) ONE(T, sqrt) ONE(T, tan) ONE(T, tanh) ONE(T, tgamma) ONE(T, trunc) TWO(T, atan2)    \
+    TWO(T, copysign) TWO(T, fmod) TWO(T, hypot) TWO(T, nextafter) TWO(T, pow) ASK(T, isinf) ASK(T, isnan)        \
+    ASK(T, signbit)                                                                                              \
+    T PURE_FUNCTION fma(T, T, T);                                                                                \
     T FUNCTION frexp(T, int *);
+/* clang-format on */
 FUNCTIONS_OF(float)
 #ifdef cl_khr_fp64
 FUNCTIONS_OF(double)

@@ -3,13 +3,14 @@
  * so its storage type T_X, GET_X and SET_X. Element number k of a thread is at ROW_AT(k) of the row.
  *
  *     ROW_PIECE(X)                                    once, outside of functions
- *     LOAD_ROW(X, x, from, n, value, none)            value[k] = the row's elements from x[from] on; `none` past its n
- * elements STORE_ROW(X, x, from, n, k, expression)         x[from + ...] = expression, which may use k
+ *     LOAD_ROW(X, x, from, n, value, none)            value[k] = the row's elements from x[from] on; `none` past its
+ *                                                     n elements
+ *     STORE_ROW(X, x, from, n, k, expression)         x[from + ...] = expression, which may use k
  *
  * Rows that are too long to be held go by pieces; n is a multiple of VEC:
  *
  *     EACH_PIECE(at) { A v[VEC]; LOAD_PIECE(X, x, from + at, v) ... STORE_PIECE(Y, y, from + at, j, expression with
- * v[j]) } */
+ *     v[j]) } */
 #ifndef ROW_H
 #define ROW_H
 #include "group.h"

@@ -3,7 +3,7 @@
  *
  *   numbers  of an integer dtype, from 0 to size - 1
  *   values   of a floating dtype, from low (ABOVE: which is not one of them) to high; what is wrong otherwise is told
- * by `kind` */
+ *            by `kind` */
 #include "each.h"
 #include "fault.h"
 

@@ -1,4 +1,5 @@
-"""torch.distributed.algorithms._checkpoint.checkpoint_wrapper: modules that keep their inputs alone and compute the rest again in the backward."""
+"""torch.distributed.algorithms._checkpoint.checkpoint_wrapper: modules that keep their inputs alone and compute the
+rest again in the backward."""
 
 from enum import Enum, auto
 from functools import partial

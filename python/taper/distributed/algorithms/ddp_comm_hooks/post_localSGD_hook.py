@@ -1,4 +1,5 @@
-"""torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook: after some iterations gradients are averaged within a small group alone, or not at all."""
+"""torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook: after some iterations gradients are averaged within a
+small group alone, or not at all."""
 
 from taper import distributed as dist
 from taper.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook

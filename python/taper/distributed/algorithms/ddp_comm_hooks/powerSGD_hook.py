@@ -1,7 +1,8 @@
 """torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook: gradients travel as products of two thin matrices.
 
-Of a gradient M (n, m) with what the last time left out added, P = M Q is summed over the ranks and made orthonormal, then Q = Mᵀ P is averaged; all
-take P Qᵀ for the average. Q is kept for the next iteration, and each rank keeps M - P Qᵀ, so that nothing is lost for good."""
+Of a gradient M (n, m) with what the last time left out added, P = M Q is summed over the ranks and made orthonormal,
+then Q = Mᵀ P is averaged; all take P Qᵀ for the average. Q is kept for the next iteration, and each rank keeps M - P
+Qᵀ, so that nothing is lost for good."""
 
 import taper
 from taper import distributed as dist

@@ -1,4 +1,5 @@
-"""torch.distributed.algorithms.model_averaging.hierarchical_model_averager: small groups average often, large ones seldom."""
+"""torch.distributed.algorithms.model_averaging.hierarchical_model_averager: small groups average often, large ones
+seldom."""
 
 from taper import distributed as dist
 from taper.distributed.algorithms.model_averaging.averagers import ModelAverager
@@ -8,7 +9,8 @@ __all__ = ["HierarchicalModelAverager"]
 
 
 class HierarchicalModelAverager(ModelAverager):
-    """period_group_size_dict: {period: size of the groups that average then}, both growing; the last size is that of the whole group."""
+    """period_group_size_dict: {period: size of the groups that average then}, both growing; the last size is that of
+    the whole group."""
 
     def __init__(self, period_group_size_dict=None, warmup_steps=0, process_group=None):
         super().__init__(process_group)

@@ -26,7 +26,8 @@ def local_map(
     *,
     redistribute_inputs=False,
 ):
-    """A function of plain tensors as one of DTensors: it gets each rank's parts, and its results lie as out_placements says (None: they stay plain)."""
+    """A function of plain tensors as one of DTensors: it gets each rank's parts, and its results lie as out_placements
+    says (None: they stay plain)."""
     if func is None:
         return lambda func: local_map(
             func,

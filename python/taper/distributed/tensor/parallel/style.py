@@ -1,6 +1,8 @@
-"""torch.distributed.tensor.parallel.style: how a layer's weight lies on the ranks, and what is exchanged around its call.
+"""torch.distributed.tensor.parallel.style: how a layer's weight lies on the ranks, and what is exchanged around its
+call.
 
-Inside of such a layer's forward every tensor is plain: this rank's part of the weight, and of the input or the output."""
+Inside of such a layer's forward every tensor is plain: this rank's part of the weight, and of the input or the output.
+"""
 
 from taper.distributed.tensor import _collectives as collectives
 from taper.distributed.tensor._dtensor import DTensor, distribute_tensor
@@ -37,7 +39,8 @@ def _local(value):
 
 
 def move(value, group, have, want):
-    """A tensor that lies one way, the other way; gradients come back by the same road. Into calls that differ by rank goes what is replicated there."""
+    """A tensor that lies one way, the other way; gradients come back by the same road. Into calls that differ by rank
+    goes what is replicated there."""
     value = _local(value)
     if have == want or have is None or want is None:
         return value
@@ -166,7 +169,8 @@ def _bias(bias, group, want):
 
 
 class SequenceParallel(ParallelStyle):
-    """A normalisation or dropout over a sequence of which each rank has some of the positions: parameters are copies whose gradients are summed."""
+    """A normalisation or dropout over a sequence of which each rank has some of the positions: parameters are copies
+    whose gradients are summed."""
 
     def __init__(self, *, sequence_dim=1, use_local_output=True):
         self.sequence_dim, self.use_local_output = sequence_dim, use_local_output

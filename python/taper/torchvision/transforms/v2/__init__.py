@@ -1,5 +1,5 @@
-"""torchvision.transforms.v2: version 1's transforms for whole samples: images with their boxes, masks and labels, in any nest of lists and dicts.
-Everything in a sample is changed by the same random draws."""
+"""torchvision.transforms.v2: version 1's transforms for whole samples: images with their boxes, masks and labels, in
+any nest of lists and dicts. Everything in a sample is changed by the same random draws."""
 
 from enum import Enum
 

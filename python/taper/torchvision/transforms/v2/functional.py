@@ -1,4 +1,5 @@
-"""torchvision.transforms.v2.functional: version 1's functions, for boxes and masks too; what comes out is of the kind that went in."""
+"""torchvision.transforms.v2.functional: version 1's functions, for boxes and masks too; what comes out is of the kind
+that went in."""
 
 import taper as torch
 from taper.torchvision.tv_tensors import BoundingBoxes, BoundingBoxFormat, Image, Mask, TVTensor, wrap

@@ -1,7 +1,8 @@
-"""Messages between a loader and its workers, over a socket pair. Small messages travel whole, and all do when memory cannot be shared. The tensors and array buffers of large
-ones lie in shared memory, whose descriptors travel with the message: they belong to the kernel on the way, so nothing is left behind
-when a process is killed, and they are closed on arrival, so that kept batches cost no descriptors. A worker uses
-shared memory again once the loader's process has let go of it: fresh pages cost more than filling them."""
+"""Messages between a loader and its workers, over a socket pair. Small messages travel whole, and all do when memory
+cannot be shared. The tensors and array buffers of large ones lie in shared memory, whose descriptors travel with the
+message: they belong to the kernel on the way, so nothing is left behind when a process is killed, and they are closed
+on arrival, so that kept batches cost no descriptors. A worker uses shared memory again once the loader's process has
+let go of it: fresh pages cost more than filling them."""
 
 import io
 import os

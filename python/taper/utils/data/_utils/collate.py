@@ -1,5 +1,5 @@
-"""From samples to a batch: default_collate stacks tensors, arrays and numbers inside whatever containers the samples are made of;
-default_convert makes tensors of a single sample's arrays."""
+"""From samples to a batch: default_collate stacks tensors, arrays and numbers inside whatever containers the samples
+are made of; default_convert makes tensors of a single sample's arrays."""
 
 from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
@@ -15,8 +15,8 @@ default_collate_err_msg_format = (
 
 
 def _rebuilt(like, items, keys=None):
-    """A container of like's type with other items: a copy that is filled, else a new one, else a plain dict or list where the type cannot
-    be made so."""
+    """A container of like's type with other items: a copy that is filled, else a new one, else a plain dict or list
+    where the type cannot be made so."""
     if keys is not None:
         items = dict(zip(keys, items))
     try:
@@ -57,14 +57,16 @@ def default_convert(data):
 
 
 def _function_for(sample, functions):
-    """The function of the map that collates samples like this one; its exact type goes before the types it is an instance of."""
+    """The function of the map that collates samples like this one; its exact type goes before the types it is an
+    instance of."""
     if type(sample) in functions:
         return functions[type(sample)]
     return next((functions[kind] for kind in functions if isinstance(sample, kind)), None)
 
 
 def collate(batch, *, collate_fn_map=None):
-    """A batch of the samples. collate_fn_map says how, by type: function(batch, collate_fn_map=...); containers are gone into."""
+    """A batch of the samples. collate_fn_map says how, by type: function(batch, collate_fn_map=...); containers are
+    gone into."""
     first = batch[0]
     function = _function_for(first, collate_fn_map) if collate_fn_map is not None else None
     if function is not None:
@@ -86,7 +88,8 @@ def collate(batch, *, collate_fn_map=None):
 
 
 def _shared_batch(batch):
-    """In a worker: room in shared memory for large tensors in a batch, so that they need not be copied there; None elsewhere."""
+    """In a worker: room in shared memory for large tensors in a batch, so that they need not be copied there; None
+    elsewhere."""
     from taper.utils.data._utils import worker
 
     first = batch[0]

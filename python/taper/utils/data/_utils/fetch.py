@@ -7,7 +7,8 @@ from taper.utils.data.native import native_of
 
 
 class _MapDatasetFetcher:
-    """Reads samples by index. What the library can read (native.py) it reads a batch at a time: the same as collating sample by sample."""
+    """Reads samples by index. What the library can read (native.py) it reads a batch at a time: the same as collating
+    sample by sample."""
 
     def __init__(self, dataset, auto_collation, collate_fn, drop_last):
         self.dataset, self.auto_collation, self.collate_fn, self.drop_last = (

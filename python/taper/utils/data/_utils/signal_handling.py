@@ -1,4 +1,5 @@
-"""What becomes of workers when a signal comes. A loader here watches its workers' channels, so there is nothing to be set."""
+"""What becomes of workers when a signal comes. A loader here watches its workers' channels, so there is nothing to be
+set."""
 
 
 def _set_worker_signal_handlers():

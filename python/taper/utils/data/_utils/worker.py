@@ -1,5 +1,6 @@
-"""What a loader's worker process does: reads batches by the indices it is sent and sends them back, in that order, until the other end of
-its channel is gone. With each batch it tells what changed in its state, so that the loader can say where it stands at any time."""
+"""What a loader's worker process does: reads batches by the indices it is sent and sends them back, in that order,
+until the other end of its channel is gone. With each batch it tells what changed in its state, so that the loader can
+say where it stands at any time."""
 
 import os
 import sys
@@ -46,7 +47,8 @@ def get_worker_info():
 
 
 def _generate_state(base_seed, worker_id):
-    """Four numbers to seed NumPy with, other ones for each worker: what numpy.random.SeedSequence draws from both seeds."""
+    """Four numbers to seed NumPy with, other ones for each worker: what numpy.random.SeedSequence draws from both
+    seeds."""
     from numpy.random import SeedSequence
 
     return SeedSequence([worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]).generate_state(4).tolist()
@@ -115,7 +117,8 @@ def _ranks():
 
 
 def _share_pipe(worker_init_fn, world_size, rank, base_seed, worker_id):
-    """Each worker of each rank reads its share of a pipe; the seeds are the same for all, so that the shares are of one order."""
+    """Each worker of each rank reads its share of a pipe; the seeds are the same for all, so that the shares are of one
+    order."""
     from taper.utils.data.dataloader import _sharding_worker_init_fn
     from taper.utils.data.graph_settings import apply_random_seed
 

@@ -1,5 +1,5 @@
-"""Readings of pipes. A pipe has one reading at a time: beginning another resets the pipe and makes those before it invalid. It counts the items it has
-given, so that a copy can be brought to the same place."""
+"""Readings of pipes. A pipe has one reading at a time: beginning another resets the pipe and makes those before it
+invalid. It counts the items it has given, so that a copy can be brought to the same place."""
 
 import sys
 from enum import Enum

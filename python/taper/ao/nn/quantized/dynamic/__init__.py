@@ -12,7 +12,8 @@ def _of_weight(weight):
 
 
 def _of_input(x):
-    """An input as whole numbers of seven bits, less the zero point, and their scale: products of them fit 16 bits on any processor."""
+    """An input as whole numbers of seven bits, less the zero point, and their scale: products of them fit 16 bits on
+    any processor."""
     scale, zero_point = choose_scale(x.min().item(), x.max().item(), 0, 127)
     return (x / scale).round().add(zero_point).clamp(0, 127) - zero_point, scale
 

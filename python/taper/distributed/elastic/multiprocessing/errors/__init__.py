@@ -1,4 +1,5 @@
-"""torch.distributed.elastic.multiprocessing.errors: a rank leaves the reason of its failure in the file that its launcher named."""
+"""torch.distributed.elastic.multiprocessing.errors: a rank leaves the reason of its failure in the file that its
+launcher named."""
 
 import functools
 import json

@@ -1,4 +1,5 @@
-"""Several pipes over one: all of its items for each (fork), or each item for one of them (demux). What one child has not read yet waits in a buffer."""
+"""Several pipes over one: all of its items for each (fork), or each item for one of them (demux). What one child has
+not read yet waits in a buffer."""
 
 import copy as copying
 import warnings

@@ -1,0 +1,425 @@
+/* Data: datasets by subclassing, transforms, samplers, loaders with threads that read ahead. */
+#pragma once
+#include <taper/cpp/tensor.hpp>
+
+#include <chrono>
+#include <deque>
+#include <future>
+
+namespace taper {
+namespace data {
+struct NoTarget {};
+template <class Data = Tensor, class Target = Tensor> struct Example {
+    using DataType = Data;
+    using TargetType = Target;
+    Example() = default;
+    Example(Data d, Target t) : data(std::move(d)), target(std::move(t)) {}
+    Data data;
+    Target target;
+};
+template <class Data> struct Example<Data, NoTarget> {
+    using DataType = Data;
+    using TargetType = NoTarget;
+    Example() = default;
+    Example(Data d) : data(std::move(d)) {}
+    operator Data &() { return data; }
+    operator const Data &() const { return data; }
+    Data data;
+};
+using TensorExample = Example<Tensor, NoTarget>;
+
+namespace datasets {
+template <class Source, class Transform> class MapDataset;
+
+template <class Self, class Batch = std::vector<Example<>>, class Request = ArrayRef<size_t>> class BatchDataset {
+  public:
+    using SelfType = Self;
+    using BatchType = Batch;
+    using BatchRequestType = Request;
+    static constexpr bool is_stateful = false;
+    virtual ~BatchDataset() = default;
+    virtual Batch get_batch(Request request) = 0;
+    virtual std::optional<size_t> size() const = 0;
+    template <class T> MapDataset<Self, T> map(T transform) & {
+        return MapDataset<Self, T>(static_cast<Self &>(*this), std::move(transform));
+    }
+    template <class T> MapDataset<Self, T> map(T transform) && {
+        return MapDataset<Self, T>(std::move(static_cast<Self &>(*this)), std::move(transform));
+    }
+};
+template <class Self, class SingleExample = Example<>>
+class Dataset : public BatchDataset<Self, std::vector<SingleExample>> {
+  public:
+    using ExampleType = SingleExample;
+    virtual ExampleType get(size_t index) = 0;
+    std::vector<ExampleType> get_batch(ArrayRef<size_t> indices) override {
+        std::vector<ExampleType> batch;
+        batch.reserve(indices.size());
+        for (const size_t i : indices) batch.push_back(get(i));
+        return batch;
+    }
+};
+template <class Source, class Transform>
+class MapDataset : public BatchDataset<MapDataset<Source, Transform>, typename Transform::OutputBatchType,
+                                       typename Source::BatchRequestType> {
+  public:
+    using DatasetType = Source;
+    using TransformType = Transform;
+    MapDataset(Source source, Transform transform) : source_(std::move(source)), transform_(std::move(transform)) {}
+    typename Transform::OutputBatchType get_batch(typename Source::BatchRequestType request) override {
+        return transform_.apply_batch(source_.get_batch(std::move(request)));
+    }
+    std::optional<size_t> size() const noexcept override { return source_.size(); }
+    const Source &dataset() const { return source_; }
+    const Transform &transform() const { return transform_; }
+
+  private:
+    Source source_;
+    Transform transform_;
+};
+class TensorDataset : public Dataset<TensorDataset, TensorExample> {
+  public:
+    explicit TensorDataset(const std::vector<Tensor> &tensors) : TensorDataset(stack(tensors)) {}
+    explicit TensorDataset(Tensor t) : tensor(std::move(t)) {}
+    TensorExample get(size_t index) override { return tensor[static_cast<int64_t>(index)]; }
+    std::optional<size_t> size() const override { return static_cast<size_t>(tensor.size(0)); }
+    Tensor tensor;
+};
+
+/* MNIST's files under their own names or the shorter ones of Taper's examples, compressed or not. */
+class MNIST : public Dataset<MNIST> {
+  public:
+    enum class Mode { kTrain, kTest };
+    explicit MNIST(const std::string &root, Mode mode = Mode::kTrain) : train_(mode == Mode::kTrain) {
+        images_ =
+            read(root, train_ ? "train-images" : "t10k-images", "-idx3-ubyte", 4).unsqueeze(1).to(kFloat).div_(255);
+        targets_ = read(root, train_ ? "train-labels" : "t10k-labels", "-idx1-ubyte", 1).to(kLong);
+    }
+    Example<> get(size_t index) override {
+        return {images_[static_cast<int64_t>(index)], targets_[static_cast<int64_t>(index)]};
+    }
+    std::optional<size_t> size() const override { return static_cast<size_t>(images_.size(0)); }
+    bool is_train() const noexcept { return train_; }
+    const Tensor &images() const { return images_; }
+    const Tensor &targets() const { return targets_; }
+
+  private:
+    static Tensor read(const std::string &root, std::string name, const char *kind, int) {
+        const std::string longer = root + "/" + name + kind;
+        std::string shorter = name.compare(0, 4, "t10k") == 0 ? "test" + name.substr(4) : name;
+        for (const std::string &path :
+             {longer, longer + ".gz", root + "/" + shorter + ".idx.gz", root + "/" + shorter + ".idx"})
+            if (std::FILE *f = std::fopen(path.c_str(), "rb")) {
+                std::fclose(f);
+                return detail::take(tp_read_idx(path.c_str()));
+            }
+        detail::raise(TP_ERR_IO, "Error opening images file at " + longer);
+        return Tensor();
+    }
+    Tensor images_, targets_;
+    bool train_;
+};
+} // namespace datasets
+
+namespace transforms {
+template <class Input, class Output> class BatchTransform {
+  public:
+    using InputBatchType = Input;
+    using OutputBatchType = Output;
+    virtual ~BatchTransform() = default;
+    virtual Output apply_batch(Input batch) = 0;
+};
+template <class Input, class Output> class Transform : public BatchTransform<std::vector<Input>, std::vector<Output>> {
+  public:
+    using InputType = Input;
+    using OutputType = Output;
+    virtual Output apply(Input input) = 0;
+    std::vector<Output> apply_batch(std::vector<Input> batch) override {
+        std::vector<Output> out;
+        out.reserve(batch.size());
+        for (Input &i : batch) out.push_back(apply(std::move(i)));
+        return out;
+    }
+};
+template <class Input, class Output = Input> class BatchLambda : public BatchTransform<Input, Output> {
+  public:
+    explicit BatchLambda(std::function<Output(Input)> f) : f_(std::move(f)) {}
+    Output apply_batch(Input batch) override { return f_(std::move(batch)); }
+
+  private:
+    std::function<Output(Input)> f_;
+};
+template <class Input, class Output = Input> class Lambda : public Transform<Input, Output> {
+  public:
+    explicit Lambda(std::function<Output(Input)> f) : f_(std::move(f)) {}
+    Output apply(Input input) override { return f_(std::move(input)); }
+
+  private:
+    std::function<Output(Input)> f_;
+};
+template <class Target = Tensor>
+class TensorTransform : public Transform<Example<Tensor, Target>, Example<Tensor, Target>> {
+  public:
+    using E = Example<Tensor, Target>;
+    virtual Tensor operator()(Tensor input) = 0;
+    E apply(E input) override {
+        input.data = (*this)(std::move(input.data));
+        return input;
+    }
+};
+template <class Target = Tensor> class TensorLambda : public TensorTransform<Target> {
+  public:
+    explicit TensorLambda(std::function<Tensor(Tensor)> f) : f_(std::move(f)) {}
+    Tensor operator()(Tensor input) override { return f_(std::move(input)); }
+
+  private:
+    std::function<Tensor(Tensor)> f_;
+};
+template <class Target = Tensor> class Normalize : public TensorTransform<Target> {
+  public:
+    Normalize(ArrayRef<double> mean, ArrayRef<double> stddev)
+        : mean_(tensor(mean.vec(), kFloat).unsqueeze(1).unsqueeze(2)),
+          stddev_(tensor(stddev.vec(), kFloat).unsqueeze(1).unsqueeze(2)) {}
+    Tensor operator()(Tensor input) override { return input.sub(mean_).div(stddev_); }
+
+  private:
+    Tensor mean_, stddev_;
+};
+template <class T = Example<>> class Stack;
+template <> class Stack<Example<>> : public BatchTransform<std::vector<Example<>>, Example<>> {
+  public:
+    Example<> apply_batch(std::vector<Example<>> batch) override {
+        std::vector<Tensor> data, targets;
+        for (Example<> &e : batch) {
+            data.push_back(std::move(e.data));
+            targets.push_back(std::move(e.target));
+        }
+        return {stack(data), stack(targets)};
+    }
+};
+template <> class Stack<TensorExample> : public BatchTransform<std::vector<TensorExample>, TensorExample> {
+  public:
+    TensorExample apply_batch(std::vector<TensorExample> batch) override {
+        std::vector<Tensor> data;
+        for (TensorExample &e : batch) data.push_back(std::move(e.data));
+        return stack(data);
+    }
+};
+template <class E = Example<>> using Collation = BatchTransform<std::vector<E>, E>;
+template <class E = Example<>> using Collate = BatchLambda<std::vector<E>, E>;
+} // namespace transforms
+
+namespace samplers {
+template <class Request = std::vector<size_t>> class Sampler {
+  public:
+    using BatchRequestType = Request;
+    virtual ~Sampler() = default;
+    virtual void reset(std::optional<size_t> new_size = std::nullopt) = 0;
+    virtual std::optional<Request> next(size_t batch_size) = 0;
+};
+class SequentialSampler : public Sampler<> {
+  public:
+    explicit SequentialSampler(size_t size) : size_(size) {}
+    void reset(std::optional<size_t> new_size = std::nullopt) override {
+        size_ = new_size.value_or(size_);
+        at_ = 0;
+    }
+    std::optional<std::vector<size_t>> next(size_t batch_size) override {
+        if (at_ == size_) return std::nullopt;
+        std::vector<size_t> batch;
+        while (batch.size() < batch_size && at_ < size_) batch.push_back(at_++);
+        return batch;
+    }
+    size_t index() const { return at_; }
+
+  private:
+    size_t size_, at_ = 0;
+};
+/* A new order at each reset, and one when it is made: LibTorch draws both, so a seed gives its order. */
+class RandomSampler : public Sampler<> {
+  public:
+    explicit RandomSampler(int64_t size, ScalarType = kLong) : order_(randperm(size, kLong)) {}
+    void reset(std::optional<size_t> new_size = std::nullopt) override {
+        order_ = randperm(new_size ? static_cast<int64_t>(*new_size) : order_.numel(), kLong);
+        at_ = 0;
+    }
+    std::optional<std::vector<size_t>> next(size_t batch_size) override {
+        if (at_ == order_.numel()) return std::nullopt;
+        std::vector<size_t> batch;
+        const int64_t *order = order_.data_ptr<int64_t>();
+        while (batch.size() < batch_size && at_ < order_.numel()) batch.push_back(static_cast<size_t>(order[at_++]));
+        return batch;
+    }
+    size_t index() const { return static_cast<size_t>(at_); }
+
+  private:
+    Tensor order_;
+    int64_t at_ = 0;
+};
+class DistributedSampler : public Sampler<> {
+  public:
+    DistributedSampler(size_t size, size_t replicas = 1, size_t rank = 0, bool allow_duplicates = true)
+        : size_(size), replicas_(replicas), rank_(rank), allow_duplicates_(allow_duplicates) {}
+    void set_epoch(size_t epoch) { epoch_ = epoch; }
+    size_t epoch() const { return epoch_; }
+    std::optional<std::vector<size_t>> next(size_t batch_size) override {
+        if (at_ >= mine_.size()) return std::nullopt;
+        std::vector<size_t> batch;
+        while (batch.size() < batch_size && at_ < mine_.size()) batch.push_back(mine_[at_++]);
+        return batch;
+    }
+    size_t index() const { return at_; }
+
+  protected:
+    size_t local_count() const { return allow_duplicates_ ? (size_ + replicas_ - 1) / replicas_ : size_ / replicas_; }
+    void deal(const std::vector<size_t> &all, bool strided) {
+        mine_.clear();
+        at_ = 0;
+        const size_t n = local_count();
+        for (size_t i = 0; i < n; i++)
+            mine_.push_back(all[(strided ? rank_ + i * replicas_ : rank_ * n + i) % all.size()]);
+    }
+    size_t size_, replicas_, rank_, epoch_ = 0, at_ = 0;
+    bool allow_duplicates_;
+    std::vector<size_t> mine_;
+};
+class DistributedRandomSampler : public DistributedSampler {
+  public:
+    DistributedRandomSampler(size_t size, size_t replicas = 1, size_t rank = 0, bool allow_duplicates = true)
+        : DistributedSampler(size, replicas, rank, allow_duplicates) {
+        reset(size_);
+    }
+    void reset(std::optional<size_t> new_size = std::nullopt) override {
+        size_ = new_size.value_or(size_);
+        const Tensor order = randperm(static_cast<int64_t>(size_), Generator::make(epoch_), kLong);
+        const int64_t *p = order.data_ptr<int64_t>();
+        deal(std::vector<size_t>(p, p + order.numel()), false);
+    }
+};
+class DistributedSequentialSampler : public DistributedSampler {
+  public:
+    DistributedSequentialSampler(size_t size, size_t replicas = 1, size_t rank = 0, bool allow_duplicates = true)
+        : DistributedSampler(size, replicas, rank, allow_duplicates) {
+        reset(size_);
+    }
+    void reset(std::optional<size_t> new_size = std::nullopt) override {
+        size_ = new_size.value_or(size_);
+        std::vector<size_t> all(size_);
+        for (size_t i = 0; i < size_; i++) all[i] = i;
+        deal(all, false);
+    }
+};
+} // namespace samplers
+
+struct DataLoaderOptions {
+    DataLoaderOptions() = default;
+    DataLoaderOptions(size_t batch_size) : batch_size_(batch_size) {}
+#define TAPER_LOADER_OPTION_(type, name, initial) \
+    DataLoaderOptions &name(type value) {         \
+        name##_ = value;                          \
+        return *this;                             \
+    }                                             \
+    const type &name() const { return name##_; }  \
+    type name##_ = initial;
+    TAPER_LOADER_OPTION_(size_t, batch_size, 1)
+    TAPER_LOADER_OPTION_(size_t, workers, 0)
+    TAPER_LOADER_OPTION_(std::optional<size_t>, max_jobs, std::nullopt)
+    TAPER_LOADER_OPTION_(std::optional<std::chrono::milliseconds>, timeout, std::nullopt)
+    TAPER_LOADER_OPTION_(bool, enforce_ordering, true)
+    TAPER_LOADER_OPTION_(bool, drop_last, false)
+#undef TAPER_LOADER_OPTION_
+};
+
+template <class Source, class Sampler> class StatelessDataLoader {
+  public:
+    using BatchType = typename Source::BatchType;
+    StatelessDataLoader(Source dataset, Sampler sampler, DataLoaderOptions options)
+        : sampler_(std::move(sampler)), options_(options) {
+        for (size_t i = 0; i < std::max<size_t>(options.workers(), 1); i++) datasets_.push_back(dataset);
+    }
+    ~StatelessDataLoader() { join(); }
+    class Iterator {
+      public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = BatchType;
+        using difference_type = std::ptrdiff_t;
+        using pointer = BatchType *;
+        using reference = BatchType &;
+        explicit Iterator(StatelessDataLoader *loader) : loader_(loader) {
+            if (loader_) ++*this;
+        }
+        Iterator &operator++() {
+            batch_ = loader_->next();
+            if (!batch_) loader_ = nullptr;
+            return *this;
+        }
+        BatchType &operator*() { return *batch_; }
+        BatchType *operator->() { return &*batch_; }
+        bool operator==(const Iterator &other) const { return loader_ == other.loader_; }
+        bool operator!=(const Iterator &other) const { return loader_ != other.loader_; }
+
+      private:
+        StatelessDataLoader *loader_;
+        std::optional<BatchType> batch_;
+    };
+    Iterator begin() {
+        join();
+        sampler_.reset();
+        job_ = 0;
+        for (size_t i = 0; i < options_.workers(); i++) start_one();
+        return Iterator(this);
+    }
+    Iterator end() { return Iterator(nullptr); }
+    void join() {
+        for (auto &w : waiting_) w.wait();
+        waiting_.clear();
+    }
+    const DataLoaderOptions &options() const { return options_; }
+
+  private:
+    std::optional<BatchType> next() {
+        if (!options_.workers()) {
+            auto indices = request();
+            return indices ? std::optional<BatchType>(datasets_[0].get_batch(*indices)) : std::nullopt;
+        }
+        if (waiting_.empty()) return std::nullopt;
+        std::future<BatchType> oldest = std::move(waiting_.front());
+        waiting_.pop_front();
+        BatchType batch = oldest.get();
+        start_one();
+        return batch;
+    }
+    std::optional<std::vector<size_t>> request() {
+        auto indices = sampler_.next(options_.batch_size());
+        if (indices && options_.drop_last() && indices->size() < options_.batch_size()) return std::nullopt;
+        return indices;
+    }
+    /* Each thread has a copy of the dataset; batches come in order. */
+    void start_one() {
+        auto indices = request();
+        if (!indices) return;
+        Source &mine = datasets_[job_++ % datasets_.size()];
+        waiting_.push_back(
+            std::async(std::launch::async, [&mine, list = std::move(*indices)] { return mine.get_batch(list); }));
+    }
+    std::vector<Source> datasets_;
+    Sampler sampler_;
+    DataLoaderOptions options_;
+    std::deque<std::future<BatchType>> waiting_;
+    size_t job_ = 0;
+};
+template <class Source, class Sampler>
+inline std::unique_ptr<StatelessDataLoader<Source, Sampler>> make_data_loader(Source dataset, Sampler sampler,
+                                                                              DataLoaderOptions options) {
+    return std::make_unique<StatelessDataLoader<Source, Sampler>>(std::move(dataset), std::move(sampler), options);
+}
+template <class Sampler = samplers::RandomSampler, class Source>
+inline std::unique_ptr<StatelessDataLoader<Source, Sampler>> make_data_loader(Source dataset,
+                                                                              DataLoaderOptions options = {}) {
+    const std::optional<size_t> size = dataset.size();
+    if (!size) detail::raise(TP_ERR_RUNTIME, "Expected the dataset to be sized in order to construct the Sampler");
+    Sampler sampler(*size);
+    return make_data_loader(std::move(dataset), std::move(sampler), options);
+}
+} // namespace data
+} // namespace taper

@@ -1,0 +1,261 @@
+/* Saving and loading: tensors, modules and optimisers as a dict of tensors in PyTorch's .pt format, which torch.load of
+ * Python reads. What LibTorch's torch::save wrote is read, too. */
+#pragma once
+#include <taper/cpp/module.hpp>
+#include <taper/cpp/optim.hpp>
+#include <taper/cpp/value.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+namespace taper {
+namespace serialize {
+
+/* Names with their values; the names of an archive inside another begin with its own and a dot. */
+class OutputArchive {
+  public:
+    void write(const std::string &key, const Tensor &t, bool is_buffer = false) {
+        (void)is_buffer;
+        values_.emplace_back(key, IValue(t));
+    }
+    void write(const std::string &key, const IValue &v) { values_.emplace_back(key, v); }
+    void write(const std::string &key, OutputArchive &nested) {
+        for (auto &item : nested.values_) values_.emplace_back(key + "." + item.first, item.second);
+    }
+    void save_to(const std::string &path) {
+        std::unique_ptr<tp_file, void (*)(tp_file *)> file(tp_new_file(), tp_close_file);
+        for (const auto &[key, v] : values_) {
+            if (v.isTensor()) {
+                if (v.toTensor().defined()) tp_put_tensor(file.get(), nullptr, key.c_str(), v.toTensor().get());
+            } else if (v.isString())
+                tp_put_text(file.get(), nullptr, key.c_str(), v.toStringRef().c_str());
+            else if (v.isScalar())
+                tp_put_number(file.get(), nullptr, key.c_str(), v.toScalar());
+            else if (v.isNone())
+                tp_put_none(file.get(), nullptr, key.c_str());
+            else
+                detail::raise(TP_ERR_TYPE,
+                              "save: '" + key + "' is a " + v.tagKind() + ", expected a tensor, a number or a text");
+        }
+        detail::check(tp_save_file(file.get(), path.c_str()));
+    }
+    void save_to(std::ostream &out) { /* by way of a file: the format's table of contents comes last */
+        char path[] = "/tmp/taper-XXXXXX";
+        const int fd = mkstemp(path);
+        if (fd < 0) detail::raise(TP_ERR_IO, "save: no temporary file could be made");
+        close(fd);
+#ifndef TAPER_NO_EXCEPTIONS
+        try {
+            save_to(std::string(path));
+        } catch (...) {
+            std::remove(path);
+            throw;
+        }
+#else
+        save_to(std::string(path));
+#endif
+        out << std::ifstream(path, std::ios::binary).rdbuf();
+        std::remove(path);
+    }
+
+  private:
+    std::vector<std::pair<std::string, IValue>> values_;
+};
+
+class InputArchive {
+  public:
+    void load_from(const std::string &path, std::optional<Device> device = std::nullopt) {
+        open(path.c_str(), {}, device);
+    }
+    void load_from(std::istream &in, std::optional<Device> device = std::nullopt) {
+        open("a stream", std::string(std::istreambuf_iterator<char>(in), {}), device);
+    }
+    bool try_read(const std::string &key, Tensor &t, bool is_buffer = false) {
+        (void)is_buffer;
+        const tp_saved *v = find(key);
+        if (!v || tp_saved_kind_of(v) != TP_SAVED_TENSOR) return false;
+        Tensor read = detail::take(tp_saved_tensor(v));
+        if (device_) read = read.to(*device_);
+        if (t.defined()) { /* what others hold of it changes, too */
+            NoGradGuard guard;
+            t.set_data(read);
+        } else
+            t = read;
+        return true;
+    }
+    void read(const std::string &key, Tensor &t, bool is_buffer = false) {
+        if (!try_read(key, t, is_buffer))
+            detail::raise(TP_ERR_RUNTIME, "No such serialized tensor '" + prefix_ + key + "'");
+    }
+    bool try_read(const std::string &key, IValue &value) {
+        const tp_saved *v = find(key);
+        if (!v) return false;
+        switch (tp_saved_kind_of(v)) {
+        case TP_SAVED_TENSOR: value = IValue(detail::take(tp_saved_tensor(v))); return true;
+        case TP_SAVED_NUMBER: value = IValue(Scalar(tp_saved_number(v))); return true;
+        case TP_SAVED_TEXT: value = IValue(std::string(tp_saved_text(v))); return true;
+        default: value = IValue(); return true;
+        }
+    }
+    void read(const std::string &key, IValue &value) {
+        if (!try_read(key, value)) detail::raise(TP_ERR_RUNTIME, "No such serialized IValue '" + prefix_ + key + "'");
+    }
+    void read(const std::string &key, InputArchive &archive) {
+        archive.file_ = file_;
+        archive.device_ = device_;
+        archive.prefix_ = prefix_ + key + ".";
+    }
+    bool try_read(const std::string &key, InputArchive &archive) {
+        read(key, archive);
+        return true;
+    }
+
+  private:
+    void open(const char *name, std::string memory, std::optional<Device> device) {
+        auto bytes = std::make_shared<std::string>(std::move(memory));
+        tp_file_options o{};
+        o.size = sizeof o;
+        o.any_global = true;
+        if (!bytes->empty()) {
+            o.memory = bytes->data();
+            o.memory_bytes = static_cast<int64_t>(bytes->size());
+        }
+        tp_file *f = tp_open_file(name, &o);
+        detail::check(f != nullptr);
+        file_ = std::shared_ptr<tp_file>(f, [bytes](tp_file *file) { tp_close_file(file); });
+        device_ = device;
+    }
+    /* A name as a whole, or part by part through dicts and through the attributes of objects, as LibTorch nests them.
+     */
+    const tp_saved *find(const std::string &key) const {
+        const tp_saved *root = tp_file_value(file_.get());
+        std::string path = prefix_ + key;
+        if (tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, path.c_str()))
+            return tp_saved_get(root, path.c_str());
+        for (const tp_saved *at = root;;) {
+            if (tp_saved_kind_of(at) == TP_SAVED_OBJECT) at = tp_saved_part_of(at, TP_PART_STATE);
+            if (tp_saved_kind_of(at) != TP_SAVED_DICT) return nullptr;
+            const size_t dot = path.find('.');
+            const std::string part = path.substr(0, dot);
+            if (!tp_saved_has(at, part.c_str())) return nullptr;
+            at = tp_saved_get(at, part.c_str());
+            if (dot == std::string::npos) return at;
+            path = path.substr(dot + 1);
+        }
+    }
+    std::shared_ptr<tp_file> file_;
+    std::string prefix_;
+    std::optional<Device> device_;
+};
+} // namespace serialize
+
+inline void nn::Module::save(serialize::OutputArchive &archive) const {
+    for (const auto &p : parameters_) archive.write(p.key(), p.value());
+    for (const auto &b : buffers_) archive.write(b.key(), b.value(), true);
+    for (const auto &child : children_) {
+        if (!child.value()->is_serializable()) continue;
+        serialize::OutputArchive nested;
+        child.value()->save(nested);
+        archive.write(child.key(), nested);
+    }
+}
+inline void nn::Module::load(serialize::InputArchive &archive) {
+    for (auto &p : parameters_)
+        if (p.value().defined()) archive.read(p.key(), p.value());
+    for (auto &b : buffers_)
+        if (b.value().defined()) archive.read(b.key(), b.value(), true);
+    for (const auto &child : children_) {
+        if (!child.value()->is_serializable()) continue;
+        serialize::InputArchive nested;
+        archive.read(child.key(), nested);
+        child.value()->load(nested);
+    }
+}
+
+inline void optim::Optimizer::save(serialize::OutputArchive &archive) const {
+    for (size_t g = 0; g < groups_.size(); g++) {
+        const std::vector<double> values = groups_[g].options().values();
+        for (size_t i = 0; i < values.size(); i++)
+            archive.write("param_groups." + std::to_string(g) + "." + kind_->values[i], IValue(values[i]));
+    }
+    for (size_t p = 0; p < size(); p++)
+        for (int64_t s = 0; s < kind_->nstates; s++)
+            if (tp_tensor *t = tp_optimiser_state(c_.get(), static_cast<int64_t>(p), kind_->states[s]))
+                archive.write("state." + std::to_string(p) + "." + kind_->states[s], Tensor::borrow(t));
+}
+inline void optim::Optimizer::load(serialize::InputArchive &archive) {
+    for (size_t g = 0; g < groups_.size(); g++) {
+        std::vector<double> values = groups_[g].options().values();
+        for (size_t i = 0; i < values.size(); i++) {
+            IValue v;
+            if (archive.try_read("param_groups." + std::to_string(g) + "." + kind_->values[i], v))
+                values[i] = v.toScalar().toDouble();
+        }
+        groups_[g].options().take(values);
+    }
+    send_options();
+    for (size_t p = 0; p < size(); p++)
+        for (int64_t s = 0; s < kind_->nstates; s++) {
+            Tensor t;
+            if (archive.try_read("state." + std::to_string(p) + "." + kind_->states[s], t))
+                detail::check(tp_optimiser_set_state(c_.get(), static_cast<int64_t>(p), kind_->states[s], t.get()));
+        }
+}
+
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const Tensor &t) {
+    a.write("0", t);
+    return a;
+}
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, Tensor &t) {
+    a.read("0", t);
+    return a;
+}
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const optim::Optimizer &o) {
+    o.save(a);
+    return a;
+}
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, optim::Optimizer &o) {
+    o.load(a);
+    return a;
+}
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const std::vector<Tensor> &list) {
+    for (size_t i = 0; i < list.size(); i++) a.write(std::to_string(i), list[i]);
+    return a;
+}
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, std::vector<Tensor> &list) {
+    list.clear();
+    for (Tensor t; a.try_read(std::to_string(list.size()), t); t = Tensor()) list.push_back(t);
+    return a;
+}
+template <class M, class = std::enable_if_t<std::is_base_of_v<nn::Module, M>>>
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const std::shared_ptr<M> &m) {
+    m->save(a);
+    return a;
+}
+template <class M, class = std::enable_if_t<std::is_base_of_v<nn::Module, M>>>
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, const std::shared_ptr<M> &m) {
+    m->load(a);
+    return a;
+}
+template <class M>
+inline serialize::OutputArchive &operator<<(serialize::OutputArchive &a, const nn::ModuleHolder<M> &m) {
+    return a << m.ptr();
+}
+template <class M>
+inline serialize::InputArchive &operator>>(serialize::InputArchive &a, const nn::ModuleHolder<M> &m) {
+    return a >> m.ptr();
+}
+
+template <class T, class S> inline void save(const T &value, S &&to) {
+    serialize::OutputArchive archive;
+    archive << value;
+    archive.save_to(std::forward<S>(to));
+}
+template <class T, class S, class... A> inline void load(T &value, S &&from, A &&...device) {
+    serialize::InputArchive archive;
+    archive.load_from(std::forward<S>(from), std::forward<A>(device)...);
+    archive >> value;
+}
+} // namespace taper

@@ -1,0 +1,4 @@
+/* What torch.jit saved: torch::jit::load. */
+#pragma once
+#include <torch/torch.h>
+#include <torch/library.h>

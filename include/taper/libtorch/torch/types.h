@@ -1,0 +1,154 @@
+/* LibTorch's names for Taper's C++ face: namespaces torch, at, c10 and caffe2 hold what taper holds. */
+#pragma once
+#include <taper/cpp/macros.hpp>
+#include <cassert>
+#include <climits>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_set>
+#include <taper/taper.hpp>
+
+#define TORCH_VERSION_MAJOR 2
+#define TORCH_VERSION_MINOR 15
+#define TORCH_VERSION_PATCH 0
+#define TORCH_VERSION       "2.15.0"
+#define TORCH_API
+#define TORCH_CUDA_CPP_API
+#define C10_API
+#define C10_EXPORT
+#define AT_API
+#define CAFFE2_API
+
+namespace c10 {
+using namespace taper;
+using std::nullopt;
+using std::nullopt_t;
+using std::optional;
+using std::string_view;
+template <class T> using complex = std::complex<T>;
+template <class T, class... A> inline std::optional<T> make_optional(A &&...args) {
+    return std::optional<T>(std::forward<A>(args)...);
+}
+template <class T> using List = std::vector<T>;
+template <class T, unsigned N = 8> using SmallVector = std::vector<T>;
+template <class... A> inline std::string str(const A &...parts) { return taper::detail::text(parts...); }
+using DeviceType = taper::DeviceType;
+using Device = taper::Device;
+} // namespace c10
+
+namespace caffe2 {
+using TypeMeta = taper::TypeMeta;
+}
+
+namespace at {
+using namespace taper;
+using c10::complex;
+using Tensor = taper::Tensor;
+using TensorBase = taper::Tensor;
+using c10::nullopt;
+using c10::optional;
+using c10::string_view;
+namespace indexing {
+using namespace taper::indexing;
+}
+inline int get_thread_num() { return taper::parallel_thread(); }
+inline void manual_seed(uint64_t seed) { taper::manual_seed(seed); }
+inline bool hasCUDA() { return tp_device_count(TP_CUDA) > 0; }
+template <class... A> inline at::Tensor cross_entropy_loss(const A &...a) { return taper::cross_entropy_loss(a...); }
+} // namespace at
+
+namespace torch {
+using namespace taper;
+using c10::complex;
+using c10::nullopt;
+using c10::nullopt_t;
+using c10::optional;
+using c10::string_view;
+using Tensor = taper::Tensor;
+using Device = taper::Device;
+using DeviceType = taper::DeviceType;
+using Dtype = taper::ScalarType;
+namespace indexing {
+using namespace taper::indexing;
+}
+namespace linalg {
+using namespace taper::linalg;
+}
+namespace fft {
+using namespace taper::fft;
+}
+namespace special {
+using namespace taper::special;
+}
+namespace autograd {
+using namespace taper::autograd;
+using taper::GradMode;
+} // namespace autograd
+namespace data {
+using namespace taper::data;
+}
+namespace nn {
+using namespace taper::nn;
+namespace functional {
+using namespace taper::nn::functional;
+}
+namespace init {
+using namespace taper::nn::init;
+}
+namespace utils {
+using namespace taper::nn::utils;
+}
+} // namespace nn
+namespace optim {
+using namespace taper::optim;
+}
+namespace serialize {
+using namespace taper::serialize;
+}
+namespace jit {
+using namespace taper::jit;
+namespace script {
+using namespace taper::jit::script;
+}
+} // namespace jit
+namespace cuda {
+inline size_t device_count() { return static_cast<size_t>(tp_device_count(TP_CUDA)); }
+inline bool is_available() { return device_count() > 0; }
+inline bool cudnn_is_available() { return is_available(); }
+inline void manual_seed(uint64_t seed) { tp_generator_seed(tp_default_generator_of(tp_device{TP_CUDA, 0}), seed); }
+inline void manual_seed_all(uint64_t seed) {
+    for (int16_t i = 0; i < tp_device_count(TP_CUDA); i++)
+        tp_generator_seed(tp_default_generator_of(tp_device{TP_CUDA, i}), seed);
+}
+inline void synchronize(int64_t index = -1) {
+    taper::detail::check(tp_synchronize(tp_device{TP_CUDA, static_cast<int16_t>(index < 0 ? 0 : index)}));
+}
+} // namespace cuda
+namespace xpu {
+inline size_t device_count() { return static_cast<size_t>(tp_device_count(TP_XPU)); }
+inline bool is_available() { return device_count() > 0; }
+} // namespace xpu
+using c10::IntArrayRef;
+/* ExpandingArray<2>: one number for all dims, or one for each. */
+template <size_t D, class T = int64_t> using ExpandingArray = taper::Sizes;
+} // namespace torch
+
+#define TORCH_MODULE(Name)                TAPER_MODULE(Name)
+#define TORCH_MODULE_IMPL(Name, ImplType) TAPER_MODULE_IMPL(Name, ImplType)
+#define TORCH_ARG(T, name)                                          \
+  public:                                                           \
+    inline auto name(const T &new_##name)->decltype(*this) {        \
+        this->name##_ = new_##name;                                 \
+        return *this;                                               \
+    }                                                               \
+    inline auto name(T &&new_##name)->decltype(*this) {             \
+        this->name##_ = std::move(new_##name);                      \
+        return *this;                                               \
+    }                                                               \
+    inline const T &name() const noexcept { return this->name##_; } \
+    inline T &name() noexcept { return this->name##_; }             \
+                                                                    \
+  private:                                                          \
+    T name##_

@@ -1,0 +1,209 @@
+/* Sparse matrices on GPUs: products by kernels of their own, indices by searches and sorts. Integers and complex
+ * numbers go by way of the host. */
+#include "ops/sort/order_gpu.h"
+#include "ops/temporaries.h"
+#include "tpi_ops.h"
+
+static const tpi_gpu_site rows_site = {"sparse.gpu.h", "rows"}, dots_site = {"sparse.gpu.h", "dots"};
+
+static tp_tensor *numbers_of(tp_tensor *index, tpi_temporaries *bag) { /* contiguous int64 */
+    tp_tensor *wide = tpi_gpu_is_index(index) ? tpi_put(bag, tpi_as_dtype_data(index, TP_INT64)) : NULL;
+    return wide ? tpi_put(bag, tpi_contiguous_data(wide)) : NULL;
+}
+
+/* How many threads share a row, and blocks of 256 for so many rows. */
+static int group_for(int64_t width) {
+    int group = 1;
+    while (group < 256 && group < width) group *= 2;
+    return group;
+}
+static int64_t blocks_for(int64_t rows, int group) {
+    int64_t blocks = tpi_ceil_div(rows, 256 / group);
+    return blocks < 1 << 20 ? blocks : 1 << 20;
+}
+
+tp_tensor *tpi_gpu_sparse_mm_rows(tp_tensor *crow, tp_tensor *col, tp_tensor *values, tp_tensor *dense) {
+    if (!tpi_gpu_floats(dense) || dense->ndim != 2 || crow->ndim != 1 || crow->numel < 2 ||
+        (values && (values->dtype != dense->dtype || values->numel != col->numel)))
+        return NULL;
+    tp_device device = tpi_device(dense);
+    if (!col->numel || !dense->numel)
+        return tpo_zeros(TP_INTS(crow->numel - 1, dense->shape[1]), (tp_dtype)dense->dtype, device);
+    tpi_temporaries bag = {0};
+    tp_tensor *begins = numbers_of(crow, &bag), *columns = begins ? numbers_of(col, &bag) : NULL,
+              *table = columns ? tpi_put(&bag, tpi_contiguous_data(dense)) : NULL,
+              *weights = table && values ? tpi_put(&bag, tpi_contiguous_data(values)) : NULL;
+    int64_t rows = crow->numel - 1, width = dense->shape[1], height = dense->shape[0];
+    tp_tensor *out =
+        table && (weights || !values) ? tpi_empty(TP_INTS(rows, width), (tp_dtype)dense->dtype, device) : NULL;
+    int group = group_for(width);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("GROUP", group), TPI_DEFINE("WEIGHTED", values != NULL),
+                                      TPI_DEFINE_DTYPE("X", dense->dtype)};
+    tpi_gpu_function *kernel =
+        out ? tpi_gpu_site_kernel(device, &rows_site, dense->dtype == TP_FLOAT64, 3, defines) : NULL;
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
+                                TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(tpi_gpu_data(begins)),
+                                TPI_GPU_PTR(tpi_gpu_data(columns)),
+                                TPI_GPU_PTR(tpi_gpu_data(weights ? weights : table)), /* not read without weights */
+                                TPI_GPU_PTR(tpi_gpu_data(table)),
+                                TPI_GPU_VAL(rows),
+                                TPI_GPU_VAL(width),
+                                TPI_GPU_VAL(height)};
+    bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(rows, group), 256, 0, 10, args);
+    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+}
+
+/* The places in the order of the result's rows, then by rows. */
+tp_tensor *tpi_gpu_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor *dense, int64_t rows, bool transpose) {
+    if (!tpi_gpu_floats(dense) || dense->ndim != 2 || at->ndim != 2 || at->shape[0] != 2 || rows < 1) return NULL;
+    if (!at->numel || !dense->numel)
+        return tpo_zeros(TP_INTS(rows, dense->shape[1]), (tp_dtype)dense->dtype, tpi_device(dense));
+    tpi_temporaries bag = {0};
+    tp_tensor *groups[2], *to = tpi_put(&bag, tpo_select(at, 0, transpose)),
+                          *from = tpi_put(&bag, tpo_select(at, 0, !transpose));
+    if (!to || !from || !tpo_sparse_group(to, rows, groups)) return tpi_release_temporaries(&bag, NULL);
+    tp_tensor *begins = tpi_put(&bag, groups[0]), *order = tpi_put(&bag, groups[1]);
+    tp_tensor *columns = tpi_put(&bag, tpo_index_select(from, 0, order));
+    tp_tensor *alone = values ? tpi_put(&bag, tpi_detached(values)) : NULL,
+              *weights = alone ? tpi_put(&bag, tpo_index_select(alone, 0, order)) : NULL,
+              *table = tpi_put(&bag, tpi_detached(dense));
+    bool ok = columns && table && (weights || !values);
+    return tpi_release_temporaries(&bag, ok ? tpo_sparse_mm_rows(begins, columns, weights, table) : NULL);
+}
+
+tp_tensor *tpi_gpu_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *right) {
+    if (!tpi_gpu_floats(left) || left->dtype != right->dtype || left->ndim != 2 || right->ndim != 2 ||
+        left->shape[1] != right->shape[1] || at->ndim != 2 || at->shape[0] != 2)
+        return NULL;
+    tp_device device = tpi_device(left);
+    if (!at->numel || !left->numel || !right->numel)
+        return tpo_zeros(TP_INTS(at->shape[1]), (tp_dtype)left->dtype, device);
+    tpi_temporaries bag = {0};
+    tp_tensor *places = numbers_of(at, &bag), *x = places ? tpi_put(&bag, tpi_contiguous_data(left)) : NULL,
+              *y = x ? tpi_put(&bag, tpi_contiguous_data(right)) : NULL;
+    int64_t n = at->shape[1], width = left->shape[1], rows = left->shape[0], columns = right->shape[0];
+    tp_tensor *out = y ? tpi_empty(TP_INTS(n), (tp_dtype)left->dtype, device) : NULL;
+    int group = group_for(width < 32 ? width : 32);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("X", left->dtype)};
+    tpi_gpu_function *kernel =
+        out ? tpi_gpu_site_kernel(device, &dots_site, left->dtype == TP_FLOAT64, 2, defines) : NULL;
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault),
+                                TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(tpi_gpu_data(places)),
+                                TPI_GPU_PTR(tpi_gpu_data(x)),
+                                TPI_GPU_PTR(tpi_gpu_data(y)),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(width),
+                                TPI_GPU_VAL(rows),
+                                TPI_GPU_VAL(columns)};
+    bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(n, group), 256, 0, 10, args);
+    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+}
+
+/* ---- Indices ---- */
+
+/* Where each number from 0 to size begins among sorted ones, owned. */
+static tp_tensor *begins_of(tp_tensor *sorted, int64_t size, tpi_temporaries *bag) {
+    tp_tensor *numbers = tpi_put(bag, tpo_arange(tp_int(size + 1), TP_INT64, tpi_device(sorted)));
+    return tpo_searchsorted(sorted, numbers, false, false, NULL, NULL);
+}
+
+bool tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
+    if (index->ndim != 1 || size < 1) return false;
+    tpi_temporaries bag = {0};
+    if (!index->numel) {
+        out[0] = tpo_zeros(TP_INTS(size + 1), TP_INT64, tpi_device(index));
+        out[1] = out[0] ? tpo_zeros(TP_INTS(0), TP_INT64, tpi_device(index)) : NULL;
+        if (!out[1]) tpi_release(out[0]);
+        return out[1] != NULL;
+    }
+    tp_tensor *numbers = numbers_of(index, &bag), *sorted = NULL;
+    tp_tensor *order =
+        numbers && tpi_gpu_watch_numbers(numbers, size) ? tpi_gpu_order_indices(numbers, size, &sorted) : NULL;
+    tpi_put(&bag, order);
+    tpi_put(&bag, sorted);
+    out[0] = order ? begins_of(sorted, size, &bag) : NULL;
+    out[1] = out[0] ? tpi_as_dtype_data(order, TP_INT64) : NULL;
+    if (!out[1]) tpi_release(out[0]);
+    tpi_release_temporaries(&bag, NULL);
+    return out[1] != NULL;
+}
+
+tp_tensor *tpi_gpu_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32) {
+    if (self->ndim != 1 || size < 0) return NULL;
+    tp_dtype dtype = out_int32 ? TP_INT32 : TP_INT64;
+    if (!self->numel) return tpo_zeros(TP_INTS(size + 1), dtype, tpi_device(self));
+    tpi_temporaries bag = {0};
+    tp_tensor *numbers = numbers_of(self, &bag);
+    tp_tensor *begins = numbers && tpi_gpu_watch_numbers(numbers, size) ? begins_of(numbers, size, &bag) : NULL;
+    tpi_put(&bag, begins);
+    return tpi_release_temporaries(&bag, begins ? tpi_as_dtype_data(begins, dtype) : NULL);
+}
+
+/* The row of element k: how many rows begin at k or before, less one. */
+tp_tensor *tpi_gpu_csr_to_coo(tp_tensor *crow_indices, tp_tensor *col_indices, bool out_int32, bool transpose) {
+    if (crow_indices->ndim != 1 || col_indices->ndim != 1 || !col_indices->numel) return NULL;
+    tpi_temporaries bag = {0};
+    tp_tensor *begins = numbers_of(crow_indices, &bag), *columns = begins ? numbers_of(col_indices, &bag) : NULL;
+    tp_tensor *elements =
+        columns ? tpi_put(&bag, tpo_arange(tp_int(columns->numel), TP_INT64, tpi_device(columns))) : NULL;
+    tp_tensor *count = tpi_put(&bag, tpo_searchsorted(begins, elements, false, true, NULL, NULL));
+    tp_tensor *rows = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
+    tp_tensor *pair[] = {transpose ? columns : rows, transpose ? rows : columns};
+    tp_tensor *places = rows ? tpi_put(&bag, tpo_stack((tp_tensors){pair, 2}, 0)) : NULL;
+    return tpi_release_temporaries(&bag, places ? tpi_as_dtype_data(places, out_int32 ? TP_INT32 : TP_INT64) : NULL);
+}
+
+static bool no_places(int64_t dims, tp_device device, tp_tensor **out) {
+    out[0] = tpo_zeros(TP_INTS(dims, 0), TP_INT64, device);
+    out[1] = out[0] ? tpo_zeros(TP_INTS(1), TP_INT64, device) : NULL;
+    out[2] = out[1] ? tpo_zeros(TP_INTS(0), TP_INT64, device) : NULL;
+    if (out[2]) return true;
+    tpi_release(out[0]);
+    tpi_release(out[1]);
+    return false;
+}
+
+/* Distinct numbers of places, taken apart again. */
+bool tpi_gpu_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **out) {
+    int64_t dims = indices->ndim == 2 ? indices->shape[0] : 0, count = 1;
+    if (dims == 0 || dims > size.n || dims > TP_MAX_DIMS) return false;
+    if (!indices->numel) return no_places(dims, tpi_device(indices), out);
+    for (int64_t d = 0; d < dims; d++)
+        if (__builtin_mul_overflow(count, size.v[d], &count) || size.v[d] < 1) return false;
+    tpi_temporaries bag = {0};
+    tp_tensor *key = NULL, *found[3] = {0}, *sorted[2] = {0}, *rows[TP_MAX_DIMS];
+    for (int64_t d = 0; d < dims; d++) {
+        tp_tensor *row = tpi_put(&bag, tpo_select(indices, 0, d)), *numbers = row ? numbers_of(row, &bag) : NULL;
+        if (!numbers || !tpi_gpu_watch_numbers(numbers, size.v[d])) return tpi_release_temporaries(&bag, NULL), false;
+        tp_tensor *before = key ? tpi_put(&bag, tpo_mul(TP_OPERAND(key), tp_operand_int(size.v[d]))) : NULL;
+        key = before ? tpi_put(&bag, tpo_add(TP_OPERAND(before), TP_OPERAND(numbers), tp_int(1)))
+              : key  ? NULL
+                     : numbers;
+        if (!key) return tpi_release_temporaries(&bag, NULL), false;
+    }
+    bool ok = tpo_sort(key, 0, false, true, sorted) && tpo_unique(key, true, false, true, TP_NONE, found);
+    for (int i = 0; i < 3; i++) tpi_put(&bag, found[i]);
+    for (int i = 0; i < 2; i++) tpi_put(&bag, sorted[i]);
+    tp_tensor *rest = ok ? found[0] : NULL;
+    for (int64_t d = dims - 1; d >= 0 && rest; d--) {
+        rows[d] = tpi_put(&bag, tpo_remainder(TP_OPERAND(rest), tp_operand_int(size.v[d])));
+        rest = tpi_put(&bag, tpo_floor_divide(TP_OPERAND(rest), tp_operand_int(size.v[d])));
+        if (!rows[d]) rest = NULL;
+    }
+    out[0] = rest ? tpo_stack((tp_tensors){rows, dims}, 0) : NULL;
+    tp_tensor *ends = out[0] ? tpi_put(&bag, tpo_cumsum(found[2], 0, TP_NO_DTYPE)) : NULL,
+              *zero = ends ? tpi_put(&bag, tpo_zeros(TP_INTS(1), TP_INT64, tpi_device(key))) : NULL,
+              *pair[] = {zero, ends};
+    out[1] = zero ? tpo_cat((tp_tensors){pair, 2}, 0) : NULL;
+    out[2] = out[1] ? tpi_as_dtype_data(sorted[1], TP_INT64) : NULL;
+    if (!out[2]) {
+        tpi_release(out[0]);
+        tpi_release(out[1]);
+    }
+    tpi_release_temporaries(&bag, NULL);
+    return out[2] != NULL;
+}

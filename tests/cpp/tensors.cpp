@@ -1,0 +1,197 @@
+// taper.hpp by itself: ownership, errors, callbacks that throw, modules, optimisers, files. Exits with 0 if all holds.
+#include <taper/taper.hpp>
+
+#include <cstdlib>
+
+using namespace taper;
+
+static int failures;
+#define EXPECT(condition)                                                     \
+    do {                                                                      \
+        if (!(condition)) {                                                   \
+            std::printf("line %d: %s does not hold\n", __LINE__, #condition); \
+            failures++;                                                       \
+        }                                                                     \
+    } while (false)
+
+static void references() {
+    Tensor x = ones({2, 3});
+    EXPECT(x.use_count() == 1);
+    {
+        Tensor y = x;
+        EXPECT(x.use_count() == 2 && y.is_same(x));
+        Tensor z = std::move(y);
+        EXPECT(x.use_count() == 2 && !y.defined() && z.defined());
+    }
+    EXPECT(x.use_count() == 1);
+    {
+        TP_SCOPE {
+            x = x + 1;
+        } /* a scope of C's does not own what C++ holds */
+    }
+    EXPECT(x.sum().item<double>() == 12);
+    x[0] = 5;
+    EXPECT(x.sum().item<double>() == 21);
+    x.index_put_({indexing::Slice(), 1}, tensor({1.0, 2.0}));
+    EXPECT(x[1][1].item<float>() == 2 && x[0][1].item<float>() == 1);
+    EXPECT((x.index({x > 4}).numel()) == 2);
+    int freed = 0;
+    float memory[3] = {1, 2, 3};
+    {
+        Tensor over = from_blob(
+            memory, {3}, [&freed](void *) { freed++; }, kFloat);
+        over.mul_(2);
+    }
+    EXPECT(freed == 1 && memory[2] == 6);
+}
+
+static void defaults() {
+    Tensor x = arange(6, kFloat).view({2, 3});
+    EXPECT(x.sum(0).sizes() == IntArrayRef({3}) && x.sum({0, 1}).dim() == 0 &&
+           x.sum(1, true).sizes() == IntArrayRef({2, 1}));
+    EXPECT(x.max().item<float>() == 5);
+    auto [values, indices] = x.max(1);
+    EXPECT(values[1].item<float>() == 5 && indices[0].item<int64_t>() == 2);
+    EXPECT(x.softmax(1).sum().item<float>() > 1.999f && x.to(kLong).scalar_type() == kLong);
+    EXPECT(zeros({2}, dtype(kDouble).requires_grad(true)).requires_grad());
+    EXPECT(x.split(2, 1).size() == 2 && cat({x, x}).size(0) == 4 && x.clamp(1, 2).max().item<int>() == 2);
+    EXPECT(linalg::norm(x).item<float>() > 7.4f && pow(2, x)[0][2].item<float>() == 4);
+    EXPECT(std::get<0>(var_mean(x)).item<float>() == 3.5f && equal(x, x.clone()));
+    EXPECT((1 - x)[0][0].item<int>() == 1 && (x < 3).sum().item<int>() == 3);
+    EXPECT(tensor({{1, 2}, {3, 4}}).scalar_type() == kLong && tensor(2.5).scalar_type() == kFloat);
+}
+
+static void errors() {
+    Tensor x = ones({2, 3});
+    bool thrown = false;
+    try {
+        x.view({5});
+    } catch (const Error &e) {
+        thrown = std::string(e.what()).find("invalid for input of size 6") != std::string::npos;
+    }
+    EXPECT(thrown && tp_ok());
+    thrown = false;
+    try {
+        x.select(0, 7);
+    } catch (const IndexError &) {
+        thrown = true;
+    }
+    EXPECT(thrown);
+    /* What a hook throws comes out of backward. */
+    Tensor leaf = ones({2}, requires_grad());
+    leaf.register_hook([](const Tensor &) -> Tensor { throw std::out_of_range("the hook's own"); });
+    thrown = false;
+    try {
+        (leaf * 2).sum().backward();
+    } catch (const std::out_of_range &) {
+        thrown = true;
+    }
+    EXPECT(thrown && tp_ok());
+}
+
+struct Net : nn::Module {
+    Net()
+        : a(register_module("a", nn::Linear(3, 4))),
+          b(register_module("b", nn::Linear(nn::LinearOptions(4, 1).bias(false)))) {
+        scale = register_parameter("scale", ones({1}));
+        steps = register_buffer("steps", zeros({1}, kLong));
+    }
+    Tensor forward(const Tensor &x) { return b(tanh(a(x))) * scale; }
+    nn::Linear a, b;
+    Tensor scale, steps;
+};
+
+static std::vector<optim::OptimizerParamGroup> groups(const Net &net) {
+    return {std::vector<Tensor>{net.scale}, std::vector<Tensor>{net.b->weight}};
+}
+static void modules() {
+    manual_seed(5);
+    auto net = std::make_shared<Net>();
+    const auto named = net->named_parameters();
+    EXPECT(named.keys() == (std::vector<std::string>{"scale", "a.weight", "a.bias", "b.weight"}));
+    EXPECT(net->named_buffers().size() == 1);
+    const Tensor x = ones({2, 3});
+    const Tensor before = net->forward(x);
+    net->a->weight = zeros({4, 3}); /* a layer computes with what its member holds */
+    EXPECT((net->forward(x) - net->b(tanh(net->a->bias))).abs().max().item<float>() < 1e-6f);
+    net->a->weight = named["a.weight"];
+    EXPECT(equal(net->forward(x), before));
+    optim::Adam adam(groups(*net), optim::AdamOptions(0.1));
+    static_cast<optim::AdamOptions &>(adam.param_groups()[1].options()).lr(0);
+    const Tensor kept = net->b->weight.detach().clone();
+    net->forward(x).sum().backward();
+    adam.step();
+    EXPECT(equal(kept, net->b->weight) && std::fabs(net->scale.item<float>() - 1) > 0.09f);
+    save(net, "cpp_test.pt");
+    save(adam, "cpp_test_adam.pt");
+    auto other = std::make_shared<Net>();
+    load(other, "cpp_test.pt");
+    EXPECT(equal(other->forward(x), net->forward(x)));
+    optim::Adam again(groups(*other), optim::AdamOptions(0.5));
+    other->forward(x).sum().backward();
+    again.step();
+    load(other, "cpp_test.pt");
+    load(again, "cpp_test_adam.pt");
+    for (auto *pair : {&adam, &again}) pair->zero_grad();
+    net->forward(x).sum().backward();
+    other->forward(x).sum().backward();
+    adam.step();
+    again.step();
+    EXPECT(equal(net->scale, other->scale)); /* moments and rates came back, too */
+    std::remove("cpp_test.pt");
+    std::remove("cpp_test_adam.pt");
+    auto copy = std::dynamic_pointer_cast<nn::LinearImpl>(net->a->clone());
+    EXPECT(equal(copy->weight, net->a->weight) && !copy->weight.is_same(net->a->weight));
+    net->to(kDouble);
+    EXPECT(net->forward(x.to(kDouble)).scalar_type() == kDouble && net->steps.scalar_type() == kLong);
+}
+
+/* Braces make the layers from left to right. */
+static void order() {
+    manual_seed(9);
+    nn::Sequential net{nn::Linear(2, 2), nn::Linear(2, 2)};
+    manual_seed(9);
+    nn::Linear first(2, 2), second(2, 2);
+    const auto p = net->named_parameters();
+    EXPECT(equal(p["0.weight"], first->weight) && equal(p["1.weight"], second->weight));
+}
+
+struct Squares : data::datasets::Dataset<Squares> {
+    data::Example<> get(size_t i) override {
+        if (i == fail_at) throw std::runtime_error("no such square");
+        return {tensor(static_cast<double>(i)), tensor(static_cast<double>(i * i))};
+    }
+    std::optional<size_t> size() const override { return 10; }
+    size_t fail_at = 99;
+};
+static void loaders() {
+    for (size_t workers : {0, 2}) {
+        auto loader = data::make_data_loader<data::samplers::SequentialSampler>(
+            Squares().map(data::transforms::Stack<>()), data::DataLoaderOptions(4).workers(workers).drop_last(true));
+        double total = 0;
+        for (int epoch = 0; epoch < 2; epoch++)
+            for (auto &batch : *loader) total += batch.target.sum().item<double>();
+        EXPECT(total == 2 * 140);
+    }
+    Squares broken;
+    broken.fail_at = 5;
+    auto loader = data::make_data_loader<data::samplers::SequentialSampler>(broken.map(data::transforms::Stack<>()),
+                                                                            data::DataLoaderOptions(4).workers(2));
+    bool thrown = false;
+    try {
+        for (auto &batch : *loader) (void)batch;
+    } catch (const std::runtime_error &e) {
+        thrown = std::string(e.what()) == "no such square";
+    }
+    EXPECT(thrown);
+}
+
+int main() {
+    references();
+    defaults();
+    errors();
+    modules();
+    order();
+    loaders();
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

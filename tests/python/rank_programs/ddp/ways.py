@@ -1,0 +1,103 @@
+from ddp_begin import F, Net, apart, data, n, r, sgd, train
+import copy
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def compare(steps=6, part=False, args=(), **options):
+    torch.manual_seed(r)
+    net = Net()
+    ddp = DDP(net, **options)
+    ref = copy.deepcopy(net)
+    train(ddp, steps, sgd(ddp), *args)
+    train(ref, steps, sgd(ref), *args, part=False)
+    assert apart(net, ref) < 1e-6, (options, apart(net, ref))
+    return ddp
+
+
+ddp = compare(gradient_as_bucket_view=True, bucket_cap_mb=0.0005)
+storages = {p.grad.untyped_storage().data_ptr() for p in ddp.parameters()}
+assert storages == {b.flat.untyped_storage().data_ptr() for b in ddp.reducer.buckets}
+ddp = compare(args=(False,), find_unused_parameters=True)
+assert ddp.module.d.weight.grad is None and ddp.module.c.weight.grad is not None
+compare(args=(False,), static_graph=True)
+compare(static_graph=True)
+
+# used on some ranks only: the others count as zero
+torch.manual_seed(0)
+net = Net()
+ddp = DDP(net, find_unused_parameters=True)
+X, Y = data()
+F.cross_entropy(ddp(X, r == 0), Y).backward()
+g = torch.autograd.grad(F.cross_entropy(net(X), Y), net.d.weight)[0] / n
+assert torch.allclose(net.d.weight.grad, g, atol=1e-7)
+
+# unused without asking: the next forward says which
+ddp = DDP(copy.deepcopy(net))
+F.cross_entropy(ddp(X, False), Y).backward()
+try:
+    ddp(X)
+    raise AssertionError("went on")
+except RuntimeError as error:
+    assert (
+        "Expected to have finished reduction in the prior iteration" in str(error)
+        and "d.weight, d.bias" in str(error)
+        and "6 7" in str(error)
+    )
+
+# no_sync: gradients add up on the rank alone until the first backward outside
+a, b = copy.deepcopy(net), copy.deepcopy(net)
+ddp = DDP(a)
+x, y = X[r::n], Y[r::n]
+with ddp.no_sync():
+    F.cross_entropy(ddp(x[:8]), y[:8], reduction="sum").backward()
+own = a.a.weight.grad.clone()
+assert torch.equal(own, torch.autograd.grad(F.cross_entropy(a(x[:8]), y[:8], reduction="sum"), a.a.weight)[0])
+F.cross_entropy(ddp(x[8:]), y[8:], reduction="sum").backward()
+F.cross_entropy(b(X), Y, reduction="sum").backward()
+assert torch.allclose(a.a.weight.grad * n, b.a.weight.grad, atol=1e-5)
+
+# hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+for hook, limit in (
+    (default_hooks.allreduce_hook, 1e-7),
+    (default_hooks.bf16_compress_hook, 5e-3),
+    (default_hooks.fp16_compress_hook, 1e-3),
+    (default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook), 5e-3),
+):
+    a, b = copy.deepcopy(net), copy.deepcopy(net)
+    ddp = DDP(a)
+    ddp.register_comm_hook(None, hook)
+    F.cross_entropy(ddp(x), y).backward()
+    F.cross_entropy(b(X), Y).backward()
+    off = max((p.grad - q.grad).abs().max().item() for p, q in zip(a.parameters(), b.parameters()))
+    assert off < limit, (hook.__name__, off)
+    assert limit < 1e-6 or off > 0
+seen = []
+
+
+def own_hook(state, bucket):
+    assert (
+        state == "state"
+        and isinstance(bucket, dist.GradBucket)
+        and len(bucket.gradients()) == len(bucket.parameters())
+        and bucket.is_last()
+        and not bucket.index()
+    )
+    seen.append(bucket.buffer().numel())
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer() * 0 + 2)
+    return future
+
+
+ddp = DDP(copy.deepcopy(net))
+ddp.register_comm_hook("state", own_hook)
+F.cross_entropy(ddp(x), y).backward()
+assert seen and all(bool((p.grad == 2).all()) for p in ddp.parameters())
+
+# forward in eval and without gradients is a plain call
+ddp.eval()
+with torch.no_grad():
+    assert torch.equal(ddp(x), ddp.module(x))

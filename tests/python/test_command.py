@@ -1,0 +1,203 @@
+"""The `taper` command: one parser, help with examples, completion, info and doctor."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from taper import _command, _doctor, _report
+
+
+def command(*arguments, **options):
+    done = subprocess.run(
+        [sys.executable, "-m", "taper", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(_command.COMMANDS))
+def test_help_tells_what_it_does_and_shows_examples(name):
+    status, out, err = command(name, "--help")
+    assert status == 0 and out.startswith(f"usage: taper {name}") and not err
+    assert "examples:\n  " in out and (f"  taper {name}" in out or f"$(taper {name}" in out)
+
+
+def test_examples_are_understood():
+    for name, (*_, examples) in _command.COMMANDS.items():
+        for line in examples.split("\n"):
+            words = line.split()
+            if words[0] == "taper" and name not in ("run", "profile"):
+                given = [word.strip("'") for word in words[2:]]
+                _command.parser_of(name).parse_args(given[: given.index(">")] if ">" in given else given)
+
+
+def test_what_is_not_understood():
+    assert command("wach")[2].startswith("taper: there is no command 'wach'; did you mean 'watch'?")
+    status, out, err = command("info", "--yaml")
+    assert status == 2 and not out and "unrecognized arguments: --yaml" in err
+    assert command("torch")[0] == 2 and "ACTION" in command("torch")[2]
+    assert command("profile", "--top", "3")[0] == 2
+
+
+def test_options_after_the_script_are_the_scripts(tmp_path):
+    (tmp_path / "show.py").write_text("import sys, torch; torch.ones(2) + 1; print(sys.argv[1:])")
+    for words in (["run"], ["profile", "--top", "1"]):
+        status, out, err = command(*words, tmp_path / "show.py", "--top", "5", "--help")
+        assert status == 0 and "['--top', '5', '--help']" in out, err
+
+
+def completed(words):
+    """What bash offers behind some words."""
+    script = f"""eval "$({sys.executable} -m taper completion bash)"
+COMP_WORDS=({" ".join(words)} "") COMP_CWORD={len(words)}
+_taper
+printf '%s\\n' "${{COMPREPLY[@]}}" """
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_bash_completes():
+    assert {"run", "doctor", "--version"} <= set(completed(["taper"]))
+    assert {"--serve", "--smooth"} <= set(completed(["taper", "watch"]))
+    assert {"install", "remove", "status", "wheel"} <= set(completed(["taper", "torch"]))
+    assert "--nproc-per-node" in completed(["taper", "launch"]) and "--nproc_per_node" not in completed(
+        ["taper", "launch"]
+    )
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_read_their_script(shell):
+    script = command("completion", shell)[1]
+    assert (
+        all(name in script for name in _command.COMMANDS) and ("-l serve" if shell == "fish" else "--serve") in script
+    )
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_info_as_json():
+    status, out, _ = command("info", "--json")
+    found = json.loads(out)
+    assert status == 0 and found["taper"] == _report.version() and found["devices"][0] == "cpu"
+    assert {"name", "version", "file"} <= set(found["libraries"][0]) and set(found["accelerators"]) == {"cuda", "xpu"}
+
+
+def test_the_man_page_has_every_command():
+    page = _command.man_page("1.2.3")
+    assert all(f".SS taper {name}" in page for name in _command.COMMANDS)
+    if shutil.which("man"):
+        done = subprocess.run(["man", "--warnings", "-l", "-"], input=page, capture_output=True, text=True)
+        assert not done.stderr, done.stderr
+
+
+# ---- The doctor, on machines made of files ----
+FACTS = {
+    "library": "/lib/libtaper.so",
+    "processor": "a processor (AVX2)",
+    "threads": 4,
+    "rank": None,
+    "libraries": [
+        {"name": "BLAS", "version": "OpenBLAS 0.3.21", "file": "/lib/libblas.so.3"},
+        {"name": "oneDNN", "version": "2.6.3", "file": "/lib/libdnnl.so.2"},
+    ],
+    "accelerators": {
+        "cuda": {"devices": [], "missing": "libcuda.so.1 was not found"},
+        "xpu": {"devices": [], "missing": "no OpenCL"},
+    },
+}
+
+
+def machine(tmp_path, files=(), environment=None, processors=range(4), **facts):
+    for name, text in dict(files).items():
+        path = tmp_path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return _doctor.Machine(str(tmp_path), environment or {}, {**FACTS, **facts}, processors)
+
+
+def slow(check, *arguments, **options):
+    return [
+        f"{text} -> {remedy}" for level, _, text, remedy in check(machine(*arguments, **options)) if level == "slow"
+    ]
+
+
+def blas_named(version):
+    return [{"name": "BLAS", "version": version, "file": "/lib/libblas.so.3"}]
+
+
+def test_the_doctor_knows_a_blas_by_what_it_says(tmp_path):
+    assert not slow(_doctor.blas, tmp_path)
+    assert "-DTAPER_BLAS=OpenBLAS" in slow(_doctor.blas, tmp_path, libraries=blas_named("libblas.so.3"))[0]
+    one = blas_named("OpenBLAS 0.3.21 for one thread: products take turns")
+    assert "OpenMP" in slow(_doctor.blas, tmp_path, libraries=one)[0]
+
+
+def test_the_doctor_looks_at_threads_and_masks(tmp_path):
+    assert not slow(_doctor.threads, tmp_path)
+    assert "OMP_NUM_THREADS=4" in slow(_doctor.threads, tmp_path, threads=8)[0]
+    assert "leaves cores idle" in slow(_doctor.threads, tmp_path, environment={"OMP_NUM_THREADS": "1"}, threads=1)[0]
+    pairs = {f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list": f"{i % 2},{i % 2 + 2}" for i in range(4)}
+    assert not slow(_doctor.threads, tmp_path, pairs, threads=2)  # two cores of two hyperthreads each
+    online = {"/sys/devices/system/cpu/online": "0-15"}
+    assert "share one" in slow(_doctor.affinity, tmp_path, online, processors=[3])[0]
+    assert not slow(_doctor.affinity, tmp_path, online, processors=range(8))
+    assert "OMP_PLACES" in slow(_doctor.affinity, tmp_path, environment={"OMP_PLACES": "{0},{9}"})[0]
+
+
+def test_the_doctor_looks_at_cgroups_clock_and_memory(tmp_path):
+    limited = {"/proc/self/cgroup": "0::/job/step\n", "/sys/fs/cgroup/job/cpu.max": "150000 100000"}
+    assert "OMP_NUM_THREADS=1" in slow(_doctor.cgroup, tmp_path, limited)[0]
+    (tmp_path / "sys/fs/cgroup/job/cpu.max").write_text("max 100000")
+    assert not slow(_doctor.cgroup, tmp_path)
+    governor = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+    assert "performance" in slow(_doctor.governor, tmp_path, {governor: "ondemand"})[0]
+    huge = "/sys/kernel/mm/transparent_hugepage/enabled"
+    assert "madvise" in slow(_doctor.memory, tmp_path, {huge: "always madvise [never]"})[0]
+    assert (
+        "swaps"
+        in slow(
+            _doctor.memory, tmp_path, {huge: "[madvise]", "/proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 9 kB"}
+        )[0]
+    )
+
+
+def test_the_doctor_looks_at_file_systems(tmp_path):
+    mounts = {"/proc/mounts": "disk / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n"}
+    told = slow(_doctor.files, tmp_path, mounts, {"HOME": "/home/someone"})
+    assert any("TAPER_CACHE=/tmp" in line for line in told)
+    told = slow(_doctor.files, tmp_path, mounts, {"HOME": "/home/someone", "TAPER_CACHE": "/local/cache"})
+    assert not any("kernel" in line for line in told)
+
+
+def test_the_doctor_looks_at_gpus(tmp_path):
+    assert not slow(_doctor.gpus, tmp_path)
+    told = slow(_doctor.gpus, tmp_path, {"/dev/nvidia0": ""})
+    assert "libcuda.so.1 was not found" in told[0] and "module load" in told[0]
+    library = {"name": "cuDNN", "serves": "convolutions", "instead": "own kernels", "version": None, "file": None}
+    cuda = {"devices": [{"index": 0}], "backend": "CUDA", "libraries": [library]}
+    told = slow(_doctor.gpus, tmp_path, accelerators={"cuda": cuda, "xpu": FACTS["accelerators"]["xpu"]})
+    assert "pip install nvidia-cudnn-cu12" in told[0]
+
+
+def test_the_doctor_sees_an_mpi_that_does_not_match(tmp_path, monkeypatch):
+    monkeypatch.setattr(_doctor.Machine, "mpi4py", lambda self: None)
+    here = str(tmp_path / "lib" / "libtaper.so")
+    files = {"/lib/libtaper-mpi-openmpi.so": ""}
+    hydra, open_mpi = {"PMI_RANK": "0"}, {"OMPI_COMM_WORLD_RANK": "0"}
+    assert "TAPER_MPICC" in slow(_doctor.mpi, tmp_path, files, hydra, library=here)[0]
+    assert not slow(_doctor.mpi, tmp_path, files, open_mpi, library=here)
+    assert "unset TAPER_MPI" in slow(_doctor.mpi, tmp_path, files, {**open_mpi, "TAPER_MPI": "mpich"}, library=here)[0]
+    monkeypatch.setattr(_doctor.Machine, "mpi4py", lambda self: "mpich")
+    assert "mpi4py" in slow(_doctor.mpi, tmp_path, files, open_mpi, library=here)[0]
+
+
+def test_the_doctors_status_and_json():
+    status, out, _ = command("doctor", "--json")
+    found = json.loads(out)
+    assert {finding["subject"] for finding in found} >= {"BLAS", "threads", "load", "memory"}
+    assert status == any(finding["level"] == "slow" for finding in found)
+    assert all(finding["remedy"] for finding in found if finding["level"] == "slow")
+    status, out, _ = command("doctor", env={**os.environ, "TAPER_ISA": "base"})
+    assert status == 1 and "unset TAPER_ISA" in out

@@ -1,0 +1,41 @@
+"""Answers that mathematics leaves open or that rounding decides, and that are PyTorch's all the same. The expected
+numbers were printed by PyTorch 2.15 on the CPU."""
+
+import taper as torch
+import taper.nn.functional as F
+
+
+def many_equal(n):
+    return torch.tensor([(i * 7 + 3) % 5 for i in range(n)])
+
+
+def test_topk_chooses_among_equals_as_pytorch():
+    assert many_equal(40).topk(7)[1].tolist() == [23, 18, 8, 33, 3, 28, 38]
+    assert many_equal(40).topk(7, largest=False)[1].tolist() == [1, 16, 11, 21, 26, 6, 31]
+    # few of many take another selection
+    assert many_equal(200).float().topk(3)[1].tolist() == [13, 8, 3]
+    assert many_equal(200).topk(9, largest=False)[1].tolist() == [131, 111, 116, 41, 121, 126, 36, 141, 26]
+
+
+def test_kthvalue_chooses_among_equals_as_pytorch():
+    assert [int(many_equal(40).kthvalue(k)[1]) for k in (1, 9, 20, 33)] == [1, 34, 2, 18]
+
+
+def test_weights_of_interpolation_are_rounded_to_16_bits():
+    x = torch.arange(7).reshape(1, 1, 7).bfloat16() * 1.7
+    assert F.interpolate(x, size=5, mode="linear").flatten().tolist() == [0.341796875, 2.734375, 5.09375, 7.5, 9.875]
+    cubic = F.interpolate(x.reshape(1, 1, 1, 7), size=(1, 5), mode="bicubic")
+    assert cubic.flatten().tolist() == [0.259765625, 2.6875, 5.09375, 7.53125, 9.9375]
+
+
+def test_logcumsumexp_does_not_wrap_the_imaginary_part():
+    x = torch.tensor([1 + 4j, 0.5 - 3.5j, 2 + 0.1j], dtype=torch.complex128)
+    expected = [1 + 4j, 1.2906521099201487 + 3.560564250667202j, 1.4107347747599512 - 0.18182234651739468j]
+    assert torch.allclose(torch.logcumsumexp(x, 0), torch.tensor(expected, dtype=torch.complex128))
+
+
+def test_embedding_bag_rounds_the_weighted_sum_once():
+    rows = (torch.arange(20).reshape(10, 2) * 1.3).bfloat16()
+    weights = (torch.arange(10).reshape(2, 5) * 0.37).bfloat16()
+    bags = F.embedding_bag(torch.arange(10).reshape(2, 5), rows, mode="sum", per_sample_weights=weights)
+    assert bags.tolist() == [[28.75, 33.5], [245.0, 262.0]]

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Layout and lint of all tracked files: clang-format over C, ruff over Python, shellcheck over scripts.
+#   tools/lint.sh          tells what is wrong, file and line
+#   tools/lint.sh --fix    lays out what can be laid out by a tool
+# The tools come from PyPI at the versions of tests/python/requirements.txt, so every machine says the same.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools=$PWD/.venv/bin
+[ -x "$tools/ruff" ] || {
+    echo "tools/lint.sh: the tools are not in .venv; 'make python' installs them" >&2
+    exit 1
+}
+if ! git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
+    echo "lint: not a git checkout, so there is no list of files; nothing was looked at"
+    exit 0
+fi
+mapfile -t c < <(git ls-files '*.c' '*.h' '*.cc' '*.cpp' '*.hpp')
+mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+if [ "${1:-}" = --fix ]; then
+    "$tools/clang-format" -i "${c[@]}"
+    "$tools/ruff" format --quiet .
+    "$tools/ruff" check --quiet --fix .
+fi
+bad=0
+"$tools/clang-format" --dry-run --Werror "${c[@]}" 2>&1 | grep -E 'error:' | cut -d: -f1,2 | sort -u | sed 's/$/: not laid out as .clang-format says; tools\/lint.sh --fix does it/' | head -40 && bad=1
+long=$(awk 'length > 120 && !/clang-format|_Generic|TP_NUMBER_CASES_|TP_BLOCK_/ { print FILENAME ":" FNR ": longer than 120 columns" }' "${c[@]}")
+[ -z "$long" ] || { echo "$long"; bad=1; }
+"$tools/ruff" format --quiet --check . || bad=1
+"$tools/ruff" check --quiet --output-format concise . || bad=1
+"$tools/shellcheck" --severity warning "${scripts[@]}" || bad=1
+[ $bad = 0 ] && echo "lint: ${#c[@]} C files, ${#scripts[@]} scripts and the Python files are as they should be"
+exit $bad

@@ -1,0 +1,201 @@
+/* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `dynamic_shape`,
+ * `writes`, `from_host`,
+ * `index`, `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a stanza, and the members of tp_operator
+ * that hold them. docs/tables.md has their meaning. */
+#include "facts.h"
+#include <string.h>
+
+static int argument(const op *o, const char **s, place at) {
+    char *name = word(s);
+    int i = find_arg(o, name);
+    if (i < 0) fail(at, "'%s' is not an argument of %s", name, o->name);
+    return i;
+}
+
+static void end_of_line(const char *s, place at) {
+    if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
+}
+
+/* dynamic_shape, dynamic_shape unless ARG, dynamic_shape masks ARG */
+static void parse_dynamic_shape(op *o, const char *s, place at) {
+    o->dynamic_shape = DYNAMIC_ALWAYS;
+    if (starts(&s, "unless")) {
+        o->dynamic_shape = DYNAMIC_UNLESS, o->dynamic_arg = argument(o, &s, at);
+        type t = o->args[o->dynamic_arg].type;
+        if (t != T_INT && t != T_INT_OPT) fail(at, "'%s' is no int", o->args[o->dynamic_arg].name);
+    } else if (starts(&s, "masks")) {
+        o->dynamic_shape = DYNAMIC_MASKS, o->dynamic_arg = argument(o, &s, at);
+        if (!is_tensors(o->args[o->dynamic_arg].type))
+            fail(at, "'%s' is no list of tensors", o->args[o->dynamic_arg].name);
+    }
+    end_of_line(s, at);
+}
+
+/* writes a, b or writes a, b when ARG */
+static void parse_writes(op *o, const char *s, place at) {
+    o->writes_when = -1;
+    while (*(s = spaces(s))) {
+        if (starts(&s, "when")) {
+            o->writes_when = argument(o, &s, at);
+            if (o->args[o->writes_when].type != T_BOOL) fail(at, "'%s' is no bool", o->args[o->writes_when].name);
+            end_of_line(s, at);
+            return;
+        }
+        arg *a = &o->args[argument(o, &s, at)];
+        if (!is_tensor(a->type) && !is_tensors(a->type)) fail(at, "'%s' is not a tensor", a->name);
+        a->written = true;
+        s = spaces(s);
+        if (*s == ',') s++;
+    }
+}
+
+/* cost EXPR: multiply-adds; cost NUMBER each: nanoseconds for each element */
+static void parse_cost(op *o, const char *s, place at) {
+    char *each = strstr(s, " each");
+    if (!each || *spaces(each + 5)) {
+        o->cost = parse_expr(s, at);
+        return;
+    }
+    const expr *e = parse_expr(copy_n(s, (size_t)(each - s)), at);
+    if (e->kind != E_INT && e->kind != E_FLOAT) fail(at, "expected 'cost NUMBER each'");
+    o->cost_each = e->kind == E_INT ? (double)e->i : e->f;
+}
+
+static void parse_numbers_first(op *o, const char *s, place at) {
+    text names = {0};
+    while (*(s = spaces(s))) put(&names, "%s%s", names.n ? " " : "", o->args[argument(o, &s, at)].name);
+    if (!names.n) fail(at, "expected the numbers' names after 'numbers_first'");
+    o->numbers_first = names.s;
+}
+
+static unsigned parse_arguments(const op *o, const char *s, place at) {
+    unsigned mask = 0;
+    while (*(s = spaces(s))) {
+        mask |= 1u << argument(o, &s, at);
+        s = spaces(s);
+        if (*s == ',') s++;
+    }
+    return mask;
+}
+
+bool parse_fact(op *o, const char *s, place at) {
+    if (starts(&s, "draws"))
+        o->draws = true, end_of_line(s, at);
+    else if (starts(&s, "dynamic_shape"))
+        parse_dynamic_shape(o, s, at);
+    else if (starts(&s, "writes"))
+        parse_writes(o, s, at);
+    else if (starts(&s, "cost"))
+        parse_cost(o, s, at);
+    else if (starts(&s, "named_tuple"))
+        o->named_tuple = true, end_of_line(s, at);
+    else if (starts(&s, "numbers_first"))
+        parse_numbers_first(o, s, at);
+    else if (starts(&s, "accepts_number"))
+        o->accepts_number = argument(o, &s, at), end_of_line(s, at);
+    else if (starts(&s, "from_host"))
+        o->from_host = parse_arguments(o, s, at);
+    else if (starts(&s, "index"))
+        o->indices = parse_arguments(o, s, at);
+    else if (starts(&s, "symbol"))
+        o->symbol = copy_n(s, strcspn(s, " \n"));
+    else
+        return false;
+    return true;
+}
+
+/* ---- What follows from the rest of the stanza ---- */
+
+static bool calls_drawing(const expr *e) {
+    const op *called = e->kind == E_CALL ? find_op(e->name) : NULL;
+    if (called && called->draws) return true;
+    for (int i = 0; i < e->n; i++)
+        if (calls_drawing(e->arg[i])) return true;
+    return false;
+}
+
+static bool body_draws(const op *o) {
+    for (int i = 0; o->kind == K_COMPOSE && i < o->body->n; i++)
+        if (calls_drawing(o->body->value[i])) return true;
+    return false;
+}
+
+void derive_facts(void) {
+    for (int i = 0; i < nops; i++)
+        for (int a = 0; a < ops[i]->nargs; a++) ops[i]->draws |= ops[i]->args[a].type == T_GENERATOR;
+    for (bool more = true; more;) { /* compositions of compositions */
+        more = false;
+        for (int i = 0; i < nops; i++)
+            if (!ops[i]->draws && body_draws(ops[i])) ops[i]->draws = more = true;
+    }
+    for (int i = 0; i < nops; i++)
+        if (ops[i]->named_tuple && ops[i]->nresults < 2)
+            fail(ops[i]->at, "%s: 'named_tuple' is for several results", ops[i]->name);
+}
+
+/* ---- The record ---- */
+
+/* Which of the shapes belongs to a name: arguments come first, then results. */
+static int shape_of(const op *o, const expr *e) {
+    if (e->kind != E_NAME) fail(e->at, "%s: a cost asks arguments and results for 'numel' and 'size(d)'", o->name);
+    int i = find_arg(o, e->name);
+    if (i >= 0 && is_tensor(o->args[i].type)) return i;
+    for (int r = 0; r < o->nresults; r++)
+        if (!strcmp(o->results[r].name, e->name)) return o->nargs + r;
+    fail(e->at, "%s: '%s' is neither a tensor argument nor a result", o->name, e->name);
+}
+
+static char *cost_text(const op *o, const expr *e, bool *used) {
+    switch (e->kind) {
+    case E_INT: return format("%lld", (long long)e->i);
+    case E_FLOAT: return format("%.17g", e->f);
+    case E_FIELD: {
+        int k = shape_of(o, e->arg[0]);
+        used[k] = true;
+        if (!strcmp(e->name, "numel")) return format("tpi_shape_numel(shapes[%d])", k);
+        const expr *d = e->n == 2 ? e->arg[1] : NULL;
+        bool last = d && d->kind == E_UNARY && d->arg[0]->kind == E_INT;
+        if (strcmp(e->name, "size") || !d || (!last && d->kind != E_INT))
+            fail(e->at, "%s: a cost asks for 'numel' and 'size(d)'", o->name);
+        return format("tpi_shape_size(shapes[%d], %lld)", k, (long long)(last ? -d->arg[0]->i : d->i));
+    }
+    case E_BINARY:
+        if (!strchr("+-*/", e->name[0])) break;
+        return format("(%s %s %s)", cost_text(o, e->arg[0], used), e->name, cost_text(o, e->arg[1], used));
+    case E_TERNARY: {
+        int k = e->arg[0]->kind == E_NAME ? find_arg(o, e->arg[0]->name) : -1;
+        if (k < 0 || o->args[k].type != T_BOOL) break;
+        return format("(args[%d].kind == TP_K_SCALAR && args[%d].as.scalar.as.i ? %s : %s)", k, k,
+                      cost_text(o, e->arg[1], used), cost_text(o, e->arg[2], used));
+    }
+    default: break;
+    }
+    fail(e->at, "%s: a cost is made of numbers, sizes, + - * / and a choice by a bool argument", o->name);
+}
+
+void write_facts(text *t, const op *o) {
+    bool used[32] = {false};
+    if (!o->cost) return;
+    char *value = cost_text(o, o->cost, used);
+    put(t, "static double cost_%s(const tp_ints *shapes, const tp_value *args) {\n    (void)args;\n", o->cname);
+    for (int k = 0; k < o->nargs + o->nresults; k++)
+        if (used[k]) put(t, "    if (shapes[%d].n < 0) return -1;\n", k);
+    put(t, "    return %s;\n}\n", value);
+}
+
+char *fact_members(const op *o) {
+    static const char *const dynamic[] = {"NEVER", "ALWAYS", "UNLESS", "MASKS"};
+    text t = {0};
+    unsigned written = 0;
+    for (int i = 0; i < o->nargs; i++) written |= (unsigned)o->args[i].written << i;
+    put(&t, ".letters = \"%s\", ", argument_letters(o, false));
+    put(&t, ".from_host = %u, .indices = %u, ", o->from_host, o->indices);
+    put(&t, ".draws = %s, .dynamic_shape = TP_DYNAMIC_%s, .dynamic_argument = %d, ", o->draws ? "true" : "false",
+        dynamic[o->dynamic_shape], o->dynamic_arg);
+    put(&t, ".writes = %u, .writes_when = %d, ", written, written ? o->writes_when : -1);
+    put(&t, ".cost = %s, .cost_each = %.17g, ", o->cost ? format("cost_%s", o->cname) : "NULL", o->cost_each);
+    put(&t, ".named_tuple = %s, .numbers_first = %s, ", o->named_tuple ? "true" : "false",
+        o->numbers_first ? c_string(o->numbers_first) : "NULL");
+    put(&t, ".accepts_number = %d, .symbol = %s", o->accepts_number, o->symbol ? c_string(o->symbol) : "NULL");
+    return t.s;
+}

@@ -1,0 +1,262 @@
+"""Examples of operators and layers out of the tables' samples: Python source, and what it prints when it is run."""
+
+import builtins
+import contextlib
+import io
+import os
+import re
+import warnings
+
+import taper as torch
+import taper.nn.functional as F
+
+MAKERS = "t pos unit prob big away distinct spd wellcond ints int32s bools complex".split()
+LITERAL = 12  # tensors of at most so many elements are written out
+LINES = 14  # of a printed result
+
+
+# ---- The tables ----
+def samples(source):
+    """{operator: (family, [sample lines])} of tables/operators, with the names of its other forms."""
+    found = {}
+    folder = os.path.join(source, "tables", "operators")
+    for file in sorted(os.listdir(folder)):
+        name = None
+        with open(os.path.join(folder, file), encoding="utf-8") as lines:
+            for line in lines:
+                start = re.match(r"op ([\w.]+)\(", line)
+                if start:
+                    name = start[1]
+                    found[name] = file[:-3], []
+                elif name and re.match(r"\s+sample\s", line):
+                    found[name][1].append(line.split("sample", 1)[1].strip())
+    return found
+
+
+# ---- Values ----
+def _rounded(tensor):
+    return [_rounded(part) for part in tensor] if tensor.dim() else round(tensor.item(), 2)
+
+
+def _matrices(shape, symmetric):
+    n = shape[-1]
+    values = torch.randn(*shape, n) * 0.25
+    if symmetric:
+        values = (values + values.mT) / 2
+    return values + torch.diag(torch.arange(1.0, n + 1) + 0.5)
+
+
+def _made(maker, numbers):
+    """The tensor that a sample's maker stands for, and how Python makes one like it without writing it out."""
+    if maker in ("ints", "int32s"):
+        *shape, low, high = numbers
+        dtype = ", dtype=torch.int32" if maker == "int32s" else ""
+        text = f"torch.randint({low}, {high}, {tuple(shape)}{dtype})"
+        return eval(text, {"torch": torch}), text
+    shape = tuple(numbers)
+    size = ", ".join(map(str, shape)) or "()"
+    if maker == "bools":
+        return torch.rand(shape) > 0.5, f"torch.rand({size}) > 0.5"
+    if maker == "complex":
+        return torch.randn(shape, dtype=torch.complex64), f"torch.randn({size}, dtype=torch.complex64)"
+    if maker in ("spd", "wellcond"):
+        made = _matrices(shape, maker == "spd")
+        return made, None if made.numel() <= 36 else "?"
+    if maker == "distinct":
+        values = torch.randperm(int(torch.tensor(shape).prod()) if shape else 1).reshape(shape)
+        return values * 0.5 - 1, f"torch.randperm({values.numel()}).reshape({shape}) * 0.5"
+    scale = {"pos": (1.8, 0.2), "unit": (1.8, -0.9), "prob": (0.8, 0.1), "big": (1.8, 1.2)}.get(maker)
+    if scale:
+        return torch.rand(shape) * scale[0] + scale[1], f"torch.rand({size}) * {scale[0]} + {scale[1]}"
+    return torch.randn(shape), f"torch.randn({size})"
+
+
+def _literal(tensor):
+    if tensor.is_complex():
+        values = str(torch.view_as_real(tensor).tolist()) if tensor.dim() > 1 else None
+        if values is not None:
+            return None
+        numbers = tensor.reshape(-1).tolist()
+        text = ", ".join(f"{n.real:.1f}{n.imag:+.1f}j" for n in numbers)
+        return f"torch.tensor([{text}])" if tensor.dim() else f"torch.tensor({text})"
+    dtype = ", dtype=torch.int32" if tensor.dtype == torch.int32 else ""
+    values = _rounded(tensor.float()) if tensor.is_floating_point() else tensor.tolist()
+    return f"torch.tensor({values}{dtype})"
+
+
+class Arguments:
+    """A sample's argument list, taken apart: lines that make its tensors, and the call's arguments as text."""
+
+    def __init__(self, text):
+        self.text, self.at, self.lines = text, 0, []
+        self.names = iter("x y z w v u a b c d e f g h".split())
+        self.values = [value for value in self._list("") if value is not None]
+
+    def _skip(self):
+        while self.at < len(self.text) and self.text[self.at] in " \t":
+            self.at += 1
+
+    def _list(self, close):
+        while True:
+            self._skip()
+            if self.at >= len(self.text) or (close and self.text[self.at] == close):
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            yield self._value()
+
+    def _value(self):
+        rest = self.text[self.at :]
+        named = re.match(r"(\w+)\s*=\s*", rest)
+        if named:
+            self.at += named.end()
+            return f"{named[1]}={self._value()}"
+        maker = re.match(r"(\w+)\(([^()]*)\)", rest)
+        if maker and maker[1] in MAKERS:
+            self.at += maker.end()
+            return self._tensor(maker[1], [int(n) for n in maker[2].split(",") if n.strip()])
+        if rest[0] in "[(":
+            self.at += 1
+            return "[" + ", ".join(list(self._list("]" if rest[0] == "[" else ")"))) + "]"
+        word = re.match(r'"[^"]*"|[^,\]\)]+', rest)
+        self.at += word.end()
+        plain = word[0].strip()
+        if re.fullmatch(r"(u?int|float|bfloat|complex|bool)\d*(_\w+)?", plain):
+            return "torch." + plain
+        return {"true": "True", "false": "False", "inf": 'float("inf")', "nan": 'float("nan")'}.get(plain, plain)
+
+    def _tensor(self, maker, numbers):
+        tensor, text = _made(maker, numbers)
+        literal = _literal(tensor) if text is None or tensor.numel() <= LITERAL else None
+        if literal is None and text in (None, "?"):
+            raise ValueError("no short text")
+        name = next(self.names)
+        self.lines.append(f"{name} = {literal or text}")
+        return name
+
+
+# ---- Calls ----
+def spelled(name):
+    """How Python names an operator: "torch.softmax", "method" where only tensors have it, None where only C has it."""
+    return next(_spellings(name), None)
+
+
+def _spellings(name):
+    plain = name.partition(".")[0]
+    for prefix in ("linalg", "fft", "special"):
+        module = getattr(torch, prefix)
+        if plain.startswith(prefix + "_") and hasattr(module, plain[len(prefix) + 1 :]):
+            yield f"torch.{prefix}.{plain[len(prefix) + 1 :]}"
+    if plain.startswith("signal_windows_"):
+        yield "torch.signal.windows." + plain[len("signal_windows_") :]
+    if hasattr(torch, plain) and callable(getattr(torch, plain)):
+        yield f"torch.{plain}"
+    if hasattr(F, plain):
+        yield f"F.{plain}"
+    if hasattr(torch.Tensor, plain):
+        yield "method"
+
+
+def call(where, name, arguments):
+    """The call as Python source, None where it cannot be written so."""
+    plain = name.partition(".")[0]
+    if where == "method":
+        if not arguments.values:
+            return None
+        owner, rest = arguments.values[0], arguments.values[1:]
+        if "=" in owner:
+            owner = owner.partition("=")[2]
+        attribute = not callable(getattr(torch.Tensor, plain))
+        return f"{owner}.{plain}" if attribute and not rest else f"{owner}.{plain}({', '.join(rest)})"
+    return f"{where}({', '.join(arguments.values)})"
+
+
+def run(lines, expression):
+    """What the lines and then the expression print, as in Python's shell; None where they fail."""
+    space = {"torch": torch, "F": F, "nn": torch.nn}
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        for line in lines:
+            exec(line, space)
+        value = eval(expression, space)
+        if value is not None:
+            builtins.print(repr(value))
+    return out.getvalue().rstrip()
+
+
+def _printed(text):
+    lines = text.split("\n")
+    return "\n".join(lines if len(lines) <= LINES else [*lines[: LINES - 1], "..."])
+
+
+def shell(lines, expression, result, seeded):
+    """An example as it looks in Python's shell."""
+    out = [">>> _ = torch.manual_seed(0)"] if seeded else []
+    return "\n".join([*out, *[f">>> {line}" for line in lines], f">>> {expression}", _printed(result)])
+
+
+def of_operator(name, lines):
+    """The first sample that gives an example under one of the operator's names, as shell text; None where none does."""
+    for line in lines:
+        text, _, limits = line.partition(";")
+        if "complex" in limits and "float" not in limits:
+            text = re.sub(r"\bt\(", "complex(", text)
+        for where in _spellings(name):
+            try:
+                torch.manual_seed(0)
+                arguments = Arguments(text.strip())
+                expression = call(where, name, arguments)
+                if expression is None:
+                    continue
+                result = run(arguments.lines, expression)
+                drawn = any("torch.rand" in made for made in arguments.lines)
+                drawn = drawn or _draws(arguments.lines, expression, result)
+            except Exception:  # an argument that this name spells otherwise: the next name, or the next sample, may do
+                continue
+            return shell(arguments.lines, expression, result, drawn)
+    return None
+
+
+def _draws(lines, expression, result):
+    """Does the call itself draw random numbers?"""
+    space = {"torch": torch, "F": F, "nn": torch.nn}
+    torch.manual_seed(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for line in lines:
+            exec(line, space)
+        return repr(eval(expression, space)) != result
+
+
+def of_layer(text, number):
+    """A layer's example: its constructor from the sample's text, the call, and the shape that comes out."""
+    constructor, _, inputs = text.split(";")[0].partition(":")
+    given = Arguments(constructor.strip())
+    arguments = Arguments(inputs.strip())
+    lines = [*given.lines, f"layer = nn.{number}({', '.join(given.values)})", *arguments.lines]
+    expression = f"layer({', '.join(arguments.values)})"
+    result = run(lines, expression)
+    if result.count("\n") > 6 or not result.startswith("tensor"):
+        space = {"torch": torch, "F": F, "nn": torch.nn}
+        torch.manual_seed(0)
+        for line in lines:
+            exec(line, space)
+        value = eval(expression, space)
+        if isinstance(value, torch.Tensor):
+            expression += ".shape"
+            result = repr(value.shape)
+    return shell(lines, expression, result, True)
+
+
+def of_first(name, samples):
+    """The example of the first sample that Python takes as it stands; None where none is."""
+    for text in samples:
+        try:
+            return of_layer(text, name)
+        except Exception:  # a sample in C's terms alone
+            continue
+    return None
