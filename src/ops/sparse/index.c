@@ -25,8 +25,15 @@ tp_dtype tpi_sparse_compute_dtype(const tp_tensor *t, const char *argument) {
 
 /* ---- Checks ---- */
 
+bool tpi_sparse_check_size(int64_t size, const char *argument) {
+    if (tpi_sparse_size_fits(size)) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a size from 0 to 2^63 - 2, got %lld", argument,
+                      (long long)size);
+}
+
 bool tpi_sparse_in_range(const int64_t *index, int64_t n, int64_t size) {
-    uint64_t outside = 0, last = (uint64_t)(size - 1); /* the sign bit of each difference that is negative is kept */
+    if (size < 1) return n == 0;
+    uint64_t outside = 0, last = (uint64_t)size - 1; /* the sign bit of each difference that is negative is kept */
     for (int64_t i = 0; i < n; i++) outside |= (uint64_t)index[i] | (last - (uint64_t)index[i]);
     return !(outside >> 63);
 }
@@ -35,8 +42,8 @@ bool tpi_sparse_check_range(const int64_t *index, int64_t n, int64_t size, const
     if (tpi_sparse_in_range(index, n, size)) return true;
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= size)
-            return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of range, expected 0 to %lld", argument,
-                              (long long)index[i], (long long)size - 1);
+            return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of range for a size of %lld", argument,
+                              (long long)index[i], (long long)size);
     return true;
 }
 
@@ -90,8 +97,7 @@ static bool compress(const int64_t *row, int64_t n, int64_t size, int64_t *begin
 tp_tensor *tpi_native_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32) {
     if (self->ndim != 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected one dim, got %s", tpi_shape_text(tpi_shape(self)));
-    if (size < 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected 0 or more rows, got %lld", (long long)size);
+    if (!tpi_sparse_check_size(size, "size")) return NULL;
     tp_tensor *row = tpi_index_data(self, "self"),
               *out = row ? tpi_empty(TP_INTS(size + 1), TP_INT64, tpi_device(self)) : NULL;
     bool ok =
@@ -180,6 +186,7 @@ bool tpi_native_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
     if (index->ndim != 1)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'index': expected one dim, got %s",
                           tpi_shape_text(tpi_shape(index)));
+    if (!tpi_sparse_check_size(size, "size")) return false;
     tp_tensor *numbers = tpi_index_data(index, "index");
     const int64_t *v = numbers ? (const int64_t *)(const void *)numbers->data : NULL;
     bool ok = numbers && tpi_sparse_check_range(v, numbers->numel, size, "index");

@@ -157,7 +157,8 @@ static bool add_places(places_job *j) {
 
 tp_tensor *tpi_native_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor *dense, int64_t rows, bool transpose) {
     tp_dtype compute = tpi_sparse_compute_dtype(dense, "dense");
-    tp_tensor *places = compute && is_matrix(dense, "dense") ? read_places(at) : NULL;
+    if (!compute || !is_matrix(dense, "dense") || !tpi_sparse_check_size(rows, "rows")) return NULL;
+    tp_tensor *places = read_places(at);
     if (!places) return NULL;
     int64_t n = at->shape[1];
     const int64_t *first = (const int64_t *)(const void *)places->data;

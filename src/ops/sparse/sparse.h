@@ -17,6 +17,11 @@ typedef struct tpi_row_index {
 bool tpi_row_index_read(tpi_row_index *r, tp_tensor *crow, tp_tensor *col);
 void tpi_row_index_drop(tpi_row_index *r);
 
+/* A number of rows or columns: one more, for the compressed index, is an int64 too. */
+static inline bool tpi_sparse_size_fits(int64_t size) { return size >= 0 && size < INT64_MAX; }
+/* The same with an error that names the argument. */
+bool tpi_sparse_check_size(int64_t size, const char *argument);
+
 /* Are all n numbers from 0 to size - 1? */
 bool tpi_sparse_in_range(const int64_t *index, int64_t n, int64_t size);
 /* The same with an error that names the argument. */

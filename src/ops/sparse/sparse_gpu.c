@@ -1,6 +1,7 @@
 /* Sparse matrices on GPUs: products by kernels of their own, indices by searches and sorts. Integers and complex
  * numbers go by way of the host. */
 #include "ops/sort/order_gpu.h"
+#include "ops/sparse/sparse.h"
 #include "ops/temporaries.h"
 #include "tpi_ops.h"
 
@@ -112,7 +113,7 @@ static tp_tensor *begins_of(tp_tensor *sorted, int64_t size, tpi_temporaries *ba
 }
 
 bool tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
-    if (index->ndim != 1 || size < 1) return false;
+    if (index->ndim != 1 || size < 1 || !tpi_sparse_size_fits(size)) return false;
     tpi_temporaries bag = {0};
     if (!index->numel) {
         out[0] = tpo_zeros(TP_INTS(size + 1), TP_INT64, tpi_device(index));
@@ -133,7 +134,7 @@ bool tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
 }
 
 tp_tensor *tpi_gpu_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32) {
-    if (self->ndim != 1 || size < 0) return NULL;
+    if (self->ndim != 1 || !tpi_sparse_size_fits(size)) return NULL;
     tp_dtype dtype = out_int32 ? TP_INT32 : TP_INT64;
     if (!self->numel) return tpo_zeros(TP_INTS(size + 1), dtype, tpi_device(self));
     tpi_temporaries bag = {0};

@@ -80,6 +80,7 @@ static void find_columns(int64_t task, void *context) {
 
 bool tpi_native_sparse_mm_pattern(tp_tensor *crow_a, tp_tensor *col_a, tp_tensor *crow_b, tp_tensor *col_b,
                                   int64_t columns, tp_tensor **out) {
+    if (!tpi_sparse_check_size(columns, "columns")) return false;
     pattern_job j = {.words = words_for(columns)};
     bool ok = tpi_row_index_read(&j.a, crow_a, col_a) && tpi_row_index_read(&j.b, crow_b, col_b) &&
               factors_fit(&j.a, &j.b, columns);
@@ -154,6 +155,7 @@ tp_tensor *tpi_native_sparse_mm_sampled(tp_tensor *crow, tp_tensor *col, tp_tens
                                         int64_t columns) {
     tp_dtype compute = tpi_sparse_compute_dtype(a, "values_a");
     if (!compute || !tpi_check_same_dtype(b, "values_b", a, "values_a")) return NULL;
+    if (!tpi_sparse_check_size(columns, "columns")) return NULL;
     tpi_row_index at, left = {0}, right = {0};
     bool ok = tpi_row_index_read(&at, crow, col) && tpi_row_index_read(&left, crow_a, col_a) &&
               tpi_row_index_read(&right, crow_b, col_b) && factors_fit(&left, &right, columns) &&
