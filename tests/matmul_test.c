@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <taper/taper.h>
 #include "tensor/tensor.h"
 
@@ -122,6 +123,28 @@ static void matrices_shared_by_a_batch_are_not_copied(void **state) {
     }
 }
 
+/* Some BLAS libraries read behind the last element of a complex vector. Here nothing is there to read. */
+static void nothing_is_read_behind_a_vector(void **state) {
+    (void)state;
+    enum { MAPPED = 1 << 16, SIZES = 9 };
+    char *memory = mmap(NULL, 2 * MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + MAPPED, MAPPED, PROT_NONE), 0);
+    for (int64_t n = 1; n <= SIZES; n++)
+        for (int64_t step = 1; step <= 40; step += 39)
+            for (int wide = 0; wide < 2; wide++)
+                TP_SCOPE {
+                    tp_dtype dtype = wide ? TP_COMPLEX128 : TP_COMPLEX64;
+                    char *at = memory + MAPPED - ((n - 1) * step + 1) * tp_dtype_size(dtype);
+                    tp_tensor *x = tp_over_data(at, dtype, TP_INTS(n), TP_INTS(step), NULL, NULL);
+                    tp_copy_(x, tp_randn(TP_INTS(n), .dtype = dtype));
+                    tp_tensor *a = tp_randn(TP_INTS(n, 6), .dtype = dtype), *product = tp_mv(tp_t(a), x);
+                    tp_tensor *sums = tp_sum(tp_mul(a, tp_unsqueeze(x, 1)), .dim = TP_INTS(0));
+                    assert_true(tp_item(tp_max(tp_abs(tp_sub(product, sums)))) < 1e-5);
+                }
+    munmap(memory, 2 * MAPPED);
+}
+
 static void known_values_of_einsum(void **state) {
     (void)state;
     TP_SCOPE {
@@ -144,6 +167,7 @@ int main(void) {
         cmocka_unit_test(zero_beta_ignores_what_was_there),
         cmocka_unit_test(same_bits_on_any_number_of_threads),
         cmocka_unit_test(matrices_shared_by_a_batch_are_not_copied),
+        cmocka_unit_test(nothing_is_read_behind_a_vector),
         cmocka_unit_test(known_values_of_einsum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,6 +257,27 @@ static void gemm_call(const job *j, int m, int n, int k, const void *a, const vo
     }
 }
 
+static void complex_gemv(const job *j, CBLAS_TRANSPOSE trans, int rows, int cols, const char *matrix, int ld,
+                         const char *x, int incx, void *y, int incy, const tpi_param *beta) {
+    if (j->p->dtype == TP_COMPLEX64)
+        cblas_cgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy);
+    else
+        cblas_zgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy);
+}
+
+/* OpenBLAS's kernels for transposed complex matrices (seen in 0.3.21) read one element behind x's last, which may be on
+ * a page that is not there. So the last element is multiplied on its own, out of an array that has one more. */
+static void complex_gemv_transposed(const job *j, int rows, int cols, const char *matrix, int ld, const char *x,
+                                    int incx, void *y, int incy, const tpi_param *beta) {
+    tpi_param one = tpi_param_of(tp_float(1), (tpi_ctype)tpi_dtype_ctype[j->p->dtype]);
+    int64_t before = rows - 1, item = (int64_t)j->item;
+    double _Complex last[2] = {0};
+    memcpy(last, x + before * incx * item, j->item);
+    if (before) complex_gemv(j, CblasTrans, (int)before, cols, matrix, ld, x, incx, y, incy, beta);
+    complex_gemv(j, CblasTrans, 1, cols, matrix + before * ld * item, ld, (const char *)last, 1, y, incy,
+                 before ? &one : beta);
+}
+
 /* y = alpha * op(matrix) x + beta * y; the matrix is stored (rows, cols) with rows ld apart. */
 static void gemv_call(const job *j, CBLAS_TRANSPOSE trans, int rows, int cols, const void *matrix, int ld,
                       const void *x, int incx, void *y, int incy, const tpi_param *beta) {
@@ -267,10 +288,11 @@ static void gemv_call(const job *j, CBLAS_TRANSPOSE trans, int rows, int cols, c
     case TP_FLOAT64:
         cblas_dgemv(CblasRowMajor, trans, rows, cols, j->alpha.f64, matrix, ld, x, incx, beta->f64, y, incy);
         break;
-    case TP_COMPLEX64:
-        cblas_cgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy);
-        break;
-    default: cblas_zgemv(CblasRowMajor, trans, rows, cols, &j->alpha, matrix, ld, x, incx, beta, y, incy); break;
+    default:
+        if (trans == CblasTrans)
+            complex_gemv_transposed(j, rows, cols, matrix, ld, x, incx, y, incy, beta);
+        else
+            complex_gemv(j, trans, rows, cols, matrix, ld, x, incx, y, incy, beta);
     }
 }
 

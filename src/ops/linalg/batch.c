@@ -1,6 +1,7 @@
 /* Batches of matrices for LAPACK: see ops/linalg/batch.h. */
 #include "ops/linalg/batch.h"
 #include "tensor/sizes.h"
+#include "tensor/storage.h"
 #include "dispatch/fallback.h"
 #include <limits.h>
 #include <stdio.h>
@@ -48,7 +49,14 @@ static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64
     strides[ndim] = 1, strides[ndim + 1] = rows > 1 ? rows : 1;
     for (int d = ndim - 1; d >= 0; d--)
         shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step = tpi_size_times(step, batch[d]);
-    return tpi_empty_strided(tp_ints_view(shape, ndim + 2), tp_ints_view(strides, ndim + 2), dtype, device);
+    tp_ints sizes = tp_ints_view(shape, ndim + 2), steps = tp_ints_view(strides, ndim + 2);
+    if (device.type != TP_CPU || !tp_dtype_is_complex(dtype)) return tpi_empty_strided(sizes, steps, dtype, device);
+    /* OpenBLAS's cgemv and zgemv (seen in 0.3.21) read one element behind the vector's last. When LAPACK hands them a
+     * row of the last matrix, that element is in the column behind the matrix: so there is one. */
+    int64_t bytes = tpi_span_bytes(sizes, steps, dtype);
+    size_t column = (size_t)rows * tpi_dtype_bytes[dtype];
+    tpi_storage *storage = bytes < 0 ? NULL : tpi_storage_new(device, (size_t)bytes + column);
+    return storage ? tpi_tensor_over(storage, dtype, sizes, steps, 0) : NULL;
 }
 
 tp_tensor *tpi_columns_new(const tp_tensor *like, int drop, int64_t rows, int64_t cols, tp_dtype dtype) {
