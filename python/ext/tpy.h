@@ -238,6 +238,7 @@ int tpy_init_amp(PyObject *module);       /* amp.c: autocast's settings, unscali
 int tpy_init_graph(PyObject *module);     /* graph.c: calls that are captured and run again */
 int tpy_init_data(PyObject *module);      /* data.c: datasets that the library reads */
 int tpy_init_dist(PyObject *module);      /* dist.c: process groups */
+int tpy_init_reducer(PyObject *module);   /* reducer.c: gradients averaged over ranks */
 int tpy_init_gpu(PyObject *module);       /* gpu.c: accelerators and their memory */
 int tpy_init_streams(PyObject *module);   /* streams.c: their streams, events and graphs */
 int tpy_init_settings(PyObject *module);  /* settings.c: threads, default dtype, printing, versions */
