@@ -347,6 +347,27 @@ static void bad_options_are_refused(void **state) {
     }
 }
 
+static void formulas_stand_alone(void **state) {
+    (void)state;
+    tp_schedule_options o = {TP_SCHEDULE_DEFAULTS_};
+    tp_rate_change change = {.size = sizeof change};
+    tp_schedule_place place = {.size = sizeof place, .epoch = 6, .steps = 7};
+    assert_true(tp_schedule_option(&o, "step_size", 3) && tp_schedule_option(&o, "gamma", 0.5));
+    assert_false(tp_schedule_option(&o, "size", 3));
+    assert_true(tp_rate_change_at("StepLR", &o, &place, &change));
+    assert_true(!change.keep && !change.from_base && change.by == 0.5);
+    place.closed = true;
+    assert_true(tp_rate_change_at("StepLR", &o, &place, &change));
+    assert_true(change.from_base && change.by == 0.25);
+    o.step_size = 0;
+    assert_false(tp_rate_change_at("StepLR", &o, &place, &change));
+    assert_error("StepLR: its options give no finite rate at epoch 6");
+    assert_false(tp_rate_change_at("OneCycleLR", &o, &place, &change));
+    assert_error("no schedule with such a formula is called 'OneCycleLR'");
+    assert_false(tp_restarts_move(&o, &place, -2));
+    assert_error("Expected non-negative epoch, but got -2");
+}
+
 static void make_and_free(void) {
     TP_SCOPE {
         tp_optimiser *o = make_optimiser();
@@ -360,8 +381,8 @@ static void failing_allocations(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(rates_are_pytorchs),      CASE(steps_to_an_epoch),
-                                       CASE(plateaus_are_noticed),    CASE(state_goes_on),
-                                       CASE(bad_options_are_refused), CASE(failing_allocations)};
+    const struct CMUnitTest tests[] = {
+        CASE(rates_are_pytorchs),      CASE(steps_to_an_epoch),    CASE(plateaus_are_noticed), CASE(state_goes_on),
+        CASE(bad_options_are_refused), CASE(formulas_stand_alone), CASE(failing_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,5 +115,50 @@ TP_API double tp_schedule_last_lr(const tp_schedule *schedule,
  * own. */
 TP_API double *tp_schedule_state(tp_schedule *schedule, int64_t *n);
 
+/* ---- The formulas alone ----
+ * For programs that keep groups, rates and counts of their own, as the Python module does. What a formula gives does
+ * not depend on the group, so that a rate may be anything that can be added and multiplied. */
+typedef struct tp_schedule_place { /* where a schedule is */
+    TP_STRUCT_SIZE(tp_schedule_place);
+    double epoch TP_MEMBER(0);     /* the one whose rate is asked for */
+    double steps TP_MEMBER(0);     /* taken so far, this one too */
+    double T_cur TP_MEMBER(0);     /* CosineAnnealingWarmRestarts: the place in the cosine that runs */
+    double T_i TP_MEMBER(0);       /* and that cosine's length */
+    bool initial TP_MEMBER(false); /* the step that is taken when a schedule is made */
+    bool closed TP_MEMBER(false);  /* the epoch's rate, whatever the group has now; if the kind has such a form */
+    TP_OPTIONS_GUARD_
+} tp_schedule_place;
+typedef struct tp_rate_change { /* what becomes of a group's rate x: low + (x - low) * by */
+    TP_STRUCT_SIZE(tp_rate_change);
+    bool keep TP_MEMBER(false);      /* it stays */
+    bool from_base TP_MEMBER(false); /* x is the rate that the group began with */
+    bool rise TP_MEMBER(false);      /* instead: x + (base - low) * by */
+    double by TP_MEMBER(0), low TP_MEMBER(0);
+    TP_OPTIONS_GUARD_
+} tp_rate_change;
+/* Sets one of the options that are numbers; false, without an error: there is none of that name. */
+TP_API bool tp_schedule_option(tp_schedule_options *options, const char *name, double value);
+/* StepLR, MultiStepLR, ConstantLR, LinearLR, ExponentialLR, PolynomialLR, CosineAnnealingLR and
+ * CosineAnnealingWarmRestarts. False, with an error, if there is no finite rate, as for a step_size of 0. */
+TP_API bool tp_rate_change_at(const char *kind, const tp_schedule_options *options, const tp_schedule_place *place,
+                              tp_rate_change *change);
+/* CosineAnnealingWarmRestarts: on to the next epoch (NaN), or to the given one, from place->epoch, T_cur and T_i. */
+TP_API bool tp_restarts_move(const tp_schedule_options *options, tp_schedule_place *place, double epoch);
+/* CyclicLR: how far up the cycle an epoch is, 0 to 1, and which cycle it is, from 1; and by how much a mode shrinks
+ * it: for "exp_range" x is the epoch, otherwise the cycle. */
+TP_API double tp_cycle_height(double epoch, double total_size, double step_ratio, double *cycle);
+TP_API double tp_cycle_scale(const char *mode, double gamma, double x);
+/* OneCycleLR: the last epochs of its phases (their number is the result, at most 3); the phase of an epoch, and the
+ * share of it that has passed; and what lies between start and end at that share, by "cos" or "linear". */
+TP_API int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double ends[3]);
+TP_API int64_t tp_one_cycle_phase(double epoch, int64_t n, const double *ends, double *share);
+TP_API double tp_anneal(const char *strategy, double start, double end, double share);
+/* ReduceLROnPlateau: is a figure better than the best one; one more epoch counted (true: it is time to reduce); and the
+ * rate after a reduction, which may be the same. Of the options mode, threshold, threshold_mode; patience, cooldown;
+ * factor, min_lr, eps. */
+TP_API bool tp_plateau_is_better(const tp_schedule_options *options, double figure, double best);
+TP_API bool tp_plateau_count(const tp_schedule_options *options, bool better, double *bad, double *cooling);
+TP_API double tp_plateau_reduced(const tp_schedule_options *options, double lr);
+
 TP_END
 #endif

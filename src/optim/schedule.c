@@ -1,16 +1,15 @@
-/* Schedules. Each kind is two formulas: the next rate of a group from the one it has (so that schedules combine), and
- * the rate at an epoch; a kind without the second uses the first. Numbers are double throughout, as PyTorch's are
- * Python floats. */
+/* Schedules: objects that set the rates of an optimiser's groups. The formulas are rates.c; here are the kinds with
+ * their options, and what a step does. Numbers are double throughout, as PyTorch's are Python floats. */
 #include "autograd/glue.h"
 #include "tensor/given.h"
 #include "optim/optimiser.h"
+#include "optim/rates.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include <taper/schedule.h>
 
 enum { LAST_EPOCH, STEPS, T_CUR, T_I, BEST, BAD, COOLING, NUMBERS }; /* what moves */
-static const double PI = 3.14159265358979323846;
 
 typedef struct kind kind;
 struct tp_schedule {
@@ -33,7 +32,7 @@ typedef struct given { /* an option that a kind takes */
 } given;
 struct kind {
     const char *name;
-    rate_fn next, at;
+    rate_fn next;      /* NULL: its formula is a change of rates.c, or it has none */
     given options[14]; /* ends with at 0 */
 };
 
@@ -45,117 +44,14 @@ static bool schedule_given(const tp_schedule *s, const char *function) {
 
 static double epoch_of(const tp_schedule *s) { return s->number[LAST_EPOCH]; }
 
-/* ---- Formulas ---- */
-static double lambda_at(const tp_schedule *s, int64_t g, double lr) {
+/* ---- Rates ---- */
+static double lambda_next(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     return s->base[g] * s->opt.lr_lambda((int64_t)epoch_of(s), s->opt.context);
 }
 static double multiplicative_next(const tp_schedule *s, int64_t g, double lr) {
     (void)g;
     return s->initial ? lr : lr * s->opt.lr_lambda((int64_t)epoch_of(s), s->opt.context);
-}
-
-static double step_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    return epoch_of(s) == 0 || fmod(epoch_of(s), s->opt.step_size) != 0 ? lr : lr * s->opt.gamma;
-}
-static double step_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * pow(s->opt.gamma, floor(epoch_of(s) / s->opt.step_size));
-}
-
-/* How many milestones lie at (exactly) or before the epoch. */
-static double milestones_until(const tp_schedule *s, bool exactly) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < s->opt.milestones.n; i++) {
-        const double m = (double)s->opt.milestones.v[i];
-        n += exactly ? m == epoch_of(s) : m <= epoch_of(s);
-    }
-    return (double)n;
-}
-static double multi_step_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    return lr * pow(s->opt.gamma, milestones_until(s, true));
-}
-static double multi_step_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * pow(s->opt.gamma, milestones_until(s, false));
-}
-
-static double constant_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    return epoch_of(s) == 0 ? lr * s->opt.factor : epoch_of(s) == s->opt.total_iters ? lr * (1 / s->opt.factor) : lr;
-}
-static double constant_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * (epoch_of(s) >= s->opt.total_iters ? 1 : s->opt.factor);
-}
-
-static double linear_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    const double e = epoch_of(s), by = s->opt.end_factor - s->opt.start_factor;
-    if (e == 0) return lr * s->opt.start_factor;
-    if (s->initial || e > s->opt.total_iters) return lr;
-    return lr * (1 + by / (s->opt.total_iters * s->opt.start_factor + (e - 1) * by));
-}
-static double linear_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * (s->opt.start_factor + (s->opt.end_factor - s->opt.start_factor) *
-                                                   fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters);
-}
-
-static double exponential_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    return s->initial ? lr : lr * s->opt.gamma;
-}
-static double exponential_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * pow(s->opt.gamma, epoch_of(s));
-}
-
-static double polynomial_next(const tp_schedule *s, int64_t g, double lr) {
-    (void)g;
-    const double e = epoch_of(s), n = s->opt.total_iters;
-    return s->initial || e > n ? lr : lr * pow((1 - e / n) / (1 - (e - 1) / n), s->opt.power);
-}
-static double polynomial_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->base[g] * pow(1 - fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters, s->opt.power);
-}
-
-static double cosine_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->opt.eta_min + (s->base[g] - s->opt.eta_min) * (1 + cos(PI * epoch_of(s) / s->opt.T_max)) / 2;
-}
-static double cosine_next(const tp_schedule *s, int64_t g, double lr) {
-    const double e = epoch_of(s), n = s->opt.T_max, least = s->opt.eta_min;
-    if (s->initial) return lr;
-    if (s->number[STEPS] == 1 && e > 0) return cosine_at(s, g, lr);
-    if (fmod(e - 1 - n, 2 * n) == 0)
-        return lr + (s->base[g] - least) * (1 - cos(PI / n)) / 2; /* at the bottom nothing can be read off the rate */
-    return (1 + cos(PI * e / n)) / (1 + cos(PI * (e - 1) / n)) * (lr - least) + least;
-}
-
-static double restarts_at(const tp_schedule *s, int64_t g, double lr) {
-    (void)lr;
-    return s->opt.eta_min + (s->base[g] - s->opt.eta_min) * (1 + cos(PI * s->number[T_CUR] / s->number[T_I])) / 2;
-}
-static void restarts_move(tp_schedule *s, double epoch, bool to) {
-    double *n = s->number;
-    if (!to && n[LAST_EPOCH] < 0) epoch = 0, to = true;
-    if (!to) {
-        epoch = n[LAST_EPOCH] + 1;
-        if (++n[T_CUR] >= n[T_I]) n[T_CUR] = fmod(n[T_CUR], n[T_I]), n[T_I] *= s->opt.T_mult;
-    } else if (epoch < s->opt.T_0)
-        n[T_I] = s->opt.T_0, n[T_CUR] = epoch;
-    else if (s->opt.T_mult == 1)
-        n[T_CUR] = fmod(epoch, s->opt.T_0);
-    else {
-        const double m = s->opt.T_mult, k = floor(log(epoch / s->opt.T_0 * (m - 1) + 1) / log(m));
-        n[T_CUR] = epoch - s->opt.T_0 * (pow(m, k) - 1) / (m - 1);
-        n[T_I] = s->opt.T_0 * pow(m, k);
-    }
-    n[LAST_EPOCH] = floor(epoch);
 }
 
 /* ---- Rates with momentum going the other way ---- */
@@ -171,104 +67,106 @@ static bool has_momentum(const tp_schedule *s) {
     return tpi_refuse(TP_ERR_VALUE, "optimizer must support momentum or beta1 with `cycle_momentum` option enabled");
 }
 
-static double cyclic_at(const tp_schedule *s, int64_t g, double lr) {
+static double cyclic_next(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     const tp_schedule_options *o = &s->opt;
-    const double total = o->step_size_up + o->step_size_down, ratio = o->step_size_up / total,
-                 at = 1 + epoch_of(s) / total, cycle = floor(at), x = at - cycle;
-    const double height = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
-    const double scale = !strcmp(o->mode, "exp_range")     ? pow(o->gamma, epoch_of(s))
-                         : !strcmp(o->mode, "triangular2") ? pow(2, 1 - cycle)
-                                                           : 1;
+    const double total = o->step_size_up + o->step_size_down;
+    double cycle;
+    const double height = tp_cycle_height(epoch_of(s), total, o->step_size_up / total, &cycle);
+    const double scale = tp_cycle_scale(o->mode, o->gamma, strcmp(o->mode, "exp_range") ? cycle : epoch_of(s));
     if (o->cycle_momentum != 0)
         set_momentum(s, g, o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale);
     return o->base_lr + (o->max_lr - o->base_lr) * height * scale;
 }
 
-static double anneal(const tp_schedule *s, double start, double end, double share) {
-    return !strcmp(s->opt.anneal_strategy, "cos") ? end + (start - end) / 2 * (cos(PI * share) + 1)
-                                                  : (end - start) * share + start;
-}
-static double one_cycle_at(const tp_schedule *s, int64_t g, double lr) {
+static double one_cycle_next(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     const tp_schedule_options *o = &s->opt;
     const bool three = o->three_phase != 0;
-    const double low = o->max_lr / o->div_factor, least = low / o->final_div_factor, e = epoch_of(s);
-    const double ends[] = {o->pct_start * o->total_steps - 1,
-                           three ? 2 * o->pct_start * o->total_steps - 2 : o->total_steps - 1, o->total_steps - 1};
+    const double low = o->max_lr / o->div_factor, least = low / o->final_div_factor;
     const double rates[] = {low, o->max_lr, three ? low : least, least},
                  momenta[] = {o->max_momentum, o->base_momentum, o->max_momentum, o->max_momentum};
-    int phase = 0;
-    while (phase < (three ? 2 : 1) && e > ends[phase]) phase++;
-    const double begin = phase ? ends[phase - 1] : 0, share = (e - begin) / (ends[phase] - begin);
-    if (o->cycle_momentum != 0) set_momentum(s, g, anneal(s, momenta[phase], momenta[phase + 1], share));
-    return anneal(s, rates[phase], rates[phase + 1], share);
+    double ends[3], share;
+    const int64_t n = tp_one_cycle_ends(o->total_steps, o->pct_start, three, ends);
+    const int64_t phase = tp_one_cycle_phase(epoch_of(s), n, ends, &share);
+    if (o->cycle_momentum != 0)
+        set_momentum(s, g, tp_anneal(o->anneal_strategy, momenta[phase], momenta[phase + 1], share));
+    return tp_anneal(o->anneal_strategy, rates[phase], rates[phase + 1], share);
 }
 
 /* ---- The kinds ---- */
 #define TAKES(member, fallback) \
     { offsetof(tp_schedule_options, member), fallback }
 static const kind kinds[] = {
-    {"LambdaLR", lambda_at, NULL, {{0, 0}}},
-    {"MultiplicativeLR", multiplicative_next, NULL, {{0, 0}}},
-    {"StepLR", step_next, step_at, {TAKES(step_size, NAN), TAKES(gamma, 0.1)}},
-    {"MultiStepLR", multi_step_next, multi_step_at, {TAKES(gamma, 0.1)}},
-    {"ConstantLR", constant_next, constant_at, {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)}},
-    {"LinearLR", linear_next, linear_at, {TAKES(start_factor, 1.0 / 3), TAKES(end_factor, 1), TAKES(total_iters, 5)}},
-    {"ExponentialLR", exponential_next, exponential_at, {TAKES(gamma, NAN)}},
-    {"PolynomialLR", polynomial_next, polynomial_at, {TAKES(total_iters, 5), TAKES(power, 1)}},
-    {"CosineAnnealingLR", cosine_next, cosine_at, {TAKES(T_max, NAN), TAKES(eta_min, 0)}},
-    {"CosineAnnealingWarmRestarts", restarts_at, NULL, {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)}},
+    {"LambdaLR", lambda_next, {{0, 0}}},
+    {"MultiplicativeLR", multiplicative_next, {{0, 0}}},
+    {"StepLR", NULL, {TAKES(step_size, NAN), TAKES(gamma, 0.1)}},
+    {"MultiStepLR", NULL, {TAKES(gamma, 0.1)}},
+    {"ConstantLR", NULL, {TAKES(factor, 1.0 / 3), TAKES(total_iters, 5)}},
+    {"LinearLR", NULL, {TAKES(start_factor, 1.0 / 3), TAKES(end_factor, 1), TAKES(total_iters, 5)}},
+    {"ExponentialLR", NULL, {TAKES(gamma, NAN)}},
+    {"PolynomialLR", NULL, {TAKES(total_iters, 5), TAKES(power, 1)}},
+    {"CosineAnnealingLR", NULL, {TAKES(T_max, NAN), TAKES(eta_min, 0)}},
+    {"CosineAnnealingWarmRestarts", NULL, {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)}},
     {"CyclicLR",
-     cyclic_at,
-     NULL,
+     cyclic_next,
      {TAKES(base_lr, NAN), TAKES(max_lr, NAN), TAKES(step_size_up, 2000), TAKES(step_size_down, -1), TAKES(gamma, 1),
       TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)}},
     {"OneCycleLR",
-     one_cycle_at,
-     NULL,
+     one_cycle_next,
      {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1),
       TAKES(base_momentum, 0.85), TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4),
       TAKES(three_phase, 0)}},
     {"ReduceLROnPlateau",
      NULL,
-     NULL,
      {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0),
       TAKES(eps, 1e-8)}},
 };
-static const kind sequential = {"SequentialLR", NULL, NULL, {{0, 0}}},
-                  chained = {"ChainedScheduler", NULL, NULL, {{0, 0}}};
+static const kind sequential = {"SequentialLR", NULL, {{0, 0}}}, chained = {"ChainedScheduler", NULL, {{0, 0}}};
 static bool is(const tp_schedule *s, const char *name) { return !strcmp(s->kind->name, name); }
+
+/* The options that are numbers. */
+static const struct {
+    const char *name;
+    size_t at;
+} numbers[] = {
+#define NAMED(member) \
+    { #member, offsetof(tp_schedule_options, member) }
+    NAMED(step_size),      NAMED(gamma),
+    NAMED(factor),         NAMED(total_iters),
+    NAMED(start_factor),   NAMED(end_factor),
+    NAMED(power),          NAMED(T_max),
+    NAMED(eta_min),        NAMED(T_0),
+    NAMED(T_mult),         NAMED(base_lr),
+    NAMED(max_lr),         NAMED(step_size_up),
+    NAMED(step_size_down), NAMED(cycle_momentum),
+    NAMED(base_momentum),  NAMED(max_momentum),
+    NAMED(total_steps),    NAMED(pct_start),
+    NAMED(div_factor),     NAMED(final_div_factor),
+    NAMED(three_phase),    NAMED(patience),
+    NAMED(threshold),      NAMED(cooldown),
+    NAMED(min_lr),         NAMED(eps)};
+static double *number_option(tp_schedule_options *o, size_t i) { return (double *)((char *)o + numbers[i].at); }
+bool tp_schedule_option(tp_schedule_options *o, const char *name, double value) {
+    if (!TPI_GIVEN(o, "options") || !TPI_GIVEN(name, "a text")) return false;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(numbers[i].name, name)) continue;
+        *number_option(o, i) = value;
+        return true;
+    }
+    return false;
+}
 
 /* Fills in defaults; an option that the kind does not take is an error, as is one that is missing. */
 static bool settle_options(tp_schedule *s) {
-    static const struct {
-        const char *name;
-        size_t at;
-    } all[] = {
-#define NAMED(member) {#member, offsetof(tp_schedule_options, member)}
-        NAMED(step_size),      NAMED(gamma),
-        NAMED(factor),         NAMED(total_iters),
-        NAMED(start_factor),   NAMED(end_factor),
-        NAMED(power),          NAMED(T_max),
-        NAMED(eta_min),        NAMED(T_0),
-        NAMED(T_mult),         NAMED(base_lr),
-        NAMED(max_lr),         NAMED(step_size_up),
-        NAMED(step_size_down), NAMED(cycle_momentum),
-        NAMED(base_momentum),  NAMED(max_momentum),
-        NAMED(total_steps),    NAMED(pct_start),
-        NAMED(div_factor),     NAMED(final_div_factor),
-        NAMED(three_phase),    NAMED(patience),
-        NAMED(threshold),      NAMED(cooldown),
-        NAMED(min_lr),         NAMED(eps)};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        double *v = (double *)((char *)&s->opt + all[i].at);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        double *v = number_option(&s->opt, i);
         const given *takes = NULL;
         for (int k = 0; k < 14 && s->kind->options[k].at; k++)
-            if (s->kind->options[k].at == all[i].at) takes = &s->kind->options[k];
-        if (!takes && !isnan(*v)) return tpi_refuse(TP_ERR_VALUE, "it has no option '%s'", all[i].name);
+            if (s->kind->options[k].at == numbers[i].at) takes = &s->kind->options[k];
+        if (!takes && !isnan(*v)) return tpi_refuse(TP_ERR_VALUE, "it has no option '%s'", numbers[i].name);
         if (takes && isnan(*v) && isnan(takes->fallback))
-            return tpi_refuse(TP_ERR_VALUE, "option '%s' must be given", all[i].name);
+            return tpi_refuse(TP_ERR_VALUE, "option '%s' must be given", numbers[i].name);
         if (takes && isnan(*v)) *v = takes->fallback;
     }
     if (isnan(s->opt.last_epoch)) s->opt.last_epoch = -1;
@@ -326,37 +224,57 @@ static double *lr_of(const tp_schedule *s, int64_t g) {
 static void remember_rates(tp_schedule *s) {
     for (int64_t g = 0; g < s->ngroups; g++) s->last[g] = *lr_of(s, g);
 }
-static void set_rates(tp_schedule *s, rate_fn rate) {
+/* Is its formula one of rates.c? */
+static bool has_change(const tp_schedule *s) { return !s->kind->next && !s->n && !is(s, "ReduceLROnPlateau"); }
+static bool set_rates(tp_schedule *s, bool closed) {
+    const double *n = s->number;
+    tp_rate_change change = {.size = sizeof change};
+    const tp_schedule_place at = {.size = sizeof at,
+                                  .epoch = n[LAST_EPOCH],
+                                  .steps = n[STEPS],
+                                  .T_cur = n[T_CUR],
+                                  .T_i = n[T_I],
+                                  .initial = s->initial,
+                                  .closed = closed};
+    if (has_change(s) && !tp_rate_change_at(s->kind->name, &s->opt, &at, &change)) return false;
     for (int64_t g = 0; g < s->ngroups; g++) {
         double *lr = lr_of(s, g);
-        *lr = rate(s, g, *lr);
+        *lr = s->kind->next ? s->kind->next(s, g, *lr) : tpi_rate_changed(&change, *lr, s->base[g]);
     }
     remember_rates(s);
+    return true;
+}
+static bool move_restarts(tp_schedule *s, double epoch) {
+    double *n = s->number;
+    tp_schedule_place at = {.size = sizeof at, .epoch = n[LAST_EPOCH], .T_cur = n[T_CUR], .T_i = n[T_I]};
+    if (!tp_restarts_move(&s->opt, &at, epoch)) return false;
+    n[LAST_EPOCH] = at.epoch;
+    n[T_CUR] = at.T_cur;
+    n[T_I] = at.T_i;
+    return true;
 }
 
 static bool step_plain(tp_schedule *s) {
     if (is(s, "ReduceLROnPlateau"))
         return tpi_refuse(TP_ERR_VALUE, "%s is stepped by tp_schedule_report", s->kind->name);
-    if (is(s, "CosineAnnealingWarmRestarts"))
-        restarts_move(s, 0, false);
-    else if (is(s, "OneCycleLR") && epoch_of(s) + 1 > s->opt.total_steps)
+    if (is(s, "CosineAnnealingWarmRestarts")) {
+        if (!move_restarts(s, NAN)) return false;
+    } else if (is(s, "OneCycleLR") && epoch_of(s) + 1 > s->opt.total_steps)
         return tpi_refuse(TP_ERR_VALUE, "Tried to step %g times. The specified number of total steps is %g",
                           epoch_of(s) + 1, s->opt.total_steps);
     else
         s->number[LAST_EPOCH]++;
     s->number[STEPS]++;
-    set_rates(s, s->kind->next);
-    return true;
+    return set_rates(s, false);
 }
+static bool takes_epochs(const tp_schedule *s) { return s->kind->next || has_change(s); }
 static bool move_to(tp_schedule *s, double epoch) {
-    if (!s->kind->next) return tpi_refuse(TP_ERR_VALUE, "%s cannot be stepped to an epoch", s->kind->name);
-    if (is(s, "CosineAnnealingWarmRestarts")) {
-        if (epoch < 0) return tpi_refuse(TP_ERR_VALUE, "Expected non-negative epoch, but got %g", epoch);
-        restarts_move(s, epoch, true);
-    } else
+    if (!takes_epochs(s)) return tpi_refuse(TP_ERR_VALUE, "%s cannot be stepped to an epoch", s->kind->name);
+    if (!is(s, "CosineAnnealingWarmRestarts"))
         s->number[LAST_EPOCH] = epoch;
-    set_rates(s, s->kind->at ? s->kind->at : s->kind->next);
-    return true;
+    else if (!move_restarts(s, epoch))
+        return false;
+    return set_rates(s, true);
 }
 
 /* SequentialLR: the schedule whose turn it is. Its first step is its rate at epoch 0. */
@@ -366,7 +284,7 @@ static bool step_sequence(tp_schedule *s) {
     while (i < s->opt.milestones.n && (double)s->opt.milestones.v[i] <= e) i++;
     tp_schedule *now = s->part[i];
     bool ok =
-        i > 0 && (double)s->opt.milestones.v[i - 1] == e && now->kind->next ? move_to(now, 0) : tp_schedule_step(now);
+        i > 0 && (double)s->opt.milestones.v[i - 1] == e && takes_epochs(now) ? move_to(now, 0) : tp_schedule_step(now);
     if (ok) remember_rates(s);
     return ok;
 }
@@ -388,12 +306,6 @@ bool tp_schedule_step_to(tp_schedule *s, double epoch) {
     return true;
 }
 
-static bool is_better(const tp_schedule *s, double a, double best) {
-    const bool relative = !strcmp(s->opt.threshold_mode, "rel");
-    const double by = s->opt.threshold;
-    if (!strcmp(s->opt.mode, "min")) return a < (relative ? best * (1 - by) : best - by);
-    return a > (relative ? best * (1 + by) : best + by);
-}
 bool tp_schedule_report(tp_schedule *s, double figure) {
     TPI_STOP_ON_ERROR(false);
     if (!schedule_given(s, __func__)) return false;
@@ -401,18 +313,10 @@ bool tp_schedule_report(tp_schedule *s, double figure) {
         return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
     double *n = s->number;
     n[LAST_EPOCH]++;
-    if (is_better(s, figure, n[BEST]))
-        n[BEST] = figure, n[BAD] = 0;
-    else
-        n[BAD]++;
-    if (n[COOLING] > 0) n[COOLING]--, n[BAD] = 0;
-    if (n[BAD] > s->opt.patience) {
-        for (int64_t g = 0; g < s->ngroups; g++) {
-            double *lr = lr_of(s, g), next = fmax(*lr * s->opt.factor, s->opt.min_lr);
-            if (*lr - next > s->opt.eps) *lr = next;
-        }
-        n[COOLING] = s->opt.cooldown, n[BAD] = 0;
-    }
+    const bool better = tp_plateau_is_better(&s->opt, figure, n[BEST]);
+    if (better) n[BEST] = figure;
+    const bool reduce = tp_plateau_count(&s->opt, better, &n[BAD], &n[COOLING]);
+    for (int64_t g = 0; reduce && g < s->ngroups; g++) *lr_of(s, g) = tp_plateau_reduced(&s->opt, *lr_of(s, g));
     remember_rates(s);
     return true;
 }
@@ -444,10 +348,11 @@ static bool begin(tp_schedule *s, tp_optimiser *o, tp_ints milestones) {
 }
 
 /* The first step, which PyTorch takes when a schedule is made. */
-static void first_step(tp_schedule *s) {
+static bool first_step(tp_schedule *s) {
     s->initial = true, s->number[STEPS] = 0;
-    step_plain(s);
+    const bool ok = step_plain(s);
     s->initial = false;
+    return ok;
 }
 
 static bool start(tp_schedule *s) {
@@ -463,7 +368,7 @@ static bool start(tp_schedule *s) {
         s->base[g] = group->initial_lr;
     }
     s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch, s->number[T_I] = s->opt.T_0;
-    if (!is(s, "ReduceLROnPlateau")) return first_step(s), true;
+    if (!is(s, "ReduceLROnPlateau")) return first_step(s);
     s->number[LAST_EPOCH] = 0, s->number[BEST] = strcmp(s->opt.mode, "min") ? -INFINITY : INFINITY;
     return true;
 }

@@ -4,6 +4,7 @@ import math
 import types
 from functools import partial
 
+from taper import _C
 from taper.optim._schedule import LRScheduler, _format_param, _update_param_group_val
 from taper.optim.optimizer import Optimizer
 
@@ -87,18 +88,15 @@ class CyclicLR(LRScheduler):
 
     @staticmethod
     def _triangular2_scale_fn(x):
-        return 1 / 2.0 ** (x - 1)
+        return _C._cycle_scale("triangular2", 1.0, x)
 
     @staticmethod
     def _exp_range_scale_fn(gamma, x):
-        return gamma**x
+        return _C._cycle_scale("exp_range", gamma, x)
 
     def get_lr(self):
         self._warn_outside_step()
-        at = 1.0 + self.last_epoch / self.total_size
-        cycle = math.floor(at)
-        x = at - cycle
-        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height, cycle = _C._cycle_height(self.last_epoch, self.total_size, self.step_ratio)
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             for least, most, group in zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups):
@@ -195,15 +193,11 @@ class OneCycleLR(LRScheduler):
                 "end_momentum": momentums[1],
             }
 
-        down, up = ("max_momentum", "base_momentum"), ("base_momentum", "max_momentum")
-        first, last = float(pct_start * self.total_steps) - 1, self.total_steps - 1
-        if not three_phase:
-            return [phase(first, ("initial_lr", "max_lr"), down), phase(last, ("max_lr", "min_lr"), up)]
-        return [
-            phase(first, ("initial_lr", "max_lr"), down),
-            phase(float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), up),
-            phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
-        ]
+        ends = _C._one_cycle_ends(self.total_steps, pct_start, three_phase)
+        ends[-1] = int(ends[-1])
+        rates = ("initial_lr", "max_lr", *(("initial_lr",) if three_phase else ()), "min_lr")
+        momentums = ("max_momentum", "base_momentum", "max_momentum", "max_momentum")
+        return [phase(end, rates[i : i + 2], momentums[i : i + 2]) for i, end in enumerate(ends)]
 
     def _anneal_func(self, start, end, pct):
         if not hasattr(self, "_anneal_func_type"):  # the state of an old version has the function itself
@@ -212,23 +206,19 @@ class OneCycleLR(LRScheduler):
 
     @staticmethod
     def _annealing_cos(start, end, pct):
-        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+        return _C._anneal("cos", start, end, pct)
 
     @staticmethod
     def _annealing_linear(start, end, pct):
-        return (end - start) * pct + start
+        return _C._anneal("linear", start, end, pct)
 
     def get_lr(self):
         self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
-        begin, phase = 0.0, None
-        for phase in self._schedule_phases:
-            if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
-                break
-            begin = phase["end_step"]
-        pct = (step - begin) / (phase["end_step"] - begin)
+        number, pct = _C._one_cycle_phase(step, [phase["end_step"] for phase in self._schedule_phases])
+        phase = self._schedule_phases[number]
         rates = []
         for group in self.optimizer.param_groups:
             rates.append(self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], pct))

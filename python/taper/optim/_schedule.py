@@ -136,10 +136,6 @@ class LRScheduler:
                 stacklevel=3,
             )
 
-    def _rates(self, factor=1):
-        """The groups' rates as they are, times a factor."""
-        return [group["lr"] * factor if factor != 1 else _copy(group["lr"]) for group in self.optimizer.param_groups]
-
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one."""
         _C._graph_break("a schedule takes a step")
@@ -178,3 +174,48 @@ class LRScheduler:
         for group, value in zip(self.optimizer.param_groups, values):
             _update_param_group_val(group, "lr", value)
         self._last_lr = _param_groups_val_list(self.optimizer, "lr")
+
+
+class _Formula(LRScheduler):
+    """A schedule whose rates the library works out, from numbers that are attributes of the schedule."""
+
+    _kind, _numbers = None, ()
+
+    def _options(self):
+        return {name: getattr(self, name) for name in self._numbers}
+
+    def _milestones(self, closed):
+        return []
+
+    def _changed(self, closed):
+        """One rate per group. The library says what becomes of a rate; the rate may be a tensor and stays one."""
+        change = _C._rate_change(
+            self._kind,
+            self._options(),
+            self._milestones(closed),
+            self.last_epoch,
+            getattr(self, "_step_count", 0),
+            getattr(self, "T_cur", 0),
+            getattr(self, "T_i", 0),
+            self._is_initial,
+            closed,
+        )
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if change is None:
+            return [_copy(rate) for rate in rates]
+        by, low, from_base, rise = change
+        if rise:
+            return [rate + (base - low) * by for rate, base in zip(rates, self.base_lrs)]
+        return [low + (rate - low) * by if low else rate * by for rate in (self.base_lrs if from_base else rates)]
+
+    def get_lr(self):
+        """The next rates, one per group."""
+        self._warn_outside_step()
+        return self._changed(False)
+
+
+class _ClosedFormula(_Formula):
+    """One that also has a closed form, for steps to a given epoch."""
+
+    def _get_closed_form_lr(self):
+        return self._changed(True)

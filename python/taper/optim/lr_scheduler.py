@@ -1,6 +1,6 @@
 """torch.optim.lr_scheduler: learning rates that follow a plan. A schedule is stepped after the optimiser; each has a
 recursive form, which goes on from the rate that the optimiser has now and so can be combined with others, and mostly a
-closed form, for steps to a given epoch."""
+closed form, for steps to a given epoch. The formulas are the library's (src/optim/rates.c), which C's schedules use too."""
 
 import math
 import types
@@ -14,8 +14,10 @@ from taper.optim._cycles import CyclicLR, OneCycleLR  # noqa: F401
 from taper.optim._schedule import (  # noqa: F401
     EPOCH_DEPRECATION_WARNING,
     LRScheduler,
+    _ClosedFormula,
     _enable_get_lr_call,
     _format_param,
+    _Formula,
     _initial_mode,
     _param_groups_val_list,
     _update_param_group_val,
@@ -94,43 +96,39 @@ class MultiplicativeLR(_Lambdas):
     def get_lr(self):
         self._warn_outside_step()
         if self._is_initial:
-            return self._rates()
+            return _param_groups_val_list(self.optimizer, "lr")
         return [group["lr"] * fn(self.last_epoch) for fn, group in zip(self.lr_lambdas, self.optimizer.param_groups)]
 
 
-class StepLR(LRScheduler):
+class StepLR(_ClosedFormula):
     """Times gamma every step_size epochs."""
+
+    _kind, _numbers = "StepLR", ("step_size", "gamma")
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        return self._rates(1 if self.last_epoch == 0 or self.last_epoch % self.step_size != 0 else self.gamma)
 
-    def _get_closed_form_lr(self):
-        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
-
-
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_ClosedFormula):
     """Times gamma at each of the milestones."""
+
+    _kind, _numbers = "MultiStepLR", ("gamma",)
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        return self._rates(self.gamma ** self.milestones[self.last_epoch] if self.last_epoch in self.milestones else 1)
-
-    def _get_closed_form_lr(self):
-        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
-        return [base * self.gamma**passed for base in self.base_lrs]
+    def _milestones(self, closed):
+        """Sorted whole numbers. A step never falls on a fraction of an epoch; in the closed form it counts after it."""
+        whole = [(at, math.ceil(at)) for at in sorted(self.milestones.elements())]
+        return [up for at, up in whole if closed or at == up]
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_ClosedFormula):
     """Times factor for total_iters epochs."""
+
+    _kind, _numbers = "ConstantLR", ("factor", "total_iters")
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1.0:
@@ -138,20 +136,11 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        return self._rates(
-            self.factor if self.last_epoch == 0 else 1.0 / self.factor if self.last_epoch == self.total_iters else 1
-        )
 
-    def _get_closed_form_lr(self):
-        return [
-            base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs
-        ]
-
-
-class LinearLR(LRScheduler):
+class LinearLR(_ClosedFormula):
     """Times a factor that goes from start_factor to end_factor in total_iters epochs."""
+
+    _kind, _numbers = "LinearLR", ("start_factor", "end_factor", "total_iters")
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if not 0 < start_factor <= 1.0:
@@ -161,91 +150,41 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        if not self.last_epoch:
-            return self._rates(self.start_factor)
-        by, done = self.end_factor - self.start_factor, self._is_initial or self.total_iters < self.last_epoch
-        return (
-            self._rates()
-            if done
-            else self._rates(1.0 + by / (self.total_iters * self.start_factor + (self.last_epoch - 1) * by))
-        )
 
-    def _get_closed_form_lr(self):
-        share = min(self.total_iters, self.last_epoch) / self.total_iters
-        return [base * (self.start_factor + (self.end_factor - self.start_factor) * share) for base in self.base_lrs]
-
-
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_ClosedFormula):
     """Times gamma every epoch."""
+
+    _kind, _numbers = "ExponentialLR", ("gamma",)
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        return self._rates(1 if self._is_initial else self.gamma)
 
-    def _get_closed_form_lr(self):
-        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
-
-
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_ClosedFormula):
     """Down to zero in total_iters epochs, by a power of what is left of them."""
+
+    _kind, _numbers = "PolynomialLR", ("total_iters", "power")
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        if self._is_initial or self.total_iters < self.last_epoch:
-            return self._rates()
-        return self._rates(
-            ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters))
-            ** self.power
-        )
 
-    def _get_closed_form_lr(self):
-        return [
-            base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
-            for base in self.base_lrs
-        ]
-
-
-class CosineAnnealingLR(LRScheduler):
+class CosineAnnealingLR(_ClosedFormula):
     """Half a cosine from the initial rate to eta_min in T_max epochs, and back."""
+
+    _kind, _numbers = "CosineAnnealingLR", ("T_max", "eta_min")
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        if self._is_initial:
-            return self._rates()
-        if self._step_count == 1 and self.last_epoch > 0:
-            return self._get_closed_form_lr()
-        groups, last = self.optimizer.param_groups, self.last_epoch
-        if (last - 1 - self.T_max) % (2 * self.T_max) == 0:
-            return [
-                group["lr"] + (base - self.eta_min) * (1 - math.cos(math.pi / self.T_max)) / 2
-                for base, group in zip(self.base_lrs, groups)
-            ]
-        by = (1 + math.cos(math.pi * last / self.T_max)) / (1 + math.cos(math.pi * (last - 1) / self.T_max))
-        return [by * (group["lr"] - self.eta_min) + self.eta_min for group in groups]
 
-    def _get_closed_form_lr(self):
-        return [
-            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
-            for base in self.base_lrs
-        ]
-
-
-class CosineAnnealingWarmRestarts(LRScheduler):
+class CosineAnnealingWarmRestarts(_Formula):
     """Half a cosine down to eta_min, again and again, each T_mult times as long as the one before."""
+
+    _kind, _numbers = "CosineAnnealingWarmRestarts", ("T_0", "T_mult", "eta_min")
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
         for what, value in (("positive integer T_0", T_0), ("integer T_mult >= 1", T_mult)):
@@ -257,38 +196,22 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult, self.eta_min, self.T_cur = T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._warn_outside_step()
-        return [
-            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
-            for base in self.base_lrs
-        ]
-
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one, which may be a fraction."""
         _C._graph_break("a schedule takes a step")
         if epoch is None and self.last_epoch >= 0:
-            epoch, place = self.last_epoch + 1, self.T_cur + 1
-            over = place >= self.T_i
-            self.T_cur, self.T_i = (place % self.T_i, self.T_i * self.T_mult) if over else (place, self.T_i)
+            whole = isinstance(self.T_cur, int)
+            target = math.nan
         else:
             epoch = epoch or 0
             if epoch < 0:
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-            self._go_to(epoch)
-        self.last_epoch = math.floor(epoch)
+            whole = isinstance(epoch, int) and (self.T_mult == 1 or epoch < self.T_0)
+            target = epoch
+        last, place, length = _C._restarts_move(self._options(), self.last_epoch, self.T_cur, self.T_i, target)
+        self.last_epoch, self.T_cur, self.T_i = int(last), int(place) if whole else place, int(length)
         with _enable_get_lr_call(self):
             self._set(self.get_lr())
-
-    def _go_to(self, epoch):
-        """The cosine in which an epoch lies: n of them, of lengths T_0 T_mult^i, have passed."""
-        if self.T_mult == 1 and epoch >= self.T_0:
-            self.T_cur = epoch % self.T_0
-            return
-        grow = self.T_mult - 1
-        n = 0 if epoch < self.T_0 else int(math.log(1 + grow * (epoch / self.T_0), self.T_mult))
-        passed = self.T_mult**n
-        self.T_i, self.T_cur = self.T_0 * passed, epoch - self.T_0 * (passed - 1) / grow if n else epoch
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -341,13 +264,13 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         figure, self.last_epoch = float(metrics), self.last_epoch + 1 if epoch is None else epoch
-        better, resting = self._is_better(figure, self.best), self.in_cooldown
+        better = self._is_better(figure, self.best)
         self.best = figure if better else self.best
-        self.num_bad_epochs = 0 if better or resting else self.num_bad_epochs + 1
-        self.cooldown_counter -= resting
-        if self.patience < self.num_bad_epochs:
+        reduce, self.num_bad_epochs, self.cooldown_counter = _C._plateau_count(
+            {"patience": self.patience, "cooldown": self.cooldown}, better, self.num_bad_epochs, self.cooldown_counter
+        )
+        if reduce:
             self._reduce_lr(self.last_epoch)
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 
     def _reduce_lr(self, epoch):
@@ -363,8 +286,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs):
             old = float(group["lr"])
-            new = max(old * self.factor, least)
-            if old - new > self.eps:
+            new = _C._plateau_reduced({"factor": self.factor, "min_lr": least, "eps": self.eps}, old)
+            if new != old:
                 _update_param_group_val(group, "lr", new)
 
     @property
@@ -373,9 +296,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def _is_better(self, a, best):
-        if self.mode == "min":
-            return a < (best * (1.0 - self.threshold) if self.threshold_mode == "rel" else best - self.threshold)
-        return a > (best * (self.threshold + 1.0) if self.threshold_mode == "rel" else best + self.threshold)
+        return _C._plateau_is_better({"threshold": self.threshold}, self.mode, self.threshold_mode, a, best)
 
     def load_state_dict(self, state_dict):
         """Takes over what state_dict() gave."""

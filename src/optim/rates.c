@@ -1,0 +1,202 @@
+/* The formulas of schedules, which C's schedules (schedule.c) and the Python module's share: numbers in, numbers out.
+ *
+ * Most give a change (tp_rate_change) of a group's rate: from the one it has, so that schedules combine, or by a closed
+ * form from the one it began with. All is double and in the order of PyTorch's operations, so that bits agree. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#include <taper/schedule.h>
+#include "autograd/glue.h"
+#include "base/error.h"
+#include "optim/rates.h"
+#include "tensor/given.h"
+
+static const double PI = 3.14159265358979323846;
+typedef const tp_schedule_options *options;
+typedef const tp_schedule_place *place;
+
+#define CHANGE(...) ((tp_rate_change){.size = sizeof(tp_rate_change), __VA_ARGS__})
+static tp_rate_change keep(void) { return CHANGE(.keep = true); }
+static tp_rate_change times(double by, bool from_base) { return CHANGE(.by = by, .from_base = from_base); }
+
+/* ---- Changes ---- */
+/* Python's a // b. */
+static double floor_of_division(double a, double b) {
+    const double rest = fmod(a, b);
+    return floor((a - rest) / b + 0.5) - (rest * b < 0);
+}
+static tp_rate_change step_change(options o, place p) {
+    if (p->closed) return times(pow(o->gamma, floor_of_division(p->epoch, o->step_size)), true);
+    const double rest = fmod(p->epoch, o->step_size);
+    if (isnan(rest)) return times(rest, false);
+    return p->epoch == 0 || rest != 0 ? keep() : times(o->gamma, false);
+}
+
+/* How many milestones lie at (exactly) or before the epoch. */
+static double milestones_until(options o, double epoch, bool exactly) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < o->milestones.n; i++) {
+        const double m = (double)o->milestones.v[i];
+        n += exactly ? m == epoch : m <= epoch;
+    }
+    return (double)n;
+}
+static tp_rate_change multi_step_change(options o, place p) {
+    const double n = milestones_until(o, p->epoch, !p->closed);
+    return !p->closed && n == 0 ? keep() : times(pow(o->gamma, n), p->closed);
+}
+
+static tp_rate_change constant_change(options o, place p) {
+    if (p->closed) return times(p->epoch >= o->total_iters ? o->factor + (1 - o->factor) : o->factor, true);
+    if (p->epoch == 0) return times(o->factor, false);
+    return p->epoch == o->total_iters ? times(1 / o->factor, false) : keep();
+}
+
+static tp_rate_change linear_change(options o, place p) {
+    const double by = o->end_factor - o->start_factor;
+    if (p->closed) return times(o->start_factor + by * fmin(o->total_iters, p->epoch) / o->total_iters, true);
+    if (p->epoch == 0) return times(o->start_factor, false);
+    if (p->initial || p->epoch > o->total_iters) return keep();
+    return times(1 + by / (o->total_iters * o->start_factor + (p->epoch - 1) * by), false);
+}
+
+static tp_rate_change exponential_change(options o, place p) {
+    if (p->closed) return times(pow(o->gamma, p->epoch), true);
+    return p->initial ? keep() : times(o->gamma, false);
+}
+
+static tp_rate_change polynomial_change(options o, place p) {
+    const double n = o->total_iters;
+    if (p->closed) return times(pow(1 - fmin(n, p->epoch) / n, o->power), true);
+    if (p->initial || p->epoch > n) return keep();
+    return times(pow((1 - p->epoch / n) / (1 - (p->epoch - 1) / n), o->power), false);
+}
+
+static tp_rate_change cosine_change(options o, place p) {
+    const double e = p->epoch, n = o->T_max;
+    if (!p->closed && p->initial) return keep();
+    if (p->closed || (p->steps == 1 && e > 0))
+        return CHANGE(.from_base = true, .low = o->eta_min, .by = (1 + cos(PI * e / n)) / 2);
+    if (fmod(e - 1 - n, 2 * n) == 0) /* at the bottom nothing can be read off the rate */
+        return CHANGE(.rise = true, .low = o->eta_min, .by = (1 - cos(PI / n)) / 2);
+    return CHANGE(.low = o->eta_min, .by = (1 + cos(PI * e / n)) / (1 + cos(PI * (e - 1) / n)));
+}
+
+static tp_rate_change restarts_change(options o, place p) {
+    return CHANGE(.from_base = true, .low = o->eta_min, .by = (1 + cos(PI * p->T_cur / p->T_i)) / 2);
+}
+
+static const struct {
+    const char *kind;
+    tp_rate_change (*change)(options, place);
+} changes[] = {
+    {"StepLR", step_change},
+    {"MultiStepLR", multi_step_change},
+    {"ConstantLR", constant_change},
+    {"LinearLR", linear_change},
+    {"ExponentialLR", exponential_change},
+    {"PolynomialLR", polynomial_change},
+    {"CosineAnnealingLR", cosine_change},
+    {"CosineAnnealingWarmRestarts", restarts_change},
+};
+
+bool tp_rate_change_at(const char *kind, const tp_schedule_options *o, const tp_schedule_place *given,
+                       tp_rate_change *change) {
+    if (!TPI_GIVEN(kind, "a text") || !TPI_GIVEN(o, "options") || !TPI_GIVEN(given, "a place") ||
+        !TPI_GIVEN(change, "room for a change"))
+        return false;
+    tp_schedule_place at = {.size = sizeof at};
+    tpi_take_options(&at, sizeof at, given, given->size);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        if (strcmp(changes[i].kind, kind)) continue;
+        const tp_rate_change made = changes[i].change(o, &at);
+        if (!isfinite(made.by))
+            return tpi_refuse(TP_ERR_VALUE, "%s: its options give no finite rate at epoch %g", kind, at.epoch);
+        const int64_t size = change->size;
+        tpi_take_options(change, (size_t)size, &made, made.size);
+        change->size = size;
+        return true;
+    }
+    return tpi_refuse(TP_ERR_VALUE, "no schedule with such a formula is called '%s'", kind);
+}
+double tpi_rate_changed(const tp_rate_change *c, double lr, double base) {
+    if (c->keep) return lr;
+    if (c->rise) return lr + (base - c->low) * c->by;
+    return c->low + ((c->from_base ? base : lr) - c->low) * c->by;
+}
+
+/* ---- Cosines that begin anew ---- */
+bool tp_restarts_move(const tp_schedule_options *o, tp_schedule_place *p, double epoch) {
+    if (!TPI_GIVEN(o, "options") || !TPI_GIVEN(p, "a place")) return false;
+    if (epoch < 0) return tpi_refuse(TP_ERR_VALUE, "Expected non-negative epoch, but got %g", epoch);
+    if (isnan(epoch) && p->epoch < 0) epoch = 0;
+    if (isnan(epoch)) {
+        epoch = p->epoch + 1;
+        p->T_cur++;
+        if (p->T_cur >= p->T_i) {
+            p->T_cur = fmod(p->T_cur, p->T_i);
+            p->T_i *= o->T_mult;
+        }
+    } else if (epoch < o->T_0) {
+        p->T_i = o->T_0;
+        p->T_cur = epoch;
+    } else if (o->T_mult == 1) {
+        p->T_cur = fmod(epoch, o->T_0);
+    } else {
+        const double m = o->T_mult, k = floor(log(epoch / o->T_0 * (m - 1) + 1) / log(m));
+        p->T_cur = epoch - o->T_0 * (pow(m, k) - 1) / (m - 1);
+        p->T_i = o->T_0 * pow(m, k);
+    }
+    p->epoch = floor(epoch);
+    return true;
+}
+
+/* ---- Cycles ---- */
+double tp_cycle_height(double epoch, double total_size, double step_ratio, double *cycle) {
+    const double at = 1 + epoch / total_size, whole = floor(at), x = at - whole;
+    if (cycle) *cycle = whole;
+    return x <= step_ratio ? x / step_ratio : (x - 1) / (step_ratio - 1);
+}
+double tp_cycle_scale(const char *mode, double gamma, double x) {
+    if (mode && !strcmp(mode, "exp_range")) return pow(gamma, x);
+    return mode && !strcmp(mode, "triangular2") ? 1 / pow(2, x - 1) : 1;
+}
+
+int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double ends[3]) {
+    int64_t n = 0;
+    ends[n++] = pct_start * total_steps - 1;
+    if (three_phase) ends[n++] = 2 * pct_start * total_steps - 2;
+    ends[n++] = total_steps - 1;
+    return n;
+}
+int64_t tp_one_cycle_phase(double epoch, int64_t n, const double *ends, double *share) {
+    int64_t phase = 0;
+    while (phase < n - 1 && epoch > ends[phase]) phase++;
+    const double begin = phase ? ends[phase - 1] : 0;
+    *share = (epoch - begin) / (ends[phase] - begin);
+    return phase;
+}
+double tp_anneal(const char *strategy, double start, double end, double share) {
+    if (strategy && !strcmp(strategy, "linear")) return (end - start) * share + start;
+    return end + (start - end) / 2 * (cos(PI * share) + 1);
+}
+
+/* ---- Plateaus ---- */
+bool tp_plateau_is_better(const tp_schedule_options *o, double figure, double best) {
+    const bool relative = !o->threshold_mode || !strcmp(o->threshold_mode, "rel");
+    if (!o->mode || !strcmp(o->mode, "min"))
+        return figure < (relative ? best * (1 - o->threshold) : best - o->threshold);
+    return figure > (relative ? best * (o->threshold + 1) : best + o->threshold);
+}
+bool tp_plateau_count(const tp_schedule_options *o, bool better, double *bad, double *cooling) {
+    *bad = better || *cooling > 0 ? 0 : *bad + 1;
+    if (*cooling > 0) --*cooling;
+    if (*bad <= o->patience) return false;
+    *bad = 0;
+    *cooling = o->cooldown;
+    return true;
+}
+double tp_plateau_reduced(const tp_schedule_options *o, double lr) {
+    const double next = fmax(lr * o->factor, o->min_lr);
+    return lr - next > o->eps ? next : lr;
+}
