@@ -24,6 +24,7 @@ KIT = {
     "tp_operand": "k->operand",
     "tp_device": "k->device",
     "tp_state": "k->state",
+    "tp_packed": "k->packed",
 }
 # Things that the kit makes where the mode has things.
 MADE = [

@@ -48,6 +48,7 @@ typedef struct kit {
     tp_operand operand;
     tp_device device;
     tp_state state;
+    tp_packed packed;
     int choice;
     const char *text;
     void *array;  /* where results and texts may go */
@@ -160,6 +161,7 @@ static kit kit_of(int mode) {
     k.scalars = (tp_scalars){broken ? NULL : scalars, count};
     if (broken) tensors[1] = NULL;
     k.tensors = (tp_tensors){mode == 8 ? NULL : tensors, count};
+    k.packed = (tp_packed){make_tensor(), broken ? NULL : make_tensor(), NULL, NULL};
     k.operand = broken ? tp_operand_tensor(NULL) : tp_operand_scalar(k.scalar);
     return k;
 }
