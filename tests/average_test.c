@@ -80,8 +80,8 @@ static void test_mistakes(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_averages), TEST(test_averages),
-                                     TEST(test_buffers_are_averaged_if_asked), cmocka_unit_test(test_batch_norms_anew),
-                                     TEST(test_batch_norms_anew), TEST(test_mistakes)};
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_averages),         TEST(test_averages),         TEST(test_buffers_are_averaged_if_asked),
+        cmocka_unit_test(test_batch_norms_anew), TEST(test_batch_norms_anew), TEST(test_mistakes)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

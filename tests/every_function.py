@@ -35,6 +35,8 @@ MADE = [
     "generator",
     "dataset",
     "reader",
+    "sampler",
+    "scaler",
     "loader",
     "schedule",
     "file",

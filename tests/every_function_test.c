@@ -62,6 +62,8 @@ static tp_storage *make_storage(void) { return tp_storage_new(16, (tp_device){TP
 static tp_generator *make_generator(void) { return tp_generator_new(1); }
 static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
 static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
+static tp_sampler *make_sampler(void) { return tp_sampler_random(2, false, 0, NULL); }
+static tp_scaler *make_scaler(void) { return tp_scaler_new(); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
 static tp_optimiser *make_optimiser(void) {
     return tp_sgd(TP_LIST(tp_set_requires_grad(make_tensor(), true)), .lr = 0.1);
@@ -98,6 +100,8 @@ KIT(storage)
 KIT(generator)
 KIT(dataset)
 KIT(reader)
+KIT(sampler)
+KIT(scaler)
 KIT(loader)
 KIT(optimiser)
 KIT(schedule)

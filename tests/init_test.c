@@ -1,12 +1,12 @@
 /* Initialisers draw PyTorch's numbers: the values were printed by PyTorch 2.15 with seed 0. */
 #include "tape_fixture.h"
 
-#define FILLED(shape, call, ...)            \
-    TP_SCOPE {                              \
-        tp_tensor *t = tp_empty(TP_INTS shape); \
-        tp_manual_seed(0);                  \
+#define FILLED(shape, call, ...)                 \
+    TP_SCOPE {                                   \
+        tp_tensor *t = tp_empty(TP_INTS shape);  \
+        tp_manual_seed(0);                       \
         if (!(call)) fail_msg("%s", tp_error()); \
-        ASSERT_VALUES(t, __VA_ARGS__);      \
+        ASSERT_VALUES(t, __VA_ARGS__);           \
     }
 
 static void test_pytorch_numbers(void **state) {

@@ -140,8 +140,8 @@ static void test_failing_allocations(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {TEST(test_values_pass_through_hooks), TEST(test_hooks_can_stop),
-                                     TEST(test_backward_hooks), cmocka_unit_test(test_modules_move),
-                                     TEST(test_modules_move), cmocka_unit_test(test_failing_allocations)};
+    const struct CMUnitTest all[] = {
+        TEST(test_values_pass_through_hooks), TEST(test_hooks_can_stop), TEST(test_backward_hooks),
+        cmocka_unit_test(test_modules_move),  TEST(test_modules_move),   cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

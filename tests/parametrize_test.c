@@ -75,7 +75,8 @@ static void test_pruning_elements(void **state) {
     assert_true(tp_is_pruned(m));
     TP_SCOPE {
         tp_backward(tp_sum(tp_forward(m, rows())));
-        ASSERT_VALUES(tp_grad(tp_module_tensor(m, "weight_orig")), 0, 0, 7, 3, 0, 0); /* what is masked learns nothing */
+        ASSERT_VALUES(tp_grad(tp_module_tensor(m, "weight_orig")), 0, 0, 7, 3, 0,
+                      0); /* what is masked learns nothing */
     }
     assert_true(tp_unparametrize(m, "weight"));
     ASSERT_VALUES(tp_module_tensor(m, "weight"), 0, 0, -0.475185f, -0.424895f, 0, 0);
@@ -142,8 +143,8 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     const struct CMUnitTest all[] = {cmocka_unit_test(test_weight_norm), TEST(test_weight_norm),
-                                     TEST(test_spectral_norm), cmocka_unit_test(test_pruning_elements),
-                                     TEST(test_pruning_elements), cmocka_unit_test(test_pruning_channels),
-                                     TEST(test_pruning_channels), cmocka_unit_test(test_failing_allocations)};
+                                     TEST(test_spectral_norm),           cmocka_unit_test(test_pruning_elements),
+                                     TEST(test_pruning_elements),        cmocka_unit_test(test_pruning_channels),
+                                     TEST(test_pruning_channels),        cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -124,9 +124,13 @@ static void test_failing_allocations(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_padding), TEST(test_padding), TEST(test_packing),
-                                     cmocka_unit_test(test_lstm_over_packed), TEST(test_lstm_over_packed),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_padding),
+                                     TEST(test_padding),
+                                     TEST(test_packing),
+                                     cmocka_unit_test(test_lstm_over_packed),
+                                     TEST(test_lstm_over_packed),
                                      cmocka_unit_test(test_gru_and_rnn_over_packed),
-                                     TEST(test_gru_and_rnn_over_packed), cmocka_unit_test(test_failing_allocations)};
+                                     TEST(test_gru_and_rnn_over_packed),
+                                     cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

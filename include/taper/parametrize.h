@@ -5,8 +5,8 @@
  *     tp_prune_l1(layer, "weight", tp_float(0.3)); // weight_orig times weight_mask; the smallest 30 % are masked
  *     tp_unparametrize(layer, "weight");           // a plain parameter again, with the value that it has
  *
- * The tensor that was the parameter goes on as weight_v or weight_orig, so an optimiser that holds it trains it; what is
- * new (weight_g) must be given to one. One parametrization for a name, except that a pruned tensor can be pruned
+ * The tensor that was the parameter goes on as weight_v or weight_orig, so an optimiser that holds it trains it; what
+ * is new (weight_g) must be given to one. One parametrization for a name, except that a pruned tensor can be pruned
  * further. Recurrent layers take none. */
 #ifndef TAPER_PARAMETRIZE_H
 #define TAPER_PARAMETRIZE_H

@@ -30,5 +30,8 @@
 #include <taper/share.h>
 #include <taper/schedule.h>
 #include <taper/sequence.h>
+#include <taper/scaler.h>
 #include <taper/tensor.h>
+#include <taper/training.h>
+#include <taper/transforms.h>
 #endif

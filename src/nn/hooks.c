@@ -1,8 +1,8 @@
 /* Hooks of modules: before a forward, after it, and when the gradients of its inputs are there.
  *
- * A backward hook needs one node before and one behind all of the module's work, whatever the module does. So the tensor
- * inputs and the tensor results each go through an identity that is one node of the tape: the gradients that reach the
- * second are the module's grad_outputs, those that leave the first its grad_inputs. */
+ * A backward hook needs one node before and one behind all of the module's work, whatever the module does. So the
+ * tensor inputs and the tensor results each go through an identity that is one node of the tape: the gradients that
+ * reach the second are the module's grad_outputs, those that leave the first its grad_inputs. */
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
@@ -84,7 +84,8 @@ static bool stopped(const tp_module *m, const char *what) {
 }
 
 /* ---- before and after ---- */
-/* values holds a reference to each of its tensors. Those that the hook exchanged are the new ones', out of its scope. */
+/* values holds a reference to each of its tensors. Those that the hook exchanged are the new ones', out of its scope.
+ */
 static void take_over(int64_t n, tp_value *values, const tp_value *before) {
     for (int64_t i = 0; i < n; i++) {
         const bool same = before[i].kind == TP_K_TENSOR && values[i].kind == TP_K_TENSOR &&

@@ -9,8 +9,7 @@
 /* ---- slots by a name and an ending ---- */
 bool tpi_part_name(const char *name, const char *ending, char *out) {
     const size_t n = strlen(name), more = strlen(ending);
-    if (n + more >= TPI_PART_NAME)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'name': '%.40s...' is too long", name);
+    if (n + more >= TPI_PART_NAME) return tpi_refuse(TP_ERR_VALUE, "argument 'name': '%.40s...' is too long", name);
     memcpy(out, name, n);
     memcpy(out + n, ending, more + 1);
     return true;
@@ -80,7 +79,8 @@ static void iterate(const tpi_parametrization *p, tp_tensor *matrix, tp_tensor *
 }
 
 static tp_tensor *spectral(const tp_module *m, const tpi_parametrization *p, bool moving) {
-    tp_tensor *whole = tpi_slot_part(m, p->name, "_orig"), *u = tpi_slot_part(m, p->name, "_u"), *v = tpi_slot_part(m, p->name, "_v");
+    tp_tensor *whole = tpi_slot_part(m, p->name, "_orig"), *u = tpi_slot_part(m, p->name, "_u"),
+              *v = tpi_slot_part(m, p->name, "_v");
     tp_tensor *matrix = as_matrix(whole, p->dim);
     if (moving && matrix) iterate(p, matrix, &u, &v);
     return tp_div(whole, tp_dot(u, tp_mv(matrix, v)));
@@ -88,7 +88,8 @@ static tp_tensor *spectral(const tp_module *m, const tpi_parametrization *p, boo
 
 static tp_tensor *value_of(const tp_module *m, const tpi_parametrization *p, bool moving) {
     switch (p->kind) {
-    case TPI_WEIGHT_NORM: return tp__weight_norm(tpi_slot_part(m, p->name, "_v"), tpi_slot_part(m, p->name, "_g"), .dim = p->dim);
+    case TPI_WEIGHT_NORM:
+        return tp__weight_norm(tpi_slot_part(m, p->name, "_v"), tpi_slot_part(m, p->name, "_g"), .dim = p->dim);
     case TPI_SPECTRAL_NORM: return spectral(m, p, moving);
     case TPI_PRUNED: {
         tp_tensor *original = tpi_slot_part(m, p->name, "_orig");
@@ -153,8 +154,8 @@ bool tp_spectral_norm(tp_module *m, const char *name, int64_t iterations, double
         TP_NO_GRAD {
             tp_tensor *matrix = as_matrix(weight, at);
             for (int i = 0; matrix && i < 2; i++) {
-                tp_tensor *drawn = tp_empty(TP_INTS(tp_size(matrix, i)), .dtype = tp_dtype_of(weight),
-                                            .device = tp_device_of(weight));
+                tp_tensor *drawn =
+                    tp_empty(TP_INTS(tp_size(matrix, i)), .dtype = tp_dtype_of(weight), .device = tp_device_of(weight));
                 ends[i] = tp_normalize(tp_normal_(drawn), .dim = 0, .eps = eps);
             }
         }

@@ -13,7 +13,7 @@ typedef struct tpi_parametrization {
 } tpi_parametrization;
 
 enum { TPI_PART_NAME = 128 };
-bool tpi_part_name(const char *name, const char *ending, char *out); /* into TPI_PART_NAME bytes */
+bool tpi_part_name(const char *name, const char *ending, char *out);                /* into TPI_PART_NAME bytes */
 tp_tensor *tpi_slot_part(const tp_module *m, const char *name, const char *ending); /* borrowed; NULL: there is none */
 bool tpi_part_hold(tp_module *m, const char *name, const char *ending, tpi_module_slot_kind kind, tp_tensor *t);
 tpi_parametrization *tpi_parametrization_of(const tp_module *m, const char *name);

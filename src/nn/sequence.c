@@ -1,5 +1,5 @@
-/* Sequences of different lengths, padded and packed. Both ways are one gather over rows: a packed sequence holds row b of
- * step t at offset(t) + b, for the sequences that are longer than t. */
+/* Sequences of different lengths, padded and packed. Both ways are one gather over rows: a packed sequence holds row b
+ * of step t at offset(t) + b, for the sequences that are longer than t. */
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "nn/layer.h"
@@ -108,9 +108,8 @@ static bool lengths_fit(const int64_t *steps, int64_t n, int64_t batch, int64_t 
                               "sequences in any order",
                               where);
     }
-    return steps[0] <= longest ||
-           tpi_refuse(TP_ERR_RUNTIME, "%s: expected at most the input's %lld steps, got %lld", where,
-                      (long long)longest, (long long)steps[0]);
+    return steps[0] <= longest || tpi_refuse(TP_ERR_RUNTIME, "%s: expected at most the input's %lld steps, got %lld",
+                                             where, (long long)longest, (long long)steps[0]);
 }
 
 /* Where the steps of sorted sequences stand in (steps, batch) rows, and how many each step has. */
@@ -131,7 +130,8 @@ static bool plan(const int64_t *steps, int64_t batch, int64_t **rows, int64_t *n
 tp_packed tp_pack_padded_sequence(tp_tensor *input, tp_tensor *lengths, bool batch_first, bool enforce_sorted) {
     if (!tpi_is_tensor(input, "input") || !tpi_is_tensor(lengths, "lengths")) return failed;
     if (input->ndim < 2 || !input->numel)
-        return tpi_fail(TP_ERR_RUNTIME, "tp_pack_padded_sequence: argument 'input': Cannot pack empty tensors."), failed;
+        return tpi_fail(TP_ERR_RUNTIME, "tp_pack_padded_sequence: argument 'input': Cannot pack empty tensors."),
+               failed;
     tp_packed p = failed;
     TP_SCOPE {
         tp_tensor *order = NULL, *by_step = input;
@@ -146,7 +146,8 @@ tp_packed tp_pack_padded_sequence(tp_tensor *input, tp_tensor *lengths, bool bat
         int64_t room[TP_MAX_DIMS + 2];
         if (steps && lengths_fit(steps, lengths->numel, by_step->shape[1], by_step->shape[0]) &&
             plan(steps, by_step->shape[1], &rows, &nrows, &counts)) {
-            tp_tensor *flat = tp_reshape(by_step, shape_with(by_step, 2, by_step->shape[0] * by_step->shape[1], -1, room));
+            tp_tensor *flat =
+                tp_reshape(by_step, shape_with(by_step, 2, by_step->shape[0] * by_step->shape[1], -1, room));
             p.data = tp_index_select(flat, 0, index_of(rows, nrows, tpi_device(input)));
             p.batch_sizes = index_of(counts, steps[0], (tp_device){TP_CPU, 0});
             p.sorted_indices = order;
@@ -211,7 +212,8 @@ tp_tensor *tp_pad_packed_sequence(tp_packed p, bool batch_first, double padding_
     tp_tensor *out = NULL, *steps_of = NULL;
     TP_SCOPE {
         int64_t *counts = numbers_of(p.batch_sizes, __func__, "packed.batch_sizes"), room[TP_MAX_DIMS + 2];
-        const int64_t nsteps = counts ? p.batch_sizes->numel : 0, steps = total_length == TP_NONE ? nsteps : total_length;
+        const int64_t nsteps = counts ? p.batch_sizes->numel : 0,
+                      steps = total_length == TP_NONE ? nsteps : total_length;
         if (counts && steps < nsteps)
             tpi_fail(TP_ERR_VALUE,
                      "tp_pad_packed_sequence: argument 'total_length': expected at least the longest sequence's %lld "
@@ -220,8 +222,8 @@ tp_tensor *tp_pad_packed_sequence(tp_packed p, bool batch_first, double padding_
         else if (counts && sound(p, counts, __func__)) {
             tp_tensor *padding = tp_full(shape_with(p.data, 1, 1, -1, room), padding_value,
                                          .dtype = (tp_dtype)p.data->dtype, .device = tpi_device(p.data));
-            tp_tensor *at = index_of(places(counts, nsteps, steps, p.data->shape[0]), steps * counts[0],
-                                     tpi_device(p.data));
+            tp_tensor *at =
+                index_of(places(counts, nsteps, steps, p.data->shape[0]), steps * counts[0], tpi_device(p.data));
             out = tp_reshape(tp_index_select(tp_cat(TP_LIST(p.data, padding)), 0, at),
                              shape_with(p.data, 1, steps, counts[0], room));
             steps_of = lengths_of(counts, nsteps);
@@ -253,8 +255,8 @@ static void run(const tp_module *m, const char *mode, tp_packed p, tp_tensor *h,
     const int64_t layers = tpi_get_int(m, "num_layers");
     const double dropout = tpi_get_float(m, "dropout");
     if (!strcmp(mode, "LSTM")) {
-        tp_lstm_data_result r = tp_lstm_data(p.data, p.batch_sizes, TP_LIST(h, c), weights, bias, layers, dropout,
-                                             m->training, both);
+        tp_lstm_data_result r =
+            tp_lstm_data(p.data, p.batch_sizes, TP_LIST(h, c), weights, bias, layers, dropout, m->training, both);
         out[0] = r.output, out[1] = r.h_n, out[2] = r.c_n;
         return;
     }
