@@ -24,6 +24,7 @@ KIT = {
     "tp_operand": "k->operand",
     "tp_device": "k->device",
     "tp_state": "k->state",
+    "tp_packed": "k->packed",
 }
 # Things that the kit makes where the mode has things.
 MADE = [
@@ -34,6 +35,8 @@ MADE = [
     "generator",
     "dataset",
     "reader",
+    "sampler",
+    "scaler",
     "loader",
     "schedule",
     "file",

@@ -48,6 +48,7 @@ typedef struct kit {
     tp_operand operand;
     tp_device device;
     tp_state state;
+    tp_packed packed;
     int choice;
     const char *text;
     void *array;  /* where results and texts may go */
@@ -61,6 +62,8 @@ static tp_storage *make_storage(void) { return tp_storage_new(16, (tp_device){TP
 static tp_generator *make_generator(void) { return tp_generator_new(1); }
 static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
 static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
+static tp_sampler *make_sampler(void) { return tp_sampler_random(2, false, 0, NULL); }
+static tp_scaler *make_scaler(void) { return tp_scaler_new(); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
 static tp_optimiser *make_optimiser(void) {
     return tp_sgd(TP_LIST(tp_set_requires_grad(make_tensor(), true)), .lr = 0.1);
@@ -97,6 +100,8 @@ KIT(storage)
 KIT(generator)
 KIT(dataset)
 KIT(reader)
+KIT(sampler)
+KIT(scaler)
 KIT(loader)
 KIT(optimiser)
 KIT(schedule)
@@ -160,6 +165,7 @@ static kit kit_of(int mode) {
     k.scalars = (tp_scalars){broken ? NULL : scalars, count};
     if (broken) tensors[1] = NULL;
     k.tensors = (tp_tensors){mode == 8 ? NULL : tensors, count};
+    k.packed = (tp_packed){make_tensor(), broken ? NULL : make_tensor(), NULL, NULL};
     k.operand = broken ? tp_operand_tensor(NULL) : tp_operand_scalar(k.scalar);
     return k;
 }

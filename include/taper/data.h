@@ -47,6 +47,22 @@ TP_API tp_dataset *tp_dataset_mnist(const char *images, const char *labels);
  * int64. */
 TP_API tp_dataset *tp_dataset_cifar(int64_t n, const char *const *paths, int64_t classes);
 
+/* One dataset behind the other; they must have the same fields. */
+TP_API tp_dataset *tp_dataset_concat(int64_t n, tp_dataset *const *datasets);
+/* With each item's tensors sent through a function, on the threads that read. fields says what comes out. `map` gets
+ * the item's fields as tensors and fills `out` with results of operators, or tensors it called tp_retain on; it runs in
+ * a scope of its own, without a tape, and is called from several threads at once. False, or an error left: the item
+ * cannot be read. release(context), if given, is called at the end; not on failure. */
+typedef bool (*tp_map_fn)(void *context, tp_tensors in, tp_tensor **out);
+TP_API tp_dataset *tp_dataset_map(tp_dataset *dataset, int64_t nfields, const tp_field *fields, tp_map_fn map,
+                                  void (*release)(void *context), void *context);
+/* Parts of the given lengths, which must add up to the dataset's, or of shares that add up to 1; drawn at random
+ * without overlap, as PyTorch's random_split draws them. generator NULL: the default one. Fills parts with as many
+ * datasets. */
+TP_API bool tp_dataset_random_split(tp_dataset *dataset, tp_ints lengths, tp_generator *generator, tp_dataset **parts);
+TP_API bool tp_dataset_random_shares(tp_dataset *dataset, tp_floats shares, tp_generator *generator,
+                                     tp_dataset **parts);
+
 TP_API tp_dataset *tp_dataset_retain(tp_dataset *dataset);
 TP_API void tp_dataset_release(tp_dataset *dataset); /* NULL is fine */
 TP_API int64_t tp_dataset_count(const tp_dataset *dataset);
@@ -69,6 +85,25 @@ tp_reader_take(tp_reader *reader,
 TP_API int64_t tp_reader_waiting(const tp_reader *reader); /* asked for and not taken */
 TP_API void tp_reader_free(tp_reader *reader);             /* NULL is fine */
 
+/* ---- Samplers: which items an epoch has, in which order. They draw what PyTorch's draw with the same seed ----
+ * A generator that is NULL is the default one; another must outlive the sampler. */
+typedef struct tp_sampler tp_sampler;
+TP_API tp_sampler *tp_sampler_sequential(int64_t count);
+/* num_samples 0: as many as there are items. Without replacement more than those start over. */
+TP_API tp_sampler *tp_sampler_random(int64_t count, bool replacement, int64_t num_samples, tp_generator *generator);
+TP_API tp_sampler *tp_sampler_subset_random(tp_ints indices, tp_generator *generator);
+/* Each item with its weight, in a row of numbers; they need not add up to 1. */
+TP_API tp_sampler *tp_sampler_weighted(tp_tensor *weights, int64_t num_samples, bool replacement,
+                                       tp_generator *generator);
+/* Every `ranks`-th item from `rank` on, so that all ranks have as many. Shuffled by seed + epoch: tp_sampler_set_epoch
+ * before each epoch, the same on all ranks. What is missing at the end starts over, or is left out (drop_last). */
+TP_API tp_sampler *tp_sampler_distributed(int64_t count, int64_t ranks, int64_t rank, bool shuffle, int64_t seed,
+                                          bool drop_last);
+TP_API bool tp_sampler_set_epoch(tp_sampler *sampler, int64_t epoch); /* of a distributed one */
+TP_API int64_t tp_sampler_count(const tp_sampler *sampler);           /* of items in an epoch; -1 on failure */
+TP_API tp_tensor *tp_sampler_draw(tp_sampler *sampler);               /* an epoch's items: int64 */
+TP_API void tp_sampler_free(tp_sampler *sampler);                     /* NULL is fine */
+
 /* ---- Loaders ---- */
 typedef struct tp_loader tp_loader;
 typedef struct tp_loader_options {
@@ -79,11 +114,12 @@ typedef struct tp_loader_options {
     int threads TP_MEMBER(0);                /* that read ahead; 0: none */
     int64_t ahead TP_MEMBER(0);              /* batches per thread; 0: 2 */
     tp_generator *generator TP_MEMBER(NULL); /* the order comes from; NULL: the default one. Must outlive the loader */
+    tp_sampler *sampler TP_MEMBER(NULL);     /* the order itself, instead of shuffle. Must outlive the loader */
     TP_OPTIONS_GUARD_
 } tp_loader_options;
 TP_API tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options); /* options may be NULL */
 #ifndef __cplusplus
-#define TP_LOADER_DEFAULTS_ .size = (int64_t)sizeof(tp_loader_options), .generator = NULL
+#define TP_LOADER_DEFAULTS_ .size = (int64_t)sizeof(tp_loader_options), .sampler = NULL
 #define TP_LOADER_NEW_(dataset, ...) \
     TP_WITH_(tp_loader_options, tp_loader_new_with(dataset, &tp_o_), TP_LOADER_DEFAULTS_, __VA_ARGS__)
 #define tp_loader_new(...) TP_LOADER_NEW_(__VA_ARGS__, )

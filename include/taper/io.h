@@ -154,6 +154,7 @@ TP_API tp_saved *tp_put_dict(tp_file *file, tp_saved *into, const char *key);
 TP_API tp_saved *tp_put_dict_int(tp_file *file, tp_saved *into,
                                  int64_t key); /* for dicts by number, as those of optimisers' states */
 TP_API tp_saved *tp_put_list(tp_file *file, tp_saved *into, const char *key);
+TP_API tp_saved *tp_put_tuple(tp_file *file, tp_saved *into, const char *key); /* filled as a list is */
 /* Writes what a file holds, new or read (values alone: no objects of classes that were let through), in PyTorch's
  * format. */
 TP_API bool tp_save_file(tp_file *file, const char *path);

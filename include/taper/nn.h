@@ -111,7 +111,33 @@ TP_API bool tp_module_is_training(const tp_module *m);
 TP_API bool tp_module_zero_grad(tp_module *m);
 TP_API bool tp_module_requires_grad(tp_module *m, bool on);
 TP_API bool tp_module_to(tp_module *m, tp_dtype dtype); /* floating parameters and buffers, in place */
-TP_API bool tp_module_reset(tp_module *m);              /* draws a layer's parameters anew, and those of its children */
+/* All parameters and buffers with their gradients, in place: an optimiser that was made before holds them still. On
+ * failure every tensor is whole, and where it was or there. */
+TP_API bool tp_module_to_device(tp_module *m, tp_device device);
+TP_API bool tp_module_reset(tp_module *m); /* draws a layer's parameters anew, and those of its children */
+
+/* ---- Hooks ----
+ * Called with each forward of the module, those inside of other modules included, in the order in which they were
+ * added. A hook runs in a scope of its own and returns false to stop the forward, with an error if it has one. Adding
+ * one returns a handle > 0; 0 on failure. release(context), if given, is called when the hook is removed or the module
+ * ends; not on failure. Clones of a module have no hooks. */
+/* Before: may put other values into args. */
+typedef bool (*tp_prehook_fn)(tp_module *m, int64_t nargs, tp_value *args, void *context);
+/* After: may put other tensors into results. */
+typedef bool (*tp_forward_hook_fn)(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults,
+                                   tp_value *results, void *context);
+/* When the gradients with respect to the module's tensor inputs are there: grad_inputs has one entry per tensor among
+ * the inputs, grad_outputs one per tensor among the results (NULL: none). TP_HOOK_REPLACE: it has filled all of
+ * `replaced`, which stand for grad_inputs from then on, handing over references. PyTorch's register_full_backward_hook.
+ */
+typedef tp_hook_result (*tp_module_backward_fn)(tp_module *m, tp_tensors grad_inputs, tp_tensors grad_outputs,
+                                                tp_tensor **replaced, void *context);
+TP_API int64_t tp_module_add_prehook(tp_module *m, tp_prehook_fn fn, void *context, void (*release)(void *context));
+TP_API int64_t tp_module_add_forward_hook(tp_module *m, tp_forward_hook_fn fn, void *context,
+                                          void (*release)(void *context));
+TP_API int64_t tp_module_add_backward_hook(tp_module *m, tp_module_backward_fn fn, void *context,
+                                           void (*release)(void *context));
+TP_API bool tp_module_remove_hook(tp_module *m, int64_t handle); /* of any kind */
 
 /* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape ---- */
 TP_API bool tp_init_constant(tp_tensor *t, double value);
@@ -124,6 +150,22 @@ TP_API bool tp_init_xavier_uniform(tp_tensor *t, double gain);
 TP_API bool tp_init_xavier_normal(tp_tensor *t, double gain);
 TP_API bool tp_init_kaiming_uniform(tp_tensor *t, double negative_slope); /* fan_in, leaky_relu's gain */
 TP_API bool tp_init_kaiming_normal(tp_tensor *t, double negative_slope);
+/* The same with a choice: mode "fan_in" or "fan_out", nonlinearity as tp_init_gain takes it; NULL: "fan_in" and
+ * "leaky_relu". */
+TP_API bool tp_init_kaiming_uniform_for(tp_tensor *t, double negative_slope, const char *mode,
+                                        const char *nonlinearity);
+TP_API bool tp_init_kaiming_normal_for(tp_tensor *t, double negative_slope, const char *mode, const char *nonlinearity);
+/* The gain of "linear", "conv2d", "sigmoid", "tanh", "relu", "selu", ... and "leaky_relu" with its slope (NaN: 0.01).
+ * NaN and an error for others. */
+TP_API double tp_init_gain(const char *nonlinearity, double negative_slope);
+/* Normal, with what falls outside [low, high] drawn again. */
+TP_API bool tp_init_trunc_normal(tp_tensor *t, double mean, double std, double low, double high);
+TP_API bool tp_init_orthogonal(tp_tensor *t, double gain); /* (semi-)orthogonal; dims after the first count as one */
+TP_API bool tp_init_eye(tp_tensor *t);                     /* the identity, of a matrix */
+/* Convolution kernels (out, in, window...) that hand their input through, in each of the groups. */
+TP_API bool tp_init_dirac(tp_tensor *t, int64_t groups);
+/* A matrix of normal columns, each with that share of its elements zero. */
+TP_API bool tp_init_sparse(tp_tensor *t, double sparsity, double std);
 
 TP_END
 

@@ -5,6 +5,7 @@
 #include <taper/amp.h>
 #include <taper/audio.h>
 #include <taper/autograd.h>
+#include <taper/average.h>
 #include <taper/base.h>
 #include <taper/binding.h>
 #include <taper/call.h>
@@ -22,10 +23,15 @@
 #include <taper/nn.h>
 #include <taper/ops.h> /* generated from tables/ */
 #include <taper/optim.h>
+#include <taper/parametrize.h>
 #include <taper/print.h>
 #include <taper/profile.h>
 #include <taper/random.h>
 #include <taper/share.h>
 #include <taper/schedule.h>
+#include <taper/sequence.h>
+#include <taper/scaler.h>
 #include <taper/tensor.h>
+#include <taper/training.h>
+#include <taper/transforms.h>
 #endif

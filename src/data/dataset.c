@@ -81,7 +81,7 @@ tp_field tp_dataset_field(const tp_dataset *d, int64_t f) {
 }
 
 /* ---- Reading ---- */
-static bool read_item(const tp_dataset *d, int64_t i, void *const *into) {
+bool tpi_read_item(const tp_dataset *d, int64_t i, void *const *into) {
     if (i < 0 || i >= d->count)
         return tpi_refuse(TP_ERR_INDEX, "index %lld is out of range for a dataset of %lld items", (long long)i,
                           (long long)d->count);
@@ -106,7 +106,7 @@ static bool fill(const tp_dataset *d, const int64_t *indices, int64_t n, tp_tens
     for (int64_t row = 0; row < n; row++) {
         void *into[TP_MAX_FIELDS];
         for (int64_t f = 0; f < d->nfields; f++) into[f] = fields[f]->data + row * d->bytes[f];
-        if (read_item(d, indices[row], into)) continue;
+        if (tpi_read_item(d, indices[row], into)) continue;
         for (int64_t f = 0; f < d->nfields; f++) tp_release(fields[f]);
         return false;
     }
@@ -195,7 +195,7 @@ struct part {
 
 static bool part_read(void *context, int64_t i, void *const *into) {
     const struct part *p = context;
-    return read_item(p->whole, p->indices[i], into);
+    return tpi_read_item(p->whole, p->indices[i], into);
 }
 
 static void part_free(void *context) {
@@ -204,7 +204,7 @@ static void part_free(void *context) {
     tpi_mfree(p);
 }
 
-static int64_t fields_of(const tp_dataset *d, tp_field *fields) {
+int64_t tpi_fields_of(const tp_dataset *d, tp_field *fields) {
     for (int64_t f = 0; f < d->nfields; f++) fields[f] = tp_dataset_field(d, f);
     return d->nfields;
 }
@@ -220,7 +220,7 @@ tp_dataset *tp_dataset_subset(tp_dataset *whole, tp_ints indices) {
     if (!p) return NULL;
     p->whole = tp_dataset_retain(whole);
     if (indices.n) memcpy(p->indices, indices.v, sizeof(int64_t) * (size_t)indices.n);
-    tp_dataset *d = tp_dataset_new(indices.n, fields_of(whole, fields), fields, part_read, part_free, p);
+    tp_dataset *d = tp_dataset_new(indices.n, tpi_fields_of(whole, fields), fields, part_read, part_free, p);
     if (!d) part_free(p);
     return d;
 }
@@ -245,7 +245,7 @@ static bool normalised_read(void *context, int64_t i, void *const *into) {
     if (!raw) return false;
     void *places[TP_MAX_FIELDS];
     for (int64_t f = 0; f < n->raw->nfields; f++) places[f] = f == n->field ? raw : into[f];
-    bool ok = read_item(n->raw, i, places);
+    bool ok = tpi_read_item(n->raw, i, places);
     float *out = into[n->field];
     for (int64_t c = 0; ok && c < n->channels; c++)
         for (int64_t k = 0; k < n->per_channel; k++, out++)
@@ -271,7 +271,7 @@ static bool numbers_fit(const char *name, tp_floats numbers, int64_t channels) {
 tp_dataset *tp_dataset_normalised(tp_dataset *raw, int64_t field, double divisor, tp_floats mean, tp_floats std) {
     if (!has_field(raw, field)) return NULL;
     tp_field fields[TP_MAX_FIELDS];
-    int64_t nfields = fields_of(raw, fields), elements = raw->bytes[field] / tp_dtype_size(raw->dtypes[field]);
+    int64_t nfields = tpi_fields_of(raw, fields), elements = raw->bytes[field] / tp_dtype_size(raw->dtypes[field]);
     int64_t channels = raw->ndims[field] > 1 ? raw->shapes[field][0] : 1;
     if (tp_dtype_is_complex(raw->dtypes[field]))
         return tpi_fail(TP_ERR_TYPE, "argument 'field': complex numbers cannot be normalised");

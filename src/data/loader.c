@@ -17,13 +17,19 @@ struct tp_loader {
     tp_generator *generator; /* NULL: the default one */
     int64_t batch, batches, room;
     bool shuffle, in_epoch;
+    tp_sampler *sampler;              /* NULL: the loader's own order */
+    int64_t count;                    /* items in an epoch */
     tp_tensor *order;                 /* of the epoch: int64; NULL: as they come */
     tp_tensor *before;                /* the generator's state before the epoch's order was drawn */
     int64_t asked, given;             /* batches of the epoch */
     tp_tensor *fields[TP_MAX_FIELDS]; /* of the current batch; NULL: none */
 };
 
-static tp_generator *source(const tp_loader *l) { return l->generator ? l->generator : tp_default_generator(); }
+/* What an epoch's order is drawn from. */
+static tp_generator *source(const tp_loader *l) {
+    tp_generator *own = l->sampler ? tpi_sampler_generator(l->sampler) : NULL;
+    return own ? own : l->generator ? l->generator : tp_default_generator();
+}
 
 static void drop_batch(tp_loader *l) {
     for (int64_t f = 0; f < l->dataset->nfields; f++) {
@@ -58,6 +64,10 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
         return tpi_fail(TP_ERR_VALUE, "option 'ahead': expected 0 to 1024, got %lld", (long long)o.ahead);
     if (o.threads < 0 || o.threads > 1024)
         return tpi_fail(TP_ERR_VALUE, "option 'threads': expected 0 to 1024, got %d", o.threads);
+    if (o.sampler && o.shuffle)
+        return tpi_fail(TP_ERR_VALUE, "option 'shuffle': sampler option is mutually exclusive with shuffle");
+    const int64_t count = o.sampler ? tp_sampler_count(o.sampler) : dataset->count;
+    if (count < 0) return NULL;
     int64_t batch = o.batch ? o.batch : 1, room = o.threads ? o.threads * (o.ahead ? o.ahead : 2) : 1;
     tp_reader *reader = tp_reader_new(dataset, o.threads, room);
     tp_loader *l = reader ? tpi_malloc(sizeof *l) : NULL;
@@ -67,23 +77,18 @@ tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *opti
                      .generator = o.generator,
                      .batch = batch,
                      .room = room,
+                     .sampler = o.sampler,
+                     .count = count,
                      .shuffle = o.shuffle};
-    l->batches = o.drop_last ? dataset->count / batch : dataset->count / batch + (dataset->count % batch != 0);
+    l->batches = o.drop_last ? count / batch : count / batch + (count % batch != 0);
     return l;
 }
 
-static bool draw_seed(tp_generator *g, int64_t *seed) { /* as torch.empty((), dtype=torch.int64).random_() */
-    tp_tensor *t = tpi_empty(tp_ints_view(NULL, 0), TP_INT64, (tp_device){TP_CPU, 0});
-    bool ok = t && tpo_random_(t, g);
-    if (ok) memcpy(seed, t->data, sizeof *seed);
-    tp_release(t);
-    return ok;
-}
-
 static tp_tensor *draw_order(tp_loader *l) {
+    if (l->sampler) return tp_own(tp_sampler_draw(l->sampler));
     if (l->generator) return tpo_randperm(l->dataset->count, l->generator, TP_INT64, (tp_device){TP_CPU, 0});
     int64_t seed;
-    tp_generator *own = draw_seed(NULL, &seed) ? tp_generator_new((uint64_t)seed) : NULL;
+    tp_generator *own = tpi_draw_seed(NULL, &seed) ? tp_generator_new((uint64_t)seed) : NULL;
     tp_tensor *order = own ? tpo_randperm(l->dataset->count, own, TP_INT64, (tp_device){TP_CPU, 0}) : NULL;
     tp_generator_free(own);
     return order;
@@ -100,7 +105,8 @@ static bool draw_in_vain(tp_loader *l) {
 static bool begin_epoch(tp_loader *l) {
     int64_t seed;
     l->before = tp_own(tp_generator_get_state(source(l)));
-    l->in_epoch = l->before && draw_seed(l->generator, &seed) && (!l->shuffle || (l->order = draw_order(l)));
+    l->in_epoch =
+        l->before && tpi_draw_seed(l->generator, &seed) && ((!l->shuffle && !l->sampler) || (l->order = draw_order(l)));
     if (!l->in_epoch) end_epoch(l);
     return l->in_epoch;
 }
@@ -109,8 +115,7 @@ static bool ask(tp_loader *l) { /* for the batches that fit into the room */
     int64_t *plain = l->order ? NULL : tpi_malloc(sizeof(int64_t) * (size_t)l->batch);
     bool ok = l->order || plain;
     for (; ok && l->asked < l->batches && tp_reader_waiting(l->reader) < l->room; l->asked += ok) {
-        int64_t from = l->asked * l->batch,
-                n = l->dataset->count - from < l->batch ? l->dataset->count - from : l->batch;
+        int64_t from = l->asked * l->batch, n = l->count - from < l->batch ? l->count - from : l->batch;
         for (int64_t i = 0; plain && i < n; i++) plain[i] = from + i;
         ok = tp_reader_ask(l->reader, tp_ints_view(plain ? plain : (const int64_t *)l->order->data + from, n));
     }

@@ -78,10 +78,7 @@ static bool forward_own(tp_module *m, int64_t nargs, const tp_value *args, int64
     return fine;
 }
 
-bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    for (int64_t i = 0; i < nresults; i++) results[i] = tp_value_none();
-    if (!m) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "expected a module to call, got NULL") : false;
-    if (!tpi_handle_given(m, m->alive, "tp_forward", "m", "a module")) return false;
+static bool forward_plain(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (!m->layer) return forward_own(m, nargs, args, nresults, results);
     const char *before =
         m->nchildren ? tpi_op_now : tpi_op_enter(m->name); /* of nested modules the innermost is named in errors */
@@ -94,6 +91,15 @@ bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nres
         fine = forward_operator(m, nargs, args, results);
     tpi_op_leave(before);
     return fine;
+}
+
+bool tpi_forward(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    for (int64_t i = 0; i < nresults; i++) results[i] = tp_value_none();
+    if (!m) return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "expected a module to call, got NULL") : false;
+    if (!tpi_handle_given(m, m->alive, "tp_forward", "m", "a module")) return false;
+    if (m->nparametrizations && !tpi_parametrize_now(m)) return false;
+    if (m->hooks) return tpi_forward_hooked(m, nargs, args, nresults, results, forward_plain);
+    return forward_plain(m, nargs, args, nresults, results);
 }
 
 tp_tensor *tpi_forward_tensor(tp_module *m, tp_tensor *input) {

@@ -29,8 +29,9 @@ enum { TPI_MAX_SOURCES = 24 };
 typedef enum tpi_module_slot_kind {
     TPI_PARAMETER,
     TPI_BUFFER,
-    TPI_TEMPORARY
-} tpi_module_slot_kind; /* temporary: not in the state */
+    TPI_TEMPORARY,
+    TPI_COMPUTED
+} tpi_module_slot_kind; /* temporary: not in the state; computed: made from others before each forward, in no list */
 typedef struct tpi_module_slot {
     char *name;
     tp_tensor *tensor; /* NULL: the name with nothing under it */
@@ -63,7 +64,21 @@ struct tp_module {
     tp_forward_function forward;
     void *context;
     void (*release_context)(void *);
+    struct tpi_module_hooks *hooks;               /* hooks.c; NULL: none */
+    struct tpi_parametrization *parametrizations; /* parametrize.c */
+    int64_t nparametrizations;
 };
+
+/* ---- hooks.c ---- */
+void tpi_module_hooks_free(tp_module *m);
+/* The forward of a module with hooks: `plain` is the one without. */
+bool tpi_forward_hooked(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results,
+                        tp_forward_function plain);
+
+/* ---- parametrize.c ---- */
+bool tpi_parametrize_now(tp_module *m); /* computes what is computed before each forward */
+bool tpi_parametrizations_copy(tp_module *to, const tp_module *from);
+void tpi_parametrizations_free(tp_module *m);
 
 tp_module *tpi_module_of(const tpi_layer *layer);
 tp_module *tpi_module_list(void);    /* PyTorch's ModuleList: children in a row, not to be called */

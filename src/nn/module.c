@@ -49,6 +49,8 @@ static void drop_value(tp_value *v) {
 void tp_module_release(tp_module *m) {
     if (!m || !TPI_HANDLE_GIVEN(m, "a module") || __atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL)) return;
     if (m->release_context) m->release_context(m->context);
+    tpi_module_hooks_free(m);
+    tpi_parametrizations_free(m);
     for (int64_t i = 0; i < m->nslots; i++) {
         tp_release(m->slots[i].tensor);
         tpi_mfree(m->slots[i].name);
@@ -305,7 +307,7 @@ tp_module *tp_module_clone(const tp_module *m) {
     }
     for (int64_t i = 0; fine && i < m->nchildren; i++)
         fine = tp_module_add(c, m->children[i].name, tp_module_clone(m->children[i].module));
-    if (fine) return c;
+    if (fine && tpi_parametrizations_copy(c, m)) return c;
     tp_module_release(c);
     return NULL;
 }
@@ -341,29 +343,50 @@ bool tp_module_requires_grad(tp_module *m, bool on) {
     return true;
 }
 
-/* The tensor keeps its identity, as an optimiser may hold it; its gradient is converted with it. */
-static bool convert(tp_tensor *t, tp_dtype dtype) {
-    if (!tp_dtype_is_floating(tp_dtype_of(t)) || tp_dtype_of(t) == dtype) return true;
+/* The tensor keeps its identity, as an optimiser may hold it; its gradient is converted with it. No dtype: it stays. */
+static bool convert(tp_tensor *t, tp_dtype dtype, tp_device device) {
     bool fine = true;
     TP_NO_GRAD {
-        tp_tensor *grad = tp_grad(t), *cast = tpo_to_dtype(t, dtype),
-                  *cast_grad = grad ? tpo_to_dtype(grad, dtype) : NULL;
-        fine = cast && (!grad || cast_grad) && tp_set_grad(t, NULL) && tp_set_data(t, cast) &&
-               (!cast_grad || tp_set_grad(t, cast_grad));
-        tp_release(cast);
-        tp_release(cast_grad);
+        tp_tensor *grad = tp_grad(t), *moved = tpo_to(t, dtype, device, false, TP_PRESERVE, false),
+                  *moved_grad = grad ? tpo_to(grad, dtype, device, false, TP_PRESERVE, false) : NULL;
+        fine = moved && (!grad || moved_grad) && tp_set_grad(t, NULL) && tp_set_data(t, moved) &&
+               (!moved_grad || tp_set_grad(t, moved_grad));
+        tp_release(moved);
+        tp_release(moved_grad);
     }
     return fine;
 }
+static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
+
 bool tp_module_to(tp_module *m, tp_dtype dtype) {
     TPI_STOP_ON_ERROR(false);
     if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     if (!tp_dtype_is_floating(dtype))
         return tpi_refuse(TP_ERR_TYPE, "a module converts to floating dtypes, not to %s", tp_dtype_name(dtype));
-    for (int64_t i = 0; i < m->nslots; i++)
-        if (m->slots[i].tensor && !convert(m->slots[i].tensor, dtype)) return false;
+    for (int64_t i = 0; i < m->nslots; i++) {
+        tp_tensor *t = m->slots[i].tensor;
+        bool stays = !t || m->slots[i].kind == TPI_COMPUTED || !tp_dtype_is_floating((tp_dtype)t->dtype) ||
+                     (tp_dtype)t->dtype == dtype;
+        if (!stays && !convert(t, dtype, tpi_device(t))) return false;
+    }
     for (int64_t i = 0; i < m->nchildren; i++)
         if (!tp_module_to(m->children[i].module, dtype)) return false;
+    return true;
+}
+
+bool tp_module_to_device(tp_module *m, tp_device device) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
+    if (device.type <= TP_DEVICE_NONE || device.type >= TP_DEVICE_TYPES)
+        return tpi_refuse(TP_ERR_VALUE, "tp_module_to_device: argument 'device': expected a device, got number %d",
+                          device.type);
+    for (int64_t i = 0; i < m->nslots; i++) {
+        tp_tensor *t = m->slots[i].tensor;
+        bool stays = !t || m->slots[i].kind == TPI_COMPUTED || same_device(tpi_device(t), device);
+        if (!stays && !convert(t, (tp_dtype)t->dtype, device)) return false;
+    }
+    for (int64_t i = 0; i < m->nchildren; i++)
+        if (!tp_module_to_device(m->children[i].module, device)) return false;
     return true;
 }
 

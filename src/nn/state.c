@@ -31,7 +31,7 @@ static bool collect(tp_state *to, const tp_module *m, const char *prefix, wanted
         for (int64_t i = 0; i < m->nslots; i++) {
             const tpi_module_slot *slot = &m->slots[i];
             bool parameter = slot->kind == TPI_PARAMETER;
-            if (!slot->tensor || parameter != (pass == 0)) continue;
+            if (!slot->tensor || slot->kind == TPI_COMPUTED || parameter != (pass == 0)) continue;
             if (what == PARAMETERS ? !parameter : what == BUFFERS ? parameter : slot->kind == TPI_TEMPORARY) continue;
             if (!add_named(to, prefix, slot, what != STATE)) return false;
         }

@@ -26,7 +26,7 @@ static tp_saved *place(tp_file *f, tp_saved *into, tp_saved *key, tp_saved *v) {
     if (!f) return NULL;
     if (!into) into = f->value;
     bool ok = v != NULL;
-    if (ok && into->kind == TP_SAVED_LIST)
+    if (ok && (into->kind == TP_SAVED_LIST || into->kind == TP_SAVED_TUPLE))
         ok = tpi_saved_append(&f->arena, into, v);
     else if (ok && into->kind == TP_SAVED_DICT)
         ok = key ? tpi_saved_put(&f->arena, into, key, v)
@@ -70,6 +70,9 @@ tp_saved *tp_put_dict(tp_file *f, tp_saved *into, const char *key) {
 }
 tp_saved *tp_put_list(tp_file *f, tp_saved *into, const char *key) {
     return TPI_GIVEN(f, "a file") ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_LIST)) : NULL;
+}
+tp_saved *tp_put_tuple(tp_file *f, tp_saved *into, const char *key) {
+    return TPI_GIVEN(f, "a file") ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_TUPLE)) : NULL;
 }
 tp_saved *tp_put_dict_int(tp_file *f, tp_saved *into, int64_t key) {
     return f ? place(f, into, tpi_saved_number(&f->arena, tp_int(key)), tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;

@@ -1,0 +1,171 @@
+/* A training that is stopped, saved and loaded into new objects goes on with the bits of one that was not stopped: with
+ * every optimiser, a schedule, a scaler, dropout, and a shuffling loader in the middle of an epoch. What does not fit
+ * changes nothing. */
+#include "tape_fixture.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[64];
+
+typedef struct run { /* everything that a training has */
+    tp_module *net;
+    tp_optimiser *optimiser;
+    tp_schedule *schedule;
+    tp_scaler *scaler;
+    tp_dataset *data;
+    tp_loader *loader;
+} run;
+
+static run begin(const tp_optimiser_kind *kind, int64_t width) {
+    run r;
+    tp_manual_seed(3);
+    r.net = tp_nn_sequential(tp_nn_linear(3, width), tp_nn_dropout(.p = 0.3), tp_nn_batch_norm1d(width),
+                             tp_nn_linear(width, 1, .bias = false));
+    tp_state all = tp_module_parameters(r.net);
+    tp_tensor *matrices[2] = {tp_module_tensor(r.net, "0.weight"), tp_module_tensor(r.net, "3.weight")};
+    const bool only_matrices = !strcmp(kind->name, "Muon");
+    r.optimiser = tp_optimiser_new(kind, only_matrices ? tp_list(2, matrices) : tp_list(all.n, all.tensors), NULL);
+    if (!r.optimiser) fail_msg("%s", tp_error());
+    tp_state_free(all);
+    r.schedule = tp_step_lr(r.optimiser, .step_size = 2, .gamma = 0.5);
+    r.scaler = tp_scaler_new(.init_scale = 16, .growth_interval = 2);
+    TP_SCOPE {
+        tp_tensor *x = tp_div(tp_reshape(tp_arange(36, .dtype = TP_FLOAT32), TP_INTS(12, 3)), 10);
+        r.data = tp_dataset_of_tensors(TP_LIST(x, tp_sum(x, .dim = TP_INTS(1), .keepdim = true)));
+    }
+    r.loader = tp_loader_new(r.data, .batch = 4, .shuffle = true);
+    return r;
+}
+static void end(run r) {
+    tp_loader_free(r.loader), tp_dataset_release(r.data), tp_scaler_free(r.scaler), tp_schedule_free(r.schedule);
+    tp_optimiser_free(r.optimiser), tp_module_release(r.net);
+}
+static tp_training of(run *r) {
+    return (tp_training)TP_TRAINING(.model = r->net, .optimiser = r->optimiser, .schedule = r->schedule,
+                                    .scaler = r->scaler, .loader = r->loader);
+}
+
+static tp_tensor *closure(void *context) {
+    run *r = context;
+    tp_optimiser_zero_grad(r->optimiser);
+    tp_tensor *loss = tp_mse_loss(tp_forward(r->net, tp_loader_field(r->loader, 0)), tp_loader_field(r->loader, 1));
+    tp_backward(loss);
+    return loss;
+}
+static double some_steps(run *r, int steps) {
+    double loss = 0;
+    const bool by_closure = !strcmp(tp_optimiser_kind_of(r->optimiser)->name, "LBFGS");
+    for (int i = 0; i < steps; i++) {
+        if (!tp_loader_next(r->loader) && !tp_loader_next(r->loader)) fail_msg("%s", tp_error());
+        TP_SCOPE {
+            if (by_closure)
+                tp_step_with(r->optimiser, closure, r, &loss);
+            else {
+                tp_optimiser_zero_grad(r->optimiser);
+                tp_tensor *e =
+                    tp_mse_loss(tp_forward(r->net, tp_loader_field(r->loader, 0)), tp_loader_field(r->loader, 1));
+                tp_backward(tp_scaler_scale(r->scaler, e));
+                tp_scaler_step(r->scaler, r->optimiser);
+                tp_scaler_update(r->scaler);
+                loss = e ? tp_item(e) : 0;
+            }
+            tp_schedule_step(r->schedule);
+        }
+    }
+    if (!tp_ok()) fail_msg("%s: %s", tp_optimiser_kind_of(r->optimiser)->name, tp_error());
+    return loss;
+}
+
+static void test_goes_on_with_the_same_bits(void **state) {
+    (void)state;
+    for (int64_t k = 0; k < tp_optimiser_kind_count(); k++) {
+        const tp_optimiser_kind *kind = tp_optimiser_kind_at(k);
+        if (!strcmp(kind->name, "SparseAdam")) continue; /* takes sparse gradients */
+        run first = begin(kind, 4);
+        some_steps(&first, 4);
+        tp_training all = of(&first);
+        all.epoch = 7, all.step = 4;
+        if (!tp_training_save(path, &all)) fail_msg("%s: %s", kind->name, tp_error());
+        const double want = some_steps(&first, 4);
+        run second = begin(kind, 4);
+        some_steps(&second, 1); /* in another state */
+        tp_training again = of(&second);
+        if (!tp_training_load(path, &again)) fail_msg("%s: %s", kind->name, tp_error());
+        assert_int_equal(again.epoch, 7);
+        assert_int_equal(again.step, 4);
+        const double got = some_steps(&second, 4);
+        if (memcmp(&got, &want, sizeof got)) fail_msg("%s: %.17g, expected %.17g", kind->name, got, want);
+        end(first), end(second);
+    }
+}
+
+static void test_layout_is_pytorchs(void **state) {
+    (void)state;
+    run r = begin(tp_optimiser_kind_named("AdamW"), 4);
+    some_steps(&r, 1);
+    tp_training all = of(&r);
+    assert_true(tp_training_save(path, &all));
+    tp_file *file = tp_open_file(path, NULL);
+    const tp_saved *value = tp_file_value(file), *optimizer = tp_saved_get(value, "optimizer");
+    const tp_saved *group = tp_saved_at(tp_saved_get(optimizer, "param_groups"), 0);
+    assert_int_equal(tp_saved_kind_of(tp_saved_get(group, "betas")), TP_SAVED_TUPLE);
+    assert_float_equal(tp_scalar_to_double(tp_saved_number(tp_saved_get(group, "initial_lr"))), 1e-3, 0);
+    assert_int_equal(tp_saved_kind_of(tp_saved_get(group, "foreach")), TP_SAVED_NONE);
+    assert_int_equal(tp_saved_count(tp_saved_get(group, "params")), 5);
+    const tp_saved *first = tp_saved_get_int(tp_saved_get(optimizer, "state"), 0);
+    assert_int_equal(tp_saved_kind_of(tp_saved_get(first, "step")), TP_SAVED_TENSOR);
+    assert_int_equal(tp_saved_kind_of(tp_saved_get(first, "exp_avg_sq")), TP_SAVED_TENSOR);
+    assert_int_equal(tp_saved_count(first), 3);
+    tp_saved_about about = {.size = sizeof about};
+    assert_true(tp_saved_describe(tp_saved_get(value, "model"), &about));
+    assert_string_equal(about.class_name, "collections.OrderedDict");
+    assert_int_equal(tp_scalar_to_int(tp_saved_number(tp_saved_get(tp_saved_get(value, "lr_scheduler"), "last_epoch"))),
+                     1);
+    tp_close_file(file);
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    end(r);
+}
+
+/* Nothing changes if a part does not fit, and the error says which. */
+static void test_refusals_change_nothing(void **state) {
+    (void)state;
+    const tp_optimiser_kind *adam = tp_optimiser_kind_named("Adam");
+    run wide = begin(adam, 5), r = begin(adam, 4);
+    some_steps(&wide, 3), some_steps(&r, 1);
+    tp_training saved = of(&wide), into = of(&r);
+    assert_true(tp_training_save(path, &saved));
+    TP_SCOPE {
+        tp_tensor *weight = tp_clone(tp_module_tensor(r.net, "0.weight")), *place = tp_loader_get_state(r.loader);
+        tp_tensor *average = tp_clone(tp_optimiser_state(r.optimiser, 0, "exp_avg"));
+        assert_false(tp_training_load(path, &into));
+        assert_error("Adam: state 'exp_avg': expected shape [4, 3], got [5, 3]");
+        into.optimiser = NULL;
+        assert_false(tp_training_load(path, &into));
+        assert_error("size mismatch for 0.weight");
+        assert_true(tp_equal(weight, tp_module_tensor(r.net, "0.weight")));
+        assert_true(tp_equal(place, tp_loader_get_state(r.loader)));
+        assert_true(tp_equal(average, tp_optimiser_state(r.optimiser, 0, "exp_avg")));
+        assert_float_equal(tp_scaler_get_scale(r.scaler), 16, 0);
+        tp_training little = TP_TRAINING(.model = wide.net);
+        assert_true(tp_training_save(path, &little));
+        assert_false(tp_training_load(path, &saved));
+        assert_error("optimizer");
+    }
+    assert_false(tp_training_save(NULL, &saved));
+    assert_error("tp_training_save: argument 'path'");
+    assert_false(tp_training_load(path, NULL));
+    assert_error("tp_training_load: argument 'training'");
+    end(wide), end(r);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
+int main(void) {
+    snprintf(path, sizeof path, "/tmp/taper-training-%d.pt", (int)getpid());
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits),
+                                     TEST(test_layout_is_pytorchs), cmocka_unit_test(test_refusals_change_nothing),
+                                     TEST(test_refusals_change_nothing)};
+    int failed = cmocka_run_group_tests(all, NULL, NULL);
+    remove(path);
+    return failed;
+}
