@@ -1,6 +1,8 @@
 /* Kernels of natives: defines and texts put together, found again by their values; and the shapes of row kernels. */
 #include "ops/native_gpu.h"
 #include "device/gpu/map.h"
+#include <stdio.h>
+#include <string.h>
 
 typedef struct source {
     const tpi_gpu_site *site;
@@ -12,8 +14,11 @@ typedef struct source {
 static bool put(tpi_text *t, const void *context) {
     const source *s = context;
     const char *m = s->wide ? "" : "f";
-    bool ok = tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
-                           s->wide ? "double" : "float", s->wide);
+    char family[64];
+    snprintf(family, sizeof family, "%.*s", (int)strcspn(s->site->file, "."), s->site->file);
+    bool ok = tpi_gpu_put_entry(t, family, s->site->kernel);
+    ok = ok && tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
+                            s->wide ? "double" : "float", s->wide);
     ok = ok && tpi_text_put(t,
                             "#if defined(__OPENCL_VERSION__)\n#define EXP exp\n#define LN log\n#define SQRT "
                             "sqrt\n#define RSQRT rsqrt\n#define FABS fabs\n#define POW pow\n#else\n"

@@ -28,6 +28,7 @@ typedef struct tpi_gpu_form {
 /* What a kernel computes per element. */
 typedef struct tpi_gpu_map_text {
     const tpi_gpu_form *form;
+    const char *name;               /* for profilers; NULL: none */
     const char *source;             /* op_element(), in the dialect */
     bool program;                   /* it is a program's: results go to pointers, in their storage types */
     int nparam;                     /* its parameters; numbers follow behind them */
