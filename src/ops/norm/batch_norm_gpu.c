@@ -6,6 +6,8 @@
 static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"},
                           apply_site = {"batch_norm.gpu.h", "apply"};
 
+enum { SETTLE_LANES = 8, SETTLE_THREADS = 256 }; /* of a block of `settle`: channels, threads */
+
 typedef struct call {
     tp_device device;
     int64_t images, plane, n; /* n: elements of a channel */
@@ -145,7 +147,8 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
                                 TPI_GPU_VAL(c->n),
                                 c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum),
                                 c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
-    return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 12, args);
+    return kernel &&
+           tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 12, args);
 }
 
 bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
@@ -176,7 +179,8 @@ static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, false);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(parts->data),   TPI_GPU_PTR(dweight->data), TPI_GPU_PTR(dbias->data),
                                 TPI_GPU_PTR(c->sums->data), TPI_GPU_VAL(c->parts),      TPI_GPU_VAL(c->channels)};
-    return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 6, args);
+    return kernel &&
+           tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 6, args);
 }
 
 bool tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean,
