@@ -148,7 +148,13 @@ const char *tpi_gpu_fused_text(const tpi_gpu_fused *fused) { return fused->sourc
 
 /* ---- The launch ---- */
 
-static void fill_params(const tpi_program *p, tpi_param *to) {
+int tpi_gpu_program_numbers(const tpi_program *p) {
+    int n = 0;
+    for (int i = 0; i < p->nsteps; i++) n += numbers_of(&p->steps[i]);
+    return n;
+}
+
+void tpi_gpu_fill_params(const tpi_program *p, tpi_param *to) {
     for (int i = 0; i < p->nsteps; i++) {
         const tpi_program_step *s = &p->steps[i];
         memcpy(to, s->params, s->op->nparam * sizeof *to);
@@ -164,8 +170,8 @@ bool tpi_gpu_program_run(tp_device device, const tpi_program *p, tpi_plan *plan)
     tpi_gpu_map_call call = {.what = p->fused,
                              .text = {.name = p->fused->name, .source = p->fused->source, .program = true},
                              .params = params};
-    for (int i = 0; i < p->nsteps; i++) call.text.nparam += numbers_of(&p->steps[i]);
-    fill_params(p, params);
+    call.text.nparam = tpi_gpu_program_numbers(p);
+    tpi_gpu_fill_params(p, params);
     for (int k = 0; k < plan->nargs; k++) call.text.type[k] = (uint8_t)tpi_gpu_ctype((tp_dtype)plan->dtype[k]);
     return tpi_gpu_run_map(device, &call, plan);
 }

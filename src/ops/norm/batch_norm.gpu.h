@@ -10,6 +10,7 @@
  *
  * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from
  * zero costs no digits. */
+#include "epilogue.h"
 #if defined(__OPENCL_VERSION__)
 #define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
 #else
@@ -248,7 +249,7 @@ INLINE piece_y written(const piece_x p, const piece_x q, const line_t *l) {
  * of all. Else a block has a plane's stretch: BLOCK is image and channel, BLOCK_Y a stretch of its elements. */
 KERNEL(entry)
 (PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows,
- const int channels, const int plane, const A over) {
+ const int channels, const int plane, const A over EPILOGUE_ARGUMENTS) {
 #if COLUMNS
     const int c = ((int)BLOCK * LANES + THREAD % LANES) * VEC;
     if (c >= channels) return;
@@ -263,7 +264,9 @@ KERNEL(entry)
 #else
         const piece_x q = p;
 #endif
-        *(GLOBAL piece_y *)(AT(T_Y, out) + at) = written(p, q, l);
+        const piece_y w = written(p, q, l);
+        if (EPILOGUE_KEEPS) *(GLOBAL piece_y *)(AT(T_Y, out) + at) = w;
+        EPILOGUE_WRITE(at, w.v)
     }
 #else
     const int c = (int)(BLOCK % channels);
@@ -279,7 +282,9 @@ KERNEL(entry)
 #else
         const piece_x q = p;
 #endif
-        *(GLOBAL piece_y *)(AT(T_Y, out) + from + i) = written(p, q, l);
+        const piece_y w = written(p, q, l);
+        if (EPILOGUE_KEEPS) *(GLOBAL piece_y *)(AT(T_Y, out) + from + i) = w;
+        EPILOGUE_WRITE(from + i, w.v)
     }
 #endif
 }
