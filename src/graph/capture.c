@@ -643,7 +643,8 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
     tpi_capture_stop(c);
-    ok = ok && tpi_graph_dissolve_sums(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
+    ok = ok && tpi_graph_dissolve_sums(c->g) && tpi_graph_fuse(c->g) && tpi_graph_find_epilogues(c->g) &&
+         tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok)
         g = c->g, c->g = NULL, let_go(g);

@@ -7,6 +7,7 @@
  *   passes/     what is done to a graph before it runs:
  *     parts.c     writes gradients of slices into one tensor
  *     fuse.c      joins chains of maps into block programs
+ *     epilogues.c offers such programs to the GPU kernels that make what they read
  *     reuse.c     finds results that may be written over what they are made of
  *     branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
  *   parallel_steps.c    runs such steps side by side
@@ -78,7 +79,12 @@ struct tpi_graph_step {
                                     program's own in `out` */
     int16_t fed;                 /* that value's operand; it has no memory if it is not in `out` */
     int32_t fed_value;
-    int32_t tracked; /* HAND_ON: which of the graph's tracked tensors */
+    int32_t tracked;                 /* HAND_ON: which of the graph's tracked tensors */
+    struct tpi_graph_step *epilogue; /* CALL: a program over one of the call's results, which the native's kernel may
+                                        run (device/epilogue.h). What it reads besides and makes stands behind the
+                                        call's own in `in` and `out` */
+    int32_t epilogue_of;             /* that result */
+    bool epilogue_keeps;             /* others read it as well */
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;                /* values that nobody reads after this step */
@@ -227,6 +233,11 @@ tpi_watch_step(const tp_compiled *g,
 bool tpi_graph_dissolve_sums(tp_compiled *g);
 /* ---- passes/fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
+/* ---- passes/epilogues.c ---- */
+bool tpi_graph_find_epilogues(tp_compiled *g);
+/* Inputs and results of a step without its epilogue's. */
+int tpi_step_own_in(const tpi_graph_step *s);
+int tpi_step_own_out(const tpi_graph_step *s);
 /* What dtype an element-wise step computes in; false and an error where its operands do not fit the operator. */
 bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute);
 #endif

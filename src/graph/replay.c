@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "device/epilogue.h"
 #include "device/launch.h"
 #include "graph/graph.h"
 #include "tensor/given.h"
@@ -158,27 +159,70 @@ static bool run_write(graph_run *r, const tpi_graph_step *s) {
 static bool take_results(graph_run *r, const tpi_graph_step *s, tp_value *results) {
     bool list = results[0].kind == TP_K_TENSORS, ok = true;
     tp_tensors given = list ? results[0].as.tensors : (tp_tensors){0};
-    int64_t n = list ? given.n : ((const tp_operator *)s->op)->nresults;
+    int64_t n = list ? given.n : ((const tp_operator *)s->op)->nresults, own = tpi_step_own_out(s);
     for (int64_t i = 0; i < n; i++) {
         tp_tensor *t = list ? tpi_retain(given.v[i]) : results[i].kind == TP_K_TENSOR ? results[i].as.tensor : NULL;
-        if (i < s->nout)
+        if (i < own)
             ok = t && take(r, s->out[i], t) && ok;
         else if (t)
             tpi_release(t);
     }
     if (list) tpi_release_list(given);
-    if (ok && n >= s->nout) return true;
+    if (ok && n >= own) return true;
     return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "a step of the graph gave other results than expected") : false;
 }
 
+/* What an epilogue's program works on, before the native has made its result: NULL in its place. */
+static bool fill_epilogue(graph_run *r, const tpi_graph_step *s, tpi_epilogue *e) {
+    const tpi_graph_step *p = s->epilogue;
+    int n = 0;
+    for (int i = 0; i < p->nout; i++)
+        if (!(e->operands[n++] = target(r, p->out[i]))) return false;
+    for (int i = 0; i < p->nin; i++, n++) {
+        e->operands[n] = NULL;
+        if (p->in[i] == s->epilogue_of)
+            e->fed = n;
+        else if (!(e->operands[n] = value(r, p->in[i])))
+            return false;
+    }
+    e->program = p->program, e->keeps = s->epilogue_keeps;
+    return true;
+}
+
+static bool run_program(graph_run *r, const tpi_graph_step *s);
+static bool run_native(graph_run *r, const tpi_graph_step *s);
+
+/* A call whose kernel may run the program that follows it; otherwise the program runs by itself. */
 static bool run_call(graph_run *r, const tpi_graph_step *s) {
+    if (!s->epilogue) return run_native(r, s);
+    const tpi_graph_value *v = &r->g->values[s->epilogue_of];
+    tp_tensor like = {.alive = TPI_ALIVE,
+                      .dtype = v->dtype,
+                      .ndim = v->ndim,
+                      .numel = tpi_numel_of(tpi_value_shape(v)),
+                      .shape = v->dims,
+                      .strides = v->dims + v->ndim};
+    tpi_epilogue epilogue = {.like = &like};
+    if (!fill_epilogue(r, s, &epilogue)) return false;
+    tpi_epilogue_offered = &epilogue;
+    bool ok = run_native(r, s);
+    tpi_epilogue_offered = NULL;
+    if (!ok || epilogue.taken) return ok;
+    int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, s->epilogue) : -1;
+    ok = run_program(r, s->epilogue);
+    if (event >= 0) tpi_watch_end(event);
+    return ok;
+}
+
+static bool run_native(graph_run *r, const tpi_graph_step *s) {
     enum { MAX_ARGS = 32, FEW = 32 };
     const tp_operator *op = s->op;
     tp_value args[MAX_ARGS], results[8] = {{0}};
     tp_tensor *few[FEW], **list = s->nin <= FEW ? few : tpi_malloc((size_t)s->nin * sizeof *list);
     if (!list) return false;
     bool ok = true;
-    for (int i = 0; i < s->nin && ok; i++) ok = !(list[i] = NULL) && (s->in[i] < 0 || (list[i] = value(r, s->in[i])));
+    int own = tpi_step_own_in(s);
+    for (int i = 0; i < own && ok; i++) ok = !(list[i] = NULL) && (s->in[i] < 0 || (list[i] = value(r, s->in[i])));
     memcpy(args, s->args, (size_t)op->nargs * sizeof *args);
     for (int64_t i = 0, at = 0; i < op->nargs; i++) {
         if (args[i].kind == TP_K_TENSOR)

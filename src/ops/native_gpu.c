@@ -1,19 +1,26 @@
 /* Kernels of natives: defines and texts put together, found again by their values; and the shapes of row kernels. */
 #include "ops/native_gpu.h"
 #include "device/gpu/map.h"
+#include <stdio.h>
+#include <string.h>
 
 typedef struct source {
     const tpi_gpu_site *site;
     bool wide;
     int n;
     const tpi_gpu_define *defines;
+    const tpi_epilogue *epilogue;
 } source;
 
 static bool put(tpi_text *t, const void *context) {
     const source *s = context;
     const char *m = s->wide ? "" : "f";
-    bool ok = tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
-                           s->wide ? "double" : "float", s->wide);
+    char family[64];
+    snprintf(family, sizeof family, "%.*s", (int)strcspn(s->site->file, "."), s->site->file);
+    bool ok = tpi_gpu_put_entry(t, family, s->site->kernel);
+    ok = ok && tpi_gpu_put_epilogue_program(t, s->epilogue);
+    ok = ok && tpi_text_put(t, "#define KERNEL_%s 1\n#define A %s\n#define WIDE %d\n", s->site->kernel,
+                            s->wide ? "double" : "float", s->wide);
     ok = ok && tpi_text_put(t,
                             "#if defined(__OPENCL_VERSION__)\n#define EXP exp\n#define LN log\n#define SQRT "
                             "sqrt\n#define RSQRT rsqrt\n#define FABS fabs\n#define POW pow\n#else\n"
@@ -31,18 +38,24 @@ static bool put(tpi_text *t, const void *context) {
              tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type,
                           d->name, type, d->name, type);
     }
-    return ok && tpi_text_put(t, "#include \"%s\"\n", s->site->file);
+    return ok && tpi_gpu_put_epilogue(t, s->epilogue) && tpi_text_put(t, "#include \"%s\"\n", s->site->file);
 }
 
 tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n,
                                       const tpi_gpu_define *defines) {
+    return tpi_gpu_site_kernel_with(device, site, wide, n, defines, NULL);
+}
+
+tpi_gpu_function *tpi_gpu_site_kernel_with(tp_device device, const tpi_gpu_site *site, bool wide, int n,
+                                           const tpi_gpu_define *defines, const tpi_epilogue *epilogue) {
     uint64_t form = wide ? 0x9e3779b97f4a7c15u
                          : 0xd1b54a32d192ed03u; /* far apart: neighbours would meet again under another dtype */
     for (int i = 0; i < n; i++) {
         form = (form ^ (uint64_t)defines[i].value) * 0xbf58476d1ce4e5b9u;
         form ^= form >> 29;
     }
-    return tpi_gpu_kernel(device, site, form, put, &(source){site, wide, n, defines});
+    form ^= tpi_gpu_epilogue_form(epilogue);
+    return tpi_gpu_kernel(device, site, form, put, &(source){site, wide, n, defines, epilogue});
 }
 
 /* Short rows share a block and warps; long ones take a block each, up to what registers hold. */

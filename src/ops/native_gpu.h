@@ -6,6 +6,7 @@
 #ifndef TPI_GPU_KERNEL_H
 #define TPI_GPU_KERNEL_H
 #include "device/gpu/driver.h"
+#include "device/gpu/epilogue.h"
 #include "ops/native.h"
 
 /* One kernel of a text: its file, and the name behind KERNEL_ that switches it on. */
@@ -26,6 +27,10 @@ typedef struct tpi_gpu_define {
 /* A, the type to compute in, is float or double (`wide`); EXP, LN, SQRT and RSQRT are its functions. */
 tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n,
                                       const tpi_gpu_define *defines);
+
+/* The same for a kernel that has an epilogue; NULL: none. */
+tpi_gpu_function *tpi_gpu_site_kernel_with(tp_device device, const tpi_gpu_site *site, bool wide, int n,
+                                           const tpi_gpu_define *defines, const tpi_epilogue *epilogue);
 
 /* The arguments of a kernel whose own begin with FAULT (device/gpu/kernels/fault.h): where it notes an index out of
  * range, and for which operator. */

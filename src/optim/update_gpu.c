@@ -104,7 +104,9 @@ typedef struct source {
 static bool make(tpi_text *t, const void *context) {
     const source *s = context;
     const launch_kind *l = s->l;
-    bool ok = tpi_text_put(t,
+    bool ok = tpi_gpu_put_entry(t, "update", s->many ? "many" : "one");
+    ok =
+        ok && tpi_text_put(t,
                            "#define KERNEL_%s 1\n#define A %s\n#define NARGS %d\n#define NOPTIONS %d\n#define NSCALARS "
                            "%d\n#define KEPT %d\n#define PARAMS %d\n#define CHUNK %d\n",
                            s->many ? "many" : "one", l->wide ? "double" : "float", l->nargs, l->noptions, l->nscalars,

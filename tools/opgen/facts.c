@@ -78,6 +78,15 @@ static unsigned parse_arguments(const op *o, const char *s, place at) {
     return mask;
 }
 
+static void parse_epilogue(op *o, const char *s, place at) {
+    const char *name = spaces(s);
+    size_t n = strcspn(name, " \n");
+    for (int r = 0; r < o->nresults; r++)
+        if (strlen(o->results[r].name) == n && !strncmp(o->results[r].name, name, n)) o->epilogue = r + 1;
+    if (!o->epilogue) fail(at, "%s: expected the name of a result after 'epilogue'", o->name);
+    end_of_line(name + n, at);
+}
+
 bool parse_fact(op *o, const char *s, place at) {
     if (starts(&s, "draws"))
         o->draws = true, end_of_line(s, at);
@@ -97,6 +106,8 @@ bool parse_fact(op *o, const char *s, place at) {
         o->from_host = parse_arguments(o, s, at);
     else if (starts(&s, "index"))
         o->indices = parse_arguments(o, s, at);
+    else if (starts(&s, "epilogue"))
+        parse_epilogue(o, s, at);
     else if (starts(&s, "symbol"))
         o->symbol = copy_n(s, strcspn(s, " \n"));
     else

@@ -42,6 +42,7 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
     const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_cast_suffix((tp_dtype)f->x);
     bool ok = tpi_text_put(t, "#include \"rounding.h\"\n") && tpi_gpu_put_dtype(t, (tp_dtype)f->x);
+    ok = ok && (!f->name || tpi_gpu_put_entry(t, f->define, f->name));
     for (int k = 0; k < f->nout && ok; k++) ok = tpi_gpu_put_dtype(t, (tp_dtype)f->out[k]);
     return ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
            tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims,
@@ -61,6 +62,7 @@ bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const
                              .x = c->x->dtype,
                              .nout = (uint8_t)nout,
                              .nparam = (uint8_t)nparam,
+                             .name = c->name,
                              .source = source,
                              .wide = c->x->numel >= INT32_MAX || c->reduced.total >= INT32_MAX};
     f->kdims = c->kept.ndim ? (uint8_t)c->kept.ndim : 1, f->rdims = c->reduced.ndim ? (uint8_t)c->reduced.ndim : 1;

@@ -20,13 +20,15 @@ typedef struct tpi_gpu_axes_form {
     bool wide, split, sharing; /* 64-bit positions; columns in several pieces; threads of a block work together */
     uint16_t block;            /* threads */
     uint8_t nparam, out_type[TPI_AXES_OUTS];
-    const char *source;        /* the operator's functions */
+    const char *name;          /* the operator's, for profilers; NULL: none */
+    const char *source;        /* its functions */
     const char *define, *text; /* which kernel of which text */
 } tpi_gpu_axes_form;
 bool tpi_gpu_axes_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
 
 typedef struct tpi_gpu_axes_call {
     const void *op;
+    const char *name; /* the operator's */
     tp_device device;
     const tpi_gpu_caps *caps;
     tp_tensor *x;

@@ -3,6 +3,7 @@
  * way (map.c). Copies within a dtype move bits, as words of the elements' size. */
 #include "device/gpu/gpu.h"
 #include "device/gpu/map.h"
+#include <stdio.h>
 #include <string.h>
 
 /* The dtype whose elements are plain words of so many bytes. */
@@ -22,8 +23,11 @@ static const char *const identity[TPI_CTYPES] = {SAME("uint8_t"), SAME("int32_t"
 static bool run_identity(tp_device device, tpi_plan *p) {
     tpi_ctype type =
         tpi_gpu_ctype((tp_dtype)p->dtype[p->dtype[1] == TP_UINT64 ? 0 : 1]); /* int64 does not hold uint64's values */
+    char name[64];                                                           /* for profilers */
+    snprintf(name, sizeof name, "copy_%s_%s", tp_dtype_name((tp_dtype)p->dtype[1]),
+             tp_dtype_name((tp_dtype)p->dtype[0]));
     tpi_gpu_map_call call = {.what = &identity[type],
-                             .text = {.source = identity[type], .type = {(uint8_t)type, (uint8_t)type}}};
+                             .text = {.name = name, .source = identity[type], .type = {(uint8_t)type, (uint8_t)type}}};
     return tpi_gpu_run_map(device, &call, p);
 }
 

@@ -275,10 +275,13 @@ typedef bool (*tpi_gpu_source)(tpi_text *text, const void *context);
 tpi_gpu_function *tpi_gpu_program(tp_device device, const char *key, const char *name, tpi_gpu_source make,
                                   const void *context);
 /* The same for kernels that are launched often, found again in some nanoseconds: what (an address that is this maker's
- * alone) and form name the program, and the function is called `entry`. A source may have lines #include "NAME" for the
- * texts of gpu/kernels and device/element. */
+ * alone) and form name the program, and the function is called `entry`, or as tpi_gpu_put_entry() calls it. A source
+ * may have lines #include "NAME" for the texts of gpu/kernels and device/element. */
 tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t form, tpi_gpu_source make,
                                  const void *context);
+
+/* Puts the name that profilers show for the kernel `entry` that follows: taper_FAMILY_NAME. */
+bool tpi_gpu_put_entry(tpi_text *text, const char *family, const char *name);
 
 /* Launches on the device's current stream. blocks and threads in one dim, which is all that most kernels need. */
 bool tpi_gpu_launch(tp_device device, tpi_gpu_function *function, int64_t blocks, int threads, size_t shared, int nargs,

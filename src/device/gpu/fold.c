@@ -74,8 +74,13 @@ static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
 
 bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute,
                   const tpi_param *params) {
-    tpi_gpu_axes_call c = {
-        .op = op, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = op->nstate};
+    tpi_gpu_axes_call c = {.op = op,
+                           .name = op->name,
+                           .device = tpi_device(x),
+                           .x = x,
+                           .outs = outs,
+                           .params = params,
+                           .nstate = op->nstate};
     const char *source = op->source ? op->source[compute] : NULL;
     if (!source)
         return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,

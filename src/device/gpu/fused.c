@@ -5,6 +5,7 @@
  *
  * A program is known by the text of its op_element(): programs of one text, of whatever graph, share their kernels. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include "device/gpu/map.h"
 #include "device/gpu/program.h"
@@ -101,6 +102,7 @@ struct tpi_gpu_fused {
     tpi_gpu_fused *next;
     tpi_gpu_hash hash;
     char *source;
+    char name[96]; /* its operators, as profilers show it */
 };
 static tpi_gpu_fused *all; /* kept for as long as the process lives, as their kernels are */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -111,13 +113,24 @@ static tpi_gpu_fused *find(tpi_gpu_hash hash, const char *source) {
     return NULL;
 }
 
+/* "mul_add_tanh"; what does not fit is left out. */
+static void fill_name(char *name, size_t room, const tpi_program *p) {
+    size_t n = 0;
+    for (int i = 0; i < p->nsteps; i++) {
+        const char *op = p->steps[i].op->name;
+        if (n + strlen(op) + 2 > room) return;
+        n += (size_t)snprintf(name + n, room - n, "%s%s", i ? "_" : "", op);
+    }
+}
+
 /* The one of this text, which it takes over; NULL and an error without memory. */
-static tpi_gpu_fused *known(tpi_text *text) {
+static tpi_gpu_fused *known(tpi_text *text, const tpi_program *p) {
     tpi_gpu_hash hash = tpi_gpu_hash_of(text->s, text->n);
     pthread_mutex_lock(&lock);
     tpi_gpu_fused *f = find(hash, text->s);
     if (!f && (f = tpi_new0(sizeof *f))) {
-        *f = (tpi_gpu_fused){all, hash, text->s};
+        *f = (tpi_gpu_fused){.next = all, .hash = hash, .source = text->s};
+        fill_name(f->name, sizeof f->name, p);
         all = f, *text = (tpi_text){NULL, 0, 0};
     }
     pthread_mutex_unlock(&lock);
@@ -126,7 +139,7 @@ static tpi_gpu_fused *known(tpi_text *text) {
 
 bool tpi_gpu_program_ready(tpi_program *p) {
     tpi_text text = {NULL, 0, 0};
-    bool ok = put_program(&text, p) && (p->fused = known(&text));
+    bool ok = put_program(&text, p) && (p->fused = known(&text, p));
     tpi_text_free(&text);
     return ok;
 }
@@ -135,7 +148,13 @@ const char *tpi_gpu_fused_text(const tpi_gpu_fused *fused) { return fused->sourc
 
 /* ---- The launch ---- */
 
-static void fill_params(const tpi_program *p, tpi_param *to) {
+int tpi_gpu_program_numbers(const tpi_program *p) {
+    int n = 0;
+    for (int i = 0; i < p->nsteps; i++) n += numbers_of(&p->steps[i]);
+    return n;
+}
+
+void tpi_gpu_fill_params(const tpi_program *p, tpi_param *to) {
     for (int i = 0; i < p->nsteps; i++) {
         const tpi_program_step *s = &p->steps[i];
         memcpy(to, s->params, s->op->nparam * sizeof *to);
@@ -148,9 +167,11 @@ static void fill_params(const tpi_program *p, tpi_param *to) {
 bool tpi_gpu_program_run(tp_device device, const tpi_program *p, tpi_plan *plan) {
     if (plan->numel == 0) return true;
     tpi_param params[TPI_GPU_MAP_PARAMS];
-    tpi_gpu_map_call call = {.what = p->fused, .text = {.source = p->fused->source, .program = true}, .params = params};
-    for (int i = 0; i < p->nsteps; i++) call.text.nparam += numbers_of(&p->steps[i]);
-    fill_params(p, params);
+    tpi_gpu_map_call call = {.what = p->fused,
+                             .text = {.name = p->fused->name, .source = p->fused->source, .program = true},
+                             .params = params};
+    call.text.nparam = tpi_gpu_program_numbers(p);
+    tpi_gpu_fill_params(p, params);
     for (int k = 0; k < plan->nargs; k++) call.text.type[k] = (uint8_t)tpi_gpu_ctype((tp_dtype)plan->dtype[k]);
     return tpi_gpu_run_map(device, &call, plan);
 }

@@ -255,7 +255,7 @@ bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
 bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
     if (plan->numel == 0) return true;
     tpi_gpu_map_call call = {
-        .what = op, .text = {.nparam = op->nparam, .source = op->source[compute]}, .params = params};
+        .what = op, .text = {.name = op->name, .nparam = op->nparam, .source = op->source[compute]}, .params = params};
     if (!call.text.source)
         return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
     call.text.type[0] = (uint8_t)tpi_gpu_ctype(tpi_result_dtype(op->result, tpi_ctype_dtype(compute)));

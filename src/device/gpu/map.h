@@ -28,6 +28,7 @@ typedef struct tpi_gpu_form {
 /* What a kernel computes per element. */
 typedef struct tpi_gpu_map_text {
     const tpi_gpu_form *form;
+    const char *name;               /* for profilers; NULL: none */
     const char *source;             /* op_element(), in the dialect */
     bool program;                   /* it is a program's: results go to pointers, in their storage types */
     int nparam;                     /* its parameters; numbers follow behind them */
@@ -42,6 +43,11 @@ typedef struct tpi_gpu_map_call {
     const tpi_param *params;
 } tpi_gpu_map_call;
 bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *plan);
+
+/* fused.c: what a program's op_element() takes by value, parameters of its steps and numbers among their inputs. */
+struct tpi_program;
+int tpi_gpu_program_numbers(const struct tpi_program *p);
+void tpi_gpu_fill_params(const struct tpi_program *p, tpi_param *to);
 
 /* transpose.c: a copy (operand 0 from operand 1, converting) whose two sides run fastest along different dims. */
 bool tpi_gpu_turns(const tpi_plan *plan);

@@ -86,7 +86,8 @@ static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     const tpi_gpu_form *f = m->form;
     int params = m->nparam, at_once = threads_at_once(m);
     for (int k = f->nout; k < f->nargs; k++) params += f->way[k] == TPI_WAY_NUMBER;
-    bool ok = tpi_text_put(t, "#include \"rounding.h\"\n");
+    bool ok = tpi_text_put(t, "#include \"rounding.h\"\n") &&
+              (!m->name || tpi_gpu_put_entry(t, m->program ? "fused" : "map", m->name));
     for (int k = 0; k < f->nargs && ok; k++)
         ok = f->way[k] == TPI_WAY_NUMBER || tpi_gpu_put_dtype(t, (tp_dtype)f->dtype[k]);
     ok = ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) &&

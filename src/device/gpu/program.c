@@ -6,6 +6,7 @@
 #include "device/gpu/archive.h"
 #include "tensor/same_device.h"
 #include "tensor/upcalls.h"
+#include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -153,7 +154,33 @@ static tpi_gpu_module *found_or_compiled(tp_device device, const tpi_gpu_driver 
     return module;
 }
 
-static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_source make, const void *context) {
+enum { ENTRY = 160 }; /* longest name of a kernel, its end included */
+
+/* What the source calls its kernel `entry`: the word of a line `#define entry WORD`, so that profilers tell kernels
+ * apart; without one, entry. */
+static void read_entry(const char *source, char *entry) {
+    static const char line[] = "\n#define entry ";
+    const char *at = strstr(source, line);
+    size_t n = at ? strcspn(at + sizeof line - 1, "\n") : 0;
+    if (n == 0 || n >= ENTRY) {
+        strcpy(entry, "entry");
+        return;
+    }
+    memcpy(entry, at + sizeof line - 1, n);
+    entry[n] = 0;
+}
+
+bool tpi_gpu_put_entry(tpi_text *t, const char *family, const char *name) {
+    char word[ENTRY];
+    int n = snprintf(word, sizeof word, "taper_%s_%s", family, name);
+    if (n < 0 || n >= ENTRY) return true;
+    for (char *c = word; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return tpi_text_put(t, "\n#define entry %s\n", word);
+}
+
+static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_source make, const void *context,
+                                   char *entry) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of(device.type);
     const tpi_gpu_caps *caps = driver ? tpi_gpu_caps_of(device) : NULL;
     if (!caps) return NULL;
@@ -161,6 +188,7 @@ static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_s
     tpi_gpu_module *module = NULL;
     if (!driver->compile) return driver->load(device.index, NULL, 0, &module) ? module : NULL; /* it launches nothing */
     if (tpi_gpu_compose(&source, &(tpi_gpu_target){caps->f64, caps->warp}, make, context)) {
+        if (entry) read_entry(source.s, entry);
         if (!caps->keeps)
             module = found_or_compiled(device, driver, caps, &source, name);
         else if (!driver->build(device.index, source.s, name, &module))
@@ -186,7 +214,7 @@ static tpi_gpu_module *module_of(tp_device device, const char *key, tpi_gpu_sour
     program *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
     *p = (program){programs, device, NULL, tpi_strdup(key)};
-    if (p->key) p->module = make_module(device, key, make, context);
+    if (p->key) p->module = make_module(device, key, make, context, NULL);
     if (p->module) return programs = p, p->module;
     tpi_mfree(p->key);
     tpi_delete(p, sizeof *p);
@@ -261,10 +289,11 @@ static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form
     known *k = find_known(atomic_load(&functions), what, form, device);
     if (k) return k->function;
     known_table *t = roomy();
-    tpi_gpu_module *module = t ? make_module(device, "entry", make, context) : NULL;
+    char entry[ENTRY] = "entry";
+    tpi_gpu_module *module = t ? make_module(device, "entry", make, context, entry) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;
     *k = (known){what, form, device, module, NULL};
-    if (tpi_gpu_driver_of(device.type)->function(device.index, module, "entry", &k->function))
+    if (tpi_gpu_driver_of(device.type)->function(device.index, module, entry, &k->function))
         return enter(t, k), k->function;
     tpi_delete(k, sizeof *k);
     return NULL;

@@ -102,8 +102,13 @@ static bool scan_rows(tpi_gpu_axes_call *c) {
 
 bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute,
                   const tpi_param *params) {
-    tpi_gpu_axes_call c = {
-        .op = op, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = op->nstate};
+    tpi_gpu_axes_call c = {.op = op,
+                           .name = op->name,
+                           .device = tpi_device(x),
+                           .x = x,
+                           .outs = outs,
+                           .params = params,
+                           .nstate = op->nstate};
     const char *source = op->source ? op->source[compute] : NULL;
     if (!source)
         return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name,

@@ -22,7 +22,7 @@ static int tile_of(const turn_form *f) { return tpi_dtype_bytes[f->to] > 4 ? 32 
 static bool put_turn(tpi_text *t, const void *context) {
     const turn_form *f = context;
     const char *to = tp_dtype_name(f->to), *from = tp_dtype_name(f->from);
-    bool ok = tpi_gpu_put_dtype(t, f->to) && tpi_gpu_put_dtype(t, f->from) &&
+    bool ok = tpi_gpu_put_entry(t, "transpose", to) && tpi_gpu_put_dtype(t, f->to) && tpi_gpu_put_dtype(t, f->from) &&
               tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n",
                            from, to, f->load, f->store, tile_of(f));
     if (f->to == f->from)

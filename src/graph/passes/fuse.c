@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "device/launch.h"
+#include "dispatch/epilogue_fact.h"
 #include "graph/graph.h"
 
 enum { MAX_OPEN = 8, MAX_MEMBERS = TPI_PROGRAM_STEPS, MAX_INPUTS = TPI_MAX_OPERANDS };
@@ -25,6 +26,7 @@ typedef struct fuser {
     int32_t *inside; /* per value: how often by members of the group that makes it */
     int8_t *maker;   /* per value: which open group makes it, -1: none */
     bool *there;     /* per value: a step has written it, or a view of it */
+    bool *goes_on;   /* per value: the native that made it may run maps behind it */
     group open[MAX_OPEN];
     int clock;
     bool ok;
@@ -61,6 +63,14 @@ static bool is_contiguous(const tpi_graph_value *v) {
     return tp_is_contiguous(&t);
 }
 
+/* Would a map of `v` and others that lie so make a result that lies like `o`? All are contiguous, or all lie in the
+ * same dense way. */
+static bool lies_alike(const tpi_graph_value *v, const tpi_graph_value *o) {
+    tp_tensor like = stand_in(o);
+    return (is_contiguous(v) && is_contiguous(o)) ||
+           (v->ndim == o->ndim && !memcmp(v->dims, o->dims, sizeof(int64_t) * 2 * o->ndim) && tpi_is_dense(&like));
+}
+
 bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute) {
     tp_operand in[8] = {{0}};
     tp_tensor like[8];
@@ -76,9 +86,9 @@ static bool may_make(const tp_compiled *g, const tpi_graph_step *s) {
     int32_t o = s->out[0];
     tp_dtype dtype;
     tpi_ctype compute;
-    if (g->values[o].kind != TPI_VALUE_MADE || has_views(g, o) || !is_contiguous(&g->values[o])) return false;
+    if (g->values[o].kind != TPI_VALUE_MADE || has_views(g, o)) return false;
     for (int i = 0; i < s->nin; i++)
-        if (s->in[i] >= 0 && !is_contiguous(&g->values[s->in[i]])) return false;
+        if (s->in[i] >= 0 && !lies_alike(&g->values[s->in[i]], &g->values[o])) return false;
     bool reads_itself = false;
     for (int i = 0; i < s->nin; i++) reads_itself |= s->in[i] == o;
     const tpi_map_op *op = s->op;
@@ -258,10 +268,24 @@ static void close_group(fuser *f, group *of) {
     *of = (group){0};
 }
 
+/* A GPU's native may run it: see epilogues.c. */
+static bool follows_native(const fuser *f, const group *of) {
+    for (int i = 0; i < of->ninputs; i++)
+        if (f->goes_on[of->inputs[i]]) return true;
+    return false;
+}
+
+static void note_native(fuser *f, const tpi_graph_step *s) {
+    if (s->kind != TPI_STEP_CALL || s->inplace) return;
+    int result = tpi_epilogue_result(s->op);
+    if (result >= 0 && result < s->nout && s->out[result] >= 0)
+        f->goes_on[s->out[result]] = device_of(f->g, s->out[result])->gpu != NULL;
+}
+
 static void flush(fuser *f, int k) {
     group *of = &f->open[k];
     if (!of->n) return;
-    if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0]))
+    if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0]) && !follows_native(f, of))
         keep(f, &f->old[of->members[0]]);
     else if (!build(f, of, NULL))
         f->ok = false;
@@ -483,7 +507,8 @@ bool tpi_graph_fuse(tp_compiled *g) {
     f->inside = tpi_graph_memory_take(&g->room, n * sizeof *f->inside);
     f->maker = tpi_graph_memory_take(&g->room, n);
     f->there = tpi_graph_memory_take(&g->room, n);
-    if (!f->uses || !f->inside || !f->maker || !f->there) return false;
+    f->goes_on = tpi_graph_memory_take(&g->room, n);
+    if (!f->uses || !f->inside || !f->maker || !f->there || !f->goes_on) return false;
     memset(f->maker, 0xff, n);
     count_uses(f);
     int32_t half = g->nforward;
@@ -499,6 +524,7 @@ bool tpi_graph_fuse(tp_compiled *g) {
         else
             flush_for(f, &f->old[i]), keep(f, &f->old[i]);
         mark_there(f, &f->old[i]);
+        note_native(f, &f->old[i]);
     }
     flush_all(f);
     if (half == f->nold) g->nforward = g->nsteps;

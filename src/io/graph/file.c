@@ -105,6 +105,11 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
             if (!put_step(f, steps, &s->parts[i])) return false;
         return !s->fold || put_step(f, steps, s->fold);
     }
+    if (s->epilogue) {
+        tpi_graph_step own = *s;
+        own.nin = (int16_t)tpi_step_own_in(s), own.nout = (int16_t)tpi_step_own_out(s), own.epilogue = NULL;
+        return put_step(f, steps, &own) && put_step(f, steps, s->epilogue);
+    }
     if (s->kind >= TPI_STEP_CUSTOM)
         return tpi_refuse(TP_ERR_MISSING,
                           "the graph changes gradients or makes calls of the program's, which cannot be saved");
@@ -446,7 +451,8 @@ static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *
     for (int64_t i = 0; i < tp_saved_count(steps); i++)
         if (!read_step(g, tp_saved_at(steps, i), device)) return false;
     g->nforward = g->nsteps;
-    return tp_ok() && read_ends(g, root) && tpi_graph_check(g) && tpi_graph_fuse(g) && tpi_graph_plan(g);
+    return tp_ok() && read_ends(g, root) && tpi_graph_check(g) && tpi_graph_fuse(g) && tpi_graph_find_epilogues(g) &&
+           tpi_graph_plan(g);
 }
 
 tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {

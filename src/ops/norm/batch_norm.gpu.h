@@ -10,6 +10,7 @@
  *
  * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from
  * zero costs no digits. */
+#include "epilogue.h"
 #if defined(__OPENCL_VERSION__)
 #define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
 #else
@@ -137,15 +138,34 @@ KERNEL(entry)
 #endif
 
 #ifdef KERNEL_settle
+/* A block has 8 channels (a sector of memory) and 32 stretches of the parts; the stretches are added in order, and the
+ * first 8 threads have their channels' totals. */
+#define SETTLE_LANES  8
+#define SETTLE_SLICES 32
+#define ADD_PARTS                                                            \
+    SHARED A room[2][SETTLE_SLICES][SETTLE_LANES];                           \
+    const int lane = THREAD % SETTLE_LANES, slice = THREAD / SETTLE_LANES;   \
+    const int c = (int)BLOCK * SETTLE_LANES + lane;                          \
+    A one = 0, two = 0;                                                      \
+    if (c < channels) {                                                      \
+        UNROLL_4 for (int i = slice; i < nparts; i += SETTLE_SLICES) {       \
+            one += AT(const A, parts)[(int64_t)i * channels + c];            \
+            two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c]; \
+        }                                                                    \
+    }                                                                        \
+    room[0][slice][lane] = one, room[1][slice][lane] = two;                  \
+    BARRIER();                                                               \
+    if (slice || c >= channels) return;                                      \
+    for (int i = 1; i < SETTLE_SLICES; i++) one += room[0][i][lane], two += room[1][i][lane];
+#if defined(__OPENCL_VERSION__)
+#define UNROLL_4
+#else
+#define UNROLL_4 _Pragma("unroll 4")
+#endif
 #if BACK
 KERNEL(entry)
 (PTR(parts), PTR(dweight), PTR(dbias), PTR(sums), const int nparts, const int channels) {
-    const int c = (int)BLOCK * THREADS + THREAD;
-    if (c >= channels) return;
-    A one = 0, two = 0;
-    for (int i = 0; i < nparts; i++)
-        one += AT(const A, parts)[(int64_t)i * channels + c],
-            two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    ADD_PARTS
     AT(A, sums)[c] = one, AT(A, sums)[channels + c] = two;
     AT(T_W, dweight)[c] = SET_W(two);
     AT(T_W, dbias)[c] = SET_W(one);
@@ -154,13 +174,8 @@ KERNEL(entry)
 KERNEL(entry)
 (PTR(parts), PTR(in), PTR(mean), PTR(rstd), PTR(running_mean), PTR(running_var), const int nparts, const int channels,
  const int64_t plane, const int64_t n, const A momentum, const A eps) {
-    const int c = (int)BLOCK * THREADS + THREAD;
-    if (c >= channels) return;
 #if TRAINING
-    A one = 0, two = 0;
-    for (int i = 0; i < nparts; i++)
-        one += AT(const A, parts)[(int64_t)i * channels + c],
-            two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    ADD_PARTS
     const A shift = GET_X(AT(const T_X, in)[(int64_t)c * plane]), d = one / n, square = two - one * d, m = shift + d;
     AT(A, mean)[c] = m, AT(A, rstd)[c] = RSQRT((square > 0 ? square : 0) / n + eps);
 #if RUNNING
@@ -169,6 +184,8 @@ KERNEL(entry)
     [c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_var)[c]) + momentum * (square / (n - 1)));
 #endif
 #else
+    const int c = (int)BLOCK * SETTLE_LANES + THREAD;
+    if (THREAD >= SETTLE_LANES || c >= channels) return;
     AT(A, mean)
     [c] = GET_R(AT(const T_R, running_mean)[c]), AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
 #endif
@@ -232,7 +249,7 @@ INLINE piece_y written(const piece_x p, const piece_x q, const line_t *l) {
  * of all. Else a block has a plane's stretch: BLOCK is image and channel, BLOCK_Y a stretch of its elements. */
 KERNEL(entry)
 (PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows,
- const int channels, const int plane, const A over) {
+ const int channels, const int plane, const A over EPILOGUE_ARGUMENTS) {
 #if COLUMNS
     const int c = ((int)BLOCK * LANES + THREAD % LANES) * VEC;
     if (c >= channels) return;
@@ -247,7 +264,9 @@ KERNEL(entry)
 #else
         const piece_x q = p;
 #endif
-        *(GLOBAL piece_y *)(AT(T_Y, out) + at) = written(p, q, l);
+        const piece_y w = written(p, q, l);
+        if (EPILOGUE_KEEPS) *(GLOBAL piece_y *)(AT(T_Y, out) + at) = w;
+        EPILOGUE_WRITE(at, w.v)
     }
 #else
     const int c = (int)(BLOCK % channels);
@@ -263,7 +282,9 @@ KERNEL(entry)
 #else
         const piece_x q = p;
 #endif
-        *(GLOBAL piece_y *)(AT(T_Y, out) + from + i) = written(p, q, l);
+        const piece_y w = written(p, q, l);
+        if (EPILOGUE_KEEPS) *(GLOBAL piece_y *)(AT(T_Y, out) + from + i) = w;
+        EPILOGUE_WRITE(from + i, w.v)
     }
 #endif
 }

@@ -6,6 +6,8 @@
 static const tpi_gpu_site sums_site = {"batch_norm.gpu.h", "sums"}, settle_site = {"batch_norm.gpu.h", "settle"},
                           apply_site = {"batch_norm.gpu.h", "apply"};
 
+enum { SETTLE_LANES = 8, SETTLE_THREADS = 256 }; /* of a block of `settle`: channels, threads */
+
 typedef struct call {
     tp_device device;
     int64_t images, plane, n; /* n: elements of a channel */
@@ -59,7 +61,7 @@ static void choose_vector(call *c) {
     while (c->lanes < 32 && c->lanes * c->vector < c->channels) c->lanes *= 2;
 }
 
-static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running) {
+static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running, const tpi_epilogue *then) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns),
                                       TPI_DEFINE("BACK", c->back),
                                       TPI_DEFINE("TRAINING", c->training),
@@ -72,7 +74,7 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool
                                       TPI_DEFINE_DTYPE("Y", c->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weight_dtype),
                                       TPI_DEFINE_DTYPE("R", c->running_dtype)};
-    return tpi_gpu_site_kernel(c->device, site, c->wide, 12, defines);
+    return tpi_gpu_site_kernel_with(c->device, site, c->wide, 12, defines, then);
 }
 
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device
@@ -86,7 +88,7 @@ static tp_tensor *take_sums(call *c) {
     parts = tpi_ceil_div(over, each);
     c->parts = (int)parts;
     tp_tensor *sums = tpi_empty(TP_INTS(2, parts, c->channels), c->wide ? TP_FLOAT64 : TP_FLOAT32, c->device);
-    tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false) : NULL;
+    tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false, NULL) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(sums)),
                                 TPI_GPU_PTR(c->x->data),
                                 TPI_GPU_PTR(tpi_gpu_data(c->g)),
@@ -102,7 +104,8 @@ static tp_tensor *take_sums(call *c) {
 }
 
 static bool apply(call *c) {
-    tpi_gpu_function *kernel = kernel_of(c, &apply_site, false);
+    tpi_epilogue *then = tpi_gpu_epilogue_for(c->y, c->vector);
+    tpi_gpu_function *kernel = kernel_of(c, &apply_site, false, then);
     int64_t rows = c->n,
             across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
     int64_t along = c->columns ? tpi_ceil_div(rows, 256 / c->lanes) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector),
@@ -112,25 +115,29 @@ static bool apply(call *c) {
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
     float narrow = (float)over;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data),
-                                TPI_GPU_PTR(c->x->data),
-                                TPI_GPU_PTR(tpi_gpu_data(c->g)),
-                                TPI_GPU_PTR(c->mean->data),
-                                TPI_GPU_PTR(c->rstd->data),
-                                TPI_GPU_PTR(tpi_gpu_data(c->weight)),
-                                TPI_GPU_PTR(tpi_gpu_data(c->bias)),
-                                TPI_GPU_PTR(tpi_gpu_data(c->sums)),
-                                TPI_GPU_VAL(rows),
-                                TPI_GPU_VAL(c->channels),
-                                TPI_GPU_VAL(plane),
-                                c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
-    return kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, 12, args);
+    tpi_gpu_epilogue_params params;
+    tpi_gpu_arg args[12 + TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(c->y->data),
+                                                    TPI_GPU_PTR(c->x->data),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->g)),
+                                                    TPI_GPU_PTR(c->mean->data),
+                                                    TPI_GPU_PTR(c->rstd->data),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->weight)),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->bias)),
+                                                    TPI_GPU_PTR(tpi_gpu_data(c->sums)),
+                                                    TPI_GPU_VAL(rows),
+                                                    TPI_GPU_VAL(c->channels),
+                                                    TPI_GPU_VAL(plane),
+                                                    c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
+    int nargs = 12 + tpi_gpu_epilogue_args(then, args + 12, &params);
+    bool ok = kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, nargs, args);
+    if (ok && then) then->taken = true;
+    return ok;
 }
 
 static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_tensor *running_var, double momentum,
                    double eps) {
     c->running_dtype = running_mean ? (tp_dtype)running_mean->dtype : c->running_dtype;
-    tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL);
+    tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL, NULL);
     float narrow_momentum = (float)momentum, narrow_eps = (float)eps;
     int64_t stride = c->columns ? 1 : c->plane;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)),
@@ -145,7 +152,8 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
                                 TPI_GPU_VAL(c->n),
                                 c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum),
                                 c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
-    return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 12, args);
+    return kernel &&
+           tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 12, args);
 }
 
 tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
@@ -182,10 +190,11 @@ tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_te
 }
 
 static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_tensor *dbias) {
-    tpi_gpu_function *kernel = kernel_of(c, &settle_site, false);
+    tpi_gpu_function *kernel = kernel_of(c, &settle_site, false, NULL);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(parts->data),   TPI_GPU_PTR(dweight->data), TPI_GPU_PTR(dbias->data),
                                 TPI_GPU_PTR(c->sums->data), TPI_GPU_VAL(c->parts),      TPI_GPU_VAL(c->channels)};
-    return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 6, args);
+    return kernel &&
+           tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 6, args);
 }
 
 tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,

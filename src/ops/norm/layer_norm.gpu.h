@@ -2,6 +2,7 @@
  * (whether there are such), A the type to compute in; X, W, Y the dtypes of input, weight and result, S of the
  * statistics, backward also G of the gradient. Rows stay in registers; a row that is too long for them is read again
  * (LONG, forward and the input's gradient). */
+#include "epilogue.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 ROW_PIECE(X)
@@ -10,7 +11,8 @@ ROW_PIECE(W)
 
 #ifdef KERNEL_forward
 KERNEL(entry)
-(PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), const int64_t rows, const int n, const A eps) {
+(PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), const int64_t rows, const int n,
+ const A eps EPILOGUE_ARGUMENTS) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL T_Y *y = AT(T_Y, out);
@@ -77,7 +79,7 @@ KERNEL(entry)
         for (int k = 0; k < PER; k++) v[k] += b[k];
     }
 #endif
-    STORE_ROW(Y, y, from, n, k, v[k])
+    STORE_ROW_THEN(Y, y, from, n, k, v[k])
 #endif
 }
 #endif
@@ -88,7 +90,8 @@ KERNEL(entry)
 #ifdef KERNEL_backward
 ROW_PIECE(G)
 KERNEL(entry)
-(PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), PTR(parts), const int64_t rows, const int n) {
+(PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), PTR(parts), const int64_t rows,
+ const int n EPILOGUE_ARGUMENTS) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL const T_G *g = AT(const T_G, grad);
@@ -145,7 +148,7 @@ KERNEL(entry)
         sum = RMS ? 0 : group_sum(sum, room) / n;
         along = group_sum(along, room) / n;
         if (at_row < rows) {
-            STORE_ROW(Y, dx, from, n, k, (d[k] - sum - h[k] * along) * r)
+            STORE_ROW_THEN(Y, dx, from, n, k, (d[k] - sum - h[k] * along) * r)
         }
     }
 #if SUMS

@@ -21,6 +21,14 @@ static tp_layout layout_of(bool last, int64_t ndim) {
     return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
 }
 
+/* Neighbouring channels that a thread moves at once: 16 bytes of elements, where all addresses allow that. */
+static int vector_of(const tp_tensor *out, const void *first, const void *second, int channels) {
+    int size = (int)tpi_dtype_bytes[out->dtype], vec = 16 / size;
+    uintptr_t bits = (uintptr_t)out->data | (uintptr_t)first | (uintptr_t)second;
+    while (vec > 1 && (channels % vec || bits % (uintptr_t)(vec * (int)sizeof(int64_t)))) vec /= 2;
+    return vec;
+}
+
 /* first and second: what the kernel takes besides `out`, in its order. to_x: it writes elements of the input, rather
  * than of the result. */
 static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last,
@@ -32,17 +40,17 @@ static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_averag
         g.pad[i] = (int)c->pad[i], g.dilation[i] = (int)c->dilation[i];
     }
     if (!out->numel) return true;
-    int group = 1;
-    while (last && group < 256 && group * 2 <= channels) group *= 2;
+    int vec = last ? vector_of(out, first, second, channels) : 1, group = 1;
+    while (last && group < 256 && group * 2 * vec <= channels) group *= 2;
     int64_t n = out->numel, plane = 1, planes;
     for (int i = 0; i < 3; i++) plane *= to_x ? c->x[i] : c->y[i];
     planes = n / plane;
     int64_t positions = n / channels, blocks = last ? tpi_ceil_div(positions, 256 / group) : planes,
             along = last ? 1 : tpi_ceil_div(plane, 256);
     if (plane > INT32_MAX || (last && positions > INT32_MAX) || planes > INT32_MAX) return false;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE("GROUP", group),
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE("GROUP", group), TPI_DEFINE("VEC", vec),
                                       TPI_DEFINE_DTYPE("X", out->dtype)};
-    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(out), site, out->dtype == TP_FLOAT64, 3, defines);
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(out), site, out->dtype == TP_FLOAT64, 4, defines);
     const unsigned grid[3] = {(unsigned)(blocks < 1 << 22 || !last ? blocks : 1 << 22),
                               (unsigned)(along < 64 ? along : 64), 1};
     const unsigned block[3] = {last || plane > 128 ? 256 : plane > 32 ? 128 : 32, 1, 1};

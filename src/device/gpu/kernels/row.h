@@ -53,6 +53,21 @@
             *(GLOBAL piece_##X *)((x) + (from) + ROW_AT(k_)) = piece_; \
         }
 
+/* The same for a result that may have an epilogue. */
+#define STORE_ROW_THEN(X, x, from, n, k, expression)                                       \
+    UNROLL                                                                                 \
+    for (int k_ = 0; k_ < PER; k_ += VEC)                                                  \
+        if (ROW_AT(k_) < (n)) {                                                            \
+            piece_##X piece_;                                                              \
+            UNROLL                                                                         \
+            for (int j_ = 0; j_ < VEC; j_++) {                                             \
+                const int k = k_ + j_;                                                     \
+                piece_.v[j_] = SET_##X(expression);                                        \
+            }                                                                              \
+            if (EPILOGUE_KEEPS) *(GLOBAL piece_##X *)((x) + (from) + ROW_AT(k_)) = piece_; \
+            EPILOGUE_WRITE((from) + ROW_AT(k_), piece_.v)                                  \
+        }
+
 #define EACH_PIECE(at) for (int at = LANE * VEC; at < n; at += GROUP * VEC)
 #define LOAD_PIECE(X, x, from, value)                                       \
     {                                                                       \

@@ -1,0 +1,28 @@
+/* A native's side of an epilogue (device/epilogue.h), on a GPU. A kernel that may have one has in its text
+ *
+ *     EPILOGUE_ARGUMENTS        behind its last argument
+ *     EPILOGUE_WRITE(at, y)     behind or, where EPILOGUE_KEEPS is 0, in the place of writing VEC neighbours of the
+ *                               result: they are y, in storage type, and go to element `at` and on
+ *
+ * which kernels/epilogue.h makes nothing of where there is none. It includes rounding.h with and without, so that its
+ * own bits are the same. */
+#ifndef TPI_GPU_EPILOGUE_H
+#define TPI_GPU_EPILOGUE_H
+#include "device/epilogue.h"
+#include "device/gpu/driver.h"
+
+/* The offer for `result`, if a kernel that moves `vector` elements at a time can run it; NULL: there is none. */
+tpi_epilogue *tpi_gpu_epilogue_for(const tp_tensor *result, int vector);
+/* Its operators' text, before the lines that define the kernel's words, and what calls them, behind these (VEC is one
+ * of them). e: may be NULL. */
+bool tpi_gpu_put_epilogue_program(tpi_text *t, const tpi_epilogue *e);
+bool tpi_gpu_put_epilogue(tpi_text *t, const tpi_epilogue *e);
+uint64_t tpi_gpu_epilogue_form(const tpi_epilogue *e); /* what the text depends on */
+/* Appends the kernel's arguments to args, and returns how many they are. params: memory for those that come by value.
+ */
+enum { TPI_GPU_EPILOGUE_ARGS = TPI_MAX_OPERANDS + 1 };
+typedef struct tpi_gpu_epilogue_params {
+    tpi_param p[TPI_PROGRAM_NUMBERS];
+} tpi_gpu_epilogue_params;
+int tpi_gpu_epilogue_args(const tpi_epilogue *e, tpi_gpu_arg *args, tpi_gpu_epilogue_params *params);
+#endif

@@ -1,0 +1,123 @@
+"""Maps that follow a norm on a GPU are run by the norm's own kernel: with the bits of the operators one by one, and
+without a kernel of their own. On an OpenCL device (PoCL where there is no GPU)."""
+
+import os
+
+os.environ.setdefault("TAPER_XPU_DEVICES", "all")
+import pytest
+import taper as torch
+import taper.nn.functional as F
+
+if not torch.xpu.is_available():
+    pytest.skip("no OpenCL device here", allow_module_level=True)
+
+LAST = torch.channels_last
+
+
+def drawn(*shape, dtype=torch.float32, layout=torch.contiguous_format):
+    return torch.randn(*shape).to("xpu", dtype).contiguous(memory_format=layout)
+
+
+def trained(function, inputs):
+    """Results and gradients."""
+    leaves = [x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in inputs]
+    results = function(*leaves)
+    results = results if isinstance(results, tuple) else (results,)
+    torch.autograd.backward(results, [torch.ones_like(r) * 0.5 for r in results])
+    return [*results, *(x.grad for x in leaves)]
+
+
+def same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs):
+        assert a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a.detach().cpu(), b.detach().cpu())
+
+
+def steps_of(function, inputs):
+    with torch.profiler.profile() as profile:
+        function(*inputs)
+    return [e.name for e in profile.events()]
+
+
+def chain(x, residual, weight, bias):
+    total = x + residual
+    return F.gelu(F.layer_norm(total, (64,), weight, bias)) * 0.5 + residual
+
+
+def narrowed(x, residual, weight, bias):
+    total = x + residual
+    return F.layer_norm(total, (64,), weight, bias).to(torch.bfloat16), total
+
+
+def kept(x, residual, weight, bias):
+    h = F.layer_norm(x, (64,), weight, bias)
+    return h, torch.relu(h) * residual
+
+
+def scaled(x, residual, weight, bias):
+    """An operand of one element, on the device."""
+    factor = residual.sum()
+    return F.layer_norm(x, (64,), weight, bias) * factor
+
+
+@pytest.mark.parametrize("function", [chain, narrowed, kept, scaled])
+def test_layer_norm(function):
+    torch.manual_seed(0)
+    inputs = [drawn(6, 64), drawn(6, 64), drawn(64), drawn(64)]
+    expected, compiled = trained(function, inputs), torch.compile(function)
+    for _ in range(3):
+        same(trained(compiled, inputs), expected)
+    with torch.no_grad():
+        for _ in range(2):
+            compiled(*inputs)
+        names = steps_of(compiled, inputs)
+    after = names[names.index("aten::native_layer_norm") + 1 :]
+    assert not [name for name in after if name.startswith(("fused", "aten::"))], names
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, LAST])
+@pytest.mark.parametrize("channels", [3, 8])
+def test_batch_norm(layout, channels):
+    """relu in place behind one, a residual and relu behind the other; their backward has relu's behind it."""
+    torch.manual_seed(0)
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (torch.nn.BatchNorm2d(channels) for _ in range(2))
+            self.act = torch.nn.ReLU(inplace=True)
+
+        def forward(self, x, y):
+            return F.relu(self.second(self.act(self.first(x * 1.5))) + y)
+
+    block, other = Block().to("xpu"), Block().to("xpu")
+    inputs = [drawn(2, channels, 4, 8, dtype=torch.bfloat16, layout=layout) for _ in range(2)]
+    compiled = torch.compile(other)
+    for _ in range(3):
+        same(trained(compiled, inputs), trained(block, inputs))
+        same([p.grad for p in other.parameters()], [p.grad for p in block.parameters()])
+        same(list(other.buffers()), list(block.buffers()))
+    for _ in range(2):
+        compiled(*inputs)
+    names = steps_of(compiled, inputs)
+    after = names[names.index("aten::batch_norm_forward") + 1 :]
+    assert [name for name in after if name.startswith(("fused", "aten::"))].count("aten::batch_norm_forward") == 1
+    assert not [name for name in after if "relu" in name], names
+
+
+def test_what_comes_between_stays_in_order():
+    """A map that reads what was written after the norm is not moved before the write."""
+    torch.manual_seed(0)
+    weight, bias = drawn(64), drawn(64)
+
+    def function(x, y):
+        h = F.layer_norm(x, (64,), weight, bias)
+        y.add_(1)
+        return h * y
+
+    x, ours, theirs = drawn(6, 64), drawn(6, 64), None
+    theirs = ours.clone()
+    compiled = torch.compile(function)
+    with torch.no_grad():
+        for _ in range(3):
+            same([compiled(x, ours), ours], [function(x, theirs), theirs])
