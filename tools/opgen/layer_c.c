@@ -298,6 +298,7 @@ static void write_row(text *t, const layer *l) {
             f->inputs.nargs, l->cname);
     if (r && r->nreprs) put(t, ", .repr = repr_%s", r->cname);
     if (reset) put(t, ", .reset = %s", reset->reset_c ? reset->reset_c : format("reset_%s", reset->cname));
+    if (l->dims) put(t, ", .dims = 0x%x", l->dims_and_more ? ~(l->dims - 1) : l->dims);
     put(t, "};\n");
 }
 
