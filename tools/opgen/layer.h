@@ -47,6 +47,7 @@ typedef struct layer {
     char *set_name[16];
     expr *set_value[16];
     type set_type[16];
+    expr *pyset_value[16]; /* what Python says instead, or NULL */
     layer_tensor tensors[8];
     block *reset;
     op inputs; /* forward's arguments */

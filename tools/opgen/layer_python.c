@@ -35,8 +35,11 @@ static char *py_list(const names *n, expr *const *arg, int first, int count) {
     return t.s;
 }
 
+static bool c_only(const layer *l, const char *name) { return l && has_word(l->c_only, name); }
+
 static char *py_call(const names *n, const expr *e) {
     const char *f = e->name;
+    if (!strcmp(f, "given") && e->arg[0]->kind == E_NAME && c_only(n->l, e->arg[0]->name)) return "False";
     if ((!strcmp(f, "given") || !strcmp(f, "defined")) && e->n == 1) return format("%s is not None", py(n, e->arg[0]));
     if (!strcmp(f, "tuple") && e->n == 2) {
         static const char *const makers[] = {"", "_single", "_pair", "_triple", "_quadruple", "", "_sextuple"};
@@ -80,8 +83,14 @@ static char *py(const names *n, const expr *e) {
     case E_STRING: return format("\"%s\"", e->name);
     case E_NAME: return py_name(n, e->name);
     case E_NAMED: return format("%s=%s", e->name, py(n, e->arg[0]));
-    case E_UNARY: return format("%s%s", e->name[0] == '!' ? "not " : e->name, py_operand(n, e->arg[0]));
-    case E_BINARY: return format("%s %s %s", py_operand(n, e->arg[0]), py_operator(e->name), py_operand(n, e->arg[1]));
+    case E_UNARY:
+        if (e->name[0] == '!' && !strcmp(py(n, e->arg[0]), "False")) return "True";
+        return format("%s%s", e->name[0] == '!' ? "not " : e->name, py_operand(n, e->arg[0]));
+    case E_BINARY:
+        if (!strcmp(e->name, "&&") && !strcmp(py(n, e->arg[0]), "True")) return py(n, e->arg[1]);
+        if (e->name[0] == '+' && e->arg[0]->kind == E_LIST) /* what follows may be any sequence */
+            return format("(%s, *%s)", py_list(n, e->arg[0]->arg, 0, e->arg[0]->n), py_operand(n, e->arg[1]));
+        return format("%s %s %s", py_operand(n, e->arg[0]), py_operator(e->name), py_operand(n, e->arg[1]));
     case E_TERNARY:
         return format("%s if %s else %s", py_operand(n, e->arg[1]), py(n, e->arg[0]), py_operand(n, e->arg[2]));
     case E_LIST: return format("(%s%s)", py_list(n, e->arg, 0, e->n), e->n == 1 ? "," : "");
@@ -198,7 +207,8 @@ static void write_init(text *t, const layer *l) {
         if (is_attribute(l, i) || has_word(l->keeping, l->make.args[i].name))
             put(t, "        self.%s = %s\n", l->make.args[i].name, l->make.args[i].name);
     for (int i = 0; i < l->nsets; i++) {
-        put(t, "        self.%s = %s\n", l->set_name[i], py(&n, l->set_value[i]));
+        put(t, "        self.%s = %s\n", l->set_name[i],
+            py(&n, l->pyset_value[i] ? l->pyset_value[i] : l->set_value[i]));
         n.sets = i + 1;
     }
     for (int i = 0; i < l->ntensors; i++) write_python_tensor(t, &l->tensors[i], &n);
@@ -303,6 +313,7 @@ static void write_python_repr(text *t, const layer *l) {
     }
     for (int i = 0; i < l->nreprs; i++) {
         const layer_text *r = &l->reprs[i];
+        if (r->condition && !strcmp(py(&n, r->condition), "False")) continue; /* of an argument that C alone has */
         char *s = fill_text(l, r->text, repr_piece, r->at);
         if (r->condition && !i) put(t, "        text = \"\"\n");
         if (r->condition) put(t, "        if %s:\n    ", py(&n, r->condition));

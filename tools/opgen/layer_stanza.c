@@ -229,6 +229,17 @@ static void parse_set(layer *l, const char *s, place at) {
     l->set_value[l->nsets++] = parse_expr(s + 1, at);
 }
 
+static void parse_pyset(layer *l, const char *s, place at) {
+    char *name = word(&s);
+    s = spaces(s);
+    for (int i = 0; i < l->nsets; i++) {
+        if (strcmp(l->set_name[i], name) || *s != '=') continue;
+        l->pyset_value[i] = parse_expr(s + 1, at);
+        return;
+    }
+    fail(at, "expected 'pyset NAME = EXPRESSION' after the set line of that name");
+}
+
 static void parse_mixin(layer *l, const char *s, place at) {
     l->mixin_file = word(&s);
     if (!*l->mixin_file || *s++ != '.') fail(at, "expected 'mixin FILE.CLASS'");
@@ -256,6 +267,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         parse_base(l, rest, at);
     else if (starts(&rest, "set"))
         parse_set(l, rest, at);
+    else if (starts(&rest, "pyset"))
+        parse_pyset(l, rest, at);
     else if (starts(&rest, "parameter"))
         parse_tensor(l, rest, at, false, true);
     else if (starts(&rest, "buffer"))
@@ -300,7 +313,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         parse_layer_sample(l, rest, at);
     else if (!starts(&rest, "for"))
         fail(at,
-             "unknown keyword at '%.30s'; expected doc, cname, base, set, parameter, buffer, temporary, reset, build, "
+             "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
+             "build, "
              "forward, pyforward, check, need, dims, repr, constants, onlyc, passing, keeping, factory, python, mixin, "
              "sample or for",
              s);
