@@ -38,5 +38,28 @@ TP_API bool tp_saving_done(const tp_saving *saving); /* well or not */
 /* until the checkpoint is complete; lets go of it. All ranks call it. NULL: false */
 TP_API bool tp_saving_wait(tp_saving *saving);
 
+/* ---- The plan ----
+ * For programs that write checkpoints of this kind themselves, as the Python module does: from the same list every rank
+ * gets the same plan. */
+typedef struct tp_checkpoint_box { /* what a rank has of a value */
+    const char *name;
+    int rank;
+    bool is_tensor;
+    tp_dtype dtype;
+    tp_ints whole, offset, size; /* of a tensor: its shape, where the part begins, and the part's shape */
+    int64_t bytes;               /* of what is no tensor: about how much it is to write */
+} tp_checkpoint_box;
+/* The boxes that the checkpoint is made of, each once and written by its rank: chosen gets their numbers, by name and
+ * offset, and the result is how many they are. What several ranks have goes to the one that has least to write, or to
+ * the lowest. Parts without elements are left out, unless the whole has none. -1, with an error: ranks disagree. */
+TP_API int64_t tp_checkpoint_plan(int64_t n, const tp_checkpoint_box *boxes, int ranks, bool to_lowest_rank,
+                                  int64_t *chosen);
+typedef struct tp_box_place {
+    const int64_t *offset, *size;
+} tp_box_place;
+/* What two boxes of one tensor share: where it begins in each, and its size. False, without an error: nothing. */
+TP_API bool tp_box_overlap(int64_t ndim, const tp_box_place *a, const tp_box_place *b, int64_t *in_a, int64_t *in_b,
+                           int64_t *size);
+
 TP_END
 #endif

@@ -227,21 +227,22 @@ int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
 long tpy_hooks_of_all_modules(void);     /* nn.c: how many hooks hold for every module */
 void tpy_watch_read(const char *what);   /* watch.c: the program reads what no guard of a graph holds; a capture ends */
 int tpy_init_events(PyObject *module);   /* events.c: event and record files */
-int tpy_init_summaries(PyObject *module); /* summaries.c: what is written into them */
-int tpy_init_clip(PyObject *module);      /* clip.c: norms of many gradients */
-int tpy_init_optim(PyObject *module);     /* optim.c: the table of optimisers, and their step */
-int tpy_init_schedule(PyObject *module);  /* schedule.c: formulas of learning-rate schedules */
-int tpy_init_place(PyObject *module);     /* place.c: default device, determinism, interop threads */
-int tpy_init_media(PyObject *module);     /* media.c: images and sounds in files */
-int tpy_init_profile(PyObject *module);   /* profile.c: what a thread ran */
-int tpy_init_amp(PyObject *module);       /* amp.c: autocast's settings, unscaling */
-int tpy_init_graph(PyObject *module);     /* graph.c: calls that are captured and run again */
-int tpy_init_data(PyObject *module);      /* data.c: datasets that the library reads */
-int tpy_init_dist(PyObject *module);      /* dist.c: process groups */
-int tpy_init_reducer(PyObject *module);   /* reducer.c: gradients averaged over ranks */
-int tpy_init_gpu(PyObject *module);       /* gpu.c: accelerators and their memory */
-int tpy_init_streams(PyObject *module);   /* streams.c: their streams, events and graphs */
-int tpy_init_settings(PyObject *module);  /* settings.c: threads, default dtype, printing, versions */
+int tpy_init_summaries(PyObject *module);       /* summaries.c: what is written into them */
+int tpy_init_clip(PyObject *module);            /* clip.c: norms of many gradients */
+int tpy_init_optim(PyObject *module);           /* optim.c: the table of optimisers, and their step */
+int tpy_init_schedule(PyObject *module);        /* schedule.c: formulas of learning-rate schedules */
+int tpy_init_place(PyObject *module);           /* place.c: default device, determinism, interop threads */
+int tpy_init_media(PyObject *module);           /* media.c: images and sounds in files */
+int tpy_init_profile(PyObject *module);         /* profile.c: what a thread ran */
+int tpy_init_amp(PyObject *module);             /* amp.c: autocast's settings, unscaling */
+int tpy_init_graph(PyObject *module);           /* graph.c: calls that are captured and run again */
+int tpy_init_data(PyObject *module);            /* data.c: datasets that the library reads */
+int tpy_init_dist(PyObject *module);            /* dist.c: process groups */
+int tpy_init_reducer(PyObject *module);         /* reducer.c: gradients averaged over ranks */
+int tpy_init_checkpoint_plan(PyObject *module); /* checkpoint_plan.c: who writes which part of a checkpoint */
+int tpy_init_gpu(PyObject *module);             /* gpu.c: accelerators and their memory */
+int tpy_init_streams(PyObject *module);         /* streams.c: their streams, events and graphs */
+int tpy_init_settings(PyObject *module);        /* settings.c: threads, default dtype, printing, versions */
 
 /* Generators */
 extern PyTypeObject *tpy_generator_type;

@@ -7,9 +7,8 @@
 
 enum { MOST_DIMS = 3 };
 
-static bool check_conv(int64_t in_channels, int64_t out_channels, tp_ints kernel, tp_ints stride, tp_ints padding,
-                       tp_ints dilation, tp_ints output_padding, int64_t groups, const char *padding_mode,
-                       const char *pad_to) {
+static bool check_conv(tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, tp_ints output_padding,
+                       const char *padding_mode, const char *pad_to) {
     static const char *const modes[] = {"zeros", "reflect", "replicate", "circular"};
     const tp_ints lists[] = {kernel, stride, padding, dilation, output_padding};
     static const char *const names[] = {"kernel_size", "stride", "padding", "dilation", "output_padding"};
@@ -18,9 +17,6 @@ static bool check_conv(int64_t in_channels, int64_t out_channels, tp_ints kernel
             return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected 1 number or one for each dim, got %lld", names[i],
                               (long long)lists[i].n);
     }
-    if (groups <= 0) return tpi_refuse(TP_ERR_VALUE, "groups must be a positive integer");
-    if (in_channels % groups) return tpi_refuse(TP_ERR_VALUE, "in_channels must be divisible by groups");
-    if (out_channels % groups) return tpi_refuse(TP_ERR_VALUE, "out_channels must be divisible by groups");
     if (pad_to && strcmp(pad_to, "same") && strcmp(pad_to, "valid"))
         return tpi_refuse(TP_ERR_VALUE, "Invalid padding string '%s', should be one of {'same', 'valid'}", pad_to);
     if (pad_to && !strcmp(pad_to, "same") && !tpi_ints_all_are(stride, 1))
@@ -36,9 +32,7 @@ static bool check_conv(int64_t in_channels, int64_t out_channels, tp_ints kernel
 bool tpi_build_conv(tp_module *m, int64_t in_channels, int64_t out_channels, tp_ints kernel, tp_ints stride,
                     tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups,
                     bool bias, const char *padding_mode, const char *pad_to, tp_device device, tp_dtype dtype) {
-    if (!check_conv(in_channels, out_channels, kernel, stride, padding, dilation, output_padding, groups, padding_mode,
-                    pad_to))
-        return false;
+    if (!check_conv(kernel, stride, padding, dilation, output_padding, padding_mode, pad_to)) return false;
     int64_t borders[2 * MOST_DIMS], shape[2 + MOST_DIMS] = {transposed ? in_channels : out_channels,
                                                             (transposed ? out_channels : in_channels) / groups};
     for (int64_t i = 0; i < kernel.n; i++) { /* the last dim first, as pad takes them */

@@ -23,6 +23,7 @@ typedef struct tpi_layer {
     tp_forward_function call;   /* results are owned references */
     void (*repr)(tp_module *m, tpi_text *t);
     bool (*reset)(tp_module *m);
+    uint32_t dims; /* bit d: inputs may have d dims; 0: the stanza does not say */
 } tpi_layer;
 
 enum { TPI_MAX_SOURCES = 24 };

@@ -9,11 +9,15 @@ static tp_tensor *only_input(int64_t nargs, const tp_value *args, int64_t nresul
     return tpi_fail(TP_ERR_TYPE, "forward takes one tensor and gives one");
 }
 
-/* BatchNorm2d: 2. 0 for layers that take any number of dims. */
-static int dims_of(const tp_module *m) {
-    size_t n = strlen(m->layer->name);
-    char digit = m->layer->name[n - 2];
-    return m->layer->name[n - 1] == 'd' && digit >= '1' && digit <= '3' ? digit - '0' : 0;
+/* "expected 2D or 3D input", as the stanza's `dims` line says. */
+static bool dims_fit(const tp_module *m, const tp_tensor *input) {
+    const uint32_t dims = m->layer->dims;
+    if (dims >> input->ndim & 1) return true;
+    const int least = __builtin_ctz(dims);
+    if (dims >> 31) return tpi_refuse(TP_ERR_VALUE, "expected at least %dD input (got %dD input)", least, input->ndim);
+    if (dims >> (least + 1))
+        return tpi_refuse(TP_ERR_VALUE, "expected %dD or %dD input (got %dD input)", least, least + 1, input->ndim);
+    return tpi_refuse(TP_ERR_VALUE, "expected %dD input (got %dD input)", least, input->ndim);
 }
 
 /* 1 / n after counting this batch as the n-th, where the running statistics are the mean of all batches. */
@@ -29,15 +33,7 @@ static bool count_batch(tp_module *m, double *momentum) {
 
 bool tpi_forward_batch_norm(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     tp_tensor *input = only_input(nargs, args, nresults);
-    if (!input) return false;
-    int dims = dims_of(m);
-    if (dims == 1 ? input->ndim != 2 && input->ndim != 3 : dims ? input->ndim != dims + 2 : input->ndim < 2)
-        return tpi_refuse(TP_ERR_VALUE, "expected %s input (got %dD input)",
-                          dims == 1   ? "2D or 3D"
-                          : dims == 2 ? "4D"
-                          : dims == 3 ? "5D"
-                                      : "at least 2D",
-                          input->ndim);
+    if (!input || !dims_fit(m, input)) return false;
     bool tracks = tpi_get_bool(m, "track_running_stats");
     double momentum = tpi_get_float(m, "momentum");
     if (m->training && tracks && !count_batch(m, &momentum)) return false;
@@ -52,11 +48,8 @@ bool tpi_forward_batch_norm(tp_module *m, int64_t nargs, const tp_value *args, i
 
 bool tpi_forward_instance_norm(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     tp_tensor *input = only_input(nargs, args, nresults);
-    if (!input) return false;
-    int dims = dims_of(m);
-    if (input->ndim != dims + 1 && input->ndim != dims + 2)
-        return tpi_refuse(TP_ERR_VALUE, "expected %dD or %dD input (got %dD input)", dims + 1, dims + 2, input->ndim);
-    bool single = input->ndim == dims + 1;
+    if (!input || !dims_fit(m, input)) return false;
+    const bool single = input->ndim == __builtin_ctz(m->layer->dims);
     int64_t channels = tp_size(input, single ? 0 : 1), features = tpi_get_int(m, "num_features");
     if (channels != features && tpi_get_bool(m, "affine"))
         return tpi_refuse(TP_ERR_VALUE, "expected input's size at dim=%d to match num_features (%lld), but got: %lld.",

@@ -169,3 +169,58 @@ def test_a_save_that_dies_leaves_the_last_one_whole(tmp_path):
     )
     dcp.load(got, checkpoint_id=folder)
     assert got["w"].tolist() == [4.0] * 3 and len(list(folder.iterdir())) == 2
+
+
+# ---- The plan of a checkpoint: (rank, name, bytes, None or (dtype, whole, offset, size)) ----
+
+
+def rows(rank, name, whole, start, count):
+    return rank, name, 0, (torch.float32, (whole, 2), (start, 0), (count, 2))
+
+
+def test_what_one_rank_has_it_writes_and_what_all_have_goes_to_who_writes_least():
+    boxes = [
+        rows(0, "cut", 6, 0, 4),
+        rows(0, "whole", 3, 0, 3),
+        (0, "step", 100, None),
+        rows(1, "cut", 6, 4, 2),
+        rows(1, "whole", 3, 0, 3),
+        (1, "step", 100, None),
+    ]
+    chosen = torch._C._checkpoint_plan(boxes, 2, False)
+    assert [boxes[i][:2] for i in chosen] == [(0, "cut"), (1, "cut"), (1, "step"), (0, "whole")]
+    chosen = torch._C._checkpoint_plan(boxes, 2, True)
+    assert [boxes[i][:2] for i in chosen] == [(0, "cut"), (1, "cut"), (0, "step"), (0, "whole")]
+
+
+@pytest.mark.parametrize(
+    "first,second,message",
+    [
+        (rows(0, "x", 3, 0, 3), rows(1, "x", 4, 0, 4), "ranks disagree on what 'x' is: rank 0 has float32"),
+        (rows(0, "x", 3, 0, 3), (1, "x", 100, None), "for rank 0 it is a tensor, for rank 1 it is none"),
+        (rows(0, "x", 3, 0, 3), rows(0, "x", 3, 0, 3), "rank 0 gave the same part of 'x' twice"),
+        (rows(0, "x", 3, 0, 3), rows(2, "x", 3, 0, 3), "expected a rank from 0 to 1 for 'x', got 2"),
+    ],
+)
+def test_ranks_that_disagree(first, second, message):
+    with pytest.raises(ValueError) as raised:
+        torch._C._checkpoint_plan([first, second], 2, False)
+    assert message in str(raised.value)
+
+
+def test_a_tensor_without_elements_is_part_of_a_checkpoint(tmp_path):
+    dcp.save({"empty": torch.zeros(0, 3), "scalar": torch.tensor(2.0), "name": "x"}, checkpoint_id=tmp_path)
+    reader = dcp.FileSystemReader(tmp_path)
+    from taper.distributed.checkpoint.state_dict_loader import read_all
+
+    found = read_all(reader, reader.read_metadata())
+    assert found["empty"].shape == (0, 3) and found["scalar"].item() == 2 and found["name"] == "x"
+
+
+def test_what_two_boxes_share():
+    assert torch._C._box_overlap((2, 0), (4, 3), (5, 1), (9, 9)) == (
+        (slice(3, 4), slice(1, 3)),
+        (slice(0, 1), slice(0, 2)),
+    )
+    assert torch._C._box_overlap((2,), (4,), (6,), (1,)) is None
+    assert torch._C._box_overlap((), (), (), ()) == ((), ())

@@ -47,6 +47,7 @@ typedef struct layer {
     char *set_name[16];
     expr *set_value[16];
     type set_type[16];
+    expr *pyset_value[16]; /* what Python says instead, or NULL */
     layer_tensor tensors[8];
     block *reset;
     op inputs; /* forward's arguments */
@@ -60,6 +61,12 @@ typedef struct layer {
     bool plain_repr; /* a repr line that says nothing: no text, whatever the base prints */
     char *constants; /* NULL: the arguments that are attributes */
     char *by_hand;   /* the Python file that has the class, or NULL */
+    char *mixin;     /* a class by hand with methods that the stanza cannot say, or NULL */
+    char *mixin_file;
+    char *passing;      /* " num_chunks ": arguments that Python does not keep */
+    char *keeping;      /* " nonlinearity ": ones that it keeps though they are its alone, or the base's */
+    unsigned dims;      /* bit d: the input may have d dims; 0: not said */
+    bool dims_and_more; /* those, and more than the last of them */
     sample samples[16];
     char *sample_args[16]; /* the constructor's part, as text */
     bool sample_eval[16];

@@ -65,7 +65,9 @@ static char *c_parameters(const op *o) {
         put(&t, ", %s%s%s", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name);
     return t.s;
 }
-static char *build_name(const layer *l) { return l->build_c ? l->build_c : format("build_%s", l->cname); }
+static char *build_name(const layer *l) {
+    return l->build_c && !l->nchecks ? l->build_c : format("build_%s", l->cname);
+}
 
 /* ---- building ---- */
 static char *message_piece(const layer *l, const char *name, char mark, place at) {
@@ -163,12 +165,18 @@ static void write_tensors(text *t, const layer *l, tensor_scope *s) {
 }
 
 static void write_build(text *t, const layer *l) {
-    if (l->build_c) return;
+    if (l->build_c && !l->nchecks) return;
     op *o = c_make(l);
     put(t, "static bool build_%s(%s) {\n", l->cname, c_parameters(o));
     tensor_scope s = {.code = t, .indent = "    ", .o = &l->make, .failure = "return false;"};
     bind_arguments(&s, o);
     write_layer_checks(t, l, &s);
+    if (l->build_c) {
+        put(t, "    return %s(m_", l->build_c);
+        for (int i = 0; i < o->nargs; i++) put(t, ", %s", o->args[i].name);
+        put(t, ");\n}\n\n");
+        return;
+    }
     if (l->parent) write_base(t, l, &s);
     write_sets(t, l, &s);
     write_tensors(t, l, &s);
@@ -298,6 +306,7 @@ static void write_row(text *t, const layer *l) {
             f->inputs.nargs, l->cname);
     if (r && r->nreprs) put(t, ", .repr = repr_%s", r->cname);
     if (reset) put(t, ", .reset = %s", reset->reset_c ? reset->reset_c : format("reset_%s", reset->cname));
+    if (l->dims) put(t, ", .dims = 0x%x", l->dims_and_more ? ~(l->dims - 1) : l->dims);
     put(t, "};\n");
 }
 

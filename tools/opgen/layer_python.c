@@ -35,8 +35,11 @@ static char *py_list(const names *n, expr *const *arg, int first, int count) {
     return t.s;
 }
 
+static bool c_only(const layer *l, const char *name) { return l && has_word(l->c_only, name); }
+
 static char *py_call(const names *n, const expr *e) {
     const char *f = e->name;
+    if (!strcmp(f, "given") && e->arg[0]->kind == E_NAME && c_only(n->l, e->arg[0]->name)) return "False";
     if ((!strcmp(f, "given") || !strcmp(f, "defined")) && e->n == 1) return format("%s is not None", py(n, e->arg[0]));
     if (!strcmp(f, "tuple") && e->n == 2) {
         static const char *const makers[] = {"", "_single", "_pair", "_triple", "_quadruple", "", "_sextuple"};
@@ -80,8 +83,14 @@ static char *py(const names *n, const expr *e) {
     case E_STRING: return format("\"%s\"", e->name);
     case E_NAME: return py_name(n, e->name);
     case E_NAMED: return format("%s=%s", e->name, py(n, e->arg[0]));
-    case E_UNARY: return format("%s%s", e->name[0] == '!' ? "not " : e->name, py_operand(n, e->arg[0]));
-    case E_BINARY: return format("%s %s %s", py_operand(n, e->arg[0]), py_operator(e->name), py_operand(n, e->arg[1]));
+    case E_UNARY:
+        if (e->name[0] == '!' && !strcmp(py(n, e->arg[0]), "False")) return "True";
+        return format("%s%s", e->name[0] == '!' ? "not " : e->name, py_operand(n, e->arg[0]));
+    case E_BINARY:
+        if (!strcmp(e->name, "&&") && !strcmp(py(n, e->arg[0]), "True")) return py(n, e->arg[1]);
+        if (e->name[0] == '+' && e->arg[0]->kind == E_LIST) /* what follows may be any sequence */
+            return format("(%s, *%s)", py_list(n, e->arg[0]->arg, 0, e->arg[0]->n), py_operand(n, e->arg[1]));
+        return format("%s %s %s", py_operand(n, e->arg[0]), py_operator(e->name), py_operand(n, e->arg[1]));
     case E_TERNARY:
         return format("%s if %s else %s", py_operand(n, e->arg[1]), py(n, e->arg[0]), py_operand(n, e->arg[2]));
     case E_LIST: return format("(%s%s)", py_list(n, e->arg, 0, e->n), e->n == 1 ? "," : "");
@@ -178,6 +187,11 @@ static bool same_constructor(const layer *l) {
     return true;
 }
 
+static bool is_attribute(const layer *l, int i) {
+    const char *name = l->make.args[i].name;
+    return sets_argument(l, i) && !has_word(l->c_only, name) && !has_word(l->passing, name);
+}
+
 static void write_init(text *t, const layer *l) {
     names n = {.l = l, .plain = &l->make, .locals = " ", .init = true};
     if ((!l->make.nargs && !l->nsets && !l->nbase) || same_constructor(l)) return;
@@ -190,35 +204,55 @@ static void write_init(text *t, const layer *l) {
     }
     write_super(t, l, &n);
     for (int i = 0; i < l->make.nargs; i++)
-        if (sets_argument(l, i) && !has_word(l->c_only, l->make.args[i].name))
+        if (is_attribute(l, i) || has_word(l->keeping, l->make.args[i].name))
             put(t, "        self.%s = %s\n", l->make.args[i].name, l->make.args[i].name);
     for (int i = 0; i < l->nsets; i++) {
-        put(t, "        self.%s = %s\n", l->set_name[i], py(&n, l->set_value[i]));
+        put(t, "        self.%s = %s\n", l->set_name[i],
+            py(&n, l->pyset_value[i] ? l->pyset_value[i] : l->set_value[i]));
         n.sets = i + 1;
     }
     for (int i = 0; i < l->ntensors; i++) write_python_tensor(t, &l->tensors[i], &n);
-    if (l->reset) put(t, "        self.reset_parameters()\n");
+    if (l->reset || (l->reset_c && l->mixin)) put(t, "        self.reset_parameters()\n");
     put(t, "\n");
 }
 
 /* ---- the other methods ---- */
-static void write_python_reset(text *t, const layer *l) {
-    if (!l->reset) return;
+static const layer_tensor *what_is_reset(const layer *l, int i) {
+    return l->reset->name[i] ? NULL : tensor_of(l, l->reset->value[i]->arg[0]->name);
+}
+
+/* Parameters, or buffers: what fills those is PyTorch's reset_running_stats. */
+static void write_resets(text *t, const layer *l, bool buffers) {
     names n = {.l = l, .locals = " "};
-    put(t, "    def reset_parameters(self):\n");
     for (int i = 0; i < l->reset->n; i++) {
         const expr *e = l->reset->value[i];
+        const layer_tensor *filled = what_is_reset(l, i);
+        if ((filled && filled->buffer) != buffers) continue;
         if (l->reset->name[i]) {
             put(t, "        %s = %s\n", l->reset->name[i], py(&n, e));
             n.locals = format("%s%s ", n.locals, l->reset->name[i]);
             continue;
         }
-        const layer_tensor *x = tensor_of(l, e->arg[0]->name);
-        bool may_miss = x && (x->condition || x->from);
+        bool may_miss = filled && (filled->condition || filled->from);
         if (may_miss) put(t, "        if self.%s is not None:\n    ", e->arg[0]->name);
         put(t, "        %s\n", py_call(&n, e));
     }
     put(t, "\n");
+}
+
+static void write_python_reset(text *t, const layer *l) {
+    if (!l->reset) return;
+    bool buffers = false;
+    for (int i = 0; i < l->reset->n; i++) {
+        const layer_tensor *filled = what_is_reset(l, i);
+        buffers = buffers || (filled && filled->buffer);
+    }
+    if (buffers) {
+        put(t, "    def reset_running_stats(self):\n");
+        write_resets(t, l, true);
+    }
+    put(t, "    def reset_parameters(self):\n%s", buffers ? "        self.reset_running_stats()\n" : "");
+    write_resets(t, l, false);
 }
 
 static char *input_piece(const layer *l, const char *name, char mark, place at) {
@@ -279,6 +313,7 @@ static void write_python_repr(text *t, const layer *l) {
     }
     for (int i = 0; i < l->nreprs; i++) {
         const layer_text *r = &l->reprs[i];
+        if (r->condition && !strcmp(py(&n, r->condition), "False")) continue; /* of an argument that C alone has */
         char *s = fill_text(l, r->text, repr_piece, r->at);
         if (r->condition && !i) put(t, "        text = \"\"\n");
         if (r->condition) put(t, "        if %s:\n    ", py(&n, r->condition));
@@ -296,14 +331,28 @@ static void write_constants(text *t, const layer *l) {
         for (char *w = strtok(words, " "); w; w = strtok(NULL, " ")) put(&list, "%s\"%s\"", n++ ? ", " : "", w);
     } else
         for (int i = 0; i < l->make.nargs; i++)
-            if (sets_argument(l, i) || is_set(l, l->make.args[i].name))
+            if (is_attribute(l, i) || is_set(l, l->make.args[i].name))
                 put(&list, "%s\"%s\"", n++ ? ", " : "", l->make.args[i].name);
     if (n) put(t, "    __constants__ = [%s]\n\n", list.s);
 }
 
+/* For methods by hand, and for users: how many dims an input may have. */
+static void write_dims(text *t, const layer *l) {
+    if (!l->dims) return;
+    put(t, "    _dims = (");
+    for (int d = 0; d < 10; d++)
+        if (l->dims >> d & 1) put(t, "%d, ", d);
+    const bool several = (l->dims & (l->dims - 1)) != 0;
+    t->n -= several ? 2 : 1; /* "(4,)" and "(2, 3)" */
+    t->s[t->n] = 0;
+    put(t, ")\n\n");
+}
+
 static void write_class(text *t, const layer *l) {
-    put(t, "\n\nclass %s(%s):\n    \"\"\"%s\"\"\"\n\n", l->name, l->base ? l->base : "Module", l->doc);
+    put(t, "\n\nclass %s(%s%s%s):\n    \"\"\"%s\"\"\"\n\n", l->name, l->mixin ? l->mixin : "", l->mixin ? ", " : "",
+        l->base ? l->base : "Module", l->doc);
     write_constants(t, l);
+    write_dims(t, l);
     write_init(t, l);
     write_python_reset(t, l);
     write_python_forward(t, l);
@@ -319,6 +368,16 @@ static bool is_imported(const layer *l, const char *file) {
     return false;
 }
 
+static void write_mixin_imports(text *t, const char *file) {
+    char *written = " ";
+    for (int i = 0; i < nlayers; i++) {
+        const layer *l = layers[i];
+        if (!l->mixin || strcmp(l->file, file) || has_word(written, l->mixin)) continue;
+        put(t, "from taper.nn.modules.%s import %s\n", l->mixin_file, l->mixin);
+        written = format("%s%s ", written, l->mixin);
+    }
+}
+
 static void write_imports(text *t, const char *file, const char *body) {
     static const struct {
         const char *use, *line;
@@ -327,7 +386,7 @@ static void write_imports(text *t, const char *file, const char *body) {
                  {"_op[", "from taper._C import _functions as _op\n"},
                  {"F.", "from taper.nn import functional as F\n"},
                  {"init.", "from taper.nn import init\n"},
-                 {"(Module)", "from taper.nn.modules.module import Module\n"},
+                 {"Module):", "from taper.nn.modules.module import Module\n"},
                  {"Parameter(", "from taper.nn.parameter import Parameter\n"}};
     static const char *const tuples[] = {"_ntuple", "_single", "_pair", "_triple", "_quadruple", "_sextuple"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -371,6 +430,7 @@ text write_layer_python(const char *file) {
         if (!strcmp(layers[i]->file, file) && !layers[i]->by_hand) write_class(&body, layers[i]);
     put(&t, "\"\"\"Layers of tables/layers/%s.layer. Written by opgen: do not edit.\"\"\"\n", file);
     write_imports(&t, file, body.s);
+    write_mixin_imports(&t, file);
     write_hand_names(&t, file);
     put(&t, "%s", body.s);
     return t;

@@ -27,16 +27,21 @@ static char *replaced(const char *s, const char *what, const char *with) {
 
 /* {N} becomes n, and {N:text} the text n times. */
 static char *with_variable(const char *s, const char *variable, const char *n) {
-    char *all = replaced(s, format("{%s}", variable), n), *head = format("{%s:", variable);
-    for (char *p; (p = strstr(all, head));) {
-        char *end = strchr(p, '}');
+    const int number = n[0] - '0';
+    char *all = replaced(s, format("{%s}", variable), n);
+    char *repeat = format("{%s:", variable), *choose = format("{%s|", variable);
+    for (;;) {
+        char *again = strstr(all, repeat), *choice = strstr(all, choose), *p = again ? again : choice;
+        if (!p) return all;
+        const char *inner = p + strlen(repeat), *end = strchr(p, '}');
         text t = {0};
         put(&t, "%.*s", (int)(p - all), all);
-        for (int i = 0; i < n[0] - '0'; i++) put(&t, "%.*s", (int)(end - p - (int)strlen(head)), p + strlen(head));
+        for (int i = 0; again && i < number; i++) put(&t, "%.*s", (int)(end - inner), inner);
+        for (int i = 1; !again && i < number; i++) inner += strcspn(inner, "|}") + 1;
+        if (!again) put(&t, "%.*s", (int)strcspn(inner, "|}"), inner);
         put(&t, "%s", end + 1);
         all = t.s;
     }
-    return all;
 }
 
 /* BatchNorm2d is batch_norm2d, BCEWithLogitsLoss bce_with_logits_loss; ReLU and SiLU are one word. */
@@ -224,6 +229,34 @@ static void parse_set(layer *l, const char *s, place at) {
     l->set_value[l->nsets++] = parse_expr(s + 1, at);
 }
 
+static void parse_pyset(layer *l, const char *s, place at) {
+    char *name = word(&s);
+    s = spaces(s);
+    for (int i = 0; i < l->nsets; i++) {
+        if (strcmp(l->set_name[i], name) || *s != '=') continue;
+        l->pyset_value[i] = parse_expr(s + 1, at);
+        return;
+    }
+    fail(at, "expected 'pyset NAME = EXPRESSION' after the set line of that name");
+}
+
+static void parse_mixin(layer *l, const char *s, place at) {
+    l->mixin_file = word(&s);
+    if (!*l->mixin_file || *s++ != '.') fail(at, "expected 'mixin FILE.CLASS'");
+    l->mixin = word(&s);
+}
+
+static void parse_dims(layer *l, const char *s, place at) {
+    for (s = spaces(s); *s; s = spaces(s)) {
+        if (starts(&s, "up")) {
+            l->dims_and_more = true;
+            continue;
+        }
+        if (*s < '1' || *s > '9') fail(at, "expected 'dims 2 3' or 'dims 2 up', found '%s'", s);
+        l->dims |= 1u << (*s++ - '0');
+    }
+}
+
 static void parse_layer_line(layer *l, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc"))
@@ -234,6 +267,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         parse_base(l, rest, at);
     else if (starts(&rest, "set"))
         parse_set(l, rest, at);
+    else if (starts(&rest, "pyset"))
+        parse_pyset(l, rest, at);
     else if (starts(&rest, "parameter"))
         parse_tensor(l, rest, at, false, true);
     else if (starts(&rest, "buffer"))
@@ -266,12 +301,21 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         l->c_only = format(" %s ", rest);
     else if (starts(&rest, "python"))
         l->by_hand = word(&rest);
+    else if (starts(&rest, "mixin"))
+        parse_mixin(l, rest, at);
+    else if (starts(&rest, "passing"))
+        l->passing = format(" %s ", rest);
+    else if (starts(&rest, "keeping"))
+        l->keeping = format(" %s ", rest);
+    else if (starts(&rest, "dims"))
+        parse_dims(l, rest, at);
     else if (starts(&rest, "sample"))
         parse_layer_sample(l, rest, at);
     else if (!starts(&rest, "for"))
         fail(at,
-             "unknown keyword at '%.30s'; expected doc, cname, base, set, parameter, buffer, temporary, reset, build, "
-             "forward, pyforward, check, need, repr, constants, onlyc, factory, python, "
+             "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
+             "build, "
+             "forward, pyforward, check, need, dims, repr, constants, onlyc, passing, keeping, factory, python, mixin, "
              "sample or for",
              s);
 }
@@ -500,6 +544,7 @@ void check_layers(void) {
         l->make.cname = format("nn_%s", l->cname);
         type_sets(l);
         if (l->forward) make_forward(l);
-        if (!is_abstract(l) && !with_forward(l) && !l->by_hand) fail(l->at, "%s: a forward line is missing", l->name);
+        if (!is_abstract(l) && !with_forward(l) && !l->by_hand && !l->mixin)
+            fail(l->at, "%s: a forward line is missing", l->name);
     }
 }

@@ -1,4 +1,4 @@
-/* Tensors as boxes: what of a tensor each rank has, which boxes a checkpoint is made of, and who writes them. */
+/* Tensors as boxes: what of a tensor each rank has, and what ranks tell each other of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "base/error.h"
@@ -108,93 +108,17 @@ static bool box_told(tpi_arena *a, const tp_saved *v, tpi_box *b) {
     return b->size && b->name && n[0] == n[1] && n[1] == n[2];
 }
 
-/* ---- Planning ---- */
-static bool same_sizes(const int64_t *a, const int64_t *b, int n) {
-    return n <= 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0;
-}
-
-static bool agree(const tpi_item *a, const tpi_item *b, bool same_box) {
-    const tpi_box *x = &a->box, *y = &b->box;
-    bool same = x->dtype == y->dtype && x->ndim == y->ndim && same_sizes(x->whole, y->whole, x->ndim) &&
-                (!same_box || same_sizes(x->size, y->size, x->ndim));
-    if (same) return true;
-    char first[160], second[160];
-    snprintf(first, sizeof first, "%s %s", tpi_shape_text(tp_ints_view(x->size, x->ndim)),
-             tpi_shape_text(tp_ints_view(x->whole, x->ndim)));
-    snprintf(second, sizeof second, "%s %s", tpi_shape_text(tp_ints_view(y->size, y->ndim)),
-             tpi_shape_text(tp_ints_view(y->whole, y->ndim)));
-    return tpi_refuse(TP_ERR_VALUE,
-                      "ranks disagree on what '%s' is: rank %d has %s, part and whole %s; rank %d has %s, %s", x->name,
-                      a->writer, tp_dtype_name(x->dtype), first, b->writer, tp_dtype_name(y->dtype), second);
-}
-
-typedef struct turn { /* boxes are given to ranks in this order: those that one rank has, then large ones first */
-    bool shared;
-    int64_t bytes, first, owners; /* of the sorted list of what ranks told */
-} turn;
-
-static int turn_order(const void *a, const void *b) {
-    const turn *x = a, *y = b;
-    if (x->shared != y->shared) return x->shared - y->shared;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
-/* Runs of the same box become turns; whoever has nothing of a tensor that others have is left out. -1: ranks disagree.
- */
-static int64_t find_turns(const tpi_items *told, turn *turns) {
-    int64_t n = 0;
-    for (int64_t i = 0, next; i < told->n; i = next) {
-        const tpi_box *b = &told->v[i].box;
-        for (next = i + 1; next < told->n && tpi_box_order(b, &told->v[next].box) == 0; next++) {
-            if (!agree(&told->v[i], &told->v[next], true)) return -1;
-            if (told->v[next].writer == told->v[next - 1].writer) {
-                tpi_fail(TP_ERR_VALUE, "rank %d gave the same part of '%s' twice", told->v[next].writer, b->name);
-                return -1;
-            }
-        }
-        if (next < told->n && strcmp(b->name, told->v[next].box.name) == 0 &&
-            !agree(&told->v[i], &told->v[next], false))
-            return -1;
-        tpi_box whole = *b;
-        whole.size = b->whole;
-        int64_t numel = tpi_box_numel(b);
-        if (numel || !tpi_box_numel(&whole))
-            turns[n++] = (turn){next - i > 1, numel * tp_dtype_size(b->dtype), i, next - i};
-    }
-    return n;
-}
-
-static void choose(const tpi_items *told, const turn *turns, int64_t n, int64_t *load, tpi_item *out) {
-    for (int64_t i = 0; i < n; i++) {
-        int64_t best = turns[i].first;
-        for (int64_t k = best; k < turns[i].first + turns[i].owners; k++)
-            if (load[told->v[k].writer] < load[told->v[best].writer]) best = k;
-        load[told->v[best].writer] += turns[i].bytes;
-        out[i] = told->v[best];
-    }
-}
-
+/* ---- What all told ---- */
 bool tpi_boxes_plan(tpi_arena *a, const tpi_messages *talk, tp_saved *const *told, tpi_items *items) {
     tpi_items all = {0};
     for (int rank = 0; rank < talk->size; rank++) all.n += tp_saved_count(told[rank]);
-    all.v = tpi_arena_new(a, sizeof *all.v * (size_t)(all.n + 1));
-    turn *turns = all.v ? tpi_arena_new(a, sizeof *turns * (size_t)(all.n + 1)) : NULL;
-    int64_t *load = turns ? tpi_arena_new(a, sizeof *load * (size_t)talk->size) : NULL, at = 0;
-    if (!load) return false;
+    if (!(all.v = tpi_arena_new(a, sizeof *all.v * (size_t)(all.n + 1)))) return false;
+    int64_t at = 0;
     for (int rank = 0; rank < talk->size; rank++)
         for (int64_t i = 0; i < tp_saved_count(told[rank]); i++, at++) {
             all.v[at] = (tpi_item){.writer = rank, .mine = i};
             if (!box_told(a, tp_saved_at(told[rank], i), &all.v[at].box))
                 return tp_ok() ? tpi_refuse(TP_ERR_IO, "rank %d told nothing that is a part of a tensor", rank) : false;
         }
-    tpi_items_sort(&all);
-    int64_t n = find_turns(&all, turns);
-    if (n < 0) return false;
-    if (n) qsort(turns, (size_t)n, sizeof *turns, turn_order);
-    *items = (tpi_items){tpi_arena_new(a, sizeof *items->v * (size_t)(n + 1)), n};
-    if (!items->v) return false;
-    choose(&all, turns, n, load, items->v);
-    tpi_items_sort(items);
-    return true;
+    return tpi_items_plan(a, &all, talk->size, false, items);
 }

@@ -264,16 +264,9 @@ static char *read_bytes(const char *path, int64_t at, int64_t bytes) {
     return ok ? out : NULL;
 }
 
-/* What two boxes share: where it begins in each, and its size. False: nothing. */
 static bool overlap(const tpi_box *a, const tpi_box *b, int64_t in_a[], int64_t in_b[], int64_t size[]) {
-    for (int i = 0; i < a->ndim; i++) {
-        int64_t from = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
-        int64_t end_a = a->offset[i] + a->size[i], end_b = b->offset[i] + b->size[i],
-                to = end_a < end_b ? end_a : end_b;
-        if (from >= to) return false;
-        in_a[i] = from - a->offset[i], in_b[i] = from - b->offset[i], size[i] = to - from;
-    }
-    return true;
+    const tp_box_place x = {a->offset, a->size}, y = {b->offset, b->size};
+    return tp_box_overlap(a->ndim, &x, &y, in_a, in_b, size);
 }
 
 static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *item, const tp_saved *value,

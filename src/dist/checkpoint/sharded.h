@@ -1,5 +1,6 @@
-/* Sharded checkpoints from inside: what ranks tell each other (messages.c), tensors as boxes and who writes which
- * (boxes.c), the index (index.c); sharded.c saves and loads. Texts and numbers of one save or load live in its arena.
+/* Sharded checkpoints from inside: what ranks tell each other (messages.c), tensors as boxes (boxes.c) and who
+ * writes which (plan.c), the index (index.c); sharded.c saves and loads. Texts and numbers of one save or load live in
+ * its arena.
  */
 #ifndef TPI_DIST_SHARDED_H
 #define TPI_DIST_SHARDED_H
@@ -54,6 +55,8 @@ bool tpi_shards_check(int64_t n, const tp_shard *shards);
 tp_saved *tpi_boxes_tell(tpi_arena *arena, int64_t n, const tp_shard *shards);
 /* From what each rank told: all boxes, and who writes them, so that all write about as much. The same on every rank. */
 bool tpi_boxes_plan(tpi_arena *arena, const tpi_messages *talk, tp_saved *const *told, tpi_items *items);
+/* The same from a list of what ranks have, which it sorts; lowest: what several have, the lowest of them writes. */
+bool tpi_items_plan(tpi_arena *arena, tpi_items *told, int ranks, bool lowest, tpi_items *items);
 void tpi_items_sort(tpi_items *items);
 /* Those of one name: the first, and how many. */
 int64_t tpi_items_named(const tpi_items *items, const char *name, int64_t *count);

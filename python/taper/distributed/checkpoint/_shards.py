@@ -1,7 +1,8 @@
-"""Tensors as boxes: what of a tensor this rank has, and how boxes that were saved fill boxes that are wanted."""
+"""Tensors as boxes: what of a tensor this rank has, and what is written of it. Who writes which box, and how boxes that
+were saved fill those that are wanted, is the library's to say (taper/checkpoint.h)."""
 
 from taper._C import Size, Tensor
-from taper.distributed.checkpoint.metadata import ChunkStorageMetadata, TensorProperties
+from taper.distributed.checkpoint.metadata import TensorProperties
 
 
 def boxes(tensor):
@@ -22,10 +23,6 @@ def properties(tensor):
     return TensorProperties.create_from_tensor(tensor if is_replicated(tensor) else tensor.to_local().detach())
 
 
-def chunk(offsets, local):
-    return ChunkStorageMetadata(Size(offsets), Size(local.shape))
-
-
 def saved_form(local):
     """What is written of a box: a tensor with no more memory than it shows."""
     local = local.detach()
@@ -35,15 +32,3 @@ def saved_form(local):
     if not local.is_contiguous() or local.untyped_storage().nbytes() != local.numel() * local.element_size():
         local = local.contiguous().clone()
     return local
-
-
-def overlap(offsets, sizes, other_offsets, other_sizes):
-    """What two boxes share: slices into the first and into the second, or None."""
-    first, second = [], []
-    for a, n, b, m in zip(offsets, sizes, other_offsets, other_sizes):
-        start, end = max(a, b), min(a + n, b + m)
-        if start >= end:
-            return None
-        first.append(slice(start - a, end - a))
-        second.append(slice(start - b, end - b))
-    return tuple(first), tuple(second)

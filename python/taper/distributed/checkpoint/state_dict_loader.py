@@ -3,6 +3,7 @@ are filled where they are, each rank reading the boxes that overlap with what it
 
 import math
 
+from taper import _C
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 from taper.distributed.checkpoint import _shards
@@ -47,7 +48,7 @@ def _fill(name, value, entry, metadata, reader):
     """Copies what was saved of a tensor into what this rank has of it."""
     for offsets, local in _shards.boxes(value)[1]:
         for chunk in entry.chunks:
-            shared = _shards.overlap(offsets, local.shape, chunk.offsets, chunk.sizes)
+            shared = _C._box_overlap(offsets, local.shape, chunk.offsets, chunk.sizes)
             if shared is None:
                 continue
             saved = _read(name, MetadataIndex(name, chunk.offsets), metadata, reader)

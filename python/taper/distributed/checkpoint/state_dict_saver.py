@@ -5,15 +5,22 @@ bytes (every rank works out the same plan); each writes its part, and rank 0, wh
 
 from enum import Enum
 
+from taper import _C
 from taper import distributed as dist
-from taper._C import Tensor
+from taper._C import Size, Tensor
 from taper.autograd.grad_mode import no_grad
 from taper.distributed.checkpoint import _shards
 from taper.distributed.checkpoint._nested import flatten
 from taper.distributed.checkpoint._ranks import Ranks
 from taper.distributed.checkpoint.default_planner import DefaultSavePlanner
 from taper.distributed.checkpoint.filesystem import FileSystemWriter
-from taper.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata, MetadataIndex, TensorStorageMetadata
+from taper.distributed.checkpoint.metadata import (
+    BytesStorageMetadata,
+    ChunkStorageMetadata,
+    Metadata,
+    MetadataIndex,
+    TensorStorageMetadata,
+)
 
 __all__ = ["AsyncCheckpointerType", "async_save", "save", "save_state_dict"]
 
@@ -33,73 +40,45 @@ def _taken(state_dict):
     }
 
 
-class _Item:
-    """Something a rank could write: a box of a tensor, or a value."""
-
-    def __init__(self, index, value, nbytes, shared):
-        self.index, self.value, self.nbytes, self.shared = index, value, nbytes, shared
+_BYTES_OF_A_VALUE = 100  # about what something that is no tensor takes
 
 
 def _items(values, planner):
+    """What this rank could write, boxes of tensors and other values, and what the index says of each name."""
     found, about = [], {}
     for name, value in values.items():
         value = planner.transform_object(name, value)
         if not isinstance(value, Tensor):
-            found.append(_Item(MetadataIndex(name), value, 100, True))
+            found.append((MetadataIndex(name), value))
             about[name] = BytesStorageMetadata()
             continue
         size, parts = _shards.boxes(value)
-        about[name] = TensorStorageMetadata(
-            _shards.properties(value), size, [_shards.chunk(offsets, local) for offsets, local in parts]
-        )
-        for offsets, local in parts:
-            if local.numel() or not any(size):
-                found.append(
-                    _Item(
-                        MetadataIndex(name, offsets),
-                        local,
-                        local.numel() * local.element_size(),
-                        _shards.is_replicated(value),
-                    )
-                )
+        about[name] = TensorStorageMetadata(_shards.properties(value), size, [])
+        some = [(offsets, local) for offsets, local in parts if local.numel() or 0 in size]
+        found.extend((MetadataIndex(name, offsets), local) for offsets, local in some)
     return found, about
 
 
-def _writers(every, lowest):
-    """Which rank writes each box. every: per rank a list of (index, bytes)."""
-    owners, sizes = {}, {}
-    for rank, items in enumerate(every):
-        for index, nbytes in items:
-            owners.setdefault(index, []).append(rank)
-            sizes[index] = nbytes
-    load, chosen = [0] * len(every), {}
-    for index in sorted(
-        owners, key=lambda index: (len(owners[index]) > 1, -sizes[index], index.fqn, tuple(index.offset or ()))
-    ):
-        rank = owners[index][0] if lowest else min(owners[index], key=lambda rank: (load[rank], rank))
-        chosen[index] = rank
-        load[rank] += sizes[index]
-    return chosen
+def _told(items, about):
+    """The items as the library plans with them: (name, bytes, None or (dtype, whole, offset, size))."""
+    return [
+        (index.fqn, _BYTES_OF_A_VALUE, None)
+        if index.offset is None
+        else (index.fqn, 0, (value.dtype, tuple(about[index.fqn].size), tuple(index.offset), tuple(value.shape)))
+        for index, value in items
+    ]
 
 
-def _merged(every):
-    """The index's entries: a tensor's boxes from all ranks, each once."""
+def _merged(every, boxes, chosen):
+    """The index's entries: all names of all ranks, and of tensors the boxes that are written."""
     merged = {}
     for about in every:
         for name, entry in about.items():
-            known = merged.setdefault(name, entry)
-            if known is entry or isinstance(entry, BytesStorageMetadata):
-                continue
-            if isinstance(known, BytesStorageMetadata) or tuple(known.size) != tuple(entry.size):
-                raise ValueError(f"ranks disagree on what '{name}' is: {known} and {entry}")
-            there = {tuple(chunk.offsets) for chunk in known.chunks}
-            known.chunks.extend(chunk for chunk in entry.chunks if tuple(chunk.offsets) not in there)
-    for entry in merged.values():
-        if isinstance(entry, TensorStorageMetadata):
-            entry.chunks = sorted(
-                (chunk for chunk in entry.chunks if all(chunk.sizes) or not all(entry.size)),
-                key=lambda chunk: tuple(chunk.offsets),
-            )
+            merged.setdefault(name, entry)
+    for number in chosen:
+        _, name, _, box = boxes[number]
+        if box is not None:
+            merged[name].chunks.append(ChunkStorageMetadata(Size(box[2]), Size(box[3])))
     return merged
 
 
@@ -115,33 +94,37 @@ class _Plan:
             number = writer.prepare() if ranks.rank == 0 else None
             values, local["paths"] = flatten(_taken(state_dict))
             local["items"], about = _items(values, planner)
-            return [(item.index, item.nbytes) for item in local["items"]], about, local["paths"], number
+            return _told(local["items"], about), about, local["paths"], number
 
         every = ranks.all("planning a checkpoint", tell)
-        chosen = _writers([told[0] for told in every], getattr(planner, "dedup_save_to_lowest_rank", False))
-        self.mine = [item for item in local["items"] if chosen[item.index] == ranks.rank]
-        self.about = _merged([told[1] for told in every])
+        boxes = [(rank, *box) for rank, told in enumerate(every) for box in told[0]]
+        lowest = getattr(planner, "dedup_save_to_lowest_rank", False)
+        chosen = _C._checkpoint_plan(boxes, len(every), lowest)
+        before = sum(len(told[0]) for told in every[: ranks.rank])  # where this rank's boxes begin
+        mine = sorted(number - before for number in chosen if boxes[number][0] == ranks.rank)
+        self.mine = [local["items"][i] for i in mine]
+        self.about = _merged([told[1] for told in every], boxes, chosen)
         self.paths = {name: path for told in every for name, path in told[2].items()}
         self.number = every[0][3]
 
     def stage(self):
         """Copies, so that training may go on while they are written."""
-        with no_grad():
-            for item in self.mine:
-                if isinstance(item.value, Tensor):
-                    item.value = _shards.saved_form(item.value.detach().clone())
-                else:
-                    from copy import deepcopy
+        from copy import deepcopy
 
-                    item.value = deepcopy(item.value)
+        def copied(value):
+            if isinstance(value, Tensor):
+                return _shards.saved_form(value.detach().clone())
+            return deepcopy(value)
+
+        with no_grad():
+            self.mine = [(index, copied(value)) for index, value in self.mine]
 
     def write(self):
         ranks = self.ranks
 
         def part():
             items = (
-                (item.index, _shards.saved_form(item.value) if isinstance(item.value, Tensor) else item.value)
-                for item in self.mine
+                (index, _shards.saved_form(value) if isinstance(value, Tensor) else value) for index, value in self.mine
             )
             return self.writer.write_items(ranks.rank, list(items), self.number)
 

@@ -1,87 +1,32 @@
-"""What convolutions share."""
+"""Convolutions: methods that the stanzas of tables/layers/conv.layer cannot say. The classes themselves, with their
+constructors and parameters, are written from the stanzas."""
 
-import math
-
-from taper._C import _functions as _op
 from taper.nn import functional as F
-from taper.nn import init
-from taper.nn.modules.module import Module
 from taper.nn.modules.utils import _reverse_repeat_tuple
-from taper.nn.parameter import Parameter
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _ConvNd(Module):
-    """Channels, window, stride, padding: checked, and the parameters made."""
+class ConvMethods:
+    """Borders, of PyTorch's padding modes and by name."""
 
-    __constants__ = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-    ]
+    __slots__ = ()
 
-    def __init__(
-        self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        bias,
-        padding_mode,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        if groups <= 0:
-            raise ValueError("groups must be a positive integer")
-        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if channels % groups != 0:
-                raise ValueError(f"{name} must be divisible by groups")
-        if isinstance(padding, str):
-            if padding not in ("same", "valid"):
-                raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}")
-            if padding == "same" and any(s != 1 for s in stride):
+    def _check_padding(self):
+        if isinstance(self.padding, str):
+            if self.padding not in ("same", "valid"):
+                raise ValueError(f"Invalid padding string {self.padding!r}, should be one of {{'same', 'valid'}}")
+            if self.padding == "same" and any(s != 1 for s in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
-        if padding_mode not in _MODES:
+        if self.padding_mode not in _MODES:
             raise ValueError(
-                f"padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got padding_mode='{padding_mode}'"
+                "padding_mode must be one of {'zeros', 'reflect', 'replicate', 'circular'}, "
+                f"but got padding_mode='{self.padding_mode}'"
             )
-        self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation = (
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-        )
-        self.transposed, self.output_padding, self.groups, self.padding_mode = (
-            transposed,
-            output_padding,
-            groups,
-            padding_mode,
-        )
-        self._reversed_padding_repeated_twice = self._borders()
-        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
-        self.weight = Parameter(_op["empty"]((first, second // groups, *kernel_size), device=device, dtype=dtype))
-        self.register_parameter(
-            "bias", Parameter(_op["empty"](out_channels, device=device, dtype=dtype)) if bias else None
-        )
-        self.reset_parameters()
 
     def _borders(self):
         """How far the last dim, the one before it, ... are padded on each side, as F.pad takes it."""
+        self._check_padding()
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
         borders = []
@@ -89,14 +34,6 @@ class _ConvNd(Module):
             total = dilation * (kernel - 1) if self.padding == "same" else 0
             borders += [total // 2, total - total // 2]
         return borders
-
-    def reset_parameters(self):
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            if fan_in != 0:
-                bound = 1 / math.sqrt(fan_in)
-                init.uniform_(self.bias, -bound, bound)
 
     def _conv_forward(self, input, weight, bias):
         convolve = (F.conv1d, F.conv2d, F.conv3d)[len(self.kernel_size) - 1]
@@ -112,61 +49,15 @@ class _ConvNd(Module):
             self.groups,
         )
 
-    def extra_repr(self):
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * len(self.padding):
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * len(self.dilation):
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * len(self.output_padding):
-            text += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
-
     def __setstate__(self, state):
         super().__setstate__(state)
         self.__dict__.setdefault("padding_mode", "zeros")
 
 
-class _ConvTransposeNd(_ConvNd):
+class ConvTransposeMethods:
     """Adjoints of convolutions, whose output size is one of several."""
 
-    def __init__(
-        self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        bias,
-        padding_mode,
-        device=None,
-        dtype=None,
-    ):
-        if padding_mode != "zeros":
-            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+    __slots__ = ()
 
     def _output_padding(self, input, output_size, stride, padding, kernel_size, num_spatial_dims, dilation=None):
         if output_size is None:

@@ -1,77 +1,24 @@
-"""Batch and instance normalisation."""
+"""Batch and instance normalisation: methods that the stanzas of tables/layers/batchnorm.layer and instancenorm.layer
+cannot say. The classes themselves, with their constructors and parameters, are written from the stanzas."""
 
 from taper import _C
 from taper._C import _functions as _op
 from taper.nn import functional as F
-from taper.nn import init
-from taper.nn.modules.module import Module
-from taper.nn.parameter import Parameter
 
 
-class _NormBase(Module):
-    """Scale, shift and running statistics of channels."""
+class NormMethods:
+    """What batch and instance normalisation do alike: check their input, and load old states."""
 
+    __slots__ = ()
     _version = 2  # 2: num_batches_tracked is part of the state
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
-
-    def __init__(
-        self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
-        *,
-        bias=True,
-    ):
-        super().__init__()
-        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = (
-            num_features,
-            eps,
-            momentum,
-            affine,
-            track_running_stats,
-        )
-        self.register_parameter(
-            "weight", Parameter(_op["empty"](num_features, device=device, dtype=dtype)) if affine else None
-        )
-        self.register_parameter(
-            "bias", Parameter(_op["empty"](num_features, device=device, dtype=dtype)) if affine and bias else None
-        )
-        self.register_buffer(
-            "running_mean", _op["zeros"](num_features, device=device, dtype=dtype) if track_running_stats else None
-        )
-        self.register_buffer(
-            "running_var", _op["ones"](num_features, device=device, dtype=dtype) if track_running_stats else None
-        )
-        self.register_buffer(
-            "num_batches_tracked", _op["zeros"]((), dtype=_C.int64, device=device) if track_running_stats else None
-        )
-        self.reset_parameters()
-
-    def reset_running_stats(self):
-        if self.track_running_stats:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
-
-    def reset_parameters(self):
-        self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+    _dims = None
 
     def _check_input_dim(self, input):
-        raise NotImplementedError
-
-    def extra_repr(self):
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
+        if self._dims is None:
+            raise NotImplementedError
+        if input.dim() not in self._dims:
+            wanted = " or ".join(f"{d}D" for d in self._dims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
     def _load_from_state_dict(
         self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -88,8 +35,10 @@ class _NormBase(Module):
         )
 
 
-class _BatchNorm(_NormBase):
+class BatchNormMethods:
     """Normalisation over the batch in training, by running statistics in evaluation."""
+
+    __slots__ = ()
 
     def forward(self, input):
         self._check_input_dim(input)
@@ -112,54 +61,14 @@ class _BatchNorm(_NormBase):
         )
 
 
-def _expects(input, *dims):
-    if input.dim() not in dims:
-        raise ValueError(f"expected {' or '.join(f'{d}D' for d in dims)} input (got {input.dim()}D input)")
-
-
-class BatchNorm1d(_BatchNorm):
-    """BatchNorm of (N, C) or (N, C, L)."""
-
-    def _check_input_dim(self, input):
-        _expects(input, 2, 3)
-
-
-class BatchNorm2d(_BatchNorm):
-    """BatchNorm of images (N, C, H, W)."""
-
-    def _check_input_dim(self, input):
-        _expects(input, 4)
-
-
-class BatchNorm3d(_BatchNorm):
-    """BatchNorm of volumes (N, C, D, H, W)."""
-
-    def _check_input_dim(self, input):
-        _expects(input, 5)
-
-
-class SyncBatchNorm(_BatchNorm):
+class SyncBatchNormMethods:
     """BatchNorm over the batches of all processes; alone it is BatchNorm."""
 
-    def __init__(
-        self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        process_group=None,
-        device=None,
-        dtype=None,
-        *,
-        bias=True,
-    ):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-        self.process_group = process_group
+    __slots__ = ()
 
     def _check_input_dim(self, input):
-        if input.dim() < 2:
-            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.dim() < self._dims[0]:
+            raise ValueError(f"expected at least {self._dims[0]}D input (got {input.dim()}D input)")
 
     def forward(self, input):
         from taper import distributed
@@ -178,6 +87,8 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
         """The module with every BatchNorm in it made a SyncBatchNorm over the same tensors."""
+        from taper.nn.modules.batchnorm import _BatchNorm
+
         made = module
         if isinstance(module, _BatchNorm):
             made = cls(
@@ -203,25 +114,15 @@ class SyncBatchNorm(_BatchNorm):
         return made
 
 
-class _InstanceNorm(_NormBase):
+class InstanceNormMethods:
     """Normalisation of each sample's channels by themselves."""
 
-    def __init__(
-        self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=False,
-        track_running_stats=False,
-        device=None,
-        dtype=None,
-        *,
-        bias=True,
-    ):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+    __slots__ = ()
 
     def _get_no_batch_dim(self):
-        raise NotImplementedError
+        if self._dims is None:
+            raise NotImplementedError
+        return self._dims[0]
 
     def forward(self, input):
         self._check_input_dim(input)
@@ -267,33 +168,3 @@ class _InstanceNorm(_NormBase):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-
-
-class InstanceNorm1d(_InstanceNorm):
-    """InstanceNorm of (N, C, L) or (C, L)."""
-
-    def _get_no_batch_dim(self):
-        return 2
-
-    def _check_input_dim(self, input):
-        _expects(input, 2, 3)
-
-
-class InstanceNorm2d(_InstanceNorm):
-    """InstanceNorm of images."""
-
-    def _get_no_batch_dim(self):
-        return 3
-
-    def _check_input_dim(self, input):
-        _expects(input, 3, 4)
-
-
-class InstanceNorm3d(_InstanceNorm):
-    """InstanceNorm of volumes."""
-
-    def _get_no_batch_dim(self):
-        return 4
-
-    def _check_input_dim(self, input):
-        _expects(input, 4, 5)

@@ -1,4 +1,5 @@
-"""Recurrent layers: RNN, LSTM, GRU over sequences, and their single steps."""
+"""Recurrent layers: what the stanzas of tables/layers/rnn.layer cannot say of RNN, LSTM, GRU and of their single
+steps."""
 
 import math
 
@@ -226,129 +227,17 @@ class RNNBase(Module):
         return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
 
 
-class RNN(RNNBase):
-    """Elman layers, with tanh or relu."""
-
-    def __init__(
-        self,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        nonlinearity="tanh",
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        device=None,
-        dtype=None,
-    ):
-        if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__(
-            "RNN_" + nonlinearity.upper(),
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
-        self.nonlinearity = nonlinearity
+_CELLS = ("rnn_tanh_cell", "rnn_relu_cell", "lstm_cell", "gru_cell")
 
 
-class LSTM(RNNBase):
-    """Long short-term memory; gates in the order input, forget, cell, output."""
-
-    def __init__(
-        self,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        proj_size=0,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(
-            "LSTM",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            proj_size,
-            device,
-            dtype,
-        )
-
-
-class GRU(RNNBase):
-    """Gated recurrent units; gates in the order reset, update, new."""
-
-    def __init__(
-        self,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(
-            "GRU",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            device=device,
-            dtype=dtype,
-        )
-
-
-class RNNCellBase(Module):
+class CellMethods:
     """One step of a recurrent layer."""
 
-    __constants__ = ["input_size", "hidden_size", "bias"]
+    __slots__ = ()
 
-    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
-        super().__init__()
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        gates = num_chunks * hidden_size
-        for name, shape in (
-            ("weight_ih", (gates, input_size)),
-            ("weight_hh", (gates, hidden_size)),
-            ("bias_ih", (gates,)),
-            ("bias_hh", (gates,)),
-        ):
-            if bias or name.startswith("weight"):
-                setattr(self, name, Parameter(_op["empty"](shape, device=device, dtype=dtype)))
-            else:
-                self.register_parameter(name, None)
-        self.reset_parameters()
-
-    reset_parameters = RNNBase.reset_parameters
-
-    def extra_repr(self):
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.bias is not True:
-            text += f", bias={self.bias}"
-        return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
-
-    def _step(self, operator, input, hx, count):
+    def _step(self, name, input, hx, count):
+        if name not in _CELLS:
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         if input.dim() not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead")
         for i, state in enumerate(() if hx is None else hx if count > 1 else (hx,)):
@@ -362,42 +251,9 @@ class RNNCellBase(Module):
             states = [_op["zeros"](input.shape[0], self.hidden_size, dtype=input.dtype, device=input.device)] * count
         else:
             states = [state.unsqueeze(0) if single else state for state in (hx if count > 1 else (hx,))]
-        result = operator(
+        result = _op[name](
             input, states if count > 1 else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         )
         results = tuple(result) if count > 1 else (result,)
         results = tuple(r.squeeze(0) for r in results) if single else results
         return results if count > 1 else results[0]
-
-
-class RNNCell(RNNCellBase):
-    """One step of RNN."""
-
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input, hx=None):
-        if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._step(_op[f"rnn_{self.nonlinearity}_cell"], input, hx, 1)
-
-
-class LSTMCell(RNNCellBase):
-    """One step of LSTM."""
-
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(self, input, hx=None):
-        return self._step(_op["lstm_cell"], input, hx, 2)
-
-
-class GRUCell(RNNCellBase):
-    """One step of GRU."""
-
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input, hx=None):
-        return self._step(_op["gru_cell"], input, hx, 1)
