@@ -7,7 +7,7 @@ JOBS  ?= $(shell nproc)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist bench docs reference clean help
+.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist wheels test-chroots bench docs reference clean help
 
 all: configure
 	@$(NINJA)
@@ -80,6 +80,16 @@ install: configure
 dist:
 	@tools/dist.sh
 
+# Wheels that need nothing but a Python, for every Python and for x86-64 and aarch64, and the archive: dist/wheels. Settings are in the script.
+wheels:
+	@BUILD=$(BUILD) packaging/wheels/build.sh
+
+# Minimal systems, made by debootstrap (root), where an ordinary user installs the wheels and the sources by the page's words.
+test-chroots:
+	@BUILD=$(BUILD) packaging/try/chroots.sh wheels
+	@BUILD=$(BUILD) packaging/try/chroots.sh sources
+	@BUILD=$(BUILD) packaging/try/chroots.sh blas
+
 # BENCH holds options of bench/compare.py: make bench BENCH="--only gpt --rounds 1".
 bench: setup-test configure python
 	@$(NINJA) --target all benchmarks
@@ -100,7 +110,7 @@ reference:
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-minimal $(BUILD)-wheel dist .venv
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-minimal $(BUILD)-wheel $(BUILD)-wheels* dist .venv
 
 help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'
@@ -116,6 +126,8 @@ help:
 	@echo 'make docs         the documentation site in $(BUILD)/site and the man pages in $(BUILD)/man (Sphinx from PyPI)'
 	@echo 'make reference    the tables'"'"' pages of docs/ and the type stubs, as the code has them now'
 	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
+	@echo 'make wheels       wheels with all they need inside, for every Python, x86-64 and aarch64, in dist/wheels'
+	@echo 'make test-chroots as root: wheels and sources in minimal Debians and Ubuntus, as a new user installs them'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'
 	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own), CMAKE_ARGS=-DTAPER_BLAS=MKL (docs/installing.md)'

@@ -3,6 +3,7 @@
 #   TAPER_BLAS=auto            the first of the list that is there, links and runs
 #   TAPER_BLAS=OpenBLAS|...    that one, or an error
 #   TAPER_BLAS_LIBRARIES=...   these libraries (files or names, separated by semicolons), whatever they are
+#   TAPER_BLAS_NAMES=FILE      a header with names to call instead: #define cblas_dgemm scipy_cblas_dgemm
 # Libraries in folders of their own are found through CMAKE_PREFIX_PATH, PKG_CONFIG_PATH,
 # LIBRARY_PATH (which module systems set) and the variables that their makers' modules set.
 include(CheckCSourceCompiles)
@@ -12,6 +13,10 @@ set(blas_known OpenBLAS FlexiBLAS MKL BLIS LibSci reference)
 set(TAPER_BLAS auto CACHE STRING "The BLAS and LAPACK: auto, OpenBLAS, FlexiBLAS, MKL, BLIS, LibSci or reference")
 set_property(CACHE TAPER_BLAS PROPERTY STRINGS auto ${blas_known})
 set(TAPER_BLAS_LIBRARIES "" CACHE STRING "Libraries with cblas and LAPACK, in the place of what TAPER_BLAS finds")
+set(TAPER_BLAS_NAMES "" CACHE FILEPATH "A header that renames cblas's and LAPACK's functions, for a library whose names have a prefix")
+if(TAPER_BLAS_NAMES)
+    set_source_files_properties(src/linalg/blas.c src/linalg/lapack.c PROPERTIES COMPILE_OPTIONS "-include;${TAPER_BLAS_NAMES}")
+endif()
 
 # For each: its libraries, of which a|b is satisfied by either and ? marks one that need not be
 # there, and the pkg-config module that may know of them elsewhere.
@@ -81,6 +86,9 @@ function(taper_try_blas name libraries)
     string(SUBSTRING ${key} 0 8 key)
     set(CMAKE_REQUIRED_LIBRARIES ${libraries} m)
     set(CMAKE_REQUIRED_QUIET ON)
+    if(TAPER_BLAS_NAMES)
+        set(CMAKE_REQUIRED_FLAGS "-include ${TAPER_BLAS_NAMES}")
+    endif()
     check_c_source_compiles("
         void cblas_sgemm(void), cblas_zdotu_sub(void), sgetrf_(void), zgelsd_(void), zgesdd_(void);
         void chetrf_(void), strsm_(void), ilaver_(void);

@@ -11,10 +11,6 @@ function(taper_plugin target name)
 endfunction()
 
 set(TAPER_PLUGINS "")
-if(CMAKE_CROSSCOMPILING)
-    message(STATUS "Cross-compiling: the MPIs and the gloo of this machine are not the target's, the engines for them are not built")
-    return()
-endif()
 find_package(Threads REQUIRED)
 
 # ---- MPI. Every one that is here is looked at, and the first of each kind (OpenMPI's ABI, MPICH's)
@@ -81,6 +77,12 @@ if(NOT "${TAPER_MPICC}" STREQUAL "OFF")
             message(FATAL_ERROR "TAPER_MPICC: '${given}' is neither an MPI compiler nor a folder with an mpi.h that compiles")
         endif()
     endforeach()
+endif()
+if(CMAKE_CROSSCOMPILING)
+    message(STATUS "Cross-compiling: the MPIs and the gloo of this machine are not the target's; TAPER_MPICC names the target's MPIs")
+    return()
+endif()
+if(NOT "${TAPER_MPICC}" STREQUAL "OFF")
     # Debian's names for several at once, the usual one, Intel's, and Cray's compiler, in whose
     # place the module's variables serve too.
     foreach(name mpicc mpicc.openmpi mpicc.mpich mpiicx mpiicc mpigcc)

@@ -1,10 +1,20 @@
 # The Python package, ready to import from ${TAPER_PYTHON_DIR}: the extension taper/_C and the library beside the package's own files.
 #   python_extension   taper/_C, C against CPython's API, linked to libtaper.so
-find_package(Python3 3.10 COMPONENTS Interpreter Development.Module REQUIRED)
+# TAPER_PYTHON_HEADERS takes the headers of another Python than runs here, of another processor's too, and
+# TAPER_PYTHON_SOABI what it calls its extensions (cpython-312-aarch64-linux-gnu): packaging/wheels.
+set(TAPER_PYTHON_HEADERS "" CACHE STRING "Folders with another Python's headers, separated by semicolons")
+set(TAPER_PYTHON_SOABI "" CACHE STRING "With TAPER_PYTHON_HEADERS: what that Python has between _C and .so")
 set(TAPER_PYTHON_DIR ${CMAKE_BINARY_DIR}/python)
 
 file(GLOB extension_sources CONFIGURE_DEPENDS python/ext/*.c)
-Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
+if(TAPER_PYTHON_HEADERS)
+    add_library(python_extension MODULE ${extension_sources})
+    target_include_directories(python_extension SYSTEM PRIVATE ${TAPER_PYTHON_HEADERS})
+    set_target_properties(python_extension PROPERTIES PREFIX "" SUFFIX ".${TAPER_PYTHON_SOABI}.so")
+else()
+    find_package(Python3 3.10 COMPONENTS Interpreter Development.Module REQUIRED)
+    Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
+endif()
 target_link_libraries(python_extension PRIVATE taper taper_flags)
 set_target_properties(python_extension PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${TAPER_PYTHON_DIR}/taper)
 

@@ -7,7 +7,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "${PYTHON:-python3}" -m venv "$scratch/env"
 "$scratch/env/bin/pip" install --quiet --disable-pip-version-check build 'scikit-build-core>=0.10'
-rm -rf dist
+rm -rf dist/taper_ml-*.tar.gz dist/recipes # wheels stay
 "$scratch/env/bin/python" -m build --sdist --no-isolation --outdir dist . > "$scratch/log" || { cat "$scratch/log"; exit 1; }
 archive=$(ls dist/taper_ml-*.tar.gz)
 checksum=$(sha256sum "$archive" | cut -d ' ' -f 1)

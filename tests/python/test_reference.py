@@ -18,9 +18,6 @@ import reference  # noqa: E402
 
 import taper  # noqa: E402
 
-# Samples that no name of Python's takes: options that Python spells otherwise, arguments that only C has.
-WITHOUT = {"fractional_max_pool2d", "fractional_max_pool3d", "istft", "tensordot", "to.device", "view_as_real"}
-
 
 def run(name, text):
     """Runs an example as it stands on the page, and compares what it prints."""
@@ -46,7 +43,7 @@ def test_every_operator_has_an_example_that_runs():
             run(name, text)
         elif examples.spelled(name) and not name.startswith("_"):
             missing.add(name)
-    assert missing == WITHOUT
+    assert missing == set()
 
 
 def test_layers_examples_run():

@@ -14,6 +14,31 @@ MAKERS = "t pos unit prob big away distinct spd wellcond ints int32s bools compl
 LITERAL = 12  # tensors of at most so many elements are written out
 LINES = 14  # of a printed result
 
+# Operators whose samples are in C's terms: Python takes an option by another name, or its tensor of another dtype.
+WRITTEN = {
+    "fractional_max_pool2d": (
+        "x = torch.arange(16.0).reshape(1, 4, 4)",
+        "F.fractional_max_pool2d(x, 2, output_size=3)",
+    ),
+    "fractional_max_pool3d": (
+        "x = torch.arange(27.0).reshape(1, 3, 3, 3)",
+        "F.fractional_max_pool3d(x, 2, output_size=2)",
+    ),
+    "istft": (
+        "x = torch.arange(8.0)",
+        "w = torch.hann_window(4)",
+        "y = torch.stft(x, n_fft=4, window=w, return_complex=True)",
+        "torch.istft(y, n_fft=4, window=w)",
+    ),
+    "tensordot": (
+        "x = torch.arange(6.0).reshape(2, 3)",
+        "y = torch.arange(12.0).reshape(3, 4)",
+        "torch.tensordot(x, y, dims=([1], [0]))",
+    ),
+    "to.device": ("x = torch.ones(2)", 'x.to("cpu")'),
+    "view_as_real": ("x = torch.tensor([1.0 + 2.0j, -0.5 + 0.0j])", "torch.view_as_real(x)"),
+}
+
 
 # ---- The tables ----
 def samples(source):
@@ -201,6 +226,10 @@ def shell(lines, expression, result, seeded):
 
 def of_operator(name, lines):
     """The first sample that gives an example under one of the operator's names, as shell text; None where none does."""
+    if name in WRITTEN:
+        *made, expression = WRITTEN[name]
+        result = run(made, expression)
+        return shell(made, expression, result, _draws(made, expression, result))
     for line in lines:
         text, _, limits = line.partition(";")
         if "complex" in limits and "float" not in limits:

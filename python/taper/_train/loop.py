@@ -39,7 +39,7 @@ def digest(model):
     sha = hashlib.sha256()
     for name, tensor in model.state_dict().items():
         sha.update(name.encode())
-        sha.update(tensor.detach().contiguous().view(-1).view(taper.uint8).numpy())
+        sha.update(tensor.detach().contiguous().view(-1).view(taper.uint8))
     return sha.hexdigest()
 
 
