@@ -7,6 +7,7 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>
+#include "tensor/named_errors.h"
 
 typedef enum sampler_kind { SEQUENTIAL, RANDOM, SUBSET, WEIGHTED, DISTRIBUTED } sampler_kind;
 struct tp_sampler {

@@ -6,6 +6,7 @@
 #include <taper/amp.h>
 #include <taper/ops.h>
 #include <taper/scaler.h>
+#include "tensor/named_errors.h"
 
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 typedef struct of_optimiser {

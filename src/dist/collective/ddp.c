@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "dist/collective/group.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
 typedef struct place { /* a parameter's */
     tp_ddp *ddp;
