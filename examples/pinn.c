@@ -24,8 +24,8 @@ static tp_tensor *loss_of(tp_module *net, tp_tensor *x, tp_tensor *ends) {
 int main(int argc, char **argv) {
     const int steps = argc > 1 ? atoi(argv[1]) : 500;
     tp_manual_seed(0);
-    tp_module *net = tp_nn_sequential(tp_nn_linear(1, 32), tp_nn_tanh(), tp_nn_linear(32, 32), tp_nn_tanh(),
-                                      tp_nn_linear(32, 1));
+    tp_module *net =
+        tp_nn_sequential(tp_nn_linear(1, 32), tp_nn_tanh(), tp_nn_linear(32, 32), tp_nn_tanh(), tp_nn_linear(32, 1));
     tp_state parameters = tp_module_parameters(net);
     tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 5e-3);
     const float both[] = {0, (float)M_PI};

@@ -1,6 +1,5 @@
-/* Serving a network on threads: all of them share its weights, which nobody changes, and answer requests from one queue.
- * The answers are those of one thread, bit for bit.
- *     serving [THREADS [REQUESTS]] */
+/* Serving a network on threads: all of them share its weights, which nobody changes, and answer requests from one
+ * queue. The answers are those of one thread, bit for bit. serving [THREADS [REQUESTS]] */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,9 +10,9 @@
 enum { FEATURES = 16, CLASSES = 4, MOST = 10000 };
 
 typedef struct service {
-    tp_module *net;  /* shared: forward in evaluation only reads it */
-    tp_tensor *in;   /* requests, one per row */
-    float *out;      /* answers, one row per request */
+    tp_module *net; /* shared: forward in evaluation only reads it */
+    tp_tensor *in;  /* requests, one per row */
+    float *out;     /* answers, one row per request */
     int64_t requests;
     atomic_llong next; /* the queue: requests that somebody took */
     atomic_int failed;
@@ -55,11 +54,12 @@ int main(int argc, char **argv) {
     tp_set_num_threads(1); /* the requests are what runs in parallel */
     tp_manual_seed(0);
     service s = {.requests = requests};
-    s.net = tp_nn_sequential(tp_nn_linear(FEATURES, 64), tp_nn_gelu(), tp_nn_dropout(.p = 0.1),
-                             tp_nn_linear(64, CLASSES));
+    s.net =
+        tp_nn_sequential(tp_nn_linear(FEATURES, 64), tp_nn_gelu(), tp_nn_dropout(.p = 0.1), tp_nn_linear(64, CLASSES));
     tp_module_train(s.net, false); /* dropout hands through */
     s.in = tp_randn(TP_INTS(requests, FEATURES));
-    float *one = calloc((size_t)requests, CLASSES * sizeof(float)), *many = calloc((size_t)requests, CLASSES * sizeof(float));
+    float *one = calloc((size_t)requests, CLASSES * sizeof(float)),
+          *many = calloc((size_t)requests, CLASSES * sizeof(float));
     bool fine = tp_ok() && one && many && run(&s, 1, one) && run(&s, threads, many);
     if (fine)
         printf("%lld requests on %d threads, same bits as on one: %s\n", (long long)requests, threads,

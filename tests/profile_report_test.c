@@ -57,9 +57,12 @@ static void test_traces(void **state) {
     int64_t events = 0, depth = 0;
     bool quoted = false;
     for (const char *c = text; *c; c++) {
-        if (*c == '\\') c++;
-        else if (*c == '"') quoted = !quoted;
-        else if (!quoted) depth += (*c == '{' || *c == '[') - (*c == '}' || *c == ']');
+        if (*c == '\\')
+            c++;
+        else if (*c == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            depth += (*c == '{' || *c == '[') - (*c == '}' || *c == ']');
     }
     for (const char *at = text; (at = strstr(at, "\"ph\": \"X\"")); at++) events++;
     assert_int_equal(depth, 0);

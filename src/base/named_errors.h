@@ -1,6 +1,6 @@
 /* For files of public functions that are written by hand, included after everything else: a message about an argument
- * or an option that such a function leaves, outside of any operator, begins with the function's name. Elsewhere tpi_fail
- * names the operator alone. */
+ * or an option that such a function leaves, outside of any operator, begins with the function's name. Elsewhere
+ * tpi_fail names the operator alone. */
 #ifndef TPI_NAMED_ERRORS_H
 #define TPI_NAMED_ERRORS_H
 #include "base/error.h"

@@ -154,10 +154,11 @@ static void add_quoted(text *t, const char *s) {
 static void add_event(text *t, const tp_profile *p, int64_t i) {
     static const char *const kinds[] = {"cpu_op", "backward", "user_annotation"};
     const tp_event *e = tp_profile_event(p, i);
-    add(t, "%s{\"ph\": \"X\", \"cat\": \"%s\", \"name\": ", i ? ",\n" : "", kinds[e->kind <= TP_EVENT_RANGE ? e->kind : 0]);
+    add(t, "%s{\"ph\": \"X\", \"cat\": \"%s\", \"name\": ", i ? ",\n" : "",
+        kinds[e->kind <= TP_EVENT_RANGE ? e->kind : 0]);
     add_quoted(t, e->name);
-    add(t, ", \"pid\": %d, \"tid\": %" PRId64 ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"bytes\": %" PRId64, (int)getpid(),
-        tp_profile_thread(p), (double)e->start / 1e3, (double)duration(e) / 1e3, e->bytes);
+    add(t, ", \"pid\": %d, \"tid\": %" PRId64 ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"bytes\": %" PRId64,
+        (int)getpid(), tp_profile_thread(p), (double)e->start / 1e3, (double)duration(e) / 1e3, e->bytes);
     if (e->sequence >= 0) add(t, ", \"Sequence number\": %" PRId64, e->sequence);
     if (e->ninputs) add(t, ", \"Input Dims\": [");
     for (int64_t k = 0; k < e->ninputs; k++) {
