@@ -9,9 +9,8 @@ static void assert_items(tp_tensor *t, int n, const int64_t *want) {
     assert_true(tp_copy_out(t, got, sizeof got));
     for (int i = 0; i < n; i++) assert_int_equal(got[i], want[i]);
 }
-#define ITEMS(...)                                                 \
-    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
-        (const int64_t[]) { __VA_ARGS__ }
+#define ITEMS(...) \
+    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 static void assert_draws(tp_sampler *s, int n, const int64_t *want) {
     tp_manual_seed(1);
@@ -179,14 +178,9 @@ static void test_mistakes(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_pytorch_items),
-                                     TEST(test_pytorch_items),
-                                     cmocka_unit_test(test_loader_with_sampler),
-                                     TEST(test_loader_with_sampler),
-                                     TEST(test_splits),
-                                     TEST(test_concat),
-                                     cmocka_unit_test(test_map),
-                                     TEST(test_map),
-                                     TEST(test_mistakes)};
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(test_pytorch_items), TEST(test_pytorch_items), cmocka_unit_test(test_loader_with_sampler),
+        TEST(test_loader_with_sampler),       TEST(test_splits),        TEST(test_concat),
+        cmocka_unit_test(test_map),           TEST(test_map),           TEST(test_mistakes)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -162,8 +162,8 @@ static void test_refusals_change_nothing(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     snprintf(path, sizeof path, "/tmp/taper-training-%d.pt", (int)getpid());
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits),
-                                     TEST(test_layout_is_pytorchs), cmocka_unit_test(test_refusals_change_nothing),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_goes_on_with_the_same_bits), TEST(test_layout_is_pytorchs),
+                                     cmocka_unit_test(test_refusals_change_nothing),
                                      TEST(test_refusals_change_nothing)};
     int failed = cmocka_run_group_tests(all, NULL, NULL);
     remove(path);

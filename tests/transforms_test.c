@@ -26,7 +26,8 @@ static void test_products(void **state) {
         ASSERT_VALUES(grads[0], 6, 160); /* v 2xy */
         ASSERT_VALUES(grads[1], 1, 40);  /* v x^2 */
         assert_false(tp_requires_grad(grads[0]) || tp_requires_grad(out) || tp_requires_grad(x));
-        tp_tensor *product = tp_jvp(square_times, NULL, TP_LIST(x, y), TP_LIST(VECTOR(1, 0), VECTOR(1, 1)), &out, false);
+        tp_tensor *product =
+            tp_jvp(square_times, NULL, TP_LIST(x, y), TP_LIST(VECTOR(1, 0), VECTOR(1, 1)), &out, false);
         ASSERT_VALUES(product, 7, 4); /* 2xy dx + x^2 dy */
         ASSERT_VALUES(out, 3, 16);
         assert_true(tp_hvp(summed, NULL, TP_LIST(x, y), TP_LIST(VECTOR(1, 0), VECTOR(0, 1)), NULL, grads, false));
@@ -124,9 +125,12 @@ static void test_failing_allocations(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_products), TEST(test_products),
-                                     TEST(test_whole_derivatives),    TEST(test_histories_go_on),
-                                     TEST(test_slices),               TEST(test_mistakes),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_products),
+                                     TEST(test_products),
+                                     TEST(test_whole_derivatives),
+                                     TEST(test_histories_go_on),
+                                     TEST(test_slices),
+                                     TEST(test_mistakes),
                                      cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

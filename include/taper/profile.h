@@ -52,6 +52,21 @@ TP_API bool tp_profile_input(const tp_profile *profile, int64_t event, int64_t i
 TP_API int64_t tp_profile_lost(const tp_profile *profile);   /* events for which there was no memory */
 TP_API int64_t tp_profile_thread(const tp_profile *profile); /* the system's number of the thread */
 
+/* ---- What a profile says ---- */
+typedef enum tp_profile_order {
+    TP_PROFILE_BY_SELF, /* the time in the event itself, without that of events inside of it */
+    TP_PROFILE_BY_TOTAL,
+    TP_PROFILE_BY_CALLS,
+    TP_PROFILE_BY_MEMORY
+} tp_profile_order;
+/* A table of the events by name, the `rows` largest ones (0: all): share and time of their own, total, calls, memory.
+ * Like snprintf: the length it needs; -1 and an error on failure. */
+TP_API int64_t tp_profile_table(const tp_profile *profile, tp_profile_order order, int64_t rows, char *out,
+                                size_t room);
+TP_API bool tp_profile_print(const tp_profile *profile, tp_profile_order order, int64_t rows); /* to stdout */
+/* The events as a trace that chrome://tracing and Perfetto open. The old file stays until the new one is complete. */
+TP_API bool tp_profile_save_trace(const tp_profile *profile, const char *path);
+
 /* A named range of the program; without a profile on this thread nothing happens. Returns what tp_range_end takes. */
 TP_API int64_t tp_range_begin(const char *name);
 TP_API void tp_range_end(int64_t range);

@@ -25,11 +25,10 @@ typedef struct tp_scaler_options {
 } tp_scaler_options;
 TP_API tp_scaler *tp_scaler_new_with(const tp_scaler_options *options); /* NULL: the defaults */
 #ifndef __cplusplus
-#define TP_SCALER_DEFAULTS_                                                                                 \
+#define TP_SCALER_DEFAULTS_                                                                                     \
     .size = (int64_t)sizeof(tp_scaler_options), .init_scale = 65536, .growth_factor = 2, .backoff_factor = 0.5, \
     .growth_interval = 2000, .enabled = true
-#define tp_scaler_new(...) \
-    TP_WITH_(tp_scaler_options, tp_scaler_new_with(&tp_o_), TP_SCALER_DEFAULTS_, __VA_ARGS__)
+#define tp_scaler_new(...) TP_WITH_(tp_scaler_options, tp_scaler_new_with(&tp_o_), TP_SCALER_DEFAULTS_, __VA_ARGS__)
 #else
 static inline tp_scaler *tp_scaler_new(const tp_scaler_options &options = tp_scaler_options()) {
     return tp_scaler_new_with(&options);
@@ -45,7 +44,7 @@ TP_API bool tp_scaler_unscale(tp_scaler *scaler, tp_optimiser *o);
 TP_API bool tp_scaler_step(tp_scaler *scaler, tp_optimiser *o);
 TP_API bool tp_scaler_update(tp_scaler *scaler); /* the scale for the next step; once, after all optimisers' steps */
 TP_API double tp_scaler_get_scale(const tp_scaler *scaler); /* NaN and an error on failure */
-TP_API bool tp_scaler_found_inf(const tp_scaler *scaler);   /* was any gradient infinite or NaN before the last update? */
+TP_API bool tp_scaler_found_inf(const tp_scaler *scaler); /* was any gradient infinite or NaN before the last update? */
 
 /* What a checkpoint keeps, under PyTorch's names. */
 typedef struct tp_scaler_state {

@@ -1,5 +1,5 @@
-/* A training in one file: the network, its optimiser, schedules, scaler, random numbers and the loader's place, to go on
- * from where it stopped.
+/* A training in one file: the network, its optimiser, schedules, scaler, random numbers and the loader's place, to go
+ * on from where it stopped.
  *
  *     tp_training all = TP_TRAINING(.model = net, .optimiser = adam, .loader = loader);
  *     if (exists("last.pt")) tp_training_load("last.pt", &all);    // all.epoch is where it stopped
@@ -19,20 +19,21 @@
 TP_BEGIN
 
 typedef struct tp_training {
-    TP_STRUCT_SIZE(tp_training);              /* sizeof(tp_training) */
-    tp_module *model TP_MEMBER(NULL);         /* any of these may be NULL */
+    TP_STRUCT_SIZE(tp_training);      /* sizeof(tp_training) */
+    tp_module *model TP_MEMBER(NULL); /* any of these may be NULL */
     tp_optimiser *optimiser TP_MEMBER(NULL);
-    tp_schedule *schedule TP_MEMBER(NULL);    /* of combined schedules the whole; its parts go into schedules */
+    tp_schedule *schedule TP_MEMBER(NULL); /* of combined schedules the whole; its parts go into schedules */
     tp_scaler *scaler TP_MEMBER(NULL);
     tp_loader *loader TP_MEMBER(NULL);
-    tp_generator *generator TP_MEMBER(NULL);  /* besides the default one of the CPU, which is always saved */
+    tp_generator *generator TP_MEMBER(NULL);       /* besides the default one of the CPU, which is always saved */
     tp_schedule *const *schedules TP_MEMBER(NULL); /* further ones */
     int64_t nschedules TP_MEMBER(0);
     int64_t epoch TP_MEMBER(0), step TP_MEMBER(0); /* saved, and set by tp_training_load */
     TP_OPTIONS_GUARD_
 } tp_training;
 #ifndef __cplusplus
-#define TP_TRAINING(...) {.size = (int64_t)sizeof(tp_training), __VA_ARGS__}
+#define TP_TRAINING(...) \
+    { .size = (int64_t)sizeof(tp_training), __VA_ARGS__ }
 #endif
 TP_API bool tp_training_save(const char *path, const tp_training *training);
 /* What training names must be in the file, and fit; what the file has besides is left alone. If anything is missing or

@@ -5,6 +5,7 @@
 #include "tensor/given.h"
 #include "autograd/tape.h"
 #include "device/uninitialized.h"
+#include "tensor/named_errors.h"
 
 static bool given(const tp_tensor *t, const char *name) { return tpi_is_tensor(t, name); }
 

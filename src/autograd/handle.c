@@ -3,10 +3,9 @@
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"
+#include "tensor/named_errors.h"
 
-static bool given(const tp_node *node) {
-    return node || tpi_refuse(TP_ERR_TYPE, "argument 'node': expected a node, got NULL");
-}
+#define given(node) TPI_GIVEN(node, "a node")
 
 /* The autograd part of t, with a view's history up to date; NULL if it has none, or an error is pending. */
 static tpi_autograd *history_of(const tp_tensor *t) {

@@ -8,6 +8,7 @@
 #include <taper/autograd.h>
 #include "dispatch/profile.h"
 #include "autograd/tape.h"
+#include "tensor/named_errors.h"
 
 /* ---- Locks, picked by address ---- */
 
@@ -176,7 +177,7 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
 
 /* ---- What the user sees ---- */
 
-static bool refuse_null(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
+#define refuse_null(t) tpi_is_tensor(t, "t")
 
 bool tpi_is_tracked_leaf(const tp_tensor *t) {
     tpi_autograd *ag = tpi_autograd_of(t);

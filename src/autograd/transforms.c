@@ -6,6 +6,7 @@
 #include <string.h>
 #include <taper/ops.h>
 #include <taper/transforms.h>
+#include "tensor/named_errors.h"
 
 typedef struct call { /* one run of the function */
     tp_tensors in;    /* tensors of our own, which require gradients */
@@ -77,8 +78,9 @@ static bool leave_all(int64_t n, tp_tensor *const *from, tp_tensor **to, bool cr
 }
 
 static bool single(const tp_tensor *out, const char *function) {
-    return out->numel == 1 || tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'fn': expected a function of one element, its "
-                                                         "result has the shape %s",
+    return out->numel == 1 || tpi_refuse(TP_ERR_RUNTIME,
+                                         "%s: argument 'fn': expected a function of one element, its "
+                                         "result has the shape %s",
                                          function, tpi_shape_text(tpi_shape(out)));
 }
 static bool same_shapes(tp_tensors list, tp_tensors like, const char *argument, const char *function) {
@@ -87,11 +89,11 @@ static bool same_shapes(tp_tensors list, tp_tensors like, const char *argument, 
         fine = tpi_refuse(TP_ERR_VALUE, "%s: argument '%s': expected %lld tensors, one per input, got %lld", function,
                           argument, (long long)like.n, (long long)list.n);
     for (int64_t i = 0; fine && i < list.n; i++)
-        fine = tpi_is_tensor(list.v[i], argument) &&
-               (tpi_same_shape(list.v[i], like.v[i]) ||
-                tpi_refuse(TP_ERR_VALUE, "%s: argument '%s': tensor %lld: expected shape %s, got %s", function,
-                           argument, (long long)i, tpi_shape_text(tpi_shape(like.v[i])),
-                           tpi_shape_text(tpi_shape(list.v[i]))));
+        fine =
+            tpi_is_tensor(list.v[i], argument) &&
+            (tpi_same_shape(list.v[i], like.v[i]) ||
+             tpi_refuse(TP_ERR_VALUE, "%s: argument '%s': tensor %lld: expected shape %s, got %s", function, argument,
+                        (long long)i, tpi_shape_text(tpi_shape(like.v[i])), tpi_shape_text(tpi_shape(list.v[i]))));
     return fine;
 }
 
@@ -247,9 +249,8 @@ static int64_t slices_of(tp_tensors inputs, tp_ints in_dims) {
         const int64_t size = tp_size(inputs.v[i], dim);
         if (size < 0) return -1;
         if (count >= 0 && size != count)
-            return tpi_fail(TP_ERR_VALUE,
-                            "tp_vmap: argument 'inputs': tensor %lld has %lld slices, one before it %lld", (long long)i,
-                            (long long)size, (long long)count),
+            return tpi_fail(TP_ERR_VALUE, "tp_vmap: argument 'inputs': tensor %lld has %lld slices, one before it %lld",
+                            (long long)i, (long long)size, (long long)count),
                    -1;
         count = size;
     }

@@ -5,6 +5,8 @@
  * tp_error_clear or the thread's end gives back; if there is no memory for it, or the error is about memory, it is cut
  * short instead. */
 #include "base/error.h"
+#include "base/named_errors.h"
+#undef tpi_fail
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,19 +60,37 @@ static void cut_short(char *out, size_t room, const char *text) {
     memcpy(out + (fits ? length : room - 4), fits ? "" : "...", fits ? 1 : 4);
 }
 
-void *tpi_fail(tp_code code, const char *format, ...) {
-    if (pending.code != TP_OK) return NULL;
+/* Whom a message is about: the operator, or a public function that says something of its own arguments. */
+static const char *speaker(const char *function, const char *format) {
+    if (tpi_op_now) return tpi_op_now;
+    const bool own = !strncmp(format, "argument '", 10) || !strncmp(format, "option '", 8);
+    return own && !strncmp(function, "tp_", 3) ? function : NULL;
+}
+
+static void fail_as(const char *name, tp_code code, const char *format, va_list args) {
+    if (pending.code != TP_OK) return;
     pending.code = code; /* first, so that running out of memory below is an echo and not a new error */
     char text[LONG_TEXT];
-    int prefix = tpi_op_now ? snprintf(text, sizeof text / 2, "%s: ", tpi_op_now) : 0;
+    int prefix = name ? snprintf(text, sizeof text / 2, "%s: ", name) : 0;
     if (prefix >= (int)sizeof text / 2) prefix = (int)sizeof text / 2 - 1;
-    va_list args;
-    va_start(args, format);
     vsnprintf(text + prefix, sizeof text - (size_t)prefix, format, args);
-    va_end(args);
     size_t length = strlen(text);
     if (length >= SHORT_TEXT && code != TP_ERR_MEMORY) pending.long_text = long_block(text, length);
     if (!pending.long_text) cut_short(pending.short_text, SHORT_TEXT, text);
+}
+
+void *tpi_fail(tp_code code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_as(tpi_op_now, code, format, args);
+    va_end(args);
+    return NULL;
+}
+void *tpi_fail_in(const char *function, tp_code code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_as(speaker(function, format), code, format, args);
+    va_end(args);
     return NULL;
 }
 

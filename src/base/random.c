@@ -7,6 +7,7 @@
 #include <taper/device.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/named_errors.h"
 
 enum { MIDDLE = 397 };
 #define DEFAULT_SEED 67280421310721ULL /* what PyTorch starts from when nobody seeds */

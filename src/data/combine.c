@@ -48,7 +48,8 @@ static bool same_fields(const tp_dataset *a, const tp_dataset *b, int64_t which)
 
 tp_dataset *tp_dataset_concat(int64_t n, tp_dataset *const *datasets) {
     if (!TPI_LIST_GIVEN(datasets, n)) return NULL;
-    if (n < 1) return tpi_fail(TP_ERR_VALUE, "tp_dataset_concat: argument 'n': datasets should not be an empty iterable");
+    if (n < 1)
+        return tpi_fail(TP_ERR_VALUE, "tp_dataset_concat: argument 'n': datasets should not be an empty iterable");
     for (int64_t i = 0; i < n; i++) {
         if (!datasets[i])
             return tpi_fail(TP_ERR_TYPE, "tp_dataset_concat: argument 'datasets': dataset %lld is NULL", (long long)i);

@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
-static bool given(const tp_dataset *d) {
-    return d || tpi_refuse(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
-}
+#define given(d) tpi_given(d, __func__, "dataset", "a dataset")
 
 static void dataset_free(tp_dataset *d) {
     if (d->release) d->release(d->context);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/zlib.h"
 #include "tensor/storage.h"
+#include "tensor/named_errors.h"
 
 enum { FIRST_PIECE = 1 << 20 };
 

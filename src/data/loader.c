@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "tensor/tensor.h"
 #include "tpi_ops.h"
+#include "tensor/named_errors.h"
 
 struct tp_loader {
     tp_dataset *dataset;

@@ -1,6 +1,6 @@
-/* Optimisers and schedules in files, in the layout of PyTorch's state_dict: {"state": {0: {"step": ..., "exp_avg": ...}},
- * "param_groups": [{"lr": ..., "params": [0, 1]}]}. What is loaded goes into an optimiser of its own first, and takes the
- * place of the old state when everything has fitted. */
+/* Optimisers and schedules in files, in the layout of PyTorch's state_dict: {"state": {0: {"step": ..., "exp_avg":
+ * ...}}, "param_groups": [{"lr": ..., "params": [0, 1]}]}. What is loaded goes into an optimiser of its own first, and
+ * takes the place of the old state when everything has fitted. */
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "data/training.h"
@@ -43,8 +43,7 @@ static bool put_group(tp_file *f, tp_saved *groups, const tp_optimiser *o, int64
         fine = tp_put_number(f, group, "initial_lr", tp_float(o->groups[g].initial_lr));
     tp_saved *params = fine ? tp_put_list(f, group, "params") : NULL;
     fine = params != NULL;
-    for (int64_t i = 0; fine && i < o->groups[g].n; i++)
-        fine = tp_put_number(f, params, NULL, tp_int((*param)++));
+    for (int64_t i = 0; fine && i < o->groups[g].n; i++) fine = tp_put_number(f, params, NULL, tp_int((*param)++));
     return fine;
 }
 
@@ -183,7 +182,10 @@ static bool read_lbfgs(tp_lbfgs_memory *memory, const tp_saved *dict) {
     const struct {
         const char *name;
         double *to;
-    } numbers[] = {{"func_evals", &evals}, {"n_iter", &iterations}, {"t", &s.t}, {"H_diag", &s.h_diag},
+    } numbers[] = {{"func_evals", &evals},
+                   {"n_iter", &iterations},
+                   {"t", &s.t},
+                   {"H_diag", &s.h_diag},
                    {"prev_loss", &s.prev_loss}};
     bool fine = true;
     for (int i = 0; fine && i < 5; i++)
@@ -229,8 +231,7 @@ static bool read_all(const tp_saved *state, tp_optimiser *o) {
     }
     for (int64_t i = 0; fine && i < tp_saved_count(states); i++) {
         const tp_saved *key = tp_saved_key_at(states, i);
-        const int64_t param =
-            tp_saved_kind_of(key) == TP_SAVED_NUMBER ? tp_scalar_to_int(tp_saved_number(key)) : -1;
+        const int64_t param = tp_saved_kind_of(key) == TP_SAVED_NUMBER ? tp_scalar_to_int(tp_saved_number(key)) : -1;
         if (param < 0 || param >= params)
             return tpi_refuse(TP_ERR_VALUE, "the saved state: it has no parameter of that number: expected 0 to %lld",
                               (long long)params - 1);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
 enum job_state { ASKED, AT_WORK, DONE, FAILED };
 struct job {

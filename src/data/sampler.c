@@ -1,5 +1,5 @@
-/* Samplers: the items of an epoch. Each draws the numbers that PyTorch's sampler of the same name draws, all of them when
- * the epoch begins. */
+/* Samplers: the items of an epoch. Each draws the numbers that PyTorch's sampler of the same name draws, all of them
+ * when the epoch begins. */
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "data/dataset.h"
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include <taper/ops.h>
+#include "tensor/named_errors.h"
 
 typedef enum sampler_kind { SEQUENTIAL, RANDOM, SUBSET, WEIGHTED, DISTRIBUTED } sampler_kind;
 struct tp_sampler {
@@ -59,17 +60,19 @@ tp_sampler *tp_sampler_subset_random(tp_ints indices, tp_generator *generator) {
     if (!TPI_LIST_GIVEN(indices.v, indices.n)) return NULL;
     tp_tensor *own = tp_own(tp_from_data(indices.v, TP_INT64, TP_INTS(indices.n)));
     if (!own) return NULL;
-    return make((tp_sampler){
-        .kind = SUBSET, .items = indices.n, .count = indices.n, .numbers = own, .generator = generator});
+    return make(
+        (tp_sampler){.kind = SUBSET, .items = indices.n, .count = indices.n, .numbers = own, .generator = generator});
 }
 tp_sampler *tp_sampler_weighted(tp_tensor *weights, int64_t num_samples, bool replacement, tp_generator *generator) {
     if (!tpi_is_tensor(weights, "weights") || !natural(num_samples, __func__, "num_samples", 1)) return NULL;
     if (weights->ndim != 1)
-        return tpi_fail(TP_ERR_VALUE, "tp_sampler_weighted: argument 'weights': expected a row of numbers, got shape %s",
+        return tpi_fail(TP_ERR_VALUE,
+                        "tp_sampler_weighted: argument 'weights': expected a row of numbers, got shape %s",
                         tpi_shape_text(tpi_shape(weights)));
     tp_tensor *own = NULL;
     TP_SCOPE
-        own = tp_retain(tp_to(tp_detach(weights), .dtype = TP_FLOAT64, .device = ((tp_device){TP_CPU, 0}), .copy = true));
+        own =
+            tp_retain(tp_to(tp_detach(weights), .dtype = TP_FLOAT64, .device = ((tp_device){TP_CPU, 0}), .copy = true));
     if (!own) return NULL;
     return make((tp_sampler){.kind = WEIGHTED,
                              .items = weights->numel,
@@ -155,9 +158,7 @@ tp_tensor *tp_sampler_draw(tp_sampler *sampler) {
             switch (s->kind) {
             case SEQUENTIAL: all = tp_arange(s->items, .dtype = TP_INT64); break;
             case RANDOM: all = draw_random(s); break;
-            case SUBSET:
-                all = tp_index_select(s->numbers, 0, tp_randperm(s->items, .generator = s->generator));
-                break;
+            case SUBSET: all = tp_index_select(s->numbers, 0, tp_randperm(s->items, .generator = s->generator)); break;
             case WEIGHTED:
                 all = tp_multinomial(s->numbers, s->count, .replacement = s->replacement, .generator = s->generator);
                 break;

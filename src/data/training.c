@@ -71,8 +71,7 @@ static bool put_all(tp_file *f, const tp_training *t) {
 }
 
 static bool given(const char *path, const tp_training *training, const char *function) {
-    if (!tpi_given(path, function, "path", "a file's name") ||
-        !tpi_given(training, function, "training", "a training"))
+    if (!tpi_given(path, function, "path", "a file's name") || !tpi_given(training, function, "training", "a training"))
         return false;
     const tp_training t = taken(training);
     return (t.nschedules >= 0 && (t.schedules || !t.nschedules)) ||

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <taper/device.h>
 #include <taper/gpu.h>
+#include "tensor/named_errors.h"
 
 const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops, [TP_META] = &tpi_meta_ops};
 

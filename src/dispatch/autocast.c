@@ -11,6 +11,7 @@
 #include "dispatch/grad_mode.h"
 #include "tensor/given.h"
 #include "tensor/upcalls.h"
+#include "tensor/named_errors.h"
 
 enum { MOST_ARGS = 24 };
 
@@ -210,10 +211,12 @@ bool tpi_autocast_arguments(const tpi_operator_entry *entry, tpi_cast rule, void
 
 /* ---- Regions ---- */
 
-static bool is_device(tp_device_type device) {
-    return (device > TP_DEVICE_NONE && device < TP_DEVICE_TYPES) ||
-           tpi_refuse(TP_ERR_VALUE, "argument 'device': expected a device type, got %d", (int)device);
+static bool is_device_of(tp_device_type device, const char *function) {
+    if (device > TP_DEVICE_NONE && device < TP_DEVICE_TYPES) return true;
+    tpi_fail_in(function, TP_ERR_VALUE, "argument 'device': expected a device type, got %d", (int)device);
+    return false;
 }
+#define is_device(device) is_device_of(device, __func__)
 
 bool tp_autocast_enabled(tp_device_type device) { return is_device(device) && here.enabled[device]; }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "tensor/storage.h"
+#include "tensor/named_errors.h"
 
 enum { RANGE_BITS = 31 }; /* of a range's handle: the event's number; above them the profile's */
 

@@ -13,6 +13,7 @@
 #include "device/launch.h"
 #include "graph/graph.h"
 #include "tensor/given.h"
+#include "tensor/named_errors.h"
 
 typedef struct graph_run {
     const tp_compiled *g;

@@ -5,6 +5,7 @@
 #include "tpi_ops.h"
 #include <math.h>
 #include <taper/ops.h>
+#include "tensor/named_errors.h"
 
 bool tp_init_uniform(tp_tensor *t, double low, double high) {
     bool fine = false;

@@ -4,6 +4,7 @@
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "tpi_ops.h"
+#include "tensor/named_errors.h"
 
 tp_module *tpi_module_of(const tpi_layer *layer) {
     tp_module *m = tpi_new0(sizeof *m);

@@ -6,6 +6,7 @@
 #include "tensor/given.h"
 #include <taper/ops.h>
 #include <taper/sequence.h>
+#include "tensor/named_errors.h"
 
 static const tp_packed failed = {NULL, NULL, NULL, NULL};
 

@@ -4,6 +4,7 @@
 #include "tpi_layers.h"
 #include <stdio.h>
 #include <taper/ops.h>
+#include "tensor/named_errors.h"
 
 typedef struct sizes {
     int64_t d_model, nhead, dim_feedforward;

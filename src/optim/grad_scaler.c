@@ -6,6 +6,7 @@
 #include <taper/amp.h>
 #include <taper/ops.h>
 #include <taper/scaler.h>
+#include "tensor/named_errors.h"
 
 typedef enum stage { READY, UNSCALED, STEPPED } stage;
 typedef struct of_optimiser {
@@ -133,9 +134,7 @@ double tp_scaler_get_scale(const tp_scaler *scaler) {
     if (!TPI_HANDLE_GIVEN(scaler, "a scaler")) return NAN;
     return scaler->opt.enabled ? (double)scaler->scale : 1;
 }
-bool tp_scaler_found_inf(const tp_scaler *scaler) {
-    return TPI_HANDLE_GIVEN(scaler, "a scaler") && scaler->found_inf;
-}
+bool tp_scaler_found_inf(const tp_scaler *scaler) { return TPI_HANDLE_GIVEN(scaler, "a scaler") && scaler->found_inf; }
 
 bool tp_scaler_get_state(const tp_scaler *scaler, tp_scaler_state *state) {
     if (!TPI_HANDLE_GIVEN(scaler, "a scaler") || !TPI_GIVEN(state, "a place for it")) return false;
@@ -156,7 +155,8 @@ bool tp_scaler_set_state(tp_scaler *scaler, const tp_scaler_state *state) {
     tpi_take_options(&all, sizeof all, state, state->size);
     if (!(all.scale > 0) || !(all.growth_factor > 1) || !(all.backoff_factor < 1) || all.growth_interval < 1 ||
         all.growth_tracker < 0)
-        return tpi_refuse(TP_ERR_VALUE, "tp_scaler_set_state: argument 'state': expected what tp_scaler_get_state gave");
+        return tpi_refuse(TP_ERR_VALUE,
+                          "tp_scaler_set_state: argument 'state': expected what tp_scaler_get_state gave");
     scaler->scale = (float)all.scale;
     scaler->opt.growth_factor = all.growth_factor;
     scaler->opt.backoff_factor = all.backoff_factor;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "dispatch/profile.h"
+#include "tensor/named_errors.h"
 
 /* ---- Groups ---- */
 static void free_group(const tp_optimiser_kind *kind, tpi_group *g) {

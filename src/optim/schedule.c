@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <taper/schedule.h>
+#include "tensor/named_errors.h"
 
 enum { LAST_EPOCH, STEPS, T_CUR, T_I, BEST, BAD, COOLING, NUMBERS }; /* what moves */
 

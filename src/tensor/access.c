@@ -4,8 +4,9 @@
 #include "tensor/recorder.h"
 #include <math.h>
 #include <string.h>
+#include "tensor/named_errors.h"
 
-static bool given(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
+#define given(t) tpi_is_tensor(t, "t")
 
 int tp_ndim(const tp_tensor *t) { return given(t) ? t->ndim : -1; }
 int64_t tp_numel(const tp_tensor *t) { return given(t) ? t->numel : -1; }

@@ -3,6 +3,7 @@
 #include "tensor/sizes.h"
 #include "tensor/tensor.h"
 #include <string.h>
+#include "tensor/named_errors.h"
 
 int tpi_wrap_dim(int64_t dim, int ndim) {
     int n = ndim ? ndim : 1;

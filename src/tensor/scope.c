@@ -8,6 +8,7 @@
 #include "tensor/tensor.h"
 #include <pthread.h>
 #include <taper/binding.h>
+#include "tensor/named_errors.h"
 
 struct scopes {
     int64_t depth, marks_room;

@@ -9,6 +9,7 @@
 #include <taper/binding.h>
 #include "tensor/recorder.h"
 #include "tensor/upcalls.h"
+#include "tensor/named_errors.h"
 
 #define INSIDE_BYTES 256 /* data up to this size shares the header's block */
 
@@ -142,9 +143,7 @@ void tpi_storage_empty(tpi_storage *s) {
 
 /* ---- What the user holds ---- */
 
-static bool given(const tpi_storage *s) {
-    return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
-}
+#define given(s) tpi_given(s, __func__, "storage", "a storage")
 
 static bool is_size(int64_t bytes) {
     return bytes >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
+#include "tensor/named_errors.h"
 
 /* The driver of a type that has devices; NULL, without an error, where there are none. */
 static const tpi_gpu_driver *found(tp_device_type type) {

@@ -16,6 +16,7 @@
 #include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <string.h>
+#include "tensor/named_errors.h"
 
 enum { UNIT = 512, OWNERS = 5 };
 #define MIB           ((size_t)1 << 20)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "device/gpu/memory.h"
+#include "tensor/named_errors.h"
 
 /* ---- Counters ---- */
 static tp_gpu_memory counters(tpi_gpu_memory *m) {

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <taper/gpu.h>
 #include "device/gpu/driver.h"
+#include "tensor/named_errors.h"
 
 /* ---- The thread's device and streams: no entry means device 0 and its default stream ---- */
 static TPI_THREAD_LOCAL int16_t current[2];

@@ -17,6 +17,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include "io/out.h"
 #include "tensor/storage.h"
+#include "tensor/named_errors.h"
 
 /* ---- The folder ---- */
 static bool make_folder(tpi_arena *a, const char *folder) {

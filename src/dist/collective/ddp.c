@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "dist/collective/group.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
 struct tp_ddp {
     tp_group *group;

@@ -11,6 +11,7 @@
 #include "dist/store/store.h"
 #include "dist/watch/watch.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
 /* ---- The list of works that wait, and what has been done (with the lock) ---- */
 static void list_add(tp_group *g, tp_work *w) { /* the oldest is first */

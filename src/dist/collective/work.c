@@ -11,6 +11,7 @@
 #include "dist/engine/net.h"
 #include "dist/collective/reduce.h"
 #include "tensor/tensor.h"
+#include "tensor/named_errors.h"
 
 static _Thread_local char place_now[TPI_PLACE_BYTES];
 

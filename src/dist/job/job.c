@@ -15,6 +15,7 @@
 #include "dist/job/secret.h"
 #include "dist/store/store.h"
 #include "dist/watch/watch.h"
+#include "tensor/named_errors.h"
 
 tpi_job *tpi_job_now;
 static tp_group *world;

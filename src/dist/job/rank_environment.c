@@ -6,6 +6,7 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "dist/job/rank_environment.h"
+#include "tensor/named_errors.h"
 
 typedef struct launcher {
     const char *name;

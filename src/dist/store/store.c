@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/engine/net.h"
+#include "tensor/named_errors.h"
 
 enum { SLICE_MS = 250 }; /* of waiting, between looks at whether the program was interrupted */
 
@@ -39,10 +40,7 @@ void tp_store_release(tp_store *s) {
 }
 
 /* ---- Requests ---- */
-static bool given(const tp_store *s, const char *key) {
-    if (!s) return tpi_refuse(TP_ERR_TYPE, "argument 'store': expected a store, got NULL");
-    return key || tpi_refuse(TP_ERR_TYPE, "argument 'key': expected a text, got NULL");
-}
+#define given(s, key) (tpi_given(s, __func__, "store", "a store") && tpi_given(key, __func__, "key", "a text"))
 
 static enum tpi_store_answer ask(tp_store *s, enum tpi_store_op op, const char *key, const void *in, size_t n,
                                  tpi_bytes *out) {

@@ -13,6 +13,7 @@
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
 #include <pthread.h>
+#include "tensor/named_errors.h"
 
 typedef struct file_store {
     tp_store store;

@@ -11,6 +11,7 @@
 #include "dist/engine/net.h"
 #include "dist/store/store.h"
 #include "dist/store/store_server.h"
+#include "tensor/named_errors.h"
 
 typedef tpi_store_request request;
 typedef tpi_store_reply reply;

@@ -11,6 +11,7 @@
 #include "tensor/storage.h"
 #include "tpi_ops.h"
 #include <stdio.h>
+#include "tensor/named_errors.h"
 
 /* ---- Opening ---- */
 

@@ -6,6 +6,7 @@
 #include "io/checkpoint/formats.h"
 #include "tensor/storage.h"
 #include <stdio.h>
+#include "tensor/named_errors.h"
 
 /* ---- Filling ---- */
 

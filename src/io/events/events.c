@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "tensor/named_errors.h"
 
 struct tp_events {
     tp_records *file;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include <string.h>
+#include "tensor/named_errors.h"
 
 tp_summary *tpi_summary_new(void) { return tpi_new0(sizeof(tp_summary)); }
 

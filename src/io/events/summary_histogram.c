@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tensor/named_errors.h"
 
 #define CHUNK    65536
 #define MAX_BINS 10000000

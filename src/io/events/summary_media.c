@@ -8,6 +8,7 @@
 #include <string.h>
 #include <taper/audio.h>
 #include <taper/image.h>
+#include "tensor/named_errors.h"
 
 #define PER_ROW 8 /* pictures of a batch in a row */
 

@@ -10,6 +10,7 @@
 #include "io/graph/file.h"
 #include "ops/kernels.h"
 #include "tpi_ops.h"
+#include "tensor/named_errors.h"
 
 #define FORMAT "taper.graph 1"
 
