@@ -21,6 +21,10 @@ enum { SIDE = 16, STRIP = 2 * SIDE, STEP_BYTES = 64, PALETTE = 1 };
 #define B1    7
 #define TILES 8
 
+/* gcc's intrinsics do not say that they read memory: what was written to arrays that nothing else reads must be there
+ * before they do. */
+#define WRITTEN() __asm__ volatile("" ::: "memory")
+
 /* What LDTILECFG reads. */
 typedef struct configuration {
     uint8_t palette, start, zeros[14];
@@ -37,6 +41,7 @@ static void configure(int64_t rows) {
         c.bytes[t] = STEP_BYTES;
         c.rows[t] = height[t];
     }
+    WRITTEN();
     _tile_loadconfig(&c);
 }
 
@@ -67,6 +72,7 @@ static void last_step(const strip *s, int64_t at) {
     const size_t pairs = (size_t)(s->depth - at);
     for (int64_t i = 0; i < s->rows; i++) memcpy(a + i * SIDE, s->a + i * s->a_row + at, pairs * sizeof *a);
     memcpy(panel, s->panel + at * PANEL, pairs * PANEL * sizeof *panel);
+    WRITTEN();
     step(a, SIDE, s->rows > SIDE, panel);
 }
 
@@ -115,6 +121,7 @@ void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, in
                 panel = (const float *)g->packed + at * g->k + first * PANEL;
             else
                 pack_panel(g, first, depth, at, width, room);
+            WRITTEN();
             for (int64_t r = 0; r < rows; r += STRIP) {
                 strip s = {(const float *)g->a + (i + r) * g->a_row + first, g->a_row,
                            rows - r < STRIP ? rows - r : STRIP, panel, depth};
