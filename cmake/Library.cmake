@@ -53,6 +53,9 @@ if(TAPER_FUZZ) # parsers are the same at every level, and the build is a third
     target_compile_definitions(taper_flags INTERFACE TPI_ISA_BASE_ONLY)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND instruction_sets avx2 avx512)
+    # Instructions that some processors of the last level have: each file is for one kind, and asks at run time.
+    set_source_files_properties(src/linalg/gemm_bf16.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mavx512bf16")
+    set_source_files_properties(src/linalg/gemm_amx.c PROPERTIES COMPILE_OPTIONS "-march=x86-64-v4;-mamx-tile;-mamx-bf16")
     set(flags_avx2 -march=x86-64-v3)
     set(flags_avx512 -march=x86-64-v4)
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU") # kernels set a few lanes to zero: `rep stos`, gcc's way, takes longer to begin than vector stores to end

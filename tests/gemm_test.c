@@ -20,7 +20,7 @@ static void fill(float *x, int64_t n) {
 }
 
 typedef void tile_fn(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
-typedef void pack_fn(const tpi_gemm *g, int64_t first, int64_t columns, float *packed);
+typedef void pack_fn(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
 static tile_fn *const TILES[] = TPI_ISA_TABLE(tpi_gemm_tile);
 static pack_fn *const PACKS[] = TPI_ISA_TABLE(tpi_gemm_pack);
 
@@ -53,11 +53,11 @@ static tpi_gemm product(int64_t m, int64_t n, int64_t k, int layout) {
 static void check(const tpi_gemm *g, const float *before) {
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
-            double sum = 0, start = g->every_row   ? g->every_row[j]
+            double sum = 0, start = g->every_row   ? ((const float *)g->every_row)[j]
                                     : g->beta != 0 ? (double)g->beta * before[i * g->n + j]
                                                    : 0;
             for (int64_t p = 0; p < g->k; p++)
-                sum += (double)g->a[i * g->a_row + p * g->a_col] * g->b[p * g->b_row + j * g->b_col];
+                sum += (double)a[i * g->a_row + p * g->a_col] * b[p * g->b_row + j * g->b_col];
             assert_true(fabs(c[i * g->n + j] - (g->alpha * sum + start)) < 1e-6 * sqrt((double)g->k + 1) * 4);
         }
 }
@@ -128,7 +128,7 @@ static void bits_depend_on_row_and_column_alone(void **state) {
             TILES[isa](&same, 0, 40, 0, 64), TILES[isa](&same, 0, 40, 64, 6), TILES[isa](&same, 40, 60, 0, 70);
             assert_memory_equal(c, again, sizeof *c * 7000);
             tpi_gemm part = g; /* rows 31 to 33, columns 41 to 69 */
-            part.m = 3, part.n = 29, part.a += 31 * g.a_row, part.b += 41 * g.b_col, part.c_row = 29;
+            part.m = 3, part.n = 29, part.a = a + 31 * g.a_row, part.b = b + 41 * g.b_col, part.c_row = 29;
             run(isa, part, again);
             for (int64_t i = 0; i < 3; i++) assert_memory_equal(again + i * 29, c + (31 + i) * 70 + 41, sizeof *c * 29);
         }

@@ -13,6 +13,10 @@ typedef void (*tpi_block_fn)(int64_t n, char *const *arg, const tpi_param *param
 
 typedef enum tpi_isa { TPI_ISA_BASE, TPI_ISA_AVX2, TPI_ISA_AVX512, TPI_ISAS } tpi_isa;
 extern tpi_isa tpi_cpu_isa; /* the best this CPU has; TAPER_ISA=base|avx2|avx512 lowers it */
+/* What multiplies bfloat16s: nothing but float32's instructions (so with TAPER_ISA as above), AVX-512's dot products of
+ * pairs (TAPER_ISA=avx512_bf16), or AMX's tiles. */
+typedef enum tpi_bf16_units { TPI_BF16_NONE, TPI_BF16_AVX512, TPI_BF16_AMX } tpi_bf16_units;
+extern tpi_bf16_units tpi_cpu_bf16;
 
 enum {
     TPI_RULE_PROMOTE,

@@ -1,7 +1,7 @@
 /* The one file that declares and calls the BLAS, through cblas's names, which OpenBLAS, BLIS, MKL, FlexiBLAS, LibSci
  * and the reference have in common. Calls that only one of them has (its version, its number of threads) are weak:
- * missing ones are NULL. float32 products go to our own kernels (gemm.h) where the processor has AVX2; the rest comes
- * here.
+ * missing ones are NULL. products of matrices go to our own kernels (gemm.h) where the processor has AVX2; the rest
+ * comes here.
  *
  * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only
  * ever called single-threaded, on tiles of the result whose shape depends on m, n and k alone, inside our own parallel
@@ -28,6 +28,7 @@ enum {
     TILE_ROWS = 256,
     TILE_COLS = 1024,
     SMALL_WORK = 512, /* m * n * k up to which our own loop beats a library call */
+    COMPLEX_ROWS = 8, /* of a complex product, from which on it is worth laying out b twice */
     DOT_CHUNK = 1 << 15,
     DOT_PARTS = 256,        /* longer dot products have longer chunks */
     WORTH_THREADS = 1 << 17 /* multiply-adds below which one thread does all */
@@ -167,38 +168,35 @@ void tpi_blas_restore(int before) {
     if (before != 1) omp_set_num_threads(before);
 }
 
-void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                  const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    if (tpi_gemm_serves(m, n, k)) {
-        tpi_gemm g = {.m = m,
+static tpi_gemm plain_product(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
+                              int64_t ldc) {
+    return (tpi_gemm){.m = m,
                       .n = n,
                       .k = k,
-                      .a = a,
-                      .b = b,
                       .a_row = ta ? 1 : lda,
                       .a_col = ta ? lda : 1,
                       .b_row = tb ? 1 : ldb,
                       .b_col = tb ? ldb : 1,
-                      .c = c,
-                      .c_row = ldc,
-                      .alpha = alpha,
-                      .beta = beta};
-        tpi_gemm_alone(&g);
-        return;
-    }
-    int before = tpi_blas_quiet();
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
-                alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
-    tpi_blas_restore(before);
+                      .c_row = ldc};
 }
 
-void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
-                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    int before = tpi_blas_quiet();
-    cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k,
-                alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
-    tpi_blas_restore(before);
-}
+#define PLAIN_GEMM(name, real, alone, library)                                                                         \
+    void name(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *a, int64_t lda,               \
+              const real *b, int64_t ldb, real beta, real *c, int64_t ldc) {                                           \
+        if (tpi_gemm_serves(m, n, k)) {                                                                                \
+            tpi_gemm g = plain_product(ta, tb, m, n, k, lda, ldb, ldc);                                                \
+            g.a = a, g.b = b, g.c = c;                                                                                 \
+            g.alpha = alpha, g.beta = beta;                                                                            \
+            alone(&g);                                                                                                 \
+            return;                                                                                                    \
+        }                                                                                                              \
+        int before = tpi_blas_quiet();                                                                                 \
+        library(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, \
+                alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);                                                   \
+        tpi_blas_restore(before);                                                                                      \
+    }
+PLAIN_GEMM(tpi_gemm_f32, float, tpi_gemm_alone, cblas_sgemm)
+PLAIN_GEMM(tpi_gemm_f64, double, tpi_gemm_alone_f64, cblas_dgemm)
 
 typedef struct handed {
     CBLAS_TRANSPOSE trans;
@@ -441,8 +439,7 @@ static void choose_tiles(job *j) {
     j->tiles_across = tpi_ceil_div(p->n, j->tile_cols);
 }
 
-void tpi_multiply(const tpi_product *p) {
-    if (p->m == 0 || p->n == 0 || p->batches == 0) return;
+static void multiply_by_library(const tpi_product *p, int64_t work) {
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[p->dtype];
     job j = {.p = p,
              .alpha = tpi_param_of(p->alpha, compute),
@@ -455,11 +452,6 @@ void tpi_multiply(const tpi_product *p) {
         multiply_dot(&j);
         return;
     }
-    int64_t work = p->m * p->n * (p->k > 0 ? p->k : 1);
-    if (p->dtype == TP_FLOAT32 && work > SMALL_WORK && tpi_gemm_serves(p->m, p->n, p->k)) {
-        tpi_gemm_multiply(p);
-        return;
-    }
     if (work <= WORTH_THREADS) {
         j.group = WORTH_THREADS / work;
         int64_t chunks = tpi_ceil_div(p->batches, j.group);
@@ -468,4 +460,31 @@ void tpi_multiply(const tpi_product *p) {
     }
     choose_tiles(&j);
     tpi_parallel_for(p->batches * j.tiles_down * j.tiles_across, true, tile_chunk, &j);
+}
+
+/* One matrix of a batch after the other, by real products; by the library where there is no memory for that. */
+static void multiply_complex(const tpi_product *p, int64_t work) {
+    const int64_t item = tpi_dtype_bytes[p->dtype];
+    for (int64_t i = 0; i < p->batches; i++) {
+        if (tpi_gemm_multiply_complex(p, i)) continue;
+        tpi_product one = *p;
+        one.batches = 1;
+        one.a.data += i * p->a.batch * item;
+        one.b.data += i * p->b.batch * item;
+        one.c += i * p->c_batch * item;
+        multiply_by_library(&one, work);
+    }
+}
+
+void tpi_multiply(const tpi_product *p) {
+    if (p->m == 0 || p->n == 0 || p->batches == 0) return;
+    const int64_t work = p->m * p->n * (p->k > 0 ? p->k : 1);
+    const bool serves = work > SMALL_WORK && tpi_gemm_serves(p->m, p->n, p->k);
+    const bool real = p->dtype == TP_FLOAT32 || p->dtype == TP_FLOAT64;
+    if (serves && real)
+        tpi_gemm_multiply(p);
+    else if (serves && tp_dtype_is_complex(p->dtype) && work > WORTH_THREADS && p->m >= COMPLEX_ROWS)
+        multiply_complex(p, work);
+    else
+        multiply_by_library(p, work);
 }

@@ -15,7 +15,7 @@ typedef struct tpi_fft_stage {
     int radix;
     int64_t twiddles; /* where this stage's factors start in `tables`, in complex numbers: radix - 1 for each of m = n /
                          radix */
-    int64_t roots;    /* where the radix's own roots of unity start (radixes above 5) */
+    int64_t roots;    /* where the radix's own roots of unity start (radixes 7, 11 and 13) */
 } tpi_fft_stage;
 
 typedef struct tpi_fft_plan {
@@ -58,4 +58,18 @@ TPI_ISA_DECLARE(void, tpi_fft_give_across_f32,
                 (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step));
 TPI_ISA_DECLARE(void, tpi_fft_give_across_f64,
                 (int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step));
+/* Between the transform of a real line's even and odd elements, as one complex line of half the length h, and the half
+ * of the real line's own: elements [first, last) of all lanes. `half` has exp(-i pi k / h). */
+TPI_ISA_DECLARE(void, tpi_fft_make_half_f32,
+                (int64_t first, int64_t last, int64_t h, const float *half, int64_t lanes, const float *re,
+                 const float *im, float *xr, float *xi));
+TPI_ISA_DECLARE(void, tpi_fft_make_half_f64,
+                (int64_t first, int64_t last, int64_t h, const double *half, int64_t lanes, const double *re,
+                 const double *im, double *xr, double *xi));
+TPI_ISA_DECLARE(void, tpi_fft_take_half_f32,
+                (int64_t first, int64_t last, const float *half, int64_t lanes, const float *xr, const float *xi,
+                 const float *yr, const float *yi, float *re, float *im));
+TPI_ISA_DECLARE(void, tpi_fft_take_half_f64,
+                (int64_t first, int64_t last, const double *half, int64_t lanes, const double *xr, const double *xi,
+                 const double *yr, const double *yi, double *re, double *im));
 #endif

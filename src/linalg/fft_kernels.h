@@ -84,6 +84,39 @@ static void F(radix4)(const F(pass) * c) {
     CLOSE_PASS
 }
 
+/* Two transforms of four, of the sums and of the differences of elements half a line apart; these turned by eighths. */
+static void F(radix8)(const F(pass) * c) {
+    const T sqrt_half = (T)0.70710678118654752440;
+    OPEN_PASS(8)
+    const F(complex_) w1 = w[0], w2 = w[1], w3 = w[2], w4 = w[3], w5 = w[4], w6 = w[5], w7 = w[6];
+    INDEPENDENT
+    for (int64_t q = 0; q < s; q++) {
+        T a0r = xr[q], a0i = xi[q], a4r = xr[q + 4 * step], a4i = xi[q + 4 * step];
+        T a2r = xr[q + 2 * step], a2i = xi[q + 2 * step], a6r = xr[q + 6 * step], a6i = xi[q + 6 * step];
+        T b0r = a0r + a4r, b0i = a0i + a4i, b1r = a0r - a4r, b1i = a0i - a4i;
+        T b2r = a2r + a6r, b2i = a2i + a6i, b3r = a2r - a6r, b3i = a2i - a6i;
+        T a1r = xr[q + step], a1i = xi[q + step], a5r = xr[q + 5 * step], a5i = xi[q + 5 * step];
+        T a3r = xr[q + 3 * step], a3i = xi[q + 3 * step], a7r = xr[q + 7 * step], a7i = xi[q + 7 * step];
+        T b4r = a1r + a5r, b4i = a1i + a5i, b5r = a1r - a5r, b5i = a1i - a5i;
+        T b6r = a3r + a7r, b6i = a3i + a7i, b7r = a3r - a7r, b7i = a3i - a7i;
+        T c0r = b0r + b2r, c0i = b0i + b2i, c1r = b0r - b2r, c1i = b0i - b2i;
+        T c2r = b4r + b6r, c2i = b4i + b6i, c3r = b4r - b6r, c3i = b4i - b6i;
+        yr[q] = c0r + c2r, yi[q] = c0i + c2i;
+        STORE(2, c1r + c3i, c1i - c3r, w2);
+        STORE(4, c0r - c2r, c0i - c2i, w4);
+        STORE(6, c1r - c3i, c1i + c3r, w6);
+        T d1r = sqrt_half * (b5r + b5i), d1i = sqrt_half * (b5i - b5r);
+        T d3r = sqrt_half * (b7i - b7r), d3i = -sqrt_half * (b7r + b7i);
+        T f0r = b1r + b3i, f0i = b1i - b3r, f1r = b1r - b3i, f1i = b1i + b3r;
+        T f2r = d1r + d3r, f2i = d1i + d3i, f3r = d1r - d3r, f3i = d1i - d3i;
+        STORE(1, f0r + f2r, f0i + f2i, w1);
+        STORE(3, f1r + f3i, f1i - f3r, w3);
+        STORE(5, f0r - f2r, f0i - f2i, w5);
+        STORE(7, f1r - f3i, f1i + f3r, w7);
+    }
+    CLOSE_PASS
+}
+
 static void F(radix5)(const F(pass) * c) {
     const T c1 = (T)0.30901699437494742410, c2 = (T)-0.80901699437494742410, s1 = (T)0.95105651629515357212,
             s2 = (T)0.58778525229247312917;
@@ -149,6 +182,38 @@ void TPI_ISA(F(tpi_fft_give_across))(int64_t n, int64_t lanes, const T *restrict
         for (int64_t l = 0; l < lanes; l++) to[2 * l] = scale * re[l], to[2 * l + 1] = scale * im[l];
 }
 
+/* A real line of 2h elements was transformed as Z, h complex ones. With w = exp(-i pi k / h), X[k] = E + w O where
+ * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Gives X of
+ * a tile of k <= h, all lanes side by side. */
+void TPI_ISA(F(tpi_fft_make_half))(int64_t first, int64_t last, int64_t h, const T *half, int64_t lanes, const T *re,
+                                   const T *im, T *restrict xr, T *restrict xi) {
+    for (int64_t k = first; k < last; k++, xr += lanes, xi += lanes) {
+        const T *ar = re + (k == h ? 0 : k) * lanes, *ai = im + (k == h ? 0 : k) * lanes,
+                *br = re + (k == 0 ? 0 : h - k) * lanes, *bi = im + (k == 0 ? 0 : h - k) * lanes;
+        T wr = half[2 * k], wi = half[2 * k + 1];
+        for (int64_t l = 0; l < lanes; l++) {
+            T er = (ar[l] + br[l]) / 2, ei = (ai[l] - bi[l]) / 2, or_ = (ai[l] + bi[l]) / 2, oi = (br[l] - ar[l]) / 2;
+            xr[l] = er + wr * or_ - wi * oi, xi[l] = ei + wr * oi + wi * or_;
+        }
+    }
+}
+
+/* The way back, of a tile of k < h: Z[k] = 2 E + 2 i O from X[0 .. h], of which x has X[first] and those after it, y
+ * has X[h - last + 1] and those after it, up to X[h - first]. The imaginary parts of X[0] and X[h] do not count. */
+void TPI_ISA(F(tpi_fft_take_half))(int64_t first, int64_t last, const T *half, int64_t lanes, const T *xr, const T *xi,
+                                   const T *yr, const T *yi, T *restrict re, T *restrict im) {
+    for (int64_t k = first; k < last; k++) {
+        const T *ar = xr + (k - first) * lanes, *ai = xi + (k - first) * lanes, *br = yr + (last - 1 - k) * lanes,
+                *bi = yi + (last - 1 - k) * lanes;
+        T wr = half[2 * k], wi = -half[2 * k + 1], *to_re = re + k * lanes, *to_im = im + k * lanes;
+        for (int64_t l = 0; l < lanes; l++) {
+            T pi = k ? ai[l] : 0, qi = k ? -bi[l] : 0; /* q: the conjugate of X[h-k] */
+            T dr = ar[l] - br[l], di = pi - qi, or_ = wr * dr - wi * di, oi = wr * di + wi * dr;
+            to_re[l] = ar[l] + br[l] - oi, to_im[l] = pi + qi + or_;
+        }
+    }
+}
+
 static void F(exchange)(T **a, T **b) {
     T *held = *a;
     *a = *b, *b = held;
@@ -165,6 +230,7 @@ static void F(run_stages)(const tpi_fft_plan *plan, int64_t lanes, T **work) {
         case 3: F(radix3)(&c); break;
         case 4: F(radix4)(&c); break;
         case 5: F(radix5)(&c); break;
+        case 8: F(radix8)(&c); break;
         default: F(radix_any)(&c, stage->radix, tables + stage->roots);
         }
         F(exchange)(&work[0], &work[2]);

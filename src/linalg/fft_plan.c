@@ -33,13 +33,28 @@ static void put_root(const tpi_fft_plan *p, int64_t at, int64_t k, int64_t n) {
     put_entry(p, at, re, im);
 }
 
-/* Fours first, so that later stages have long strides; false if a prime factor is too large. */
+/* Is the stage of such a radix done by the definition, with the radix's own roots? */
+static bool by_definition(int radix) { return radix == 7 || radix == 11 || radix == 13; }
+
+static void add_stages(tpi_fft_plan *p, int radix, int count) {
+    while (count-- > 0) p->stage[p->stages++].radix = radix;
+}
+
+/* Eights and fours, as few stages as there can be; each goes over all elements once. A two alone is for n = 2. Then odd
+ * factors, which come last so that their strides are long; false if a prime factor is too large. */
 static bool choose_stages(tpi_fft_plan *p) {
-    static const int radixes[] = {4, 2, 3, 5, 7, 11, 13};
-    int64_t left = p->n;
+    static const int radixes[] = {3, 5, 7, 11, 13};
+    const int twos = __builtin_ctzll((unsigned long long)p->n);
+    const int fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
+    int64_t left = p->n >> twos;
+    add_stages(p, 8, (twos - 2 * fours) / 3);
+    add_stages(p, 4, fours);
+    add_stages(p, 2, twos == 1);
     for (size_t i = 0; i < sizeof radixes / sizeof *radixes; i++)
-        while (left % radixes[i] == 0 && p->stages < TPI_FFT_STAGES)
-            p->stage[p->stages++].radix = radixes[i], left /= radixes[i];
+        while (left % radixes[i] == 0 && p->stages < TPI_FFT_STAGES) {
+            add_stages(p, radixes[i], 1);
+            left /= radixes[i];
+        }
     if (left == 1) return true;
     p->stages = 0;
     return false;
@@ -51,7 +66,7 @@ static int64_t lay_out(tpi_fft_plan *p) {
     for (int i = 0; i < p->stages; i++) {
         int radix = p->stage[i].radix;
         p->stage[i].twiddles = at, at += (radix - 1) * (n / radix);
-        p->stage[i].roots = at, at += radix > 5 ? radix : 0;
+        p->stage[i].roots = at, at += by_definition(radix) ? radix : 0;
         n /= radix;
     }
     p->half = at, at += p->n + 1;
@@ -65,7 +80,7 @@ static void fill_stages(const tpi_fft_plan *p) {
         const tpi_fft_stage *s = &p->stage[i];
         for (int64_t q = 0; q < n / s->radix; q++)
             for (int k = 1; k < s->radix; k++) put_root(p, s->twiddles + q * (s->radix - 1) + k - 1, q * k, n);
-        for (int j = 0; s->radix > 5 && j < s->radix; j++) put_root(p, s->roots + j, j, s->radix);
+        for (int j = 0; by_definition(s->radix) && j < s->radix; j++) put_root(p, s->roots + j, j, s->radix);
         n /= s->radix;
     }
 }

@@ -1,31 +1,53 @@
-/* How a float32 product is split into tasks: see gemm.h. The split depends on the shape alone. */
+/* How a product is split into tasks: see gemm.h. The split depends on the shape alone. */
 #include "linalg/gemm.h"
+#include <string.h>
 #include "base/range.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "device/device.h"
 
 enum {
-    TASK = 1 << 17,         /* multiply-adds that a task should have, 3 us of one thread, */
-    TASKS = 32,             /* which are enough for balance */
+    TASK = 1 << 17, /* multiply-adds that a task should have, 3 us of one thread, */
+    TASKS = 128,    /* which are enough for balance */
+    SPREAD = 32,    /* and at least so many if that takes no tiles below so many rows */
+    LOW_ROWS = 64,
     WORTH_WAKING = 1 << 22, /* below which nobody is woken for it, unless many such loops follow each other */
-    TALL = 256,
-    FEW_TALL = 2,    /* rows of a tile that packs b for itself, and how many of those stand below each other at most */
-    PACKED = 1 << 22 /* floats that are packed at a time; a larger a is packed tile by tile */
+    FEW_ROWS = 256,         /* up to which tiles pack b for themselves */
+    PACKED = 1 << 22        /* floats that are packed at a time; a larger a is packed tile by tile */
 };
+
+/* One type's kernels at this processor's level. */
+typedef struct kernels {
+    size_t item, b_item; /* bytes of an element of a and c, and of one of b before it is packed */
+    void (*pack)(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
+    void (*pack_rows)(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
+    void (*tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+} kernels;
 
 typedef struct job {
     const tpi_product *p;
+    kernels of;
     tpi_gemm g;
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
+    bool alone;    /* does each tile pack the panels of b that it needs? */
     int64_t group; /* products per task when they are small */
-    float *packed; /* b's panels; NULL: each tile packs what it needs of it */
-    float *rows;   /* a's rows, which tiles beside each other share; NULL: each packs what it needs, or they are read
+    bool odd;      /* of those, as in tpi_gemm */
+    void *packed;  /* b's panels; NULL: each tile packs what it needs of it */
+    void *rows;    /* a's rows, which tiles beside each other share; NULL: each packs what it needs, or they are read
                       where they are */
-    int64_t rows_step, pack_tasks; /* floats between those; tasks that pack b, before those that pack a */
+    int64_t rows_step, pack_tasks; /* elements between those; tasks that pack b, before those that pack a */
 } job;
 
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k) { return tpi_cpu_isa >= TPI_ISA_AVX2 && m > 1 && n > 1 && k > 0; }
+
+bool tpi_gemm_serves_bf16(int64_t m, int64_t n, int64_t k) {
+#ifdef TPI_GEMM_BF16
+    return tpi_cpu_bf16 != TPI_BF16_NONE && m > 1 && n > 1 && k > 0;
+#else
+    (void)m, (void)n, (void)k;
+    return false;
+#endif
+}
 
 static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n cut into that many */
     return tpi_ceil_div(tpi_ceil_div(n, parts), multiple) * multiple;
@@ -33,33 +55,61 @@ static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n c
 
 static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), 4); }
 
-void tpi_gemm_alone(const tpi_gemm *g) {
-    int64_t step = row_step(g->m);
-    for (int64_t i = 0; i < g->m; i += step) TPI_ISA_PICK(tpi_gemm_tile)(g, i, tpi_min64(step, g->m - i), 0, g->n);
+static kernels kernels_of(tp_dtype dtype) {
+#ifdef TPI_GEMM_BF16
+    if (dtype == TP_BFLOAT16)
+        return (kernels){sizeof(float), sizeof(float) / 2, tpi_gemm_bf16_pack, tpi_gemm_bf16_pack_rows,
+                         tpi_cpu_bf16 == TPI_BF16_AMX ? tpi_gemm_amx_tile : tpi_gemm_bf16_tile};
+#endif
+    if (dtype == TP_FLOAT64)
+        return (kernels){sizeof(double), sizeof(double), TPI_ISA_PICK(tpi_gemm_f64_pack),
+                         TPI_ISA_PICK(tpi_gemm_f64_pack_rows), TPI_ISA_PICK(tpi_gemm_f64_tile)};
+    return (kernels){sizeof(float), sizeof(float), TPI_ISA_PICK(tpi_gemm_pack), TPI_ISA_PICK(tpi_gemm_pack_rows),
+                     TPI_ISA_PICK(tpi_gemm_tile)};
 }
 
-static tpi_gemm one_of(const tpi_product *p, int64_t batch) {
+static void alone(const tpi_gemm *g, const kernels *of) {
+    int64_t step = row_step(g->m);
+    for (int64_t i = 0; i < g->m; i += step) of->tile(g, i, tpi_min64(step, g->m - i), 0, g->n);
+}
+
+void tpi_gemm_alone(const tpi_gemm *g) {
+    const kernels of = kernels_of(TP_FLOAT32);
+    alone(g, &of);
+}
+
+void tpi_gemm_alone_f64(const tpi_gemm *g) {
+    const kernels of = kernels_of(TP_FLOAT64);
+    alone(g, &of);
+}
+
+static const void *plus(const void *data, int64_t elements, size_t item) {
+    return (const char *)data + elements * (int64_t)item;
+}
+
+static tpi_gemm one_of(const tpi_product *p, int64_t batch, const kernels *of) {
     return (tpi_gemm){.m = p->m,
                       .n = p->n,
                       .k = p->k,
-                      .a = (const float *)(const void *)p->a.data + batch * p->a.batch,
-                      .b = (const float *)(const void *)p->b.data + batch * p->b.batch,
+                      .a = plus(p->a.data, batch * p->a.batch, of->item),
+                      .b = plus(p->b.data, batch * p->b.batch, of->b_item),
                       .a_row = p->a.row,
                       .a_col = p->a.col,
                       .b_row = p->b.row,
                       .b_col = p->b.col,
-                      .c = (float *)(void *)p->c + batch * p->c_batch,
+                      .c = (void *)plus(p->c, batch * p->c_batch, of->item),
                       .c_row = p->c_row,
-                      .alpha = (float)tp_scalar_to_double(p->alpha),
-                      .beta = (float)tp_scalar_to_double(p->beta),
-                      .every_row = (const float *)(const void *)p->every_row};
+                      .alpha = tp_scalar_to_double(p->alpha),
+                      .beta = tp_scalar_to_double(p->beta),
+                      .every_row = p->every_row};
 }
 
 static void group_task(int64_t task, void *context) {
     const job *j = context;
     for (int64_t i = task * j->group; i < tpi_min64((task + 1) * j->group, j->p->batches); i++) {
-        tpi_gemm g = one_of(j->p, i);
-        tpi_gemm_alone(&g);
+        tpi_gemm g = one_of(j->p, i, &j->of);
+        g.odd = j->odd;
+        alone(&g, &j->of);
     }
 }
 
@@ -67,40 +117,37 @@ static void pack_task(int64_t task, void *context) {
     job *j = context;
     if (task >= j->pack_tasks) {
         int64_t first = (task - j->pack_tasks) * TPI_GEMM_WIDTH;
-        TPI_ISA_PICK(tpi_gemm_pack_rows)
-        (&j->g, first, tpi_min64(TPI_GEMM_WIDTH, j->g.m - first), j->rows, j->rows_step);
+        j->of.pack_rows(&j->g, first, tpi_min64(TPI_GEMM_WIDTH, j->g.m - first), j->rows, j->rows_step);
         return;
     }
     int64_t at = task * TPI_GEMM_WIDTH;
-    TPI_ISA_PICK(tpi_gemm_pack)(&j->g, at, tpi_min64(TPI_GEMM_WIDTH, j->g.n - at), j->packed);
+    j->of.pack(&j->g, at, tpi_min64(TPI_GEMM_WIDTH, j->g.n - at), j->packed);
 }
 
 static void tile_task(int64_t task, void *context) {
     const job *j = context;
     int64_t i = task / j->tiles_across * j->tile_rows, at = task % j->tiles_across * j->tile_columns;
-    TPI_ISA_PICK(tpi_gemm_tile)
-    (&j->g, i, tpi_min64(j->tile_rows, j->g.m - i), at, tpi_min64(j->tile_columns, j->g.n - at));
+    j->of.tile(&j->g, i, tpi_min64(j->tile_rows, j->g.m - i), at, tpi_min64(j->tile_columns, j->g.n - at));
 }
 
-/* Few rows make tall tiles where columns are enough for balance: nobody waits for a packed b, nor fetches it from
- * another core (256 by 256 by 256, two threads, 147 -> 159 GFLOP/s). */
-static bool suits_tall(const tpi_gemm *g) {
-    return g->a_col == 1 && g->m <= FEW_TALL * TALL && g->n >= 8 * TPI_GEMM_WIDTH;
-}
-
+/* Tiles of the result, a task each. They are small enough that sixteen threads and more find about as much to do, and
+ * large enough that a's rows are worth fetching. Where there are few rows, each tile packs the panels of b that it
+ * needs, so nobody waits for a packed b nor fetches it from another core. */
 static void choose_tiles(job *j) {
     const tpi_gemm *g = &j->g;
-    j->tile_rows = suits_tall(g) ? even_part(g->m, tpi_ceil_div(g->m, TALL), 4) : row_step(g->m),
+    const int64_t work = g->m * g->n * g->k, tasks = tpi_min64(TASKS, tpi_max64(1, work / TASK));
+    j->alone = g->a_col == 1 && g->m <= FEW_ROWS && g->n >= 8 * TPI_GEMM_WIDTH;
+    j->tile_rows = row_step(g->m);
+    if (tasks >= SPREAD && tpi_ceil_div(g->m, j->tile_rows) * tpi_ceil_div(g->n, TPI_GEMM_WIDTH) < SPREAD)
+        j->tile_rows = even_part(g->m, tpi_ceil_div(g->m, LOW_ROWS), 4);
     j->tiles_down = tpi_ceil_div(g->m, j->tile_rows);
-    int64_t work = g->m * g->n * g->k, tasks = tpi_min64(TASKS, work / TASK),
-            across = tpi_ceil_div(tasks, j->tiles_down);
-    j->tile_columns = even_part(g->n, across < 1 ? 1 : across, TPI_GEMM_WIDTH),
+    j->tile_columns = even_part(g->n, tpi_ceil_div(tasks, j->tiles_down), TPI_GEMM_WIDTH);
     j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);
 }
 
-float *tpi_gemm_room(size_t bytes) {
+void *tpi_gemm_room(size_t bytes) {
     bool was_fine = tp_ok();
-    float *room = tpi_alloc(bytes);
+    void *room = tpi_alloc(bytes);
     if (!room && was_fine) tp_error_clear();
     return room;
 }
@@ -110,12 +157,12 @@ float *tpi_gemm_room(size_t bytes) {
  * around for itself. */
 static void multiply_one(job *j) {
     choose_tiles(j);
-    const bool brief = j->g.m * j->g.n * j->g.k<WORTH_WAKING, deep = j->g.k> TPI_GEMM_SHALLOW;
-    const size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * sizeof(float);
+    const bool brief = j->g.m * j->g.n * j->g.k < WORTH_WAKING;
+    const bool deep = j->g.k > TPI_GEMM_SHALLOW;
+    const size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * j->of.item;
     j->rows_step = j->g.k + 16; /* a power of two apart they would share cache sets */
-    const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * sizeof(float);
-    if (j->tiles_down > 1 && j->tile_rows <= TPI_GEMM_ROWS && (deep || j->g.b_col != 1))
-        j->packed = tpi_gemm_room(bytes);
+    const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * j->of.item;
+    if (j->tiles_down > 1 && !j->alone && (deep || j->g.b_col != 1)) j->packed = tpi_gemm_room(bytes);
     if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief && j->g.m * j->rows_step <= PACKED)
         j->rows = tpi_gemm_room(rows_bytes);
     j->pack_tasks = j->packed ? tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) : 0;
@@ -130,30 +177,80 @@ static void multiply_one(job *j) {
 }
 
 /* ... in pieces whose packed form is not too large. */
-static void multiply_pieces(const tpi_product *p, int64_t batch) {
-    tpi_gemm whole = one_of(p, batch);
-    int64_t most = PACKED / p->k / TPI_GEMM_WIDTH * TPI_GEMM_WIDTH,
-            step = even_part(p->n, tpi_ceil_div(p->n, most > 256 ? most : 256), TPI_GEMM_WIDTH);
-    for (int64_t at = 0; at < p->n; at += step) {
-        job j = {.p = p, .g = whole};
-        j.g.n = tpi_min64(step, p->n - at), j.g.b += at * whole.b_col, j.g.c += at;
-        if (whole.every_row) j.g.every_row += at;
+static void multiply_pieces(const tpi_product *p, const tpi_gemm *whole, const kernels *of) {
+    const int64_t n = whole->n, most = PACKED / whole->k / TPI_GEMM_WIDTH * TPI_GEMM_WIDTH,
+                  step = even_part(n, tpi_ceil_div(n, most > 256 ? most : 256), TPI_GEMM_WIDTH);
+    for (int64_t at = 0; at < n; at += step) {
+        job j = {.p = p, .of = *of, .g = *whole};
+        j.g.n = tpi_min64(step, n - at);
+        j.g.b = plus(whole->b, at * whole->b_col, of->b_item);
+        j.g.c = (void *)plus(whole->c, at, of->item);
+        if (whole->every_row) j.g.every_row = plus(whole->every_row, at, of->item);
         multiply_one(&j);
     }
 }
 
-void tpi_gemm_multiply(const tpi_product *p) {
-    int64_t work = p->m * p->n * p->k;
-    if (p->batches > 1 && work < (int64_t)TASK * TASKS) {
-        job j = {.p = p, .group = work < TASK ? TASK / work : 1};
+static void multiply_all(const tpi_product *p, bool odd) {
+    const kernels of = kernels_of(p->dtype);
+    const int64_t work = p->m * p->n * p->k;
+    if (p->batches > 1 && work < WORTH_WAKING) {
+        job j = {.p = p, .of = of, .group = work < TASK ? TASK / work : 1, .odd = odd};
         int64_t tasks = tpi_ceil_div(p->batches, j.group);
         tpi_parallel_for(tasks, tasks > 1, group_task, &j);
         return;
     }
-    if (work < 2 * TASK) {
-        tpi_gemm g = one_of(p, 0);
-        tpi_gemm_alone(&g);
-        return;
+    for (int64_t i = 0; i < p->batches; i++) {
+        tpi_gemm g = one_of(p, i, &of);
+        g.odd = odd;
+        if (work < 2 * TASK)
+            alone(&g, &of);
+        else
+            multiply_pieces(p, &g, &of);
     }
-    for (int64_t i = 0; i < p->batches; i++) multiply_pieces(p, i);
+}
+
+/* ---- bfloat16: a as pairs along k ---- */
+typedef struct pairing {
+    const tpi_product *p;
+    uint16_t *to;
+    int64_t row; /* elements of a row there, an even number */
+} pairing;
+
+static void pair_rows(int64_t row, void *context) {
+    const pairing *c = context;
+    const tpi_product *p = c->p;
+    const uint16_t *from = (const uint16_t *)(const void *)p->a.data + row / p->m * p->a.batch + row % p->m * p->a.row;
+    uint16_t *to = c->to + row * c->row;
+    if (p->a.col == 1)
+        memcpy(to, from, (size_t)p->k * sizeof *to);
+    else
+        for (int64_t i = 0; i < p->k; i++) to[i] = from[i * p->a.col];
+    if (p->k < c->row) to[p->k] = 0;
+}
+
+static bool multiply_bf16(const tpi_product *p) {
+    const bool odd = p->k % 2;
+    const bool there = p->a.col == 1 && !odd && p->a.row % 2 == 0 && p->a.batch % 2 == 0;
+    tpi_product pairs = *p;
+    pairing c = {p, NULL, p->k + odd};
+    const size_t bytes = (size_t)(p->batches * p->m * c.row) * sizeof(uint16_t);
+    pairs.k = c.row / 2;
+    if (there) {
+        pairs.a.row /= 2;
+        pairs.a.batch /= 2;
+    } else {
+        c.to = tpi_alloc(bytes);
+        if (!c.to) return false;
+        tpi_parallel_for(p->batches * p->m, bytes > 1 << 16, pair_rows, &c);
+        pairs.a = (tpi_operand_matrix){(const char *)c.to, p->m * pairs.k, pairs.k, 1};
+    }
+    multiply_all(&pairs, odd);
+    if (c.to) tpi_free(c.to, bytes);
+    return true;
+}
+
+bool tpi_gemm_multiply(const tpi_product *p) {
+    if (p->dtype == TP_BFLOAT16) return multiply_bf16(p);
+    multiply_all(p, false);
+    return true;
 }

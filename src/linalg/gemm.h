@@ -1,4 +1,5 @@
-/* Our own float32 matrix product: kernels in gemm.isa.c, the split into tasks in gemm.c.
+/* Our own matrix products of float32, float64 and bfloat16: kernels in gemm_kernels.h, compiled for each type by
+ * gemm.isa.c, gemm_f64.isa.c and gemm_bf16.c; the split into tasks in gemm.c.
  *
  * An element of the result is the sum over k in blocks of GEMM_DEPTH, each block in the order of k: its bits depend on
  * nothing but its row of a and its column of b, not on where they stand, on the layout, on the tiles or on the threads.
@@ -16,36 +17,60 @@ enum {
     TPI_GEMM_WIDTH = 32    /* columns of tiles and room for packed panels are multiples of this */
 };
 
-/* c (m, n) = alpha a b + start; a (m, k) and b (k, n) have any strides, c's rows have unit stride. */
+/* c (m, n) = alpha a b + start; a (m, k) and b (k, n) have any strides, c's rows have unit stride. Pointers are to
+ * floats or doubles, as the function that is given it says. In a product of bfloat16s k counts pairs of them, and so do
+ * a's strides, a is contiguous in k, and b's strides count single ones; c is of floats. */
 typedef struct tpi_gemm {
     int64_t m, n, k;
-    const float *a, *b;
+    const void *a, *b;
     int64_t a_row, a_col, b_row, b_col;
-    float *c;
+    void *c;
     int64_t c_row;
-    float alpha, beta;      /* start is beta * c, and c is not read where beta is 0; */
-    const float *every_row; /* or, if not NULL, this vector in every row */
-    const float *packed;    /* not NULL: all of b in panels, from tpi_gemm_pack */
+    double alpha, beta;    /* start is beta * c, and c is not read where beta is 0; */
+    const void *every_row; /* or, if not NULL, this vector in every row */
+    const void *packed;    /* not NULL: all of b in panels, from tpi_gemm_pack */
+    bool odd;              /* of bfloat16s: the last pair has one element alone in b; a has a zero there */
 } tpi_gemm;
 
-/* How many rows and columns of c this level's kernel makes at a time. */
-TPI_ISA_DECLARE(void, tpi_gemm_kernel_size, (int64_t * rows, int64_t *columns));
-/* Packs columns [first, first + columns) of b; first is a multiple of TPI_GEMM_WIDTH. `packed` has room for k times n,
- * rounded up, floats. */
-TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t columns, float *packed));
-/* Packs rows [first, first + rows) of a, contiguous in k and `step` floats apart. */
-TPI_ISA_DECLARE(void, tpi_gemm_pack_rows,
-                (const tpi_gemm *g, int64_t first, int64_t rows, float *packed, int64_t step));
-/* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS,
- * unless a is contiguous in k. */
-TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns));
+/* For float and double:
+ * kernel_size: how many rows and columns of c this level's kernel makes at a time.
+ * pack: packs columns [first, first + columns) of b; first is a multiple of TPI_GEMM_WIDTH. `packed` has room for k
+ * times n, rounded up, elements.
+ * pack_rows: packs rows [first, first + rows) of a, contiguous in k and `step` elements apart.
+ * tile: rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most
+ * TPI_GEMM_ROWS, unless a is contiguous in k. */
+#define TPI_GEMM_DECLARE(name)                                                                             \
+    TPI_ISA_DECLARE(void, name##_kernel_size, (int64_t * rows, int64_t * columns));                        \
+    TPI_ISA_DECLARE(void, name##_pack, (const tpi_gemm *g, int64_t first, int64_t columns, void *packed)); \
+    TPI_ISA_DECLARE(void, name##_pack_rows,                                                                \
+                    (const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step));         \
+    TPI_ISA_DECLARE(void, name##_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns))
+TPI_GEMM_DECLARE(tpi_gemm);
+TPI_GEMM_DECLARE(tpi_gemm_f64);
+
+/* The same for bfloat16s, where compilers know the processors that have instructions for them (tpi_cpu_bf16). */
+#if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
+#define TPI_GEMM_BF16
+void tpi_gemm_bf16_kernel_size(int64_t *rows, int64_t *columns);
+void tpi_gemm_bf16_pack(const tpi_gemm *g, int64_t first, int64_t columns, void *packed);
+void tpi_gemm_bf16_pack_rows(const tpi_gemm *g, int64_t first, int64_t rows, void *packed, int64_t step);
+void tpi_gemm_bf16_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+/* ... by AMX's tiles. */
+void tpi_gemm_amx_tile(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+#endif
 
 /* Is it the faster one on this processor, for this product? */
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k);
-/* The whole product, on the calling thread. */
+/* ... a product of bfloat16s, for which it needs more? */
+bool tpi_gemm_serves_bf16(int64_t m, int64_t n, int64_t k);
+/* The whole product, of floats or of doubles, on the calling thread. */
 void tpi_gemm_alone(const tpi_gemm *g);
+void tpi_gemm_alone_f64(const tpi_gemm *g);
 /* Memory for packing, whose absence is no error. The caller gives it back with tpi_free. */
-float *tpi_gemm_room(size_t bytes);
-/* A batch of float32 products, on the thread team. Never fails: without memory for packing it is slower. */
-void tpi_gemm_multiply(const tpi_product *p);
+void *tpi_gemm_room(size_t bytes);
+/* A batch of products of float32, float64 or bfloat16, on the thread team. Without memory for packing it is slower.
+ * False, with an error, and nothing is done: bfloat16s had to be copied, and there was no memory for it. */
+bool tpi_gemm_multiply(const tpi_product *p);
+/* One product of complex numbers by the kernels of their real parts. False, and nothing is done: no memory. */
+bool tpi_gemm_multiply_complex(const tpi_product *p, int64_t batch);
 #endif

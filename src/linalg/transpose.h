@@ -1,14 +1,15 @@
-/* Floats turned over by eights, for kernels of *.isa.c files that pack what lies along the other dim. */
+/* Floats, or doubles where REAL is, turned over by eights, for kernels of *.isa.c files that pack what lies along the
+ * other dim. */
 #ifndef TPI_TRANSPOSE_H
 #define TPI_TRANSPOSE_H
 #include "linalg/float_vectors.h"
 #include <stdint.h>
 
-typedef float four __attribute__((vector_size(4 * sizeof(float))));
-typedef float eight __attribute__((vector_size(8 * sizeof(float))));
+typedef REAL four __attribute__((vector_size(4 * sizeof(REAL))));
+typedef REAL eight __attribute__((vector_size(8 * sizeof(REAL))));
 
-/* Four floats of each of eight runs, transposed. */
-INLINE void transpose_four(const float *const *from, int64_t at, eight *out) {
+/* Four elements of each of eight runs, transposed. */
+INLINE void transpose_four(const REAL *const *from, int64_t at, eight *out) {
     eight r[4];
     UNROLL
     for (int i = 0; i < 4; i++) {
@@ -27,16 +28,16 @@ INLINE void transpose_four(const float *const *from, int64_t at, eight *out) {
 }
 
 /* ... to four runs of eight, `to_step` apart. */
-INLINE void turn_half(const float *const *from, int64_t at, float *to, int64_t to_step) {
+INLINE void turn_half(const REAL *const *from, int64_t at, REAL *to, int64_t to_step) {
     eight out[4];
     transpose_four(from, at, out);
     UNROLL
     for (int i = 0; i < 4; i++) memcpy(to + i * to_step, &out[i], sizeof out[i]);
 }
 
-/* Eight runs of n floats, side by side in n runs of eight, `to_step` apart. The last few are taken together with some
+/* Eight runs of n elements, side by side in n runs of eight, `to_step` apart. The last few are taken together with some
  * that were there before. */
-INLINE void transpose_eight(const float *const *from, int64_t n, float *to, int64_t to_step) {
+INLINE void transpose_eight(const REAL *const *from, int64_t n, REAL *to, int64_t to_step) {
     for (int64_t p = 0; n >= 4 && p < n; p += 4) {
         int64_t at = p < n - 4 ? p : n - 4;
         turn_half(from, at, to + at * to_step, to_step);

@@ -51,6 +51,18 @@ static void give_across_f64(int64_t n, int64_t lanes, const double *re, const do
     TPI_ISA_PICK(tpi_fft_give_across_f64)(n, lanes, re, im, scale, to, step);
 }
 
+#define HALVES(real, suffix)                                                                                     \
+    static void make_half_##suffix(int64_t first, int64_t last, int64_t h, const real *half, int64_t lanes,      \
+                                   const real *re, const real *im, real *xr, real *xi) {                         \
+        TPI_ISA_PICK(tpi_fft_make_half_##suffix)(first, last, h, half, lanes, re, im, xr, xi);                   \
+    }                                                                                                            \
+    static void take_half_##suffix(int64_t first, int64_t last, const real *half, int64_t lanes, const real *xr, \
+                                   const real *xi, const real *yr, const real *yi, real *re, real *im) {         \
+        TPI_ISA_PICK(tpi_fft_take_half_##suffix)(first, last, half, lanes, xr, xi, yr, yi, re, im);              \
+    }
+HALVES(float, f32)
+HALVES(double, f64)
+
 #define T    float
 #define NAME _f32
 #include "ops/fft/lines.h"

@@ -77,38 +77,6 @@ static inline void F(write_real)(int64_t first, int64_t last, bool even, char *t
         for (int64_t k = first; k < last; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
 }
 
-/* A real line of 2h elements was transformed as Z, h complex ones. With w = exp(-i pi k / h), X[k] = E + w O where
- * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Gives X of
- * a tile of k <= h, all lanes side by side. */
-static inline void F(make_half)(int64_t first, int64_t last, int64_t h, const T *half, int64_t lanes, const T *re,
-                                const T *im, T *xr, T *xi) {
-    for (int64_t k = first; k < last; k++, xr += lanes, xi += lanes) {
-        const T *ar = re + (k == h ? 0 : k) * lanes, *ai = im + (k == h ? 0 : k) * lanes,
-                *br = re + (k == 0 ? 0 : h - k) * lanes, *bi = im + (k == 0 ? 0 : h - k) * lanes;
-        T wr = half[2 * k], wi = half[2 * k + 1];
-        for (int64_t l = 0; l < lanes; l++) {
-            T er = (ar[l] + br[l]) / 2, ei = (ai[l] - bi[l]) / 2, or_ = (ai[l] + bi[l]) / 2, oi = (br[l] - ar[l]) / 2;
-            xr[l] = er + wr * or_ - wi * oi, xi[l] = ei + wr * oi + wi * or_;
-        }
-    }
-}
-
-/* The way back, of a tile of k < h: Z[k] = 2 E + 2 i O from X[0 .. h], of which x has X[first] and those after it, y
- * has X[h - last + 1] and those after it, up to X[h - first]. The imaginary parts of X[0] and X[h] do not count. */
-static inline void F(take_half)(int64_t first, int64_t last, const T *half, int64_t lanes, const T *xr, const T *xi,
-                                const T *yr, const T *yi, T *re, T *im) {
-    for (int64_t k = first; k < last; k++) {
-        const T *ar = xr + (k - first) * lanes, *ai = xi + (k - first) * lanes, *br = yr + (last - 1 - k) * lanes,
-                *bi = yi + (last - 1 - k) * lanes;
-        T wr = half[2 * k], wi = -half[2 * k + 1], *to_re = re + k * lanes, *to_im = im + k * lanes;
-        for (int64_t l = 0; l < lanes; l++) {
-            T pi = k ? ai[l] : 0, qi = k ? -bi[l] : 0; /* q: the conjugate of X[h-k] */
-            T dr = ar[l] - br[l], di = pi - qi, or_ = wr * dr - wi * di, oi = wr * di + wi * dr;
-            to_re[l] = ar[l] + br[l] - oi, to_im[l] = pi + qi + or_;
-        }
-    }
-}
-
 /* An odd length: the other half is the conjugate of the first. */
 static void F(read_mirrored)(int64_t n, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
     re[l] = *(const T *)from, im[l] = 0;

@@ -1,11 +1,14 @@
 /* Matrix products of tensors: mm, bmm, mv, dot, addmm, addmv, baddbmm and linear, on the CPU and on GPUs.
  *
  * Operands with a transposed or sliced layout go to the BLAS as they are; only layouts it cannot read are copied.
- * 16-bit floats are multiplied in float32 and rounded once, small integers in int32; integers wrap. On GPUs
- * ops/matmul/matmul_gpu.c does the same. */
+ * 16-bit floats are multiplied in float32 (bfloat16s as they are, where the processor has that) and rounded once, small
+ * integers in int32; integers wrap. On GPUs ops/matmul/matmul_gpu.c does the same. */
 #include "linalg/blas.h"
+#include "linalg/gemm.h"
 #include "ops/matmul/matmul_gpu.h"
 #include "ops/native.h"
+
+enum { WORTH_PAIRS = 1 << 12 }; /* multiply-adds of bfloat16s; fewer of them are as quick in float32 */
 
 /* How a tensor is read as a (batch of) matrix. */
 typedef enum reading {
@@ -117,6 +120,7 @@ static bool lay_start(tp_tensor *out, const extra *x, tpi_product *p, tp_tensor 
 static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a,
                            const side *b, extra x) {
     tp_dtype compute = tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[dtype]);
+    const bool pairs = a->held->dtype == TP_BFLOAT16; /* both sides are as they came */
     tp_tensor *out = tpi_empty(shape, compute, tpi_device(like)), *row = NULL;
     if (!out) return NULL;
     int64_t m = a->rows, n = b->cols;
@@ -133,7 +137,11 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
                      .alpha = x.alpha,
                      .beta = tp_int(0)};
     bool ok = lay_start(out, &x, &p, &row);
-    if (ok) tpi_multiply(&p);
+    if (pairs) p.dtype = TP_BFLOAT16;
+    if (ok && pairs)
+        ok = tpi_gemm_multiply(&p);
+    else if (ok)
+        tpi_multiply(&p);
     tpi_release(row);
     if (!ok) return tpi_after(out, NULL);
     return compute == dtype ? out : tpi_after(out, tpi_as_dtype_data(out, dtype));
@@ -169,6 +177,14 @@ static bool exact_in_float(tp_dtype dtype, int64_t k, const extra *x) {
     return largest && !x->start && largest * largest * k <= 1 << 24;
 }
 
+/* Does this processor multiply bfloat16s as they are, and does a product of such sizes gain by it? */
+static bool multiplies_bf16(const tp_tensor *a, reading how_a, const tp_tensor *b, reading how_b) {
+    if (a->dtype != TP_BFLOAT16 || !a->numel || how_b == COLUMN || (how_a != MATRIX && how_a != ROWS)) return false;
+    const int64_t k = a->shape[a->ndim - 1], n = b->shape[how_b == TRANSPOSED ? b->ndim - 2 : b->ndim - 1];
+    const int64_t m = how_a == MATRIX ? a->shape[a->ndim - 2] : a->numel / k;
+    return m * n * k >= WORTH_PAIRS && tpi_gemm_serves_bf16(m, n, k);
+}
+
 /* The product in float32, as the integers it is made of: they wrap. */
 static tp_tensor *as_integers(tp_tensor *product, tp_dtype dtype) {
     tp_tensor *wide = product ? tpi_after(product, tpi_as_dtype_data(product, TP_INT32)) : NULL;
@@ -183,6 +199,7 @@ static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, readi
     if (compute && !here) compute = dtype; /* kernels convert */
     bool small = here && how_a == MATRIX && exact_in_float(dtype, a->shape[a->ndim - 1], &x);
     if (small) compute = TP_FLOAT32;
+    if (here && compute && multiplies_bf16(a, how_a, b, how_b)) compute = TP_BFLOAT16;
     tp_tensor *out = NULL;
     if (compute && take(&left, a, compute, how_a) && take(&right, b, compute, how_b))
         out = (here ? multiply : multiply_there)(shape, small ? TP_FLOAT32 : dtype, a, batches, &left, &right, x);

@@ -27,6 +27,13 @@ static inline bool in_quarters(const tpi_conv *c) {
            2 * c->y[1] <= c->x[1] && 2 * c->y[2] <= c->x[2];
 }
 
+/* Windows of two elements of a row that do not overlap? */
+static inline bool in_pairs(const tpi_conv *c) {
+    for (int i = 0; i < 2; i++)
+        if (c->k[i] != 1 || c->stride[i] != 1 || c->pad[i]) return false;
+    return c->k[2] == 2 && c->stride[2] == 2 && !c->pad[2] && c->dilation[2] == 1 && 2 * c->y[2] <= c->x[2];
+}
+
 /* What the sum over the window of output (row, w) is divided by. Windows reach into the padding, never beyond it. */
 static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, int64_t w) {
     if (how.divisor) return how.divisor;
@@ -78,7 +85,7 @@ static inline bool adaptive_window(const tpi_conv *c, int64_t o, int64_t *lo, in
     return true;
 }
 
-enum { PIECE = 64 };
+enum { PIECE = 512 };
 
 #define REAL      float
 #define PLACE     uint32_t /* a window spans fewer elements than that */

@@ -58,9 +58,27 @@ static void K(max_quarters)(const tpi_conv *c, const REAL *x, REAL *restrict y, 
         }
     }
 }
+/* The same for windows of two elements of a row. */
+static void K(max_pairs)(const tpi_conv *c, const REAL *x, REAL *restrict y, int64_t *restrict index) {
+    const int64_t wide = c->x[2], n = c->y[2];
+    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++, x += wide, y += n, index += n) {
+#pragma omp simd
+        for (int64_t w = 0; w < n; w++) {
+            PLACE at = (PLACE)(2 * w), place = at;
+            REAL best = LOWEST, a = x[2 * w], b = x[2 * w + 1];
+            LARGER(a, at);
+            LARGER(b, at + 1);
+            y[w] = best, index[w] = r * wide + (int64_t)place;
+        }
+    }
+}
 #undef LARGER
 
 void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
+    if (in_pairs(c)) {
+        K(max_pairs)(c, x, y, index);
+        return;
+    }
     if (in_quarters(c)) {
         K(max_quarters)(c, x, y, index);
         return;
