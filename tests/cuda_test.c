@@ -237,9 +237,9 @@ static void graphs_replay(void **s) {
 
 /* ---- cuBLASLt ---- */
 static bool serve_gemm(const tpi_gpu_gemm *g) {
-    tpi_gpu_served served = driver->gemm(0, NULL, g);
-    if (served == TPI_GPU_FAILED) fail_msg("%s", tp_error());
-    return served == TPI_GPU_SERVED;
+    tpi_served served = driver->gemm(0, NULL, g);
+    if (served == TPI_FAILED) fail_msg("%s", tp_error());
+    return served == TPI_SERVED;
 }
 
 static void check_gemm(tp_dtype dtype, char ta, char tb, bool bias, int act, int64_t batch, double tolerance) {
@@ -386,9 +386,9 @@ static void check_conv(tp_dtype dtype, int what, bool last, int64_t groups, doub
         for (int64_t e = 0; i != result && e < count[i]; e++) wide[i][e] = value(host[i], e, dtype);
     }
     v.x = block[0], v.w = block[1], v.y = block[2];
-    tpi_gpu_served served = driver->conv(0, NULL, &v);
-    if (served != TPI_GPU_SERVED)
-        fail_msg("cuDNN %s %s what %d last %d groups %d: %s", served == TPI_GPU_FAILED ? "failed" : "declined",
+    tpi_served served = driver->conv(0, NULL, &v);
+    if (served != TPI_SERVED)
+        fail_msg("cuDNN %s %s what %d last %d groups %d: %s", served == TPI_FAILED ? "failed" : "declined",
                  tp_dtype_name(dtype), what, last, (int)groups, tp_error() ? tp_error() : "");
     conv_reference(&v, wide[0], wide[1], wide[2]);
     void *got = from_gpu(block[result], count[result] * size);
@@ -409,9 +409,9 @@ static double conv_tflops(int what) { /* a layer of ResNet-50, bf16, channels_la
          driver->set(0, NULL, w, 0, 2 * (size_t)numel4(v.w_shape)));
     v.x = x, v.w = w, v.y = y;
     tp_mark *from = tp_mark_new(TP_CUDA, true), *to = tp_mark_new(TP_CUDA, true);
-    for (int i = 0; i < 3; i++) must(driver->conv(0, NULL, &v) == TPI_GPU_SERVED);
+    for (int i = 0; i < 3; i++) must(driver->conv(0, NULL, &v) == TPI_SERVED);
     must(tp_mark_record(from, gpu, NULL));
-    for (int i = 0; i < 20; i++) must(driver->conv(0, NULL, &v) == TPI_GPU_SERVED);
+    for (int i = 0; i < 20; i++) must(driver->conv(0, NULL, &v) == TPI_SERVED);
     must(tp_mark_record(to, gpu, NULL) && tp_mark_synchronize(to));
     double ms = 0;
     must(tp_mark_elapsed(from, to, &ms));
@@ -502,9 +502,9 @@ static void give_memory(tpi_gpu_attention *a, void *block[8]) {
     a->gk = block[6], a->gv = block[7];
 }
 static void serve_attention(const tpi_gpu_attention *a) {
-    tpi_gpu_served served = driver->attention(0, NULL, a);
-    if (served != TPI_GPU_SERVED)
-        fail_msg("cuDNN's attention %s: %s", served == TPI_GPU_FAILED ? "failed" : "declined",
+    tpi_served served = driver->attention(0, NULL, a);
+    if (served != TPI_SERVED)
+        fail_msg("cuDNN's attention %s: %s", served == TPI_FAILED ? "failed" : "declined",
                  tp_error() ? tp_error() : "");
 }
 
@@ -578,11 +578,11 @@ static void transforms_are_right(void **s) {
             0, NULL,
             &(tpi_gpu_fft){
                 .kind = TPI_FFT_C2C, .wide = true, .forward = true, .n = N, .lines = LINES, .x = dx, .y = dy}) !=
-        TPI_GPU_SERVED)
+        TPI_SERVED)
         fail_msg("cuFFT declined or failed: %s", tp_error() ? tp_error() : "");
     must(driver->fft(0, NULL,
                      &(tpi_gpu_fft){.kind = TPI_FFT_R2C, .wide = true, .n = N, .lines = LINES, .x = dr, .y = dh}) ==
-         TPI_GPU_SERVED);
+         TPI_SERVED);
     double *y = from_gpu(dy, 16 * N * LINES), *half = from_gpu(dh, 16 * HALF * LINES);
     for (int line = 0; line < LINES; line++)
         for (int k = 0; k < N; k++) {
@@ -600,7 +600,7 @@ static void transforms_are_right(void **s) {
         }
     must(driver->fft(0, NULL,
                      &(tpi_gpu_fft){.kind = TPI_FFT_C2R, .wide = true, .n = N, .lines = LINES, .x = dh, .y = dr}) ==
-         TPI_GPU_SERVED);
+         TPI_SERVED);
     double *back = from_gpu(dr, 8 * N * LINES);
     for (int i = 0; i < N * LINES; i++) assert_true(fabs(back[i] / N - real[i]) < 1e-10);
     tpi_gpu_free(gpu, dx, 0), tpi_gpu_free(gpu, dy, 0), tpi_gpu_free(gpu, dr, 0), tpi_gpu_free(gpu, dh, 0);

@@ -27,7 +27,7 @@ static void put(void *data, int64_t i, bool wide, double v) {
         ((float *)data)[i] = (float)v;
 }
 
-static tpi_gpu_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+static tpi_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
     int64_t half = f->n / 2 + 1, from = f->kind == TPI_FFT_C2R ? half : f->n, to = f->kind == TPI_FFT_R2C ? half : f->n,
             size = f->wide ? 8 : 4;
     int64_t in = f->kind == TPI_FFT_R2C ? 1 : 2, out = f->kind == TPI_FFT_C2R ? 1 : 2;
@@ -53,10 +53,10 @@ static tpi_gpu_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_ff
                 driver.stream_sync(index, stream));
     free(x), free(y);
     served++;
-    return TPI_GPU_SERVED;
+    return TPI_SERVED;
 }
 
-static tpi_gpu_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+static tpi_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
     served++;
     return tpi_cuda_driver.fft(index, stream, f);
 }

@@ -123,7 +123,7 @@ static size_t elements_of_b(const tpi_gpu_solver *s) {
     return (size_t)(s->what == TPI_SOLVER_QR_PRODUCT ? s->columns : s->n * s->columns);
 }
 
-static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+static tpi_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     (void)index;
     assert_true(driver.stream_sync(0, stream));
     size_t size = tpi_dtype_bytes[s->dtype], real = s->dtype == TP_FLOAT64 || s->dtype == TP_COMPLEX128 ? 8 : 4,
@@ -142,10 +142,10 @@ static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu
         put_back(s->values, values, batch * v_step);
     put_back(s->pivots, pivots, batch * least * 8), put_back(s->info, info, batch * 4);
     served++;
-    return TPI_GPU_SERVED;
+    return TPI_SERVED;
 }
 
-static tpi_gpu_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+static tpi_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     served++;
     return tpi_cuda_driver.solver(index, stream, s);
 }

@@ -24,6 +24,7 @@ typedef struct entry {
     uint32_t kids;          /* the first of its edges in `kids` */
     uint32_t capture;       /* 1 + the first of the captures at it; 0: none */
     bool stop;              /* gradients are captured here and flow no further */
+    bool parts;             /* and the parts of their sums are wanted, one by one */
     bool runs;              /* with only_inputs: some input lies behind it */
 } entry;
 
@@ -408,6 +409,26 @@ static bool watch_grad(tpi_node *node, uint32_t output, tp_tensor **grad) {
     return ok;
 }
 
+/* The input whose gradient the node's output is, if it is taken part by part; -1: it is not. */
+static int64_t input_in_parts(const run *r, entry *e, uint32_t output) {
+    if (!r->request->take_part) return -1;
+    e->parts |= e->deps > 1;
+    for (uint32_t c = e->parts ? e->capture : 0; c; c = r->captures[c - 1].next)
+        if (r->captures[c - 1].at.output == output) return r->captures[c - 1].input;
+    return -1;
+}
+
+/* Adds g, which it takes over, to the gradient of the entry's output. */
+static bool add_to_output(run *r, uint32_t id, uint32_t output, tp_tensor *g) {
+    entry *e = &r->entries[id];
+    int64_t input = input_in_parts(r, e, output);
+    if (input < 0) return add_to_slot(r, &r->slots[e->slot + output], g);
+    if (tpi_marked(g) && !(g = instead(g, tpi_resolve(g)))) return false;
+    bool ok = r->request->take_part(r->request->context, input, g);
+    tpi_release(g);
+    return ok;
+}
+
 /* Hands the gradients of a node's inputs on, and counts down. Takes them over. */
 static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
     uint32_t n = e->node->nedges;
@@ -418,8 +439,7 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
         bool ok = true;
         if (kid == NO_KID || !wanted(r, kid))
             tpi_release(g);
-        else if ((!g || (ok = add_to_slot(r, &r->slots[r->entries[kid].slot + e->node->edges[i].output], g))) &&
-                 --r->entries[kid].deps == 0)
+        else if ((!g || (ok = add_to_output(r, kid, e->node->edges[i].output, g))) && --r->entries[kid].deps == 0)
             ok = push_ready(r, kid);
         if (!ok) {
             release_n(n, grads);
@@ -427,6 +447,24 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
         }
     }
     return true;
+}
+
+bool tpi_run_takes_parts(const tpi_node *node) {
+    const run *r = run_now;
+    return r && r->now != NO_KID && r->entries[r->now].node == node && !node->extra &&
+           !atomic_load_explicit(&tpi_anomaly, memory_order_relaxed);
+}
+
+bool tpi_run_add_part(tpi_node *node, int edge, tp_tensor *part) {
+    run *r = run_now;
+    const tpi_edge *to = &node->edges[edge];
+    uint32_t kid = r->kids[r->entries[r->now].kids + (uint32_t)edge];
+    if (kid == NO_KID || !wanted(r, kid)) {
+        tpi_release(part);
+        return true;
+    }
+    part = tpi_fit_grad(&to->node->metas[to->output], part, node, edge);
+    return part && add_to_output(r, kid, to->output, part);
 }
 
 /* The gradient of the node's input so far, if the node's own can be added to a part of it: nobody looks at what the

@@ -177,6 +177,10 @@ typedef struct tpi_run_request {
     bool accumulate;     /* with only_inputs: leaves among the inputs take their gradients themselves; grads is NULL */
     bool stop_at_inputs; /* with only_inputs: gradients that reach one go no further */
     bool retain_graph, create_graph;
+    /* With stop_at_inputs, NULL or the function that takes an input's gradient part by part, in the order in which the
+     * parts are added up, where several nodes lead to the input: `grads` has none then. It borrows the part. */
+    bool (*take_part)(void *context, int64_t input, tp_tensor *part);
+    void *context;
 } tpi_run_request;
 bool tpi_run(const tpi_run_request *request);
 bool tpi_only_inputs_now(void); /* inside a run that leaves everybody's .grad alone */
@@ -184,6 +188,11 @@ bool tpi_only_inputs_now(void); /* inside a run that leaves everybody's .grad al
 tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from, int index);
 /* Runs one node's backward function and makes what it gave fit. */
 bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
+/* From inside the backward of a node: adds a part to the gradient that edge leads to, now, instead of handing on the
+ * sum of the parts at the end. False from tpi_run_takes_parts: somebody looks at what the node makes, and wants sums.
+ */
+bool tpi_run_takes_parts(const tpi_node *node);
+bool tpi_run_add_part(tpi_node *node, int edge, tp_tensor *part); /* takes the part over */
 bool tpi_run_needs(const tpi_node *node,
                    int edge); /* does the run in progress, if it is at this node, want that edge? */
 #endif

@@ -219,15 +219,27 @@ bool tpi_fallback_settled(tpi_fallback *e) {
     return true;
 }
 
+static void refuse_shape(const tpi_fallback *e) {
+    tpi_fail(TP_ERR_MISSING,
+             "aten::%s: attempted to run this operator with Meta tensors, but the shape of its result depends on "
+             "values, and they have none",
+             e->name);
+}
+
+void tpi_fallback_failed(tpi_fallback *e) {
+    if (lacks_values(e)) {
+        tp_error_clear();
+        refuse_shape(e);
+    }
+    tpi_fallback_end(e);
+}
+
 bool tpi_fallback_to_host(tpi_fallback *e) {
-    bool lacks = lacks_values(e);
-    if (lacks) tp_error_clear();
-    if (tp_ok() && (lacks || (e->device.type == TP_META && tpi_has_dynamic_shape(e->op, e->args))))
-        tpi_fail(TP_ERR_MISSING,
-                 "aten::%s: attempted to run this operator with Meta tensors, but the shape of its result depends on "
-                 "values, and they have none",
-                 e->name);
-    if (!tp_ok()) return tpi_fallback_end(e), false;
+    if (e->device.type == TP_META && tpi_has_dynamic_shape(e->op, e->args)) refuse_shape(e);
+    if (!tp_ok()) {
+        tpi_fallback_failed(e);
+        return false;
+    }
     atomic_fetch_add_explicit(&detours, 1, memory_order_relaxed);
     if (refused()) {
         char text[32];

@@ -4,7 +4,9 @@
  *     void *const places[] = {&self, &dim};                          // which e remembers
  *     tpi_fallback e;
  *     if (!tpi_fallback_begin(&e, operator, false, places)) return NULL; // one device for all, or an error
- *     if (e.kernels && (out = THE_GPU_FUNCTION(self, dim))) return out;   // NULL without an error: it declines
+ *     tpi_served served = e.kernels ? THE_GPU_FUNCTION(self, dim, &made) : TPI_DECLINED;
+ *     if (served == TPI_SERVED) return tpi_fallback_end(&e), made;
+ *     if (served == TPI_FAILED) return tpi_fallback_failed(&e), NULL;
  *     if (!tpi_fallback_to_host(&e)) return NULL;                        // arguments are copies on the host now
  *     return tpi_fallback_back(&e, THE_CPU_FUNCTION(self, dim));         // and the result is on the device
  *
@@ -14,6 +16,7 @@
 #ifndef TPI_FALLBACK_H
 #define TPI_FALLBACK_H
 #include <taper/call.h>
+#include "base/served.h"
 #include "tensor/tensor.h"
 
 /* The thread is in a native that works on stand-ins of meta tensors, and nobody will look at an element of its results:
@@ -57,6 +60,7 @@ bool tpi_fallback_to_host(tpi_fallback *e);
 tp_tensor *tpi_fallback_back(tpi_fallback *e, tp_tensor *result);
 tp_tensors tpi_fallback_back_list(tpi_fallback *e, tp_tensors results);
 bool tpi_fallback_back_many(tpi_fallback *e, bool ok, tp_tensor **out,
-                            int n);     /* n 0: nothing to bring, or plain values */
-void tpi_fallback_end(tpi_fallback *e); /* after the kernels served */
+                            int n);        /* n 0: nothing to bring, or plain values */
+void tpi_fallback_end(tpi_fallback *e);    /* after the kernels served */
+void tpi_fallback_failed(tpi_fallback *e); /* after they failed: an error stands, which says why */
 #endif

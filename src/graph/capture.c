@@ -592,14 +592,14 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
         if (!outputs.v[i]) return tpi_capture_give_up(c, "%s", "a result is no tensor"), false;
         if ((g->outputs[i] = tpi_capture_value(c, outputs.v[i])) < 0) return false;
         const tpi_graph_value *v = &g->values[g->outputs[i]], *root = &g->values[tpi_value_root(g, g->outputs[i])];
-        g->follows[i] = root->kind == TPI_VALUE_MADE && outputs.v[i]->requires_grad && tp_grad_fn_name(outputs.v[i]);
-        g->spent[i] = g->follows[i] && tpi_capture_is_spent(outputs.v[i]);
-        g->follows[i] &= !g->spent[i];
-        g->tracks[i] = root->kind != TPI_VALUE_MADE && outputs.v[i]->requires_grad;
+        bool made = root->kind == TPI_VALUE_MADE, has_history = outputs.v[i]->requires_grad;
+        g->spent[i] = made && has_history && tp_grad_fn_name(outputs.v[i]) && tpi_capture_is_spent(outputs.v[i]);
+        g->tracks[i] = !made && has_history && (v == root || c->walked);
+        g->follows[i] = has_history && tp_grad_fn_name(outputs.v[i]) && !g->spent[i] && !g->tracks[i];
         g->differentiable |= g->follows[i];
         if (g->follows[i] && c->walked)
             return tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient"), false;
-        if (g->tracks[i] && v->dtype != root->dtype)
+        if (!made && has_history && v->dtype != root->dtype)
             return tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype"), false;
     }
     return true;

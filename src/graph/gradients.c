@@ -153,6 +153,19 @@ static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots,
     return true;
 }
 
+/* A tensor that several steps lead to gets its gradient part by part, each added to what came before: so the sum has
+ * the bits that it has without a graph, where nodes outside of it have given it a gradient already. */
+static bool take_part(void *context, int64_t input, tp_tensor *part) {
+    tp_capture *c = context;
+    c->doing = "backward";
+    int32_t from = tpi_capture_value(c, part);
+    tpi_graph_step *s = from >= 0 ? tpi_capture_step(c, TPI_STEP_HAND_ON, 1, 0) : NULL;
+    if (!s) return false;
+    s->in[0] = from;
+    s->tracked = (int32_t)input;
+    return true;
+}
+
 static bool take_gradients(tp_capture *c, tp_tensor **found) {
     c->doing = "backward";
     for (int32_t i = 0; i < c->g->ntracked; i++) {
@@ -175,8 +188,14 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
                                           .inputs = wrt,
                                           .grads = found,
                                           .only_inputs = true,
-                                          .retain_graph = true});
-    if (!ok && !*c->why) tpi_capture_give_up(c, "its backward failed: %s", tp_error()), tp_error_clear();
+                                          .stop_at_inputs = true,
+                                          .retain_graph = true,
+                                          .take_part = take_part,
+                                          .context = c});
+    if (!ok && !*c->why) {
+        tpi_capture_give_up(c, "its backward failed: %s", tp_error());
+        tp_error_clear();
+    }
     ok = ok && c->on && take_gradients(c, found);
     for (int32_t i = 0; i < g->ntracked; i++) tp_release(found[i]);
     for (int64_t i = 0; i < n; i++) tp_release(grads[i]);

@@ -126,7 +126,8 @@ static int32_t written_argument(const tp_compiled *g, const tpi_graph_step *s, i
 }
 
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which) {
-    bool into = s->inplace || s->kind == TPI_STEP_COPY || s->kind == TPI_STEP_FILL || s->kind >= TPI_STEP_ACCUMULATE;
+    bool into = s->inplace || s->kind == TPI_STEP_COPY || s->kind == TPI_STEP_FILL || s->kind == TPI_STEP_ACCUMULATE ||
+                s->kind == TPI_STEP_FORGET;
     if (into) return which == 0 && s->out[0] >= 0 ? tpi_value_root(g, s->out[0]) : -1;
     return s->kind == TPI_STEP_CALL ? written_argument(g, s, which) : -1;
 }

@@ -56,7 +56,8 @@ typedef enum tpi_step_kind {
     TPI_STEP_PROGRAM,
     TPI_STEP_CUSTOM,     /* a function's, over tensors */
     TPI_STEP_ACCUMULATE, /* in: a leaf, a gradient. out: the leaf's gradient */
-    TPI_STEP_FORGET      /* in: a leaf. out: the gradient that it had, -1: nobody saw it */
+    TPI_STEP_FORGET,     /* in: a leaf. out: the gradient that it had, -1: nobody saw it */
+    TPI_STEP_HAND_ON     /* in: a part of the gradient of a tracked tensor, added to what came to it before */
 } tpi_step_kind;
 
 typedef struct tpi_graph_step tpi_graph_step;
@@ -83,6 +84,7 @@ struct tpi_graph_step {
                                         call's own in `in` and `out` */
     int32_t epilogue_of;             /* that result */
     bool epilogue_keeps;             /* others read it as well */
+    int32_t tracked;                 /* HAND_ON: which of the graph's tracked tensors */
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;                /* values that nobody reads after this step */
@@ -155,11 +157,12 @@ struct tp_compiled {
     int32_t ninputs, noutputs;
     int32_t *inputs; /* values; -1: an input that no step saw */
     int32_t *outputs;
-    bool *follows;                /* per output: does a gradient flow to it through the graph's node? */
-    bool *spent;                  /* per output: it has a history that a backward inside has used up */
-    bool *tracks;                 /* per output: it is a view of an input or an outside tensor, and has its history */
-    int32_t ntracked;             /* tensors that gradients flow to: inputs and what was outside */
-    int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes) */
+    bool *follows;    /* per output: does a gradient flow to it through the graph's node? */
+    bool *spent;      /* per output: it has a history that a backward inside has used up */
+    bool *tracks;     /* per output: it is an input or an outside tensor, or a view of one behind a backward,
+                         and has its history */
+    int32_t ntracked; /* tensors that gradients flow to: inputs and what was outside */
+    int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes, or it comes by HAND_ON steps) */
     int32_t nsaved;
     int32_t *saved; /* what the backward reads of the forward */
     bool differentiable;

@@ -19,6 +19,8 @@ typedef struct graph_run {
     tp_tensor **slots; /* per value: owned, NULL while it is not there */
     uint8_t casts;     /* TPI_AUTOCASTS where that is on: the casts are steps of the graph, so only functions of the
                           program's are run with it */
+    tpi_node *node;    /* whose backward runs, and where it puts gradients; NULL: the forward does */
+    tp_tensor **grad_inputs;
 } graph_run;
 
 /* ---- Values ---- */
@@ -297,6 +299,21 @@ static bool run_accumulate(graph_run *r, const tpi_graph_step *s) {
     return ok;
 }
 
+/* A part of a gradient goes to the tensor it is for, or is added to the node's own sum where somebody looks at that. */
+static bool run_hand_on(graph_run *r, const tpi_graph_step *s) {
+    tp_tensor *part = tpi_retain(value(r, s->in[0])), **sum = &r->grad_inputs[s->tracked];
+    if (!part) return false;
+    bool wanted = tpi_node_needs(r->node, s->tracked);
+    for (int32_t d = 0; d < s->ndead; d++)
+        if (s->dead[d] == s->in[0]) tpi_drop(&r->slots[s->in[0]]); /* the engine may write what nobody else has */
+    if (wanted && tpi_run_takes_parts(r->node)) return tpi_run_add_part(r->node, s->tracked, part);
+    tp_tensor *both = !wanted ? NULL : *sum ? tpi_add_grads(*sum, part) : tpi_retain(part);
+    tpi_release(part);
+    tpi_release(*sum);
+    *sum = both;
+    return both || !wanted;
+}
+
 static bool run_forget(graph_run *r, const tpi_graph_step *s) { return tp_zero_grad(r->slots[s->in[0]]); }
 
 static bool run_step(void *context, int32_t i) {
@@ -304,7 +321,7 @@ static bool run_step(void *context, int32_t i) {
         [TPI_STEP_MAP] = run_map,         [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
         [TPI_STEP_COPY] = run_write,      [TPI_STEP_FILL] = run_write,     [TPI_STEP_CALL] = run_call,
         [TPI_STEP_PROGRAM] = run_program, [TPI_STEP_CUSTOM] = run_custom,  [TPI_STEP_ACCUMULATE] = run_accumulate,
-        [TPI_STEP_FORGET] = run_forget};
+        [TPI_STEP_FORGET] = run_forget,   [TPI_STEP_HAND_ON] = run_hand_on};
     graph_run *r = context;
     const tpi_graph_step *s = &r->g->steps[i];
     int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, s) : -1;
@@ -387,6 +404,8 @@ static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
         return tpi_refuse(TP_ERR_RUNTIME, "torch.compile with aot_autograd does not currently support double backward");
     graph_run r;
     if (!run_start(&r, g)) return false;
+    r.node = node;
+    r.grad_inputs = grad_inputs;
     bool ok = fill_backward(&r, node, grads) && run_steps(&r, g->nforward, g->nsteps);
     for (int32_t i = 0; i < g->ntracked && ok; i++) {
         if (g->gradients[i] < 0 || !tpi_node_needs(node, i)) continue;
@@ -435,7 +454,11 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
         tpi_release(r->slots[id]);
         r->slots[id] = NULL;
         const tpi_graph_value *v = &g->values[id];
-        if (!g->tracks[i]) return view(r->slots[root], v);
+        if (!g->tracks[i]) {
+            tp_tensor *part = view(r->slots[root], v);
+            if (part && node && g->follows[i] && !tpi_node_attach(node, i, part)) tpi_drop(&part);
+            return part;
+        }
         int64_t offset =
             (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
         return tpi_as_strided(r->slots[root], tpi_value_shape(v), tpi_value_strides(v), offset);

@@ -60,6 +60,7 @@ static const char *name_of(const tpi_graph_step *s) {
     case TPI_STEP_PROGRAM: return program_name(s);
     case TPI_STEP_CUSTOM: return s->custom->what.name;
     case TPI_STEP_ACCUMULATE: return "AccumulateGrad";
+    case TPI_STEP_HAND_ON: return "add";
     default: return NULL;
     }
 }

@@ -1,8 +1,8 @@
 /* What natives on GPUs share: kernels from the texts of device/gpu/kernels with some #define lines before them, and
  * launching rows.
  *
- * A native of the `gpu` line has the signature of the CPU's, and gets tensors of one device. NULL (or false) without an
- * error declines: the call then goes by way of the host. */
+ * A native of the `gpu` line has the arguments of the CPU's, all of one device, gives its result by a pointer behind
+ * them, and answers (base/served.h): served; declined, and the call goes by way of the host; or failed. */
 #ifndef TPI_GPU_KERNEL_H
 #define TPI_GPU_KERNEL_H
 #include "device/gpu/driver.h"

@@ -285,6 +285,60 @@ class Scaled(nn.Module):
         return x * self.w * self.k + self.config["a"][1]
 
 
+def gradients_of(function, *leaves):
+    leaves = [leaf.clone().requires_grad_() for leaf in leaves]
+    function(*leaves).backward()
+    return [leaf.grad for leaf in leaves]
+
+
+def test_gradients_of_several_results_are_added_in_the_programs_order():
+    weight = torch.randn(4, 4)
+
+    def views_last(x):
+        return x * x.flip(0), x[:, :2], x[:, 2:]
+
+    def views_first(x):
+        left, right = x[:, :2], x[:, 1:]
+        return left, right, x * x.flip(0) + x
+
+    for piece in (views_last, views_first):
+
+        def step(x, piece):
+            before = (x * weight).sin()
+            results = piece(x)
+            after = (x * x * weight).cos()
+            return sum((t * t).sum() for t in (before, *results, after))
+
+        compiled = torch.compile(piece)
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            want = gradients_of(lambda x: step(x, piece), x)
+            got = gradients_of(lambda x: step(x, compiled), x)
+            assert same(want[0], got[0])
+
+
+def test_an_input_that_was_made_from_another_gets_its_gradient_once():
+    compiled = torch.compile(lambda x, y: x * y)
+    for _ in range(3):
+        (grad,) = gradients_of(lambda x: compiled(x, 2 * x).sum(), torch.ones(3))
+        assert grad.tolist() == [4, 4, 4]
+
+
+def test_a_view_of_an_input_is_a_view_and_has_a_history():
+    compiled = torch.compile(lambda x: (x[1:], x * 2))
+    for _ in range(3):
+        x = torch.randn(4, 3, requires_grad=True)
+        part, _ = compiled(x)
+        assert part.data_ptr() == x[1:].data_ptr() and part._base is x
+        with torch.no_grad():
+            x[3, 0] = 7.0
+        assert part[2, 0].item() == 7.0
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            part.mul_(2)
+        (compiled(x)[0] * 3).sum().backward()
+        assert x.grad.tolist() == [[0, 0, 0]] + [[3, 3, 3]] * 3
+
+
 def test_results_are_never_stale():
     module = Scaled()
     f, x = torch.compile(module), torch.ones(3)

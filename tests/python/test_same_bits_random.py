@@ -1,6 +1,6 @@
 """Random programs of a few operators give the same value and gradients, to the sign of a zero, whether a profiler runs,
-hooks look at every gradient or keep it, what the backward needs is packed, anomalies are looked for, or the program, or
-all of its step, is captured. Values are often 0 and -0."""
+hooks look at every gradient or keep it, what the backward needs is packed, anomalies are looked for, or the program, a
+piece of it with several results, or all of its step, is captured. Values are often 0 and -0."""
 
 import contextlib
 import random
@@ -118,13 +118,43 @@ def program(seed):
         (i, draw.choice([1.0, -1.0, 0.0, -0.5])) for i in (last, draw.randrange(last + 1), draw.randrange(last + 1))
     ]
 
-    def run(a, b, show=lambda t: None):
-        values = [a, b]
+    def extend(values, steps, show=lambda t: None):
         for operator, operands in steps:
             values.append(operator(*[values[i] for i in operands]))
             show(values[-1])
+
+    def total(values):
         return sum((values[i] * factor).sum() for i, factor in results)
 
+    def run(a, b, show=lambda t: None):
+        values = [a, b]
+        extend(values, steps, show)
+        return total(values)
+
+    first = draw.randrange(1, len(steps) + 1)
+    read_later = {i for _, operands in steps[first:] for i in operands} | {i for i, _ in results}
+    handed_on = [i for i in range(2, 2 + first) if i in read_later]
+
+    def begin(a, b):
+        """The first steps, and of what they make what the rest of the program reads."""
+        values = [a, b]
+        extend(values, steps[:first])
+        return tuple(values[i] for i in handed_on)
+
+    def run_in_pieces(wrap):
+        wrapped = wrap(begin)
+
+        def run(a, b):
+            values = [a, b] + [None] * first
+            for i, value in zip(handed_on, wrapped(a, b), strict=True):
+                values[i] = value
+            extend(values, steps[first:])
+            # A result of a graph whose gradient does not come gets zeros, as in PyTorch: so every one's comes.
+            return total(values) + sum((values[i] * 0.5).sum() for i in handed_on)
+
+        return run
+
+    run.in_pieces = run_in_pieces
     return run
 
 
@@ -180,6 +210,7 @@ WAYS = {
         lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t),
     ),
     "compiled": lambda f: (eager(torch.compile(f)), contextlib.nullcontext),
+    "a piece compiled": lambda f: (eager(f.in_pieces(torch.compile)), contextlib.nullcontext),
     "whole step": lambda f: (torch.compile(eager(f)), contextlib.nullcontext),
 }
 
@@ -198,7 +229,8 @@ def test_random_programs(way, first):
         function = program(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is no graph runs eagerly, and says so
-            want = run(eager(function), seed, dtype)
+            plain = function.in_pieces(lambda piece: piece) if way == "a piece compiled" else function
+            want = run(eager(plain), seed, dtype)
             step, around = WAYS[way](function)
             got = run(step, seed, dtype, around)
         assert got == want, f"seed {seed}, {dtype}: " + ", ".join(

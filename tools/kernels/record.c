@@ -115,15 +115,14 @@ static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     return true;
 }
 
-static tpi_gpu_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    return (void)index, (void)stream, (void)g, libraries ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED;
+static tpi_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    return (void)index, (void)stream, (void)g, libraries ? TPI_SERVED : TPI_DECLINED;
 }
-static tpi_gpu_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    return (void)index, (void)stream,
-           libraries && !c->bias ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED; /* as cuDNN is used */
+static tpi_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+    return (void)index, (void)stream, libraries && !c->bias ? TPI_SERVED : TPI_DECLINED; /* as cuDNN is used */
 }
-static tpi_gpu_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
-    return (void)index, (void)stream, libraries && a->dtype != TP_FLOAT32 ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED;
+static tpi_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
+    return (void)index, (void)stream, libraries && a->dtype != TP_FLOAT32 ? TPI_SERVED : TPI_DECLINED;
 }
 
 static tpi_gpu_driver recorder = {.version = TPI_GPU_DRIVER_VERSION,

@@ -65,7 +65,7 @@ static char *arguments(const op *o) {
     return t.s;
 }
 
-static const char *plain_c(const op *o) {
+const char *plain_c(const op *o) {
     return !strcmp(o->plain_type, "bool")    ? "bool"
            : !strcmp(o->plain_type, "int")   ? "int64_t"
            : !strcmp(o->plain_type, "float") ? "double"
@@ -766,7 +766,7 @@ void write_descriptors(text *t, const op *o) {
     }
     if (o->kind == K_FOLD || o->kind == K_SCAN) fold_descriptor(t, o);
     if (o->function) put(t, "%s;\n", function_prototype(o));
-    if (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE) write_elsewhere(t, o);
+    if (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE) write_fallback(t, o);
 }
 
 text write_glue(const char *family) {

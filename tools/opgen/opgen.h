@@ -357,12 +357,13 @@ text write_public_header(void);
 text write_registry(void);
 text write_samples(void);
 text write_docs(void);
+const char *plain_c(const op *o);                  /* of a result that is no tensor: its C type */
 char *parameters(const op *o, bool inplace);       /* as C text */
 char *argument_letters(const op *o, bool inplace); /* a letter per argument */
 char *function_prototype(const op *o);             /* of a native's, a view's or a C composition's function */
-void write_elsewhere(
+void write_fallback(
     text *t,
-    const op *o); /* static T elsewhere_NAME(arguments): the call of a native where something is not on the CPU */
+    const op *o); /* static T fallback_NAME(arguments): the call of a native where something is not on the CPU */
 /* A native's call: the CPU's function where all is on the CPU. self: what stands for the first argument of an in-place
  * native, or NULL. */
 char *native_call(const op *o, const char *args, const char *self);

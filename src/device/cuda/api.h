@@ -128,11 +128,11 @@ const char *tpi_nvrtc_compiler(void);
 const char *tpi_hiprtc_compiler(void);
 
 /* cublaslt.c, cudnn_conv.c, cudnn_attention.c; AMD's: rocblas.c, miopen.c */
-tpi_gpu_served tpi_rocblas_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
-tpi_gpu_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
-tpi_gpu_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
-tpi_gpu_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
-tpi_gpu_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f); /* cufft.c; hipFFT's too */
-tpi_gpu_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
-tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
+tpi_served tpi_rocblas_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
+tpi_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
+tpi_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
+tpi_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
+tpi_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f); /* cufft.c; hipFFT's too */
+tpi_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
+tpi_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
 #endif

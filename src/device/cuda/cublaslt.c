@@ -224,28 +224,28 @@ static int multiply(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g, pl
                      p->how.algorithm, workspace, p->how.workspace, stream);
 }
 
-static tpi_gpu_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    if (!is_there()) return TPI_GPU_NOT_SERVED;
+static tpi_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    if (!is_there()) return TPI_DECLINED;
     plan *p = plan_of(index, g);
-    if (!p) return TPI_GPU_FAILED;
-    if (!p->served) return TPI_GPU_NOT_SERVED;
+    if (!p) return TPI_FAILED;
+    if (!p->served) return TPI_DECLINED;
     tp_device where = {TP_CUDA, (int16_t)index};
     void *workspace = p->how.workspace ? tpi_gpu_alloc_on(where, p->how.workspace, stream) : NULL;
-    if (p->how.workspace && !workspace) return TPI_GPU_FAILED;
+    if (p->how.workspace && !workspace) return TPI_FAILED;
     int status = multiply(index, stream, g, p, workspace);
     tpi_gpu_free(where, workspace, p->how.workspace);
-    if (status == 0) return TPI_GPU_SERVED;
+    if (status == 0) return TPI_SERVED;
     tpi_fail(TP_ERR_RUNTIME, "cuBLASLt: %s (status %d) for a product of %s, m %lld, n %lld, k %lld, batch %lld",
              lt.status_text(status), status, tp_dtype_name(g->dtype), (long long)g->m, (long long)g->n, (long long)g->k,
              (long long)g->batch);
-    return TPI_GPU_FAILED;
+    return TPI_FAILED;
 }
 
-tpi_gpu_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    if (!can_serve(g)) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
+tpi_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    if (!can_serve(g)) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
-    tpi_gpu_served served = gemm_locked(index, stream, g);
+    tpi_served served = gemm_locked(index, stream, g);
     pthread_mutex_unlock(&lock);
     return served;
 }

@@ -194,9 +194,9 @@ static double milliseconds(int index, tpi_gpu_stream *stream, const tpi_dnn_plan
     double ms = -1;
     enum { RUNS = 3 };
     bool clean = tp_ok(); /* a candidate that fails is passed over, not an error */
-    bool fine = tpi_dnn_run(index, stream, plan, call) == TPI_GPU_SERVED && driver->event_new(index, true, &from) &&
+    bool fine = tpi_dnn_run(index, stream, plan, call) == TPI_SERVED && driver->event_new(index, true, &from) &&
                 driver->event_new(index, true, &to) && driver->event_record(index, from, stream);
-    for (int i = 0; fine && i < RUNS; i++) fine = tpi_dnn_run(index, stream, plan, call) == TPI_GPU_SERVED;
+    for (int i = 0; fine && i < RUNS; i++) fine = tpi_dnn_run(index, stream, plan, call) == TPI_SERVED;
     if (!fine || !driver->event_record(index, to, stream) || !driver->event_sync(index, to) ||
         !driver->event_elapsed(index, from, to, &ms))
         ms = -1;
@@ -247,16 +247,16 @@ static int execute(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, con
     return status;
 }
 
-tpi_gpu_served tpi_dnn_run(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_dnn_call *call) {
+tpi_served tpi_dnn_run(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_dnn_call *call) {
     tp_device where = {TP_CUDA, (int16_t)index};
     void *workspace = p->workspace > 0 ? tpi_gpu_alloc_on(where, (size_t)p->workspace, stream) : NULL;
-    if (p->workspace > 0 && !workspace) return TPI_GPU_FAILED;
+    if (p->workspace > 0 && !workspace) return TPI_FAILED;
     int status = execute(index, stream, p, call, workspace);
     tpi_gpu_free(where, workspace, (size_t)p->workspace);
-    if (status == 0) return TPI_GPU_SERVED;
+    if (status == 0) return TPI_SERVED;
     tpi_fail(TP_ERR_RUNTIME, "cuDNN: %s (status %d): %s",
              status > 0 ? dnn.status_text(status) : "the call could not be described", status, tpi_dnn_last_error());
-    return TPI_GPU_FAILED;
+    return TPI_FAILED;
 }
 
 void tpi_dnn_plan_free(void *plan) {

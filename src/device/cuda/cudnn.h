@@ -84,7 +84,7 @@ typedef struct tpi_dnn_plan {
 } tpi_dnn_plan;
 bool tpi_dnn_choose(int index, tpi_gpu_stream *stream, tpi_dnn_plan *plan, void *const *operations, int n,
                     unsigned refused, const tpi_dnn_call *timed);
-tpi_gpu_served tpi_dnn_run(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *plan, const tpi_dnn_call *call);
+tpi_served tpi_dnn_run(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *plan, const tpi_dnn_call *call);
 void tpi_dnn_plan_free(void *plan);
 
 bool tpi_dnn_begin(

@@ -269,28 +269,28 @@ static void pass(tpi_dnn_call *call, int64_t id, const void *pointer) {
  * memory full of NaNs and 48 shapes and dtypes) the library's own kernel before the main one clears it, which saves a
  * thirtieth of the whole. */
 enum { CLEARS_THE_SUM = 91900 };
-static tpi_gpu_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_gpu_attention *a,
-                                   tpi_dnn_call *call) {
+static tpi_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_gpu_attention *a,
+                               tpi_dnn_call *call) {
     tp_device where = {TP_CUDA, (int16_t)index};
     size_t bytes = (size_t)(a->batch * a->heads * a->queries * a->depth) * sizeof(float);
     void *sum = tpi_gpu_alloc_on(where, bytes, stream);
     float one = 1;
-    if (!sum) return TPI_GPU_FAILED;
+    if (!sum) return TPI_FAILED;
     pass(call, ID_ONE, &one), pass(call, ID_SUM, sum);
     bool cleared = tpi_dnn_version() >= CLEARS_THE_SUM || tpi_cuda_driver.set(index, stream, sum, 0, bytes);
-    tpi_gpu_served served = cleared ? tpi_dnn_run(index, stream, p, call) : TPI_GPU_FAILED;
+    tpi_served served = cleared ? tpi_dnn_run(index, stream, p, call) : TPI_FAILED;
     tpi_gpu_free(where, sum, bytes);
     return served;
 }
 
-static tpi_gpu_served attention_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
+static tpi_served attention_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
     key k = key_of(a);
     plans[index].key_bytes = sizeof k, plans[index].drop = tpi_dnn_plan_free;
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(index, &k);
     const tpi_dnn_plan *p = place ? *place : NULL;
-    if (!p) return TPI_GPU_FAILED;
-    if (!p->plan) return TPI_GPU_NOT_SERVED;
+    if (!p) return TPI_FAILED;
+    if (!p->plan) return TPI_DECLINED;
     float scale = (float)a->scale, masked = -FLT_MAX;
     tpi_dnn_call call = {.n = 0};
     pass(&call, ID_Q, a->q), pass(&call, ID_K, a->k), pass(&call, ID_O, a->o), pass(&call, ID_SCALE, &scale);
@@ -321,11 +321,11 @@ static bool can_serve(const tpi_gpu_attention *a) {
            is_aligned(a->gk, a->gk_stride) && is_aligned(a->gv, a->gv_stride);
 }
 
-tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
-    if (!can_serve(a)) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
-    if (!tpi_dnn_begin(index)) return TPI_GPU_NOT_SERVED;
-    tpi_gpu_served served = attention_locked(index, stream, a);
+tpi_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
+    if (!can_serve(a)) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
+    if (!tpi_dnn_begin(index)) return TPI_DECLINED;
+    tpi_served served = attention_locked(index, stream, a);
     tpi_dnn_end();
     return served;
 }

@@ -100,22 +100,22 @@ static tpi_dnn_plan *make_plan(int index, tpi_gpu_stream *stream, const key *k, 
     return p;
 }
 
-static tpi_gpu_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+static tpi_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
     key k = key_of(c);
     plans[index].key_bytes = sizeof k, plans[index].drop = tpi_dnn_plan_free;
     tpi_dnn_call call = {.n = 3, .id = {ID_X, ID_W, ID_Y}, .pointer = {(void *)c->x, (void *)c->w, (void *)c->y}};
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(index, stream, &k, &call);
     const tpi_dnn_plan *p = place ? *place : NULL;
-    if (!p) return TPI_GPU_FAILED;
-    return p->plan ? tpi_dnn_run(index, stream, p, &call) : TPI_GPU_NOT_SERVED;
+    if (!p) return TPI_FAILED;
+    return p->plan ? tpi_dnn_run(index, stream, p, &call) : TPI_DECLINED;
 }
 
-tpi_gpu_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    if (c->bias || c->dims < 1 || c->dims > 3 || tpi_dnn_type(c->dtype) < 0) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
-    if (!tpi_dnn_begin(index)) return TPI_GPU_NOT_SERVED;
-    tpi_gpu_served served = conv_locked(index, stream, c);
+tpi_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+    if (c->bias || c->dims < 1 || c->dims > 3 || tpi_dnn_type(c->dtype) < 0) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
+    if (!tpi_dnn_begin(index)) return TPI_DECLINED;
+    tpi_served served = conv_locked(index, stream, c);
     tpi_dnn_end();
     return served;
 }

@@ -81,35 +81,35 @@ static int run(const plan *p, const tpi_gpu_fft *f) {
     return (f->wide ? fft.to_real_wide : fft.to_real)(p->handle, f->x, f->y);
 }
 
-static tpi_gpu_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+static tpi_served transform_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
     if (!fft.tried) fft.there = open_library(tpi_cuda.hip), fft.tried = true;
-    if (!fft.there) return TPI_GPU_NOT_SERVED;
+    if (!fft.there) return TPI_DECLINED;
     static const int types[] = {[TPI_FFT_C2C] = C2C, [TPI_FFT_R2C] = R2C, [TPI_FFT_C2R] = C2R};
     key k = {f->n, f->lines, types[f->kind] + (f->wide ? DOUBLE : 0)};
     plans[index].key_bytes = sizeof k, plans[index].drop = drop;
     void **place = tpi_plans_place(&plans[index], &k);
     if (place && !*place) *place = make_plan(&k);
     const plan *p = place ? *place : NULL;
-    if (!p) return TPI_GPU_FAILED;
-    if (!p->served) return TPI_GPU_NOT_SERVED;
+    if (!p) return TPI_FAILED;
+    if (!p->served) return TPI_DECLINED;
     tp_device where = {TP_CUDA, (int16_t)index};
     void *workspace = p->workspace ? tpi_gpu_alloc_on(where, p->workspace, stream) : NULL;
-    if (p->workspace && !workspace) return TPI_GPU_FAILED;
+    if (p->workspace && !workspace) return TPI_FAILED;
     int status = fft.set_stream(p->handle, stream);
     if (status == 0 && workspace) status = fft.set_workspace(p->handle, workspace);
     if (status == 0) status = run(p, f);
     tpi_gpu_free(where, workspace, p->workspace);
-    if (status == 0) return TPI_GPU_SERVED;
+    if (status == 0) return TPI_SERVED;
     tpi_fail(TP_ERR_RUNTIME, "%s: status %d for %lld lines of %lld", tpi_cuda.hip ? "hipFFT" : "cuFFT", status,
              (long long)f->lines, (long long)f->n);
-    return TPI_GPU_FAILED;
+    return TPI_FAILED;
 }
 
-tpi_gpu_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    if (f->n < 1 || f->lines < 1) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
+tpi_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+    if (f->n < 1 || f->lines < 1) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
-    tpi_gpu_served served = transform_locked(index, stream, f);
+    tpi_served served = transform_locked(index, stream, f);
     pthread_mutex_unlock(&lock);
     return served;
 }

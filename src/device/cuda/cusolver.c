@@ -224,13 +224,13 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
     }
 }
 
-static tpi_gpu_served solve_triangular(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+static tpi_served solve_triangular(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     static const double one[2] = {1, 0};
     static const float narrow[2] = {1, 0};
     if (!blas.tried) blas.there = open_blas(), blas.tried = true;
     if (!blas.there || (!blas.handle[index] && blas.create(&blas.handle[index]) != 0) ||
         blas.set_stream(blas.handle[index], stream) != 0)
-        return TPI_GPU_NOT_SERVED;
+        return TPI_DECLINED;
     size_t size = tpi_dtype_bytes[s->dtype];
     int n = (int)s->n, rows = s->right ? (int)s->columns : n, columns = s->right ? n : (int)s->columns, status = 0;
     for (int64_t i = 0; i < s->batch && status == 0; i++)
@@ -241,19 +241,19 @@ static tpi_gpu_served solve_triangular(int index, tpi_gpu_stream *stream, const 
     if (status)
         tpi_fail(TP_ERR_RUNTIME, "cuBLAS: status %d for %lld triangular systems of %lld", status, (long long)s->batch,
                  (long long)s->n);
-    return status == 0 ? TPI_GPU_SERVED : TPI_GPU_FAILED;
+    return status == 0 ? TPI_SERVED : TPI_FAILED;
 }
 
-static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+static tpi_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     if (s->what == TPI_SOLVER_TRIANGULAR) return solve_triangular(index, stream, s);
     if (!solver.tried) solver.there = open_library(), solver.tried = true;
     if (!solver.there || (s->what == TPI_SOLVER_EIG && !solver.eig) ||
         (s->what == TPI_SOLVER_SVD_BY_ROTATIONS && !solver.by_rotations[library_type(s->dtype) & 1]) ||
         (!solver.handle[index] && solver.create(&solver.handle[index]) != 0))
-        return TPI_GPU_NOT_SERVED;
+        return TPI_DECLINED;
     void *h = solver.handle[index];
     size_t bytes, host_bytes;
-    if (solver.set_stream(h, stream) != 0 || space_for(h, s, &bytes, &host_bytes) != 0) return TPI_GPU_NOT_SERVED;
+    if (solver.set_stream(h, stream) != 0 || space_for(h, s, &bytes, &host_bytes) != 0) return TPI_DECLINED;
     tp_device where = {TP_CUDA, (int16_t)index};
     void *space = bytes ? tpi_gpu_alloc_on(where, bytes, stream) : NULL,
          *host = host_bytes ? tpi_alloc(host_bytes) : NULL;
@@ -266,18 +266,18 @@ static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_
     if (status > 0)
         tpi_fail(TP_ERR_RUNTIME, "cuSOLVER: status %d for %lld matrices of %lld by %lld", status, (long long)s->batch,
                  (long long)s->m, (long long)s->n);
-    return status == 0 ? TPI_GPU_SERVED : TPI_GPU_FAILED;
+    return status == 0 ? TPI_SERVED : TPI_FAILED;
 }
 
-tpi_gpu_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+tpi_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     if (library_type(s->dtype) < 0 || s->batch < 1 || s->m < 1 || s->n < 1 ||
         ((s->what == TPI_SOLVER_QR_PRODUCT || s->what == TPI_SOLVER_TRIANGULAR ||
           s->what == TPI_SOLVER_SVD_BY_ROTATIONS) &&
          (s->m > INT32_MAX || s->n > INT32_MAX || s->columns > INT32_MAX)))
-        return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
+        return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
-    tpi_gpu_served served = solve_locked(index, stream, s);
+    tpi_served served = solve_locked(index, stream, s);
     pthread_mutex_unlock(&lock);
     return served;
 }

@@ -153,34 +153,33 @@ static plan *plan_of(int index, tpi_gpu_stream *stream, const key *k, const tpi_
 }
 
 /* ---- Running ---- */
-static tpi_gpu_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+static tpi_served conv_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
     key k;
     if (!mi.tried) mi.there = open_library(), mi.tried = true;
-    if (!mi.there || !key_of(c, &k) || (!mi.handle[index] && mi.create(&mi.handle[index]) != 0))
-        return TPI_GPU_NOT_SERVED;
-    if (mi.set_stream(mi.handle[index], stream) != 0) return TPI_GPU_NOT_SERVED;
+    if (!mi.there || !key_of(c, &k) || (!mi.handle[index] && mi.create(&mi.handle[index]) != 0)) return TPI_DECLINED;
+    if (mi.set_stream(mi.handle[index], stream) != 0) return TPI_DECLINED;
     const plan *p = plan_of(index, stream, &k, c);
-    if (!p) return TPI_GPU_FAILED;
-    if (!p->served) return tp_ok() ? TPI_GPU_NOT_SERVED : TPI_GPU_FAILED;
+    if (!p) return TPI_FAILED;
+    if (!p->served) return tp_ok() ? TPI_DECLINED : TPI_FAILED;
     void *d[3], *data[3];
     in_order(c->what, p->x, p->w, p->y, d), in_order(c->what, (void *)c->x, (void *)c->w, (void *)c->y, data);
     const float one = 1, zero = 0;
     tp_device where = {TP_CUDA, (int16_t)index};
     void *workspace = p->how.memory ? tpi_gpu_alloc_on(where, p->how.memory, stream) : NULL;
-    if (p->how.memory && !workspace) return TPI_GPU_FAILED;
+    if (p->how.memory && !workspace) return TPI_FAILED;
     int status = mi.run[c->what](mi.handle[index], &one, d[0], data[0], d[1], data[1], p->conv, p->how.algorithm, &zero,
                                  d[2], data[2], workspace, p->how.memory);
     tpi_gpu_free(where, workspace, p->how.memory);
-    if (status == 0) return TPI_GPU_SERVED;
+    if (status == 0) return TPI_SERVED;
     tpi_fail(TP_ERR_RUNTIME, "MIOpen: status %d", status);
-    return TPI_GPU_FAILED;
+    return TPI_FAILED;
 }
 
-tpi_gpu_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    if (c->bias || c->dims < 1 || c->dims > 3 || library_type(c->dtype) < 0) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
+tpi_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+    if (c->bias || c->dims < 1 || c->dims > 3 || library_type(c->dtype) < 0) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
-    tpi_gpu_served served = conv_locked(index, stream, c);
+    tpi_served served = conv_locked(index, stream, c);
     pthread_mutex_unlock(&lock);
     return served;
 }

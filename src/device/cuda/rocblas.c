@@ -62,22 +62,22 @@ static int multiply(void *handle, const tpi_gpu_gemm *g) {
                     0, 0, 0);
 }
 
-static tpi_gpu_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+static tpi_served gemm_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
     if (!roc.tried) roc.there = open_library(), roc.tried = true;
-    if (!roc.there || (!roc.handle[index] && roc.create(&roc.handle[index]) != 0)) return TPI_GPU_NOT_SERVED;
+    if (!roc.there || (!roc.handle[index] && roc.create(&roc.handle[index]) != 0)) return TPI_DECLINED;
     int status = roc.set_stream(roc.handle[index], stream);
     if (status == 0) status = multiply(roc.handle[index], g);
-    if (status == 0) return TPI_GPU_SERVED;
+    if (status == 0) return TPI_SERVED;
     tpi_fail(TP_ERR_RUNTIME, "rocBLAS: status %d for a product of %s, m %lld, n %lld, k %lld, batch %lld", status,
              tp_dtype_name(g->dtype), (long long)g->m, (long long)g->n, (long long)g->k, (long long)g->batch);
-    return TPI_GPU_FAILED;
+    return TPI_FAILED;
 }
 
-tpi_gpu_served tpi_rocblas_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    if (!can_serve(g)) return TPI_GPU_NOT_SERVED;
-    if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
+tpi_served tpi_rocblas_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    if (!can_serve(g)) return TPI_DECLINED;
+    if (!tpi_cuda_use(index)) return TPI_FAILED;
     pthread_mutex_lock(&lock);
-    tpi_gpu_served served = gemm_locked(index, stream, g);
+    tpi_served served = gemm_locked(index, stream, g);
     pthread_mutex_unlock(&lock);
     return served;
 }

@@ -8,6 +8,7 @@
  * what failed, unless it says otherwise. */
 #ifndef TPI_GPU_DRIVER_H
 #define TPI_GPU_DRIVER_H
+#include "base/served.h"
 #include "device/device.h"
 
 enum { TPI_MAX_GPUS = 64 };
@@ -140,8 +141,6 @@ typedef struct tpi_gpu_solver {
     int32_t *info;   /* one per matrix, on the device, as LAPACK's */
 } tpi_gpu_solver;
 
-typedef enum tpi_gpu_served { TPI_GPU_FAILED = -1, TPI_GPU_NOT_SERVED = 0, TPI_GPU_SERVED = 1 } tpi_gpu_served;
-
 typedef struct tpi_gpu_driver {
     int version;                  /* TPI_GPU_DRIVER_VERSION */
     const char *name;             /* "CUDA", "HIP", "OpenCL" */
@@ -193,12 +192,12 @@ typedef struct tpi_gpu_driver {
     bool (*launch)(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3],
                    const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args);
 
-    /* Libraries, each may be NULL or decline (TPI_GPU_NOT_SERVED): our own kernels then serve. */
-    tpi_gpu_served (*gemm)(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
-    tpi_gpu_served (*conv)(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
-    tpi_gpu_served (*attention)(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
-    tpi_gpu_served (*fft)(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f);
-    tpi_gpu_served (*solver)(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
+    /* Libraries, each may be NULL or decline (TPI_DECLINED): our own kernels then serve. */
+    tpi_served (*gemm)(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
+    tpi_served (*conv)(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
+    tpi_served (*attention)(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
+    tpi_served (*fft)(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f);
+    tpi_served (*solver)(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
 
     /* A stream's calls as one graph; NULL where there are none. */
     bool (*capture_begin)(int index, tpi_gpu_stream *stream, int mode);

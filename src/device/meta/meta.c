@@ -126,17 +126,17 @@ static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     return (void)index, (void)stream, (void)f, (void)grid, (void)block, (void)shared, (void)nargs, (void)args, true;
 }
 
-static tpi_gpu_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
-    return (void)index, (void)stream, (void)g, TPI_GPU_SERVED;
+static tpi_served gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g) {
+    return (void)index, (void)stream, (void)g, TPI_SERVED;
 }
-static tpi_gpu_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
-    return (void)index, (void)stream, (void)c, TPI_GPU_SERVED;
+static tpi_served conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c) {
+    return (void)index, (void)stream, (void)c, TPI_SERVED;
 }
-static tpi_gpu_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
-    return (void)index, (void)stream, a->dtype == TP_FLOAT64 ? TPI_GPU_NOT_SERVED : TPI_GPU_SERVED;
+static tpi_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a) {
+    return (void)index, (void)stream, a->dtype == TP_FLOAT64 ? TPI_DECLINED : TPI_SERVED;
 }
-static tpi_gpu_served fft(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
-    return (void)index, (void)stream, (void)f, TPI_GPU_SERVED;
+static tpi_served fft(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+    return (void)index, (void)stream, (void)f, TPI_SERVED;
 }
 
 const tpi_gpu_driver tpi_meta_driver = {

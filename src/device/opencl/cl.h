@@ -171,5 +171,5 @@ bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function
                    const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args);
 
 /* clblast.c */
-tpi_gpu_served tpi_cl_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
+tpi_served tpi_cl_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
 #endif

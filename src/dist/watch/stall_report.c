@@ -92,7 +92,7 @@ static void stalled(tpi_watch *w, const tpi_question *q, const char *who) {
     if (job->rank == 0)
         tpi_watch_tell_all(w, TPI_DEATH, text, 0); /* so that all have one reason */
     else if (!w->server_left)
-        tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_RANK_FAILED, text, strlen(text), NULL, 0);
     tpi_watch_fail(w, text, true);
 }
 

@@ -197,7 +197,7 @@ static void look_at_gpus(watch *w) {
     if (w->job->rank == 0)
         tpi_watch_tell_all(w, TPI_DEATH, name, 0);
     else if (!w->server_left)
-        tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_RANK_FAILED, text, strlen(text), NULL, 0);
     tpi_watch_fail(w, name, true);
 }
 
@@ -231,7 +231,7 @@ static bool from_client(watch *w, tpi_link *l) { /* false: hang up */
         !tpi_ranks_update(w->list, l->rank, (const tpi_rank_status *)body, (int)(n / sizeof(tpi_rank_status))))
         tp_error_clear();
     if (h.kind == TPI_ASK) tpi_asked(w, l->rank, body, n);
-    if (h.kind == TPI_FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
+    if (h.kind == TPI_RANK_FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
     if (h.kind == TPI_BYE) {
         w->list->ranks[l->rank].presence = TPI_LEFT;
         w->somebody_left = true;
@@ -492,7 +492,7 @@ void tp_dist_tell_failure(const char *reason) {
     if (w->left) return;
     w->left = true;
     if (job->rank != 0) {
-        tpi_watch_tell(w, w->server.fd, TPI_FAILED, reason, strlen(reason), NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_RANK_FAILED, reason, strlen(reason), NULL, 0);
         return;
     }
     char text[TPI_REASON_BYTES];

@@ -11,7 +11,7 @@ enum {
     TPI_ASK,
     TPI_ANSWER,
     TPI_BYE,
-    TPI_FAILED,
+    TPI_RANK_FAILED,
     TPI_DEATH,
     TPI_TIME_UP,
     TPI_SOMEBODY_LEFT,

@@ -70,8 +70,8 @@ static bool runs_alone(finder *f, int32_t i) {
     const tpi_graph_step *s = &g->steps[i];
     if (s->kind == TPI_STEP_ACCUMULATE || s->kind == TPI_STEP_FORGET)
         return adds_to_gradient(f, s) || is_elsewhere(g, s->in, s->nin);
-    if (s->kind == TPI_STEP_CUSTOM || is_elsewhere(g, s->in, s->nin) || is_elsewhere(g, s->out, s->nout) ||
-        writes_unseen(g, i))
+    if (s->kind == TPI_STEP_CUSTOM || s->kind == TPI_STEP_HAND_ON || is_elsewhere(g, s->in, s->nin) ||
+        is_elsewhere(g, s->out, s->nout) || writes_unseen(g, i))
         return true;
     return (f->work[i] = tpi_step_work(g, s)) >= LARGE;
 }

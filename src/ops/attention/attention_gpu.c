@@ -47,10 +47,9 @@ static tp_tensor *room(const tp_tensor *like, int64_t rows, int64_t columns) {
     return tpi_empty_strided(tp_ints_view(shape, n), tp_ints_view(strides, n), (tp_dtype)like->dtype, tpi_device(like));
 }
 
-static tpi_gpu_served ask(tp_device device, const tpi_gpu_attention *a) {
+static tpi_served ask(tp_device device, const tpi_gpu_attention *a) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
-    return driver && driver->attention ? driver->attention(device.index, tpi_gpu_stream_of(device), a)
-                                       : TPI_GPU_NOT_SERVED;
+    return driver && driver->attention ? driver->attention(device.index, tpi_gpu_stream_of(device), a) : TPI_DECLINED;
 }
 
 static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool causal, double scale, bool sums,
@@ -61,7 +60,7 @@ static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool ca
               *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, tpi_device(q)) : NULL;
     bool ok = lse && read_strides(o, a.o_stride);
     a.o = o ? o->data : NULL, a.lse = lse && sums ? (float *)(void *)lse->data : NULL;
-    if (ok && ask(tpi_device(q), &a) == TPI_GPU_SERVED) return out[0] = o, out[1] = lse, true;
+    if (ok && ask(tpi_device(q), &a) == TPI_SERVED) return out[0] = o, out[1] = lse, true;
     return tpi_release(o), tpi_release(lse), false;
 }
 
@@ -85,7 +84,7 @@ static bool backward_by_library(tp_tensor *grad, tp_tensor *q, tp_tensor *k, tp_
     if (ok)
         a.o = o->data, a.lse = (float *)(void *)lse->data, a.grad = g->data, a.gq = gq->data, a.gk = gk->data,
         a.gv = gv->data;
-    ok = ok && ask(tpi_device(q), &a) == TPI_GPU_SERVED;
+    ok = ok && ask(tpi_device(q), &a) == TPI_SERVED;
     tpi_release(g);
     if (ok) return out[0] = gq, out[1] = gk, out[2] = gv, true;
     return tpi_release(gq), tpi_release(gk), tpi_release(gv), false;
@@ -260,26 +259,27 @@ static bool backward_by_products(tp_tensor *grad, tp_tensor *query, tp_tensor *k
 }
 
 /* ---- The natives: nothing in here is recorded ---- */
-bool tpi_gpu_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask, bool is_causal,
-                               double scale, bool sums, tp_tensor **out) {
-    if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return false;
-    if (!mask && forward_by_library(query, key, value, is_causal, scale, sums, out)) return true;
-    if (!tp_ok()) return false;
+tpi_served tpi_gpu_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *mask,
+                                     bool is_causal, double scale, bool sums, tp_tensor **out) {
+    if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return TPI_DECLINED;
+    if (!mask && forward_by_library(query, key, value, is_causal, scale, sums, out)) return TPI_SERVED;
+    if (!tp_ok()) return tpi_not_served();
     bool before = tp_grad_enabled();
     tp_set_grad_enabled(false);
     bool ok = forward_by_products(query, key, value, mask, is_causal, scale, out);
     tp_set_grad_enabled(before);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-bool tpi_gpu_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *output,
-                                tp_tensor *lse, tp_tensor *mask, bool is_causal, double scale, tp_tensor **out) {
-    if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return false;
-    if (!mask && backward_by_library(grad, query, key, value, output, lse, is_causal, scale, out)) return true;
-    if (!tp_ok()) return false;
+tpi_served tpi_gpu_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value,
+                                      tp_tensor *output, tp_tensor *lse, tp_tensor *mask, bool is_causal, double scale,
+                                      tp_tensor **out) {
+    if (!tpi_gpu_floats(query) || !query->numel || !key->numel || !value->numel) return TPI_DECLINED;
+    if (!mask && backward_by_library(grad, query, key, value, output, lse, is_causal, scale, out)) return TPI_SERVED;
+    if (!tp_ok()) return tpi_not_served();
     bool before = tp_grad_enabled();
     tp_set_grad_enabled(false);
     bool ok = backward_by_products(grad, query, key, value, output, lse, mask, is_causal, scale, out);
     tp_set_grad_enabled(before);
-    return ok;
+    return tpi_serve_if(ok);
 }

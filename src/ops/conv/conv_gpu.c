@@ -29,7 +29,7 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
     tp_tensor *of[3] = {NULL};
     of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout),
     of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
-    tpi_gpu_served served = TPI_GPU_FAILED;
+    tpi_served served = TPI_FAILED;
     if (of[TPI_CONV_X] && of[TPI_CONV_W] && of[TPI_CONV_Y] && of[role]->numel) {
         tpi_gpu_conv job = {.what = role == TPI_CONV_Y   ? TPI_CONV_FORWARD
                                     : role == TPI_CONV_X ? TPI_CONV_GRAD_INPUT
@@ -51,10 +51,10 @@ static tp_tensor *multiply(const tpi_conv *c, tpi_conv_role role, tp_tensor *a, 
             job.stride[i] = c->stride[d], job.padding[i] = c->pad[d], job.dilation[i] = c->dilation[d];
         }
         served = tp_gpu_is_on(TP_GPU_CONV_LIBRARY) ? driver->conv(device.index, tpi_gpu_stream_of(device), &job)
-                                                   : TPI_GPU_NOT_SERVED;
+                                                   : TPI_DECLINED;
     }
     tpi_release(of[role_a]), tpi_release(of[role_b]);
-    return served == TPI_GPU_SERVED ? of[role] : tpi_after(of[role], NULL);
+    return served == TPI_SERVED ? of[role] : tpi_after(of[role], NULL);
 }
 
 /* One value per channel, added where the result lies. */
@@ -75,38 +75,41 @@ static bool geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_
     return false;
 }
 
-tp_tensor *tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
-                               tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
+tpi_served tpi_gpu_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
+                               tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups,
+                               tp_tensor **result) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return NULL;
+    if (!geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return tpi_not_served();
     int64_t channels = groups * (transposed ? c.cx : c.cy), shape[5];
     int n = 0, spatial = weight->ndim - 2;
-    if (bias && (bias->ndim != 1 || bias->numel != channels || bias->dtype != input->dtype)) return NULL;
+    if (bias && (bias->ndim != 1 || bias->numel != channels || bias->dtype != input->dtype)) return TPI_DECLINED;
     if (input->ndim == weight->ndim) shape[n++] = c.batch;
     shape[n++] = channels;
     for (int i = 3 - spatial; i < 3; i++) shape[n++] = transposed ? c.x[i] : c.y[i];
     tp_tensor *y = multiply(&c, transposed ? TPI_CONV_X : TPI_CONV_Y, input, transposed ? TPI_CONV_Y : TPI_CONV_X,
                             weight, TPI_CONV_W, spatial, tp_ints_view(shape, n));
-    return with_bias(y, bias, spatial);
+    return tpi_serve(with_bias(y, bias, spatial), result);
 }
 
-tp_tensor *tpi_gpu_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride,
+tpi_served tpi_gpu_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride,
                                           tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
-                                          int64_t groups) {
+                                          int64_t groups, tp_tensor **result) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
-    return multiply(&c, transposed ? TPI_CONV_Y : TPI_CONV_X, grad, transposed ? TPI_CONV_X : TPI_CONV_Y, weight,
-                    TPI_CONV_W, weight->ndim - 2, input_shape);
+    if (!geometry(&c, input_shape, tpi_shape(weight), &s)) return tpi_not_served();
+    return tpi_serve(multiply(&c, transposed ? TPI_CONV_Y : TPI_CONV_X, grad, transposed ? TPI_CONV_X : TPI_CONV_Y,
+                              weight, TPI_CONV_W, weight->ndim - 2, input_shape),
+                     result);
 }
 
-tp_tensor *tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
+tpi_served tpi_gpu_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride,
                                            tp_ints padding, tp_ints dilation, bool transposed, tp_ints output_padding,
-                                           int64_t groups) {
+                                           int64_t groups, tp_tensor **result) {
     tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;
-    return multiply(&c, TPI_CONV_W, grad, transposed ? TPI_CONV_X : TPI_CONV_Y, input,
-                    transposed ? TPI_CONV_Y : TPI_CONV_X, (int)weight_shape.n - 2, weight_shape);
+    if (!geometry(&c, tpi_shape(input), weight_shape, &s)) return tpi_not_served();
+    return tpi_serve(multiply(&c, TPI_CONV_W, grad, transposed ? TPI_CONV_X : TPI_CONV_Y, input,
+                              transposed ? TPI_CONV_Y : TPI_CONV_X, (int)weight_shape.n - 2, weight_shape),
+                     result);
 }

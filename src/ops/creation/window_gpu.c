@@ -55,25 +55,25 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     return kernel && tpi_gpu_launch_each(device, kernel, count, 4, args) ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
-    return frequencies(n, d, dtype, device, false);
+tpi_served tpi_gpu_fftfreq(int64_t n, double d, tp_dtype dtype, tp_device device, tp_tensor **result) {
+    return tpi_serve(frequencies(n, d, dtype, device, false), result);
 }
-tp_tensor *tpi_gpu_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device) {
-    return frequencies(n, d, dtype, device, true);
+tpi_served tpi_gpu_rfftfreq(int64_t n, double d, tp_dtype dtype, tp_device device, tp_tensor **result) {
+    return tpi_serve(frequencies(n, d, dtype, device, true), result);
 }
 
-tp_tensor *tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device) {
+tpi_served tpi_gpu_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device, tp_tensor **result) {
     int dims = (int)size.n - 2;
     dtype = tpi_dtype_or_default(dtype), device = tpi_device_or_default(device);
     bool wide = tpi_gpu_has_f64(device);
-    if (dims < 1 || dims > 3 || !tp_dtype_is_floating(dtype) || (dtype == TP_FLOAT64 && !wide)) return NULL;
+    if (dims < 1 || dims > 3 || !tp_dtype_is_floating(dtype) || (dtype == TP_FLOAT64 && !wide)) return TPI_DECLINED;
     int64_t sizes[3] = {1, 1, 1}, places = 1;
     for (int d = 0; d < dims; d++) sizes[d] = size.v[size.n - 1 - d], places *= sizes[d];
-    if (places < 1) return NULL;
+    if (places < 1) return TPI_DECLINED;
     int64_t n = places * (dims + 1);
     tp_tensor *out = tpi_empty(TP_INTS(places, dims + 1), dtype, device);
     tpi_gpu_function *kernel = out ? kernel_of(&grid_site, device, dtype, wide, n, dims, align_corners) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_VAL(n), TPI_GPU_VAL(sizes[0]),
                                 TPI_GPU_VAL(sizes[1]), TPI_GPU_VAL(sizes[2])};
-    return tpi_gpu_launch_each(device, kernel, n, 5, args) ? out : tpi_after(out, NULL);
+    return tpi_serve(tpi_gpu_launch_each(device, kernel, n, 5, args) ? out : tpi_after(out, NULL), result);
 }

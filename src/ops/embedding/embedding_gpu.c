@@ -13,14 +13,17 @@ static tp_tensor *numbers_of(tp_tensor *index, tpi_temporaries *bag) { /* contig
 }
 
 /* Classes are counted by the host if it is not told; what is out of range marks nothing, and is a fault. */
-tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
+tpi_served tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes, tp_tensor **result) {
     if (self->dtype != TP_INT64 || !self->numel || self->ndim == TP_MAX_DIMS || num_classes == 0 || num_classes < -1)
-        return NULL;
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     if (num_classes == -1) {
         tp_tensor *most = tpi_put(&bag, tpo_max(self));
         tp_scalar last = most ? tp_item_scalar(most) : tp_no_scalar();
-        if (last.kind != TP_SCALAR_INT || last.as.i < 0) return tpi_release_temporaries(&bag, NULL);
+        if (last.kind != TP_SCALAR_INT || last.as.i < 0) {
+            tpi_release_temporaries(&bag, NULL);
+            return tpi_not_served();
+        }
         num_classes = last.as.i + 1;
     }
     tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)),
@@ -29,7 +32,7 @@ tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
     tp_tensor *hot = classes && tpi_gpu_watch_numbers(numbers, num_classes)
                          ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes)))
                          : NULL;
-    return tpi_release_temporaries(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL), result);
 }
 
 /* Rows by their numbers, zeros where the mask (of the numbers' shape) is. */
@@ -40,36 +43,41 @@ static tp_tensor *rows_but(tp_tensor *table, tp_tensor *index, tp_tensor *mask, 
     return column && rows ? tpo_masked_fill(rows, column, tp_int(0)) : NULL;
 }
 
-tp_tensor *tpi_gpu_embedding_backward_backward(tp_tensor *grad, tp_tensor *indices, int64_t padding_idx) {
-    if (grad->ndim != 2 || !grad->numel || !indices->numel || !tpi_gpu_is_index(indices)) return NULL;
+tpi_served tpi_gpu_embedding_backward_backward(tp_tensor *grad, tp_tensor *indices, int64_t padding_idx,
+                                               tp_tensor **result) {
+    if (grad->ndim != 2 || !grad->numel || !indices->numel || !tpi_gpu_is_index(indices)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
-    return tpi_release_temporaries(
-        &bag, rows_but(grad, indices, tpi_put(&bag, tpo_eq(indices, TP_OPERAND(padding_idx))), &bag));
+    return tpi_serve(tpi_release_temporaries(
+                         &bag, rows_but(grad, indices, tpi_put(&bag, tpo_eq(indices, TP_OPERAND(padding_idx))), &bag)),
+                     result);
 }
 
-tp_tensor *tpi_gpu_segment_spread(tp_tensor *self, tp_tensor *number) {
-    if (self->ndim != 2 || !self->numel || !number->numel || !tpi_gpu_is_index(number)) return NULL;
+tpi_served tpi_gpu_segment_spread(tp_tensor *self, tp_tensor *number, tp_tensor **result) {
+    if (self->ndim != 2 || !self->numel || !number->numel || !tpi_gpu_is_index(number)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *some = tpi_put(&bag, tpo_clamp_min(number, tp_operand_int(0)));
-    return tpi_release_temporaries(
-        &bag, some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL);
+    return tpi_serve(
+        tpi_release_temporaries(
+            &bag, some ? rows_but(self, some, tpi_put(&bag, tpo_lt(number, tp_operand_int(0))), &bag) : NULL),
+        result);
 }
 
-tp_tensor *tpi_gpu_segment_sum(tp_tensor *rows, tp_tensor *number, int64_t bags) {
-    if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_is_index(number)) return NULL;
+tpi_served tpi_gpu_segment_sum(tp_tensor *rows, tp_tensor *number, int64_t bags, tp_tensor **result) {
+    if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_is_index(number)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(rows));
-    return tpi_release_temporaries(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false)
-                                               : NULL); /* which leaves out what is no row's number */
+    return tpi_serve(
+        tpi_release_temporaries(&bag, alone ? tpo_embedding_dense_backward(alone, number, bags, -1, false) : NULL),
+        result); /* which leaves out what is no row's number */
 }
 
-tp_tensor *tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers, int64_t bags,
-                           int64_t padding_idx, bool scale_grad_by_freq) {
+tpi_served tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers, int64_t bags,
+                           int64_t padding_idx, bool scale_grad_by_freq, tp_tensor **result) {
     static const tpi_gpu_site site = {"bags.gpu.h", "bags"};
     (void)numbers, (void)scale_grad_by_freq; /* of the gradient */
     if (weight->ndim != 2 || !tpi_gpu_floats(weight) || !tpi_gpu_is_index(indices) || !tpi_gpu_is_index(offsets) ||
         offsets->numel < bags || bags < 0)
-        return NULL;
+        return TPI_DECLINED;
     tp_device device = tpi_device(weight);
     int64_t n = indices->numel, rows = weight->shape[0], columns = weight->shape[1],
             padding = padding_idx < 0 ? -1 : padding_idx;
@@ -79,7 +87,7 @@ tp_tensor *tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *off
               *start = numbers_of(offsets, &bag);
     tp_tensor *out =
         table && index && start ? tpi_empty(TP_INTS(bags, columns), (tp_dtype)weight->dtype, device) : NULL;
-    if (!out || !out->numel) return tpi_release_temporaries(&bag, out);
+    if (!out || !out->numel) return tpi_serve(tpi_release_temporaries(&bag, out), result);
     while (width < 256 && width < columns) width *= 2;
     const tpi_gpu_define defines[] = {TPI_DEFINE("WIDTH", width), TPI_DEFINE_DTYPE("X", weight->dtype),
                                       TPI_DEFINE_DTYPE("INDEX", indices->dtype)};
@@ -90,26 +98,30 @@ tp_tensor *tpi_gpu_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *off
                                 TPI_GPU_VAL(bags),        TPI_GPU_VAL(rows),        TPI_GPU_VAL(columns),
                                 TPI_GPU_VAL(padding)};
     bool ok = fault.word && kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(bags, 256 / width), 256, 0, 11, args);
-    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
-tp_tensor *tpi_gpu_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers,
-                                    int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+tpi_served tpi_gpu_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *numbers,
+                                    int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq,
+                                    tp_tensor **result) {
     (void)offsets; /* of the second derivative */
-    if (grad->ndim != 2 || !tpi_gpu_floats(grad)) return NULL;
+    if (grad->ndim != 2 || !tpi_gpu_floats(grad)) return TPI_DECLINED;
     if (!grad->numel || !indices->numel)
-        return tpo_zeros(TP_INTS(num_weights, grad->shape[1]), (tp_dtype)grad->dtype, tpi_device(grad));
+        return tpi_serve(tpo_zeros(TP_INTS(num_weights, grad->shape[1]), (tp_dtype)grad->dtype, tpi_device(grad)),
+                         result);
     tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(grad)),
               *rows = alone ? tpi_put(&bag, tpo_segment_spread(alone, numbers)) : NULL;
-    return tpi_release_temporaries(
-        &bag, rows ? tpo_embedding_dense_backward(rows, indices, num_weights, padding_idx, scale_grad_by_freq) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, rows ? tpo_embedding_dense_backward(rows, indices, num_weights,
+                                                                                       padding_idx, scale_grad_by_freq)
+                                                        : NULL),
+                     result);
 }
 
-tp_tensor *tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t bags) {
+tpi_served tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t bags, tp_tensor **result) {
     if (rows->ndim != 2 || !rows->numel || !bags || !tpi_gpu_floats(rows) || rows->shape[1] > INT32_MAX ||
         number->numel != rows->shape[0])
-        return NULL;
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_device device = tpi_device(rows);
     int64_t n = rows->shape[0];
@@ -130,13 +142,14 @@ tp_tensor *tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t ba
                                 TPI_GPU_VAL(width)};
     bool ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 128 ? 128 : 64, 0, 7, args);
     tpi_release(sorted);
-    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
 /* The bag of each index: how many offsets are not behind it, less one. */
-tp_tensor *tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_last_offset, int64_t padding_idx) {
+tpi_served tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_last_offset, int64_t padding_idx,
+                          tp_tensor **result) {
     int64_t bags = offsets->numel - include_last_offset;
-    if (bags <= 0 || !indices->numel || offsets->ndim != 1) return NULL;
+    if (bags <= 0 || !indices->numel || offsets->ndim != 1) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *index = numbers_of(indices, &bag), *start = index ? numbers_of(offsets, &bag) : NULL,
               *first = start ? tpi_put(&bag, tpo_narrow(start, 0, 0, bags)) : NULL;
@@ -145,12 +158,13 @@ tp_tensor *tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_l
     tp_tensor *number = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
     tp_tensor *line = number ? tpi_put(&bag, tpo_reshape(index, TP_INTS(-1))) : NULL,
               *padding = line ? tpi_put(&bag, tpo_eq(line, TP_OPERAND(padding_idx))) : NULL;
-    return tpi_release_temporaries(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL),
+                     result);
 }
 
 /* Rows that are named twice are scaled twice alike. */
-bool tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type) {
-    if (self->ndim != 2 || !self->numel || !indices->numel || !tpi_gpu_floats(self)) return false;
+tpi_served tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type) {
+    if (self->ndim != 2 || !self->numel || !indices->numel || !tpi_gpu_floats(self)) return TPI_DECLINED;
     tpi_looked(self);
     tpi_temporaries bag = {0};
     tp_tensor *table = tpi_put(&bag, tpi_detached(self)), *numbers = table ? numbers_of(indices, &bag) : NULL,
@@ -169,5 +183,5 @@ bool tpi_gpu_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_no
     bool ok = narrow && tpo_index_copy_(table, 0, line, narrow);
     tpi_release_temporaries(&bag, NULL);
     if (ok) tpi_touch(self);
-    return ok;
+    return tpi_serve_if(ok);
 }

@@ -31,7 +31,7 @@ static tp_tensor *transform(tp_tensor *x, int d, int64_t n, int kind, tp_dtype d
                            .lines = lines,
                            .x = from->data,
                            .y = to ? to->data : NULL};
-    if (to && driver->fft(device.index, tpi_gpu_stream_of(device), &f) == TPI_GPU_SERVED) out = lines_of(to, d, false);
+    if (to && driver->fft(device.index, tpi_gpu_stream_of(device), &f) == TPI_SERVED) out = lines_of(to, d, false);
     tpi_release(from);
     return tpi_after(to, out);
 }
@@ -46,8 +46,8 @@ static int dim_of(const tp_tensor *t, int64_t dim) { /* -1 without an error if t
     return d >= 0 && d < t->ndim ? (int)d : -1;
 }
 
-tp_tensor *tpi_gpu_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forward) {
-    if (!tp_dtype_is_complex((tp_dtype)self->dtype) || dim.n < 1) return NULL;
+tpi_served tpi_gpu_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forward, tp_tensor **result) {
+    if (!tp_dtype_is_complex((tp_dtype)self->dtype) || dim.n < 1) return TPI_DECLINED;
     tp_tensor *out = tpi_retain(self);
     for (int64_t i = dim.n - 1; i >= 0 && out; i--) {
         int d = dim_of(self, dim.v[i]);
@@ -55,18 +55,22 @@ tp_tensor *tpi_gpu_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool forw
         tpi_release(out);
         out = next;
     }
-    return scaled(out, scale);
+    return tpi_serve(scaled(out, scale), result);
 }
 
-tp_tensor *tpi_gpu_fft_r2c(tp_tensor *self, int64_t dim, double scale) {
+tpi_served tpi_gpu_fft_r2c(tp_tensor *self, int64_t dim, double scale, tp_tensor **result) {
     int d = dim_of(self, dim);
-    if (d < 0 || (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)) return NULL;
-    return scaled(transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true),
-                  scale);
+    if (d < 0 || (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)) return TPI_DECLINED;
+    return tpi_serve(
+        scaled(transform(self, d, self->shape[d], TPI_FFT_R2C, tpi_dtype_to_complex((tp_dtype)self->dtype), true),
+               scale),
+        result);
 }
 
-tp_tensor *tpi_gpu_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale) {
+tpi_served tpi_gpu_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale, tp_tensor **result) {
     int d = dim_of(self, dim);
-    if (d < 0 || n < 1 || !tp_dtype_is_complex((tp_dtype)self->dtype) || self->shape[d] != n / 2 + 1) return NULL;
-    return scaled(transform(self, d, n, TPI_FFT_C2R, tpi_dtype_to_real((tp_dtype)self->dtype), false), scale);
+    if (d < 0 || n < 1 || !tp_dtype_is_complex((tp_dtype)self->dtype) || self->shape[d] != n / 2 + 1)
+        return TPI_DECLINED;
+    return tpi_serve(scaled(transform(self, d, n, TPI_FFT_C2R, tpi_dtype_to_real((tp_dtype)self->dtype), false), scale),
+                     result);
 }

@@ -398,12 +398,12 @@ tp_tensor *tpi_gpu_index_many(tp_tensor *self, tp_tensors indices) {
     return tpi_release_temporaries(&p.bag, out);
 }
 
-bool tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
-    if (values->dtype != self->dtype || !self->numel || (accumulate && !adds(self))) return false;
+tpi_served tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
+    if (values->dtype != self->dtype || !self->numel || (accumulate && !adds(self))) return TPI_DECLINED;
     picked p;
     bool ok = pick_by(&p, self, indices) && write_values(&p, self, values, accumulate);
     tpi_release_temporaries(&p.bag, NULL);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 bool tpi_gpu_add_slices(tp_tensor *self, int d, tp_tensor *index, tp_tensor *source) {

@@ -43,47 +43,51 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
     return ok ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_index_select(tp_tensor *self, int64_t dim, tp_tensor *index) {
+tpi_served tpi_gpu_index_select(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor **result) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
-    if (d < 0 || index->ndim != 1 || !tpi_gpu_is_index(index)) return tp_error_clear(), NULL;
-    return taken(self, d, index, false);
+    if (d < 0 || index->ndim != 1 || !tpi_gpu_is_index(index)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
+    return tpi_serve(taken(self, d, index, false), result);
 }
 
-tp_tensor *tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq) {
+tpi_served tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq,
+                                  tp_tensor **result) {
     (void)padding_idx, (void)scale_grad_by_freq;
-    return weight->ndim == 2 && tpi_gpu_is_index(indices) ? taken(weight, 0, indices, false) : NULL;
+    return tpi_serve(weight->ndim == 2 && tpi_gpu_is_index(indices) ? taken(weight, 0, indices, false) : NULL, result);
 }
 
 /* Numbers count through all elements, in their order. */
-tp_tensor *tpi_gpu_take(tp_tensor *self, tp_tensor *index) {
+tpi_served tpi_gpu_take(tp_tensor *self, tp_tensor *index, tp_tensor **result) {
     int64_t one = 1;
     tp_tensor *x = tpi_gpu_is_index(index) && self->numel ? tpi_contiguous_data(self) : NULL,
               *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL;
     tp_tensor *out = flat ? taken(flat, 0, index, true) : NULL;
     tpi_release(x), tpi_release(flat);
-    return out;
+    return tpi_serve(out, result);
 }
 
 /* One tensor of numbers among dims that are taken whole goes by rows. */
-tp_tensor *tpi_gpu_index(tp_tensor *self, tp_tensors indices) {
+tpi_served tpi_gpu_index(tp_tensor *self, tp_tensors indices, tp_tensor **result) {
     int d = -1, found = 0;
     for (int64_t i = 0; i < indices.n; i++)
         if (indices.v[i]) d = (int)i, found++;
     if (found == 1 && d < self->ndim && tpi_gpu_is_index(indices.v[d]) && tp_is_contiguous(self))
-        return taken(self, d, indices.v[d], true);
-    return tpi_gpu_index_many(self, indices);
+        return tpi_serve(taken(self, d, indices.v[d], true), result);
+    return tpi_serve(tpi_gpu_index_many(self, indices), result);
 }
 
-tp_tensor *tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx,
-                                      bool scale_grad_by_freq) {
+tpi_served tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx,
+                                      bool scale_grad_by_freq, tp_tensor **result) {
     int64_t width = grad->ndim ? grad->shape[grad->ndim - 1] : 0;
     if (!tpi_gpu_floats(grad) || !tpi_gpu_is_index(indices) || !width || width > INT32_MAX ||
         indices->numel * width != grad->numel)
-        return NULL;
+        return TPI_DECLINED;
     tp_device device = tpi_device(grad);
     tp_tensor *out = tpi_empty(TP_INTS(num_weights, width), (tp_dtype)grad->dtype, device);
     bool ok = out && tpi_fill_data(out, tp_int(0));
-    if (!ok || !indices->numel) return ok ? out : tpi_after(out, NULL);
+    if (!ok || !indices->numel) return tpi_serve(ok ? out : tpi_after(out, NULL), result);
     tp_tensor *wide = tpi_as_dtype_data(indices, TP_INT64), *index = wide ? tpi_contiguous_data(wide) : NULL,
               *g = tpi_contiguous_data(grad), *numbers = NULL;
     tp_tensor *places = index && g ? tpi_gpu_order_indices(index, num_weights, &numbers) : NULL;
@@ -100,5 +104,5 @@ tp_tensor *tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64
         ok = kernel && tpi_gpu_launch(device, kernel, n, width >= 256 ? 256 : width >= 128 ? 128 : 64, 0, 8, args);
     }
     tpi_release(wide), tpi_release(index), tpi_release(g), tpi_release(numbers), tpi_release(places);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

@@ -36,22 +36,29 @@ static tp_tensor *spread(tp_tensor *mask, tp_tensor *part, tp_operand rest, tp_i
     return tpi_release_temporaries(&c.bag, out);
 }
 
-tp_tensor *tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
+tpi_served tpi_gpu_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source, tp_tensor **result) {
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (source->dtype != self->dtype || !source->numel ||
-        !tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim))
-        return tp_error_clear(), NULL;
+        !tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     tp_tensor *alone = tpi_detached(self);
-    return alone ? tpi_after(alone, spread(mask, source, TP_OPERAND(alone), tp_ints_view(shape, ndim))) : NULL;
+    return tpi_serve(
+        alone ? tpi_after(alone, spread(mask, source, TP_OPERAND(alone), tp_ints_view(shape, ndim))) : NULL, result);
 }
 
-tp_tensor *tpi_gpu_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tensor *mask) {
+tpi_served tpi_gpu_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tensor *mask, tp_tensor **result) {
     int64_t shape[TP_MAX_DIMS];
     int ndim;
-    if (!tpi_broadcast(size, tpi_shape(mask), shape, &ndim)) return tp_error_clear(), NULL;
-    if (!grad->numel) return tpo_zeros(tp_ints_view(shape, ndim), (tp_dtype)grad->dtype, tpi_device(grad));
-    return spread(mask, grad, tp_operand_int(0), tp_ints_view(shape, ndim));
+    if (!tpi_broadcast(size, tpi_shape(mask), shape, &ndim)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
+    if (!grad->numel)
+        return tpi_serve(tpo_zeros(tp_ints_view(shape, ndim), (tp_dtype)grad->dtype, tpi_device(grad)), result);
+    return tpi_serve(spread(mask, grad, tp_operand_int(0), tp_ints_view(shape, ndim)), result);
 }
 
 /* values of the mask's elements that are true, one behind the other, in `size` elements that are `rest` otherwise; what
@@ -68,11 +75,14 @@ static tp_tensor *packed(counted *c, tp_tensor *values, int64_t size, tp_scalar 
     return part && (!size || tpi_copy_data(out, part)) ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_ints size) {
+tpi_served tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_ints size, tp_tensor **result) {
     int64_t n = tpi_numel_of(size);
     counted c;
     tp_tensor *out = NULL;
-    if (n < 0 || !grad->numel || !tpi_gpu_has_dtype(grad)) return tp_error_clear(), NULL;
+    if (n < 0 || !grad->numel || !tpi_gpu_has_dtype(grad)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     if (count(&c, mask, tpi_shape(grad))) {
         tp_tensor *alone = tpi_put(&c.bag, tpi_detached(grad)),
                   *line = tpi_put(&c.bag, tpo_reshape(alone, TP_INTS(-1)));
@@ -82,19 +92,19 @@ tp_tensor *tpi_gpu_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_
         tpi_contiguous_strides(size, g.strides);
         if (out && !tpi_set_geometry(out, &g)) out = tpi_after(out, NULL);
     }
-    return tpi_release_temporaries(&c.bag, out);
+    return tpi_serve(tpi_release_temporaries(&c.bag, out), result);
 }
 
 /* Positions among all elements first; their coordinates from those. */
-tp_tensor *tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_value) {
+tpi_served tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_value, tp_tensor **result) {
     counted c;
-    if (size <= 0 || !self->ndim || self->ndim > 16 || !self->numel || !tpi_gpu_has_dtype(self)) return NULL;
+    if (size <= 0 || !self->ndim || self->ndim > 16 || !self->numel || !tpi_gpu_has_dtype(self)) return TPI_DECLINED;
     tp_tensor *alone = tpi_detached(self), *mask = alone ? tpo_ne(alone, tp_operand_int(0)) : NULL;
     tpi_release(alone);
     tp_tensor *out = mask && count(&c, mask, tpi_shape(self))
                          ? tpi_empty(TP_INTS(size, self->ndim), TP_INT64, tpi_device(self))
                          : NULL;
-    if (!mask) return NULL;
+    if (!mask) return tpi_not_served();
     tp_tensor *all = out ? tpi_put(&c.bag, tpo_arange(tp_int(self->numel), TP_INT64, tpi_device(self))) : NULL,
               *at = all ? tpi_put(&c.bag, packed(&c, all, size, tp_int(-1))) : NULL;
     tp_tensor *none = at ? tpi_put(&c.bag, tpo_lt(at, tp_operand_int(0))) : NULL;
@@ -110,5 +120,5 @@ tp_tensor *tpi_gpu_nonzero_static(tp_tensor *self, int64_t size, int64_t fill_va
         if (rest) at = tpi_put(&c.bag, rest);
     }
     tpi_release(mask);
-    return tpi_release_temporaries(&c.bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&c.bag, ok ? out : tpi_after(out, NULL)), result);
 }

@@ -51,9 +51,9 @@ static int fitting_dim(const tp_tensor *self, int64_t dim, const tp_tensor *inde
     return d;
 }
 
-tp_tensor *tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool sparse_grad) {
+tpi_served tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool sparse_grad, tp_tensor **result) {
     int d = fitting_dim(self, dim, index, NULL);
-    if (d < 0 || sparse_grad) return NULL;
+    if (d < 0 || sparse_grad) return TPI_DECLINED;
     layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
     tp_tensor *k = tpi_contiguous_data(index),
               *out = k ? tpi_empty(tpi_shape(index), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
@@ -67,7 +67,7 @@ tp_tensor *tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool s
     bool ok =
         fault.word && kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }
 
 /* The part of source that the index covers, contiguous; owned. */
@@ -93,20 +93,20 @@ static bool put_places(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src,
     return ok;
 }
 
-bool tpi_gpu_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
+tpi_served tpi_gpu_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
     int d = src->ndim == index->ndim && src->dtype == self->dtype ? fitting_dim(self, dim, index, src) : -1;
     tp_tensor *part = d < 0 ? NULL : covered(src, index);
     bool ok = part && put_places(self, d, index, part, false);
     tpi_release(part);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-bool tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+tpi_served tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
     int d = fitting_dim(self, dim, index, NULL);
     tp_tensor *one = d < 0 ? NULL : tpi_empty((tp_ints){self->shape, 0}, (tp_dtype)self->dtype, tpi_device(self));
     bool ok = one && tpi_fill_data(one, value) && put_places(self, d, index, one, true);
     tpi_release(one);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* ---- Reductions ---- */
@@ -223,16 +223,17 @@ static bool scatter_joined(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
     return ok;
 }
 
-bool tpi_gpu_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
-    return scatter_joined(self, dim, index, src, SUM, false);
+tpi_served tpi_gpu_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
+    return tpi_serve_if(scatter_joined(self, dim, index, src, SUM, false));
 }
 
-bool tpi_gpu_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, const char *reduce,
-                            bool include_self) {
+tpi_served tpi_gpu_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, const char *reduce,
+                                  bool include_self) {
     static const char *const names[] = {"sum", "prod", "mean", "amax", "amin"};
     for (int what = SUM; what <= SMALLEST; what++)
-        if (!strcmp(reduce, names[what])) return scatter_joined(self, dim, index, src, what, !include_self);
-    return false;
+        if (!strcmp(reduce, names[what]))
+            return tpi_serve_if(scatter_joined(self, dim, index, src, what, !include_self));
+    return tpi_not_served();
 }
 
 /* self[index along dim] += source, or = source: as scatter with the index repeated over the other dims. */
@@ -254,9 +255,9 @@ static tp_tensor *spread_along(tp_tensor *self, int64_t dim, tp_tensor *index, c
     return spread(index, self, d);
 }
 
-bool tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source, tp_scalar alpha) {
+tpi_served tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source, tp_scalar alpha) {
     if (source->dtype != self->dtype || alpha.kind == TP_SCALAR_COMPLEX || index->ndim != 1 || !source->numel)
-        return false;
+        return TPI_DECLINED;
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
     tp_tensor *fits = d < 0 ? NULL : spread_along(self, d, index, source);
     tp_tensor *alone = fits ? tpi_detached(source) : (tp_error_clear(), NULL);
@@ -265,22 +266,22 @@ bool tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor
                                                        : NULL;
     bool ok = times && tpi_gpu_add_slices(self, d, index, times);
     tpi_release(fits), tpi_release(alone), tpi_release(times);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-bool tpi_gpu_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source) {
-    if (source->dtype != self->dtype) return false;
+tpi_served tpi_gpu_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source) {
+    if (source->dtype != self->dtype) return TPI_DECLINED;
     tp_tensor *wide = spread_along(self, dim, index, source);
-    bool ok = wide && tpi_gpu_scatter(self, dim, wide, source);
+    bool ok = wide && tpi_gpu_scatter(self, dim, wide, source) == TPI_SERVED;
     tpi_release(wide);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-bool tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+tpi_served tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
     tp_tensor *wide = spread_along(self, dim, index, NULL);
-    bool ok = wide && tpi_gpu_scatter_value(self, dim, wide, value);
+    bool ok = wide && tpi_gpu_scatter_value(self, dim, wide, value) == TPI_SERVED;
     tpi_release(wide);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
@@ -296,21 +297,21 @@ static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
     return tpi_after(out, NULL);
 }
 
-bool tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
+tpi_served tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
     tp_tensor *wide = value->ndim ? NULL : spread_along(self, dim, index, NULL),
               *one = wide ? tpi_as_dtype_data(value, (tp_dtype)self->dtype) : NULL;
     int d = one ? fitting_dim(self, dim, wide, NULL) : -1;
     bool ok = d >= 0 && put_places(self, d, wide, one, true);
     tpi_release(wide), tpi_release(one);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* Numbers count through all elements, in their order. */
-bool tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool accumulate) {
+tpi_served tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool accumulate) {
     if (!tpi_gpu_is_index(index) || source->dtype != self->dtype || source->numel != index->numel || !self->numel ||
         !tpi_gpu_has_dtype(self) || (accumulate && !reduces_in(self)))
-        return false;
-    if (!index->numel) return true;
+        return TPI_DECLINED;
+    if (!index->numel) return TPI_SERVED;
     int64_t one = 1;
     tp_tensor *x = tpi_contiguous_data(self), *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL,
               *values = flat ? tpi_contiguous_data(source) : NULL;
@@ -324,7 +325,7 @@ bool tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool accu
         (x == self || tpi_copy_data(self, x));
     tpi_release(x), tpi_release(flat), tpi_release(values), tpi_release(wide), tpi_release(plain), tpi_release(line),
         tpi_release(numbers);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* ---- Masks ---- */
@@ -359,24 +360,24 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
     return ok ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_masked_select(tp_tensor *self, tp_tensor *mask) {
+tpi_served tpi_gpu_masked_select(tp_tensor *self, tp_tensor *mask, tp_tensor **result) {
     if (mask->dtype != TP_BOOL || !tpi_same_shape(self, mask) || !self->numel || self->ndim < 1 ||
         self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self))
-        return NULL;
+        return TPI_DECLINED;
     tp_tensor *x = tpi_contiguous_data(self), *m = x ? tpi_contiguous_data(mask) : NULL,
               *out = m ? compacted(x, m) : NULL;
     tpi_release(x), tpi_release(m);
-    return out;
+    return tpi_serve(out, result);
 }
 
-tp_tensor *tpi_gpu_nonzero(tp_tensor *self) {
-    if (!self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self)) return NULL;
+tpi_served tpi_gpu_nonzero(tp_tensor *self, tp_tensor **result) {
+    if (!self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self)) return TPI_DECLINED;
     tp_tensor *alone = tpi_detached(self),
               *set = alone ? self->dtype == TP_BOOL ? tpi_retain(alone) : tpo_ne(alone, tp_operand_int(0)) : NULL,
               *m = set ? tpi_contiguous_data(set) : NULL;
     tp_tensor *out = m ? compacted(NULL, m) : NULL;
     tpi_release(alone), tpi_release(set), tpi_release(m);
-    return out;
+    return tpi_serve(out, result);
 }
 
 /* ---- Triangles ---- */
@@ -399,5 +400,9 @@ static tp_tensor *triangle(tp_tensor *self, int64_t diagonal, bool lower) {
     tpi_release(x);
     return ok ? out : tpi_after(out, NULL);
 }
-tp_tensor *tpi_gpu_tril(tp_tensor *self, int64_t diagonal) { return triangle(self, diagonal, true); }
-tp_tensor *tpi_gpu_triu(tp_tensor *self, int64_t diagonal) { return triangle(self, diagonal, false); }
+tpi_served tpi_gpu_tril(tp_tensor *self, int64_t diagonal, tp_tensor **result) {
+    return tpi_serve(triangle(self, diagonal, true), result);
+}
+tpi_served tpi_gpu_triu(tp_tensor *self, int64_t diagonal, tp_tensor **result) {
+    return tpi_serve(triangle(self, diagonal, false), result);
+}

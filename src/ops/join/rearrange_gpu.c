@@ -36,13 +36,15 @@ static bool turn(turned *t, const tp_tensor *self, const tp_tensor *out, const b
     return true;
 }
 
-tp_tensor *tpi_gpu_flip(tp_tensor *self, tp_ints dims) {
+tpi_served tpi_gpu_flip(tp_tensor *self, tp_ints dims, tp_tensor **result) {
     bool flipped[TP_MAX_DIMS] = {false};
-    if (!self->numel || !tpi_gpu_has_dtype(self) || (dims.n && !tpi_wrap_dims(dims, self->ndim, flipped)))
-        return tp_error_clear(), NULL;
+    if (!self->numel || !tpi_gpu_has_dtype(self) || (dims.n && !tpi_wrap_dims(dims, self->ndim, flipped))) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     tp_tensor *out = tpi_empty_like(self, (tp_dtype)self->dtype);
     turned t;
-    if (!out || !turn(&t, self, out, flipped)) return tpi_after(out, NULL);
+    if (!out || !turn(&t, self, out, flipped)) return tpi_serve(tpi_after(out, NULL), result);
     int64_t numbers[2 * MOST_DIMS], first = 0;
     memcpy(numbers, t.shape, sizeof *numbers * (size_t)t.dims),
         memcpy(numbers + t.dims, t.stride, sizeof *numbers * (size_t)t.dims);
@@ -55,13 +57,14 @@ tp_tensor *tpi_gpu_flip(tp_tensor *self, tp_ints dims) {
                                 TPI_GPU_PTR(self->data + first * (int64_t)tpi_itemsize(self)),
                                 {TPI_GPU_VALUE, (uint32_t)(2 * t.dims * 8), numbers},
                                 TPI_GPU_VAL(self->numel)};
-    return tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 4, args) ? out : tpi_after(out, NULL);
+    return tpi_serve(tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 4, args) ? out : tpi_after(out, NULL),
+                     result);
 }
 
 /* The number of each element as often as its count says: where each place falls among the running sums. The host waits
  * for their last, unless it is told. */
-tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size) {
-    if (repeats->ndim != 1 || !repeats->numel || !tpi_gpu_is_index(repeats)) return NULL;
+tpi_served tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_size, tp_tensor **result) {
+    if (repeats->ndim != 1 || !repeats->numel || !tpi_gpu_is_index(repeats)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *ends = tpi_put(&bag, tpo_cumsum(repeats, 0, TP_INT64));
     if (output_size == TP_NONE && ends) {
@@ -69,17 +72,23 @@ tp_tensor *tpi_gpu_repeat_interleave_Tensor(tp_tensor *repeats, int64_t output_s
                   *least = last ? tpi_put(&bag, tpo_min(repeats)) : NULL;
         tp_scalar total = least ? tp_item_scalar(last) : tp_no_scalar(),
                   smallest = least ? tp_item_scalar(least) : tp_no_scalar();
-        if (total.kind == TP_SCALAR_NONE || smallest.as.i < 0)
-            return tpi_release_temporaries(&bag, NULL); /* negative counts are the CPU's to refuse */
+        if (total.kind == TP_SCALAR_NONE || smallest.as.i < 0) { /* negative counts are the CPU's to refuse */
+            tpi_release_temporaries(&bag, NULL);
+            return tpi_not_served();
+        }
         output_size = total.as.i;
     }
-    if (!ends || output_size < 0) return tpi_release_temporaries(&bag, NULL);
+    if (!ends || output_size < 0) {
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_not_served();
+    }
     tp_tensor *at = tpi_put(&bag, tpo_arange(tp_int(output_size), TP_INT64, tpi_device(repeats)));
-    return tpi_release_temporaries(&bag, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, at ? tpo_searchsorted(ends, at, false, true, NULL, NULL) : NULL),
+                     result);
 }
 
-bool tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
-    if (!tpi_gpu_floats(self)) return false;
+tpi_served tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
+    if (!tpi_gpu_floats(self)) return TPI_DECLINED;
     tp_device device = tpi_device(self);
     tp_tensor *x = tpi_contiguous_data(self),
               *mantissa = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, device) : NULL,
@@ -93,7 +102,12 @@ bool tpi_gpu_frexp(tp_tensor *self, tp_tensor **out) {
         ok = tpi_gpu_launch_each(device, kernel, x->numel, 4, args);
     }
     tpi_release(x);
-    if (ok) return out[0] = mantissa, out[1] = exponent, true;
-    tpi_release(mantissa), tpi_release(exponent);
-    return false;
+    if (ok) {
+        out[0] = mantissa;
+        out[1] = exponent;
+        return TPI_SERVED;
+    }
+    tpi_release(mantissa);
+    tpi_release(exponent);
+    return tpi_not_served();
 }

@@ -53,11 +53,13 @@ static bool eigen(tp_tensor *self, const char *UPLO, bool vectors,
     return tpi_gpu_give(2, (tp_tensor *[]){values, a}, ok, out);
 }
 
-bool tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) { return eigen(self, UPLO, true, out); }
+tpi_served tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) {
+    return tpi_serve_if(eigen(self, UPLO, true, out));
+}
 
-tp_tensor *tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO) {
+tpi_served tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO, tp_tensor **result) {
     tp_tensor *made[2];
-    return eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL;
+    return tpi_serve(eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL, result);
 }
 
 /* ---- General ---- */
@@ -109,9 +111,9 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     return ok;
 }
 
-bool tpi_gpu_eig(tp_tensor *self, tp_tensor **out) { return eig(self, &out[0], &out[1]); }
+tpi_served tpi_gpu_eig(tp_tensor *self, tp_tensor **out) { return tpi_serve_if(eig(self, &out[0], &out[1])); }
 
-tp_tensor *tpi_gpu_eigvals(tp_tensor *self) {
+tpi_served tpi_gpu_eigvals(tp_tensor *self, tp_tensor **result) {
     tp_tensor *values;
-    return eig(self, &values, NULL) ? values : NULL;
+    return tpi_serve(eig(self, &values, NULL) ? values : NULL, result);
 }

@@ -42,7 +42,7 @@ static tp_tensor *fraction(tp_tensor *a) { /* owned; NULL without an error: not 
     tp_tensor *above = odd ? tpi_put(&bag, tpo_add(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
     tp_tensor *below =
         above ? tpi_put(&bag, tpo_sub(tp_operand_tensor(even), tp_operand_tensor(odd), tp_int(1))) : NULL;
-    bool ok = below && tpi_gpu_solve_ex(below, above, true, false, solved);
+    bool ok = below && tpi_gpu_solve_ex(below, above, true, false, solved) == TPI_SERVED;
     if (ok) tpi_put(&bag, solved[1]);
     return tpi_release_temporaries(&bag, ok ? solved[0] : NULL);
 }
@@ -72,17 +72,20 @@ static tp_tensor *squared(tp_tensor *x, tp_tensor *times, int step) {
     return tpi_after(x, out);
 }
 
-tp_tensor *tpi_gpu_matrix_exp(tp_tensor *self) {
+tpi_served tpi_gpu_matrix_exp(tp_tensor *self, tp_tensor **result) {
     if (self->ndim < 2 || !self->numel || tpi_rows_of(self) != tpi_cols_of(self) ||
         !(tpi_gpu_blocks_fit(self) || tpi_gpu_solver_for(self)))
-        return NULL;
+        return tpi_not_served();
     tpi_temporaries bag = {0};
     int most = 0;
     tp_tensor *a = tpi_put(&bag, tpi_detached(self)), *times = a ? halvings(&bag, a, &most) : NULL;
-    if (!times || most < 0) return tpi_release_temporaries(&bag, NULL);
+    if (!times || most < 0) {
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_not_served();
+    }
     tp_tensor *down = tpi_put(&bag, tpo_neg(times)), *scale = down ? tpi_put(&bag, tpo_exp2(down)) : NULL;
     tp_tensor *small = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(scale))) : NULL,
               *x = small ? fraction(small) : NULL;
     for (int step = 0; x && step < most; step++) x = squared(x, times, step);
-    return tpi_release_temporaries(&bag, x ? tpi_after(x, tpi_columns_copy(x, tp_no_ints())) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, x ? tpi_after(x, tpi_columns_copy(x, tp_no_ints())) : NULL), result);
 }

@@ -107,11 +107,11 @@ bool tpi_gpu_block_cholesky(tp_tensor *a, tp_tensor *info) {
 }
 
 /* P (m, m) with A = P L U, one matrix per row of pivots. */
-tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) {
+tpi_served tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype, tp_tensor **result) {
     bool number = tp_dtype_is_complex(dtype) || (tp_dtype_is_floating(dtype) && tpi_dtype_bytes[dtype] >= 4);
     if (pivots->ndim < 1 || !pivots->numel || !tpi_gpu_is_index(pivots) || !number || m < 1 || m > INT32_MAX / 2 ||
         tpi_cols_of(pivots) > m)
-        return NULL;
+        return TPI_DECLINED;
     tp_tensor *p = tpi_columns_new(pivots, 1, m, m, dtype),
               *rows = p && tpi_gpu_has_dtype(p) ? tpi_rows_new(pivots, 1, m, TP_INT32) : NULL;
     tp_tensor *narrow = rows ? tpi_as_dtype_data(pivots, TP_INT32) : NULL,
@@ -128,7 +128,7 @@ tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) 
                                 TPI_GPU_VAL(k)};
     bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, systems, 8, args);
     tpi_release(rows), tpi_release(narrow), tpi_release(from);
-    return ok ? p : tpi_after(p, NULL);
+    return tpi_serve(ok ? p : tpi_after(p, NULL), result);
 }
 
 /* ---- Determinants ---- */
@@ -137,7 +137,7 @@ static bool determinants(tp_tensor *A, tp_tensor *sign, tp_tensor *logarithm) {
     if (!A->numel)
         return tpi_fill_data(sign, tp_int(1)) &&
                (!logarithm || tpi_fill_data(logarithm, tp_int(0))); /* of matrices without elements */
-    if (!tpi_gpu_lu_factor_ex(A, true, false, factored)) return false;
+    if (tpi_gpu_lu_factor_ex(A, true, false, factored) != TPI_SERVED) return false;
     int n = (int)tpi_cols_of(A);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(factored[0]->data), TPI_GPU_PTR(factored[1]->data), TPI_GPU_PTR(sign->data),
                                 TPI_GPU_PTR(tpi_gpu_data(logarithm)), TPI_GPU_VAL(n)};
@@ -151,13 +151,13 @@ static bool has_determinants(const tp_tensor *A) {
            (is_complex(A) || (tp_dtype_is_floating((tp_dtype)A->dtype) && tpi_itemsize(A) >= 4));
 }
 
-tp_tensor *tpi_gpu_det(tp_tensor *A) {
+tpi_served tpi_gpu_det(tp_tensor *A, tp_tensor **result) {
     tp_tensor *det = has_determinants(A) ? tpi_batch_new(A, 2, (tp_dtype)A->dtype) : NULL;
-    return det && determinants(A, det, NULL) ? det : tpi_after(det, NULL);
+    return tpi_serve(det && determinants(A, det, NULL) ? det : tpi_after(det, NULL), result);
 }
 
-bool tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
-    if (!has_determinants(A)) return false;
+tpi_served tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
+    if (!has_determinants(A)) return TPI_DECLINED;
     tp_tensor *sign = tpi_batch_new(A, 2, (tp_dtype)A->dtype),
               *size = sign ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
     bool ok = size && determinants(A, sign, size);
@@ -165,7 +165,7 @@ bool tpi_gpu_slogdet(tp_tensor *A, tp_tensor **out) {
         out[0] = sign, out[1] = size;
     else
         tpi_release(sign), tpi_release(size);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* ---- QR ---- */
@@ -186,8 +186,8 @@ static bool reflectors(tp_tensor *a, tp_tensor *tau) { /* false without an error
                (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
 }
 
-bool tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
-    if (!tpi_gpu_blocks_fit(self) && !tpi_gpu_solver_for(self)) return false;
+tpi_served tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
+    if (!tpi_gpu_blocks_fit(self) && !tpi_gpu_solver_for(self)) return tpi_not_served();
     int64_t m = tpi_rows_of(self), n = tpi_cols_of(self);
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()),
               *tau = a ? tpi_rows_new(self, 2, m < n ? m : n, (tp_dtype)self->dtype) : NULL;
@@ -196,7 +196,7 @@ bool tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
         out[0] = a, out[1] = tau;
     else
         tpi_release(a), tpi_release(tau);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 static bool multiply(tp_tensor *q, const tp_tensor *tau) { /* q: reflectors, which become their product */
@@ -230,10 +230,11 @@ static tp_tensor *first_columns(tp_tensor *from, tp_tensor *tau, int64_t columns
     return ok ? q : tpi_after(q, NULL);
 }
 
-bool tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
+tpi_served tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     bool complete = !strcmp(mode, "complete"), r_only = !strcmp(mode, "r");
     tp_tensor *factored[2];
-    if ((!complete && !r_only && strcmp(mode, "reduced")) || !tpi_gpu_geqrf(A, factored)) return false;
+    if ((!complete && !r_only && strcmp(mode, "reduced")) || tpi_gpu_geqrf(A, factored) != TPI_SERVED)
+        return tpi_not_served();
     int64_t m = tpi_rows_of(A), n = tpi_cols_of(A), rows = complete ? m : m < n ? m : n;
     tp_tensor *q = r_only ? tpi_empty(TP_INTS(0), (tp_dtype)A->dtype, tpi_device(A))
                           : first_columns(factored[0], factored[1], rows);
@@ -245,14 +246,15 @@ bool tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
         out[0] = q, out[1] = r;
     else
         tpi_release(q), tpi_release(r);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-tp_tensor *tpi_gpu_householder_product(tp_tensor *input, tp_tensor *tau) {
+tpi_served tpi_gpu_householder_product(tp_tensor *input, tp_tensor *tau, tp_tensor **result) {
     bool fits = input->ndim >= 2 && tau->dtype == input->dtype && tau->ndim == input->ndim - 1 && input->numel &&
                 tpi_rows_of(input) >= tpi_cols_of(input) && tpi_cols_of(tau) <= tpi_cols_of(input);
     for (int d = 0; fits && d + 1 < tau->ndim; d++) fits = tau->shape[d] == input->shape[d];
-    return fits && (tpi_gpu_blocks_fit(input) || tpi_gpu_solver_for(input))
-               ? first_columns(input, tau, tpi_cols_of(input))
-               : NULL;
+    return tpi_serve(fits && (tpi_gpu_blocks_fit(input) || tpi_gpu_solver_for(input))
+                         ? first_columns(input, tau, tpi_cols_of(input))
+                         : NULL,
+                     result);
 }

@@ -47,7 +47,7 @@ enum {
     */
 
 /* The natives of linalg_lu_factor_ex, linalg_solve_ex and linalg_qr, for others; false without an error: not served. */
-bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);
-bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out);
-bool tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out);
+tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);
+tpi_served tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out);
+tpi_served tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out);
 #endif

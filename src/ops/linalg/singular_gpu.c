@@ -71,7 +71,7 @@ static bool can(const tp_tensor *A, bool hermitian) {
            (tpi_gpu_blocks_fit(A) || tpi_gpu_solver_for(A));
 }
 
-tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
+tpi_served tpi_gpu_svdvals(tp_tensor *A, tp_tensor **result) {
     tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(A, false) ? tall(&bag, A, false) : NULL, *values = NULL;
@@ -79,7 +79,7 @@ tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
         values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
     else if (x && !rotate(&bag, x, &s, &values))
         values = NULL;
-    return tpi_release_temporaries(&bag, tpi_retain(values));
+    return tpi_serve(tpi_release_temporaries(&bag, tpi_retain(values)), result);
 }
 
 /* ---- With vectors ---- */
@@ -92,7 +92,7 @@ static tp_tensor *in_order(tpi_temporaries *bag, tp_tensor *columns, tp_tensor *
  * lacks. full: all of a basis. */
 static tp_tensor *unit_columns(tpi_temporaries *bag, tp_tensor *left, bool full) {
     tp_tensor *made[2];
-    if (!tpi_gpu_qr(left, full ? "complete" : "reduced", made)) return NULL;
+    if (tpi_gpu_qr(left, full ? "complete" : "reduced", made) != TPI_SERVED) return NULL;
     tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]),
               *diagonal = tpi_put(bag, tpo_diagonal(r, 0, -2, -1));
     if (diagonal && tp_dtype_is_complex((tp_dtype)r->dtype))
@@ -126,7 +126,7 @@ static bool with_vectors(tpi_temporaries *bag, tp_tensor *x, bool full, tp_tenso
     return out[0] != NULL;
 }
 
-bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
+tpi_served tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     tpi_temporaries bag = {0};
     tp_tensor *found[3], *x = can(A, false) ? tall(&bag, A, false) : NULL;
     bool ok = x && with_vectors(&bag, x, full_matrices, found);
@@ -135,7 +135,7 @@ bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
         ok = (out[2] = tpo_adjoint_physical(found[is_tall(A) ? 2 : 0])) || tpi_no_results(out, 2);
     }
     tpi_release_temporaries(&bag, NULL);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* ---- What counts as zero ---- */
@@ -154,12 +154,13 @@ static tp_tensor *which_count(tpi_temporaries *bag, const tp_tensor *A, tp_tenso
     return limit ? tpi_put(bag, tpo_gt(values, tp_operand_tensor(limit))) : NULL;
 }
 
-tp_tensor *tpi_gpu_matrix_rank(tp_tensor *self, double atol, double rtol, bool hermitian) {
+tpi_served tpi_gpu_matrix_rank(tp_tensor *self, double atol, double rtol, bool hermitian, tp_tensor **result) {
     tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL;
     tp_tensor *count = x && decompose(&bag, x, &s) ? which_count(&bag, self, s.values, atol, rtol) : NULL;
-    return tpi_release_temporaries(&bag, count ? tpo_sum(count, TP_INTS(-1), false, TP_INT64) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, count ? tpo_sum(count, TP_INTS(-1), false, TP_INT64) : NULL),
+                     result);
 }
 
 /* ---- Pseudo-inverse: V diag(1 / S) U^H, the two factors divided once each, since squares of small values vanish ----
@@ -175,13 +176,13 @@ static tp_tensor *invert(tpi_temporaries *bag, tp_tensor *A, const singular *s, 
     return uh ? tpi_put(bag, tpo_matmul(v, uh)) : NULL;
 }
 
-tp_tensor *tpi_gpu_pinv(tp_tensor *self, double atol, double rtol, bool hermitian) {
+tpi_served tpi_gpu_pinv(tp_tensor *self, double atol, double rtol, bool hermitian, tp_tensor **result) {
     tpi_temporaries bag = {0};
     singular s;
     tp_tensor *x = can(self, hermitian) ? tall(&bag, self, hermitian) : NULL,
               *p = x && decompose(&bag, x, &s) ? invert(&bag, self, &s, atol, rtol) : NULL;
     if (p && !is_tall(self)) p = tpi_put(&bag, tpo_adjoint_physical(p));
-    return tpi_release_temporaries(&bag, p ? tpi_columns_copy(p, tp_no_ints()) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, p ? tpi_columns_copy(p, tp_no_ints()) : NULL), result);
 }
 
 /* ---- Least squares by QR, PyTorch's one way on GPUs and so the default there: full rank is taken for granted ---- */
@@ -189,7 +190,7 @@ tp_tensor *tpi_gpu_pinv(tp_tensor *self, double atol, double rtol, bool hermitia
 /* X with the least |A X - B|, and of those with the least |X| where A is wide. */
 static tp_tensor *fit(tpi_temporaries *bag, tp_tensor *A, tp_tensor *B) {
     tp_tensor *x = tall(bag, A, false), *made[2];
-    if (!x || !tpi_gpu_qr(x, "reduced", made)) return NULL;
+    if (!x || tpi_gpu_qr(x, "reduced", made) != TPI_SERVED) return NULL;
     tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]);
     if (is_tall(A)) {
         tp_tensor *qh = tpi_put(bag, tpo_adjoint_physical(q)), *right = qh ? tpi_put(bag, tpo_matmul(qh, B)) : NULL;
@@ -216,16 +217,16 @@ static bool fits(const tp_tensor *A, const tp_tensor *B, bool vector) {
            B->shape[B->ndim - (vector ? 1 : 2)] == tpi_rows_of(A) && can(A, false);
 }
 
-bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {
-    if (tpi_device(self).type == TP_META) return false;
+tpi_served tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {
+    if (tpi_device(self).type == TP_META) return TPI_DECLINED;
     if (!driver) { /* if it is not served below, the host must not take its own default */
         tp_tensor *A = tpi_detached(self), *B = A ? tpi_detached(b) : NULL;
         bool ok = B && tpo_linalg_lstsq(A, B, rcond, "gels", out);
         tpi_release(A), tpi_release(B);
-        return ok;
+        return tpi_serve_if(ok);
     }
     bool vector = b->ndim == 1 || b->ndim == self->ndim - 1;
-    if (strcmp(driver, "gels") || self->ndim < 2 || !fits(self, b, vector)) return false;
+    if (strcmp(driver, "gels") || self->ndim < 2 || !fits(self, b, vector)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *A = tpi_put(&bag, tpi_detached(self)), *B = tpi_put(&bag, tpi_detached(b));
     if (B && vector) B = tpi_put(&bag, tpo_unsqueeze(B, -1));
@@ -235,5 +236,5 @@ bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driv
     out[2] = out[1] ? tpi_empty(TP_INTS(0), TP_INT64, tpi_device(A)) : NULL;
     out[3] = out[2] ? tpi_empty(TP_INTS(0), tpi_dtype_to_real((tp_dtype)A->dtype), tpi_device(A)) : NULL;
     tpi_release_temporaries(&bag, NULL);
-    return out[3] || tpi_no_results(out, 3);
+    return tpi_serve_if(out[3] || tpi_no_results(out, 3));
 }

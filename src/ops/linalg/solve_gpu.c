@@ -22,7 +22,7 @@ const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t) { /* NULL without a
 bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s) {
     tp_device device = tpi_device(a);
     s.dtype = (tp_dtype)a->dtype, s.m = rows_of(a), s.n = cols_of(a), s.batch = tpi_batches_of(a, 2), s.a = a->data;
-    return driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_GPU_SERVED;
+    return driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_SERVED;
 }
 
 bool tpi_gpu_info_clear(const tp_tensor *info) {
@@ -43,9 +43,9 @@ bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out) {
     return ok;
 }
 
-bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tensor **out) {
+tpi_served tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
-    if ((!driver && !tpi_gpu_blocks_fit(self)) || rows_of(self) != cols_of(self)) return false;
+    if ((!driver && !tpi_gpu_blocks_fit(self)) || rows_of(self) != cols_of(self)) return TPI_DECLINED;
     tp_tensor *plain = tpi_detached(self),
               *seen = plain && upper && !driver
                           ? tpo_adjoint_physical(plain)
@@ -62,7 +62,7 @@ bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tens
     ok = ok && (!check_errors || tpi_gpu_info_clear(info)) &&
          (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
     if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint_physical(l))) != NULL;
-    return tpi_gpu_give(2, (tp_tensor *[]){l, info}, ok, out);
+    return tpi_serve_if(tpi_gpu_give(2, (tp_tensor *[]){l, info}, ok, out));
 }
 
 /* The factors take a's place; pivots are 64-bit, as the library's are. */
@@ -80,17 +80,17 @@ static bool lu_of_blocks(tp_tensor *A, bool check_errors, tp_tensor **out) {
     return tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok, out);
 }
 
-bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
+tpi_served tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
-    if (!pivot || (!driver && !tpi_gpu_blocks_fit(A))) return false;
-    if (!driver) return lu_of_blocks(A, check_errors, out);
+    if (!pivot || (!driver && !tpi_gpu_blocks_fit(A))) return TPI_DECLINED;
+    if (!driver) return tpi_serve_if(lu_of_blocks(A, check_errors, out));
     int64_t least = rows_of(A) < cols_of(A) ? rows_of(A) : cols_of(A);
     tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *wide = lu ? tpi_rows_new(A, 2, least, TP_INT64) : NULL,
               *info = wide ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info && factor(driver, lu, wide, info) && (!check_errors || tpi_gpu_info_clear(info));
     tp_tensor *pivots = ok ? tpi_as_dtype_data(wide, TP_INT32) : NULL;
     tpi_release(wide);
-    return tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out);
+    return tpi_serve_if(tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out));
 }
 
 /* b becomes the solution of a x = b by the library; a is scratch. */
@@ -119,13 +119,13 @@ static bool solve(const tpi_gpu_driver *driver, tp_tensor *A, tp_ints batch, tp_
     return ok;
 }
 
-bool tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
+tpi_served tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
-    if ((!driver && !tpi_gpu_blocks_fit(A)) || rows_of(A) != cols_of(A)) return false;
+    if ((!driver && !tpi_gpu_blocks_fit(A)) || rows_of(A) != cols_of(A)) return TPI_DECLINED;
     tp_tensor *x = tpi_columns_new(A, 2, rows_of(A), cols_of(A), (tp_dtype)A->dtype),
               *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info && solve(driver, A, tp_no_ints(), x, true, info) && (!check_errors || tpi_gpu_info_clear(info));
-    return tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out);
+    return tpi_serve_if(tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out));
 }
 
 /* A X = B for matrices on both sides, whose batch dims may broadcast. */
@@ -145,12 +145,12 @@ static bool solve_systems(tp_tensor *A, tp_tensor *B, bool check_errors, tp_tens
 }
 
 /* X A = B is A^T X^T = B^T; a vector is a matrix of one column. */
-bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out) {
+tpi_served tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out) {
     if (A->ndim < 2 || !A->numel || A->dtype != B->dtype || rows_of(A) != cols_of(A) ||
         !(tpi_gpu_blocks_fit(A) || tpi_gpu_solver_for(A)))
-        return false;
+        return tpi_not_served();
     bool vector = tpi_are_vectors(A, B);
-    if ((vector && !left) || (!vector && B->ndim < 2)) return false;
+    if ((vector && !left) || (!vector && B->ndim < 2)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *a = tpi_put(&bag, tpi_detached(A)), *b = tpi_put(&bag, tpi_detached(B)), *made[2] = {NULL};
     if (a && b && !left) a = tpi_put(&bag, tpo_transpose(a, -2, -1)), b = tpi_put(&bag, tpo_transpose(b, -2, -1));
@@ -161,7 +161,7 @@ bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, 
     tpi_release_temporaries(&bag, NULL);
     if (!ok && made[1]) tpi_release(made[1]);
     if (ok) out[0] = made[0], out[1] = made[1];
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* By rotations, which is faster, and where they do not converge by the other way. */
@@ -205,7 +205,8 @@ static bool library_triangular(tp_tensor *a, tp_tensor *x, bool upper, bool left
 
 /* Triangular systems, by the library or a thread per right-hand side: matrices that are small, or have many of those.
  * X A = B is A^T X^T = B^T. */
-tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, bool left, bool unitriangular) {
+tpi_served tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, bool left, bool unitriangular,
+                                    tp_tensor **result) {
     static const tpi_gpu_site site = {"triangular.gpu.h", "triangular"};
     int64_t shape[TP_MAX_DIMS];
     int ndim;
@@ -213,16 +214,20 @@ tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, b
          wide = self->dtype == TP_FLOAT64 || self->dtype == TP_COMPLEX128;
     if (!(complex || tpi_gpu_floats(self)) || !tpi_gpu_has_dtype(self) || tpi_itemsize(self) < 4 ||
         self->dtype != B->dtype || self->ndim < 2 || B->ndim < 2 || !self->numel || !B->numel)
-        return NULL;
+        return TPI_DECLINED;
     int64_t n = cols_of(self), sides = left ? cols_of(B) : rows_of(B), rows = rows_of(B);
-    if (rows_of(self) != n || (left ? rows_of(B) : cols_of(B)) != n) return NULL;
-    if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), shape, &ndim))
-        return tp_error_clear(), NULL;
+    if (rows_of(self) != n || (left ? rows_of(B) : cols_of(B)) != n) return TPI_DECLINED;
+    if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), shape, &ndim)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     tp_tensor *a = tpi_columns_copy(self, tp_ints_view(shape, ndim)),
               *x = a ? tpi_columns_copy(B, tp_ints_view(shape, ndim)) : NULL;
     bool done = x && library_triangular(a, x, upper, left, unitriangular);
-    if (done || (x && (tp_error() || n > 4096 || (n > 512 && sides < n / 8))))
-        return tpi_release(a), done ? x : tpi_after(x, NULL);
+    if (done || (x && (tp_error() || n > 4096 || (n > 512 && sides < n / 8)))) {
+        tpi_release(a);
+        return tpi_serve(done ? x : tpi_after(x, NULL), result);
+    }
     int64_t systems = x ? tpi_batches_of(x, 2) : 0, down = left ? 1 : n, across = left ? n : 1, step = left ? 1 : rows,
             next = left ? rows : 1, matrix = n * sides;
     const tpi_gpu_define defines[] = {TPI_DEFINE("UPPER", upper == left), TPI_DEFINE("UNIT", unitriangular),
@@ -241,5 +246,5 @@ tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, b
                                 TPI_GPU_VAL(matrix)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_ceil_div(systems * sides, 64), 64, 0, 10, args);
     tpi_release(a);
-    return ok ? x : tpi_after(x, NULL);
+    return tpi_serve(ok ? x : tpi_after(x, NULL), result);
 }

@@ -85,11 +85,11 @@ static bool run_forward(call *c, tp_tensor *parts, int64_t ignore, tp_tensor *co
     return tpi_gpu_launch(c->device, kernel, 1, 256, 0, 4, sums);
 }
 
-bool tpi_gpu_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
-                                   int64_t ignore_index, tp_dtype asked, tp_tensor **out) {
+tpi_served tpi_gpu_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
+                                         int64_t ignore_index, tp_dtype asked, tp_tensor **out) {
     call c;
     tp_dtype dtype = asked ? asked : (tp_dtype)self->dtype;
-    if (!prepare(&c, self, target, weight, reduction, dtype)) return false;
+    if (!prepare(&c, self, target, weight, reduction, dtype)) return tpi_not_served();
     tp_dtype compute = c.wide ? TP_FLOAT64 : TP_FLOAT32;
     out[0] = tpi_empty((tp_ints){&c.rows, c.how == TPI_REDUCE_NONE}, dtype, c.device);
     out[1] = tpi_empty((tp_ints){&c.rows, 0}, dtype, c.device);
@@ -99,16 +99,16 @@ bool tpi_gpu_cross_entropy_forward(tp_tensor *self, tp_tensor *target, tp_tensor
     tpi_release(parts);
     drop(&c);
     for (int i = 0; i < 3 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-tp_tensor *tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *self, tp_tensor *target, tp_tensor *weight,
+tpi_served tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *self, tp_tensor *target, tp_tensor *weight,
                                           const char *reduction, int64_t ignore_index, tp_tensor *total_weight,
-                                          tp_tensor *norms) {
+                                          tp_tensor *norms, tp_tensor **result) {
     call c;
     if (grad_output->dtype != total_weight->dtype ||
         !prepare(&c, self, target, weight, reduction, (tp_dtype)grad_output->dtype))
-        return NULL;
+        return tpi_not_served();
     tp_tensor *out = tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, c.device), *g = tpi_contiguous_data(grad_output),
               *kept = tpi_contiguous_data(norms);
     bool ok = out && g && kept && (c.how != TPI_REDUCE_NONE || g->numel == c.rows);
@@ -130,5 +130,5 @@ tp_tensor *tpi_gpu_cross_entropy_backward(tp_tensor *grad_output, tp_tensor *sel
     }
     tpi_release(g), tpi_release(kept);
     drop(&c);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

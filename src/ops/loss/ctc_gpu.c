@@ -66,10 +66,10 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {
     return tpi_gpu_site_kernel(c->device, site, c->wide, 3, defines);
 }
 
-bool tpi_gpu_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths, tp_ints target_lengths,
-                              int64_t blank, bool zero_infinity, tp_tensor **out) {
+tpi_served tpi_gpu_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_ints input_lengths,
+                                    tp_ints target_lengths, int64_t blank, bool zero_infinity, tp_tensor **out) {
     call c;
-    if (!prepare(&c, log_probs, targets, input_lengths, target_lengths, blank)) return false;
+    if (!prepare(&c, log_probs, targets, input_lengths, target_lengths, blank)) return tpi_not_served();
     tp_tensor *loss = tpi_empty(TP_INTS(c.batch), (tp_dtype)log_probs->dtype, c.device),
               *alpha = loss ? tpi_empty(TP_INTS(c.batch, c.steps, c.width), c.wide ? TP_FLOAT64 : TP_FLOAT32, c.device)
                             : NULL;
@@ -94,16 +94,16 @@ bool tpi_gpu_ctc_loss_forward(tp_tensor *log_probs, tp_tensor *targets, tp_ints 
     else
         tpi_release(loss), tpi_release(alpha);
     drop(&c);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-tp_tensor *tpi_gpu_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_probs, tp_tensor *targets,
+tpi_served tpi_gpu_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_probs, tp_tensor *targets,
                                      tp_ints input_lengths, tp_ints target_lengths, tp_tensor *log_alpha, int64_t blank,
-                                     bool zero_infinity) {
+                                     bool zero_infinity, tp_tensor **result) {
     call c;
     if (grad_output->dtype != log_probs->dtype ||
         !prepare(&c, log_probs, targets, input_lengths, target_lengths, blank))
-        return NULL;
+        return tpi_not_served();
     bool fits = log_alpha->dtype == (c.wide ? TP_FLOAT64 : TP_FLOAT32) &&
                 log_alpha->numel == c.batch * c.steps * c.width && grad_output->numel == c.batch;
     tp_tensor *g = fits ? tpi_contiguous_data(grad_output) : NULL, *alpha = g ? tpi_contiguous_data(log_alpha) : NULL;
@@ -131,5 +131,5 @@ tp_tensor *tpi_gpu_ctc_loss_backward(tp_tensor *grad_output, tp_tensor *log_prob
             ok = tpi_gpu_launch_each(c.device, through, c.steps * c.batch * (c.width / 2 + 1), 13, args);
     tpi_release(g), tpi_release(alpha), tpi_release(beta);
     drop(&c);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

@@ -71,8 +71,8 @@ static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int
     return ok;
 }
 
-bool tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
-                              int64_t ignore_index, tp_tensor **out) {
+tpi_served tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *weight, const char *reduction,
+                                    int64_t ignore_index, tp_tensor **out) {
     call c = {0};
     bool ok = tpi_gpu_floats(self) &&
               prepare(&c, tpi_device(self), (tp_dtype)self->dtype, tpi_shape(self), target, weight, reduction);
@@ -84,16 +84,16 @@ bool tpi_gpu_nll_loss_forward(tp_tensor *self, tp_tensor *target, tp_tensor *wei
     tpi_release(x), tpi_release(parts);
     drop(&c);
     if (!ok) tpi_release(out[0]), tpi_release(out[1]);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
-tp_tensor *tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dtype dtype, tp_tensor *target,
+tpi_served tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dtype dtype, tp_tensor *target,
                                      tp_tensor *weight, const char *reduction, int64_t ignore_index,
-                                     tp_tensor *total_weight) {
+                                     tp_tensor *total_weight, tp_tensor **result) {
     call c = {0};
     if (!tpi_gpu_floats(grad_output) || (dtype && dtype != (tp_dtype)grad_output->dtype) ||
         total_weight->dtype != grad_output->dtype)
-        return NULL;
+        return TPI_DECLINED;
     bool ok = prepare(&c, tpi_device(grad_output), (tp_dtype)grad_output->dtype, size, target, weight, reduction) &&
               grad_output->numel == (c.how == TPI_REDUCE_NONE ? c.n : 1);
     tp_tensor *g = ok ? tpi_contiguous_data(grad_output) : NULL, *out = g ? tpi_empty(size, c.dtype, c.device) : NULL;
@@ -110,5 +110,5 @@ tp_tensor *tpi_gpu_nll_loss_backward(tp_tensor *grad_output, tp_ints size, tp_dt
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(c.n), 256, 0, 9, args);
     tpi_release(g);
     drop(&c);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

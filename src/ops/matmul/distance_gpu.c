@@ -14,19 +14,21 @@ static tp_tensor *spread(tp_tensor *t, const int64_t *batch,
 }
 
 /* What does not fit, or is wrong, is the CPU's. */
-tp_tensor *tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *compute_mode) {
+tpi_served tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *compute_mode, tp_tensor **result) {
     (void)compute_mode;
     int64_t shape[TP_MAX_DIMS], batch = 1;
     int ndim;
-    if (!tpi_gpu_floats(x1) || x1->dtype != x2->dtype || x1->ndim < 2 || x2->ndim < 2 || !(p >= 0)) return NULL;
+    if (!tpi_gpu_floats(x1) || x1->dtype != x2->dtype || x1->ndim < 2 || x2->ndim < 2 || !(p >= 0)) return TPI_DECLINED;
     int64_t r1 = x1->shape[x1->ndim - 2], r2 = x2->shape[x2->ndim - 2], m = x1->shape[x1->ndim - 1];
-    if (m != x2->shape[x2->ndim - 1]) return NULL;
-    if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim))
-        return tp_error_clear(), NULL;
+    if (m != x2->shape[x2->ndim - 1]) return TPI_DECLINED;
+    if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     for (int d = 0; d < ndim; d++) batch *= shape[d];
     if (!x1->numel || !x2->numel || !batch || batch > UINT16_MAX || tpi_ceil_div(r1, 16) > UINT16_MAX ||
         tpi_ceil_div(r2, 16) > INT32_MAX)
-        return NULL;
+        return TPI_DECLINED;
     tp_device device = tpi_device(x1);
     tp_tensor *a = spread(x1, shape, ndim), *b = a ? spread(x2, shape, ndim) : NULL;
     shape[ndim] = r1, shape[ndim + 1] = r2;
@@ -51,5 +53,5 @@ tp_tensor *tpi_gpu_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *com
                    block[3] = {256, 1, 1};
     bool ok = kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 7, args);
     tpi_release(a), tpi_release(b);
-    return ok ? out : tpi_after(out, NULL);
+    return tpi_serve(ok ? out : tpi_after(out, NULL), result);
 }

@@ -34,11 +34,11 @@ static void library_side(const tpi_operand_matrix *m, int64_t rows, int64_t cols
     if (*ld < least) *ld = least; /* of a single row or column it means nothing */
 }
 
-static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const tpi_product *p,
-                                 const tp_tensor *bias) {
+static tpi_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, const tpi_product *p,
+                             const tp_tensor *bias) {
     if (!driver->gemm || tp_dtype_is_integral(p->dtype) || p->alpha.kind == TP_SCALAR_COMPLEX ||
         p->beta.kind == TP_SCALAR_COMPLEX)
-        return TPI_GPU_NOT_SERVED;
+        return TPI_DECLINED;
     tp_device device = tpi_device(out);
     tpi_gpu_gemm g = {.dtype = p->dtype,
                       .result = p->dtype,
@@ -151,6 +151,6 @@ bool tpi_gpu_multiply(tp_tensor *out, const tpi_product *p, const tp_tensor *bia
     if (out->numel == 0) return true;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)tpi_device(out).type);
     if (!driver) return false;
-    tpi_gpu_served served = p->k > 0 ? by_library(driver, out, p, bias) : TPI_GPU_NOT_SERVED;
-    return served == TPI_GPU_NOT_SERVED ? by_kernels(out, p, bias) : served == TPI_GPU_SERVED;
+    tpi_served served = p->k > 0 ? by_library(driver, out, p, bias) : TPI_DECLINED;
+    return served == TPI_DECLINED ? by_kernels(out, p, bias) : served == TPI_SERVED;
 }

@@ -156,13 +156,17 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
            tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 12, args);
 }
 
-bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
-                                tp_tensor *running_var, bool training, double momentum, double eps, tp_tensor **out) {
+tpi_served tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean,
+                                      tp_tensor *running_var, bool training, double momentum, double eps,
+                                      tp_tensor **out) {
     call c = {.training = training};
     bool both = (running_mean != NULL) == (running_var != NULL) && (training || running_mean);
     if (!both || (running_mean && running_mean->dtype != running_var->dtype) || !prepare(&c, input, weight, bias))
-        return false;
-    if (!is_vector(running_mean, c.channels) || !is_vector(running_var, c.channels)) return tpi_release(c.x), false;
+        return tpi_not_served();
+    if (!is_vector(running_mean, c.channels) || !is_vector(running_var, c.channels)) {
+        tpi_release(c.x);
+        return tpi_not_served();
+    }
     tp_dtype kept = c.wide ? TP_FLOAT64 : TP_FLOAT32;
     c.y = tpi_empty_like(c.x, c.dtype);
     c.mean = tpi_empty(TP_INTS(c.channels), kept, c.device), c.rstd = tpi_empty(TP_INTS(c.channels), kept, c.device);
@@ -175,9 +179,14 @@ bool tpi_gpu_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *
     }
     if (ok && training && running_mean) tpi_touch(running_mean), tpi_touch(running_var);
     tpi_release(parts), tpi_release(c.x);
-    if (!ok) return tpi_release(c.y), tpi_release(c.mean), tpi_release(c.rstd), false;
+    if (!ok) {
+        tpi_release(c.y);
+        tpi_release(c.mean);
+        tpi_release(c.rstd);
+        return tpi_not_served();
+    }
     out[0] = c.y, out[1] = c.mean, out[2] = c.rstd;
-    return true;
+    return TPI_SERVED;
 }
 
 static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_tensor *dbias) {
@@ -188,13 +197,13 @@ static bool settle_back(call *c, const tp_tensor *parts, tp_tensor *dweight, tp_
            tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, SETTLE_LANES), SETTLE_THREADS, 0, 6, args);
 }
 
-bool tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean,
-                                 tp_tensor *rstd, bool training, tp_tensor **out) {
+tpi_served tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias,
+                                       tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
     call c = {.training = training, .back = true};
     tp_dtype kept = input->dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
     if (grad->dtype != input->dtype || !tpi_same_shape(grad, input) || mean->dtype != kept || rstd->dtype != kept ||
         !prepare(&c, input, weight, bias))
-        return false;
+        return tpi_not_served();
     c.mean = mean, c.rstd = rstd;
     c.g = laid_out(&c, grad, input);
     c.y = tpi_empty_like(c.x, c.dtype), c.sums = tpi_empty(TP_INTS(2, c.channels), kept, c.device);
@@ -206,7 +215,12 @@ bool tpi_gpu_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *w
         ok = (parts = take_sums(&c)) && settle_back(&c, parts, dweight, dbias) && apply(&c);
     }
     tpi_release(parts), tpi_release(c.x), tpi_release(c.g), tpi_release(c.sums);
-    if (!ok) return tpi_release(c.y), tpi_release(dweight), tpi_release(dbias), false;
+    if (!ok) {
+        tpi_release(c.y);
+        tpi_release(dweight);
+        tpi_release(dbias);
+        return tpi_not_served();
+    }
     out[0] = c.y, out[1] = dweight, out[2] = dbias;
-    return true;
+    return TPI_SERVED;
 }

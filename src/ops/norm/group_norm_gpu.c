@@ -135,8 +135,8 @@ static bool settle_forward(call *c, double eps) {
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows, 64), 64, 0, 9, args);
 }
 
-bool tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, int64_t images, int64_t channels,
-                        int64_t plane, int64_t groups, double eps, tp_tensor **out) {
+tpi_served tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, int64_t images, int64_t channels,
+                              int64_t plane, int64_t groups, double eps, tp_tensor **out) {
     call c = {0};
     bool ok = prepare(&c, input, NULL, weight, bias, images, channels, plane, groups);
     c.mean = ok ? tpi_empty(TP_INTS(images, groups), c.kept, c.device) : NULL,
@@ -144,9 +144,13 @@ bool tpi_gpu_group_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, in
     ok = c.rstd && take_sums(&c) && settle_forward(&c, eps) && apply(&c);
     drop(&c);
     tp_tensor *y = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
-    if (!y) return tpi_release(c.mean), tpi_release(c.rstd), false;
+    if (!y) {
+        tpi_release(c.mean);
+        tpi_release(c.rstd);
+        return tpi_not_served();
+    }
     out[0] = y, out[1] = c.mean, out[2] = c.rstd;
-    return true;
+    return TPI_SERVED;
 }
 
 static bool settle_back(call *c, tp_tensor *dweight, tp_tensor *dbias) {
@@ -172,13 +176,13 @@ static tp_tensor *gradient_of(const call *c, const tp_tensor *affine) {
                   : tpi_empty(TP_INTS(0), c->compute, c->device);
 }
 
-bool tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight,
-                                 tp_tensor *bias, int64_t images, int64_t channels, int64_t plane, int64_t groups,
-                                 tp_tensor **out) {
+tpi_served tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *mean, tp_tensor *rstd,
+                                       tp_tensor *weight, tp_tensor *bias, int64_t images, int64_t channels,
+                                       int64_t plane, int64_t groups, tp_tensor **out) {
     call c = {0};
     if (mean->dtype != rstd->dtype || !tpi_gpu_floats(mean) || mean->numel != images * groups ||
         rstd->numel != images * groups)
-        return false;
+        return TPI_DECLINED;
     bool ok = prepare(&c, input, grad, weight, bias, images, channels, plane, groups);
     tp_tensor *dweight = ok ? gradient_of(&c, weight) : NULL, *dbias = dweight ? gradient_of(&c, bias) : NULL;
     c.mean = dbias ? tpi_contiguous_data(mean) : NULL, c.rstd = c.mean ? tpi_contiguous_data(rstd) : NULL;
@@ -186,7 +190,11 @@ bool tpi_gpu_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *m
     drop(&c);
     tpi_release(c.mean), tpi_release(c.rstd);
     tp_tensor *dx = ok ? tpi_from_compute_like(c.y, (tp_dtype)input->dtype, input) : tpi_after(c.y, NULL);
-    if (!dx) return tpi_release(dweight), tpi_release(dbias), false;
+    if (!dx) {
+        tpi_release(dweight);
+        tpi_release(dbias);
+        return tpi_not_served();
+    }
     out[0] = dx, out[1] = dweight, out[2] = dbias;
-    return true;
+    return TPI_SERVED;
 }

@@ -191,22 +191,23 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     return true;
 }
 
-bool tpi_gpu_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias, double eps,
-                        tp_tensor **out) {
-    return forward(input, normalized_shape, weight, bias, eps, false, out);
+tpi_served tpi_gpu_layer_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, tp_tensor *bias,
+                              double eps, tp_tensor **out) {
+    return tpi_serve_if(forward(input, normalized_shape, weight, bias, eps, false, out));
 }
 
-bool tpi_gpu_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean,
-                                 tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
-    return backward(grad, input, normalized_shape, mean, rstd, weight, bias, out);
+tpi_served tpi_gpu_layer_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *mean,
+                                       tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, tp_tensor **out) {
+    return tpi_serve_if(backward(grad, input, normalized_shape, mean, rstd, weight, bias, out));
 }
 
-bool tpi_gpu_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps, tp_tensor **out) {
+tpi_served tpi_gpu_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps,
+                            tp_tensor **out) {
     if (eps != eps) eps = input->dtype == TP_FLOAT64 ? 0x1p-52 : 0x1p-23;
-    return forward(input, normalized_shape, weight, NULL, eps, true, out);
+    return tpi_serve_if(forward(input, normalized_shape, weight, NULL, eps, true, out));
 }
 
-bool tpi_gpu_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd,
-                               tp_tensor *weight, tp_tensor **out) {
-    return backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out);
+tpi_served tpi_gpu_rms_norm_backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized_shape, tp_tensor *rstd,
+                                     tp_tensor *weight, tp_tensor **out) {
+    return tpi_serve_if(backward(grad, input, normalized_shape, NULL, rstd, weight, NULL, out));
 }

@@ -62,13 +62,17 @@ static tp_tensor *run(bool log, tp_tensor *grad, tp_tensor *x, int64_t dim, tp_d
     return ok ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_softmax(tp_tensor *self, int64_t dim) { return run(false, NULL, self, dim, (tp_dtype)self->dtype); }
-tp_tensor *tpi_gpu_log_softmax(tp_tensor *self, int64_t dim) {
-    return run(true, NULL, self, dim, (tp_dtype)self->dtype);
+tpi_served tpi_gpu_softmax(tp_tensor *self, int64_t dim, tp_tensor **result) {
+    return tpi_serve(run(false, NULL, self, dim, (tp_dtype)self->dtype), result);
 }
-tp_tensor *tpi_gpu_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype) {
-    return run(false, grad, output, dim, input_dtype ? input_dtype : (tp_dtype)output->dtype);
+tpi_served tpi_gpu_log_softmax(tp_tensor *self, int64_t dim, tp_tensor **result) {
+    return tpi_serve(run(true, NULL, self, dim, (tp_dtype)self->dtype), result);
 }
-tp_tensor *tpi_gpu_log_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype) {
-    return run(true, grad, output, dim, input_dtype ? input_dtype : (tp_dtype)output->dtype);
+tpi_served tpi_gpu_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype,
+                                    tp_tensor **result) {
+    return tpi_serve(run(false, grad, output, dim, input_dtype ? input_dtype : (tp_dtype)output->dtype), result);
+}
+tpi_served tpi_gpu_log_softmax_backward(tp_tensor *grad, tp_tensor *output, int64_t dim, tp_dtype input_dtype,
+                                        tp_tensor **result) {
+    return tpi_serve(run(true, grad, output, dim, input_dtype ? input_dtype : (tp_dtype)output->dtype), result);
 }

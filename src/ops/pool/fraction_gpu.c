@@ -19,16 +19,16 @@ static bool sizes_of(const tp_tensor *self, tp_ints kernel, tp_ints output_size,
 }
 
 /* What does not fit, or is wrong, is the CPU's. */
-bool tpi_gpu_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples, int64_t dims,
-                                 tp_tensor **out) {
+tpi_served tpi_gpu_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples,
+                                       int64_t dims, tp_tensor **out) {
     sizes z;
     int64_t lead = self->ndim - dims, shape[TP_MAX_DIMS];
     bool fits = (dims == 2 || dims == 3) && (lead == 1 || lead == 2) && self->numel && tpi_gpu_floats(self) &&
                 samples->dtype == self->dtype && (kernel.n == 1 || kernel.n == dims) &&
                 (output_size.n == 1 || output_size.n == dims);
-    if (!fits || !sizes_of(self, kernel, output_size, dims, &z)) return false;
+    if (!fits || !sizes_of(self, kernel, output_size, dims, &z)) return tpi_not_served();
     int64_t planes = self->numel / (z.in[0] * z.in[1] * z.in[2]), n = planes * z.out[0] * z.out[1] * z.out[2];
-    if (samples->numel != planes * dims) return false;
+    if (samples->numel != planes * dims) return TPI_DECLINED;
     for (int i = 0; i < self->ndim; i++) shape[i] = i < lead ? self->shape[i] : z.out[3 - dims + i - lead];
     const tpi_gpu_define defines[] = {TPI_DEFINE("LARGE", tpi_gpu_is_large(n)), TPI_DEFINE("DIMS", dims),
                                       TPI_DEFINE_DTYPE("X", self->dtype)};
@@ -49,5 +49,5 @@ bool tpi_gpu_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output
         out[0] = y, out[1] = index;
     else
         tpi_release(y), tpi_release(index);
-    return ok;
+    return tpi_serve_if(ok);
 }

@@ -33,12 +33,12 @@ static bool fits(const tp_tensor *values, const tp_tensor *indices) {
     return tpi_gpu_floats(values) && indices->dtype == TP_INT64 && values->numel && indices->numel;
 }
 
-tp_tensor *tpi_gpu_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64_t dims) {
-    if (!fits(self, indices)) return NULL;
+tpi_served tpi_gpu_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64_t dims, tp_tensor **result) {
+    if (!fits(self, indices)) return TPI_DECLINED;
     tp_tensor *x = flattened(self, dims), *k = x ? flattened(indices, dims) : NULL,
               *out = k && k->shape[0] == x->shape[0] ? tpo_gather(x, 1, k, false) : NULL;
     tpi_release(x), tpi_release(k);
-    return tpi_from_compute_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self);
+    return tpi_serve(tpi_from_compute_like(shaped(out, tpi_shape(indices)), (tp_dtype)self->dtype, self), result);
 }
 
 /* The values at their places in planes of zeros. sum: places may come more than once. */
@@ -55,12 +55,13 @@ static tp_tensor *spread(tp_tensor *values, tp_tensor *indices, tp_ints shape, i
     return ok ? tpi_from_compute_like(shaped(out, shape), (tp_dtype)values->dtype, values) : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims) {
+tpi_served tpi_gpu_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims,
+                              tp_tensor **result) {
     int64_t shape[TP_MAX_DIMS];
-    if (output_size.n != dims || self->ndim < dims) return NULL;
+    if (output_size.n != dims || self->ndim < dims) return TPI_DECLINED;
     for (int i = 0; i < self->ndim; i++)
         shape[i] = i < self->ndim - dims ? self->shape[i] : output_size.v[i - (self->ndim - dims)];
-    return spread(self, indices, tp_ints_view(shape, self->ndim), dims, false);
+    return tpi_serve(spread(self, indices, tp_ints_view(shape, self->ndim), dims, false), result);
 }
 
 tp_tensor *tpi_gpu_pool_back_by_places(tp_tensor *grad, tp_tensor *indices, tp_ints shape, int64_t dims) {

@@ -116,65 +116,70 @@ static bool max_pool(int n, tp_tensor *self, tpi_windows w, tp_tensor **out) {
     tpi_conv c;
     return geometry_of(&c, tpi_shape(self), n, w) && (out[0] = forth(&maximum, &c, NULL, self, n, &out[1]));
 }
-bool tpi_gpu_max_pool1d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
-                        bool ceil_mode, tp_tensor **out) {
-    return max_pool(1, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
+tpi_served tpi_gpu_max_pool1d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                              bool ceil_mode, tp_tensor **out) {
+    return tpi_serve_if(max_pool(1, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out));
 }
-bool tpi_gpu_max_pool2d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
-                        bool ceil_mode, tp_tensor **out) {
-    return max_pool(2, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
+tpi_served tpi_gpu_max_pool2d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                              bool ceil_mode, tp_tensor **out) {
+    return tpi_serve_if(max_pool(2, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out));
 }
-bool tpi_gpu_max_pool3d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
-                        bool ceil_mode, tp_tensor **out) {
-    return max_pool(3, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
+tpi_served tpi_gpu_max_pool3d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation,
+                              bool ceil_mode, tp_tensor **out) {
+    return tpi_serve_if(max_pool(3, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out));
 }
 
-tp_tensor *tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
-                                     tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
+tpi_served tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims,
+                                     tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation,
+                                     tp_tensor **result) {
     tpi_conv c;
     if (!kernel_size.n)
-        return tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims); /* adaptive and fractional pools */
+        return tpi_serve(tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims),
+                         result); /* adaptive and fractional pools */
     if (input_shape.n < dims + 1 ||
         !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false}))
-        return NULL;
+        return TPI_DECLINED;
     for (int i = 0; i < dims; i++)
         c.y[3 - dims + i] = grad->shape[grad->ndim - dims + i]; /* ceil_mode may have made it larger */
-    return back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims);
+    return tpi_serve(back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims), result);
 }
 
-tp_tensor *tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding,
-                            bool ceil_mode, bool count_include_pad, int64_t divisor) {
+tpi_served tpi_gpu_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding,
+                            bool ceil_mode, bool count_include_pad, int64_t divisor, tp_tensor **result) {
     tpi_conv c;
     tpi_average how = {count_include_pad, divisor == TP_NONE ? 0 : divisor};
     if (divisor == 0 ||
         !geometry_of(&c, tpi_shape(self), (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode}))
-        return NULL;
-    return forth(&average, &c, &how, self, (int)dims, NULL);
+        return TPI_DECLINED;
+    return tpi_serve(forth(&average, &c, &how, self, (int)dims, NULL), result);
 }
-tp_tensor *tpi_gpu_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride,
-                                     tp_ints padding, bool ceil_mode, bool count_include_pad, int64_t divisor) {
+tpi_served tpi_gpu_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride,
+                                     tp_ints padding, bool ceil_mode, bool count_include_pad, int64_t divisor,
+                                     tp_tensor **result) {
     tpi_conv c;
     tpi_average how = {count_include_pad, divisor == TP_NONE ? 0 : divisor};
     if (divisor == 0 ||
         !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel, stride, padding, {0}, ceil_mode}))
-        return NULL;
-    return back(&average_back, &c, &how, grad, NULL, input_shape, (int)dims);
+        return TPI_DECLINED;
+    return tpi_serve(back(&average_back, &c, &how, grad, NULL, input_shape, (int)dims), result);
 }
 
-tp_tensor *tpi_gpu_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims) {
+tpi_served tpi_gpu_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **result) {
     tpi_conv c;
-    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size)
-               ? forth(&adaptive_average, &c, NULL, self, (int)dims, NULL)
-               : NULL;
+    return tpi_serve(adaptive_of(&c, tpi_shape(self), (int)dims, output_size)
+                         ? forth(&adaptive_average, &c, NULL, self, (int)dims, NULL)
+                         : NULL,
+                     result);
 }
-tp_tensor *tpi_gpu_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
+tpi_served tpi_gpu_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_tensor **result) {
     tpi_conv c;
-    return adaptive_of(&c, input_shape, (int)dims, tpi_shape(grad))
-               ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims)
-               : NULL;
+    return tpi_serve(adaptive_of(&c, input_shape, (int)dims, tpi_shape(grad))
+                         ? back(&adaptive_back, &c, NULL, grad, NULL, input_shape, (int)dims)
+                         : NULL,
+                     result);
 }
-bool tpi_gpu_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
+tpi_served tpi_gpu_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
     tpi_conv c;
-    return adaptive_of(&c, tpi_shape(self), (int)dims, output_size) &&
-           (out[0] = forth(&adaptive_maximum, &c, NULL, self, (int)dims, &out[1]));
+    return tpi_serve_if(adaptive_of(&c, tpi_shape(self), (int)dims, output_size) &&
+                        (out[0] = forth(&adaptive_maximum, &c, NULL, self, (int)dims, &out[1])));
 }

@@ -86,31 +86,34 @@ static bool fill(tp_tensor *t, distribution d, tp_generator *g) {
 static bool is_floating(const tp_tensor *t) { return tp_dtype_is_floating((tp_dtype)t->dtype); }
 
 /* ---- In place. Arguments that are wrong are the CPU's to refuse. ---- */
-bool tpi_gpu_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
-    return (is_floating(t) || tp_dtype_is_complex((tp_dtype)t->dtype)) && from <= to &&
-           fill(t, (distribution){.kind = UNIFORM, .a = from, .b = to}, g);
+tpi_served tpi_gpu_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
+    return tpi_serve_if((is_floating(t) || tp_dtype_is_complex((tp_dtype)t->dtype)) && from <= to &&
+                        fill(t, (distribution){.kind = UNIFORM, .a = from, .b = to}, g));
 }
-bool tpi_gpu_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
+tpi_served tpi_gpu_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
     bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);
-    if (!(is_floating(t) || complex) || !(std >= 0)) return false;
-    return fill(t, (distribution){.kind = NORMAL, .a = mean, .b = complex ? std * 0.70710678118654752440 : std}, g);
+    if (!(is_floating(t) || complex) || !(std >= 0)) return TPI_DECLINED;
+    return tpi_serve_if(
+        fill(t, (distribution){.kind = NORMAL, .a = mean, .b = complex ? std * 0.70710678118654752440 : std}, g));
 }
-bool tpi_gpu_exponential(tp_tensor *t, double lambd, tp_generator *g) {
-    return is_floating(t) && lambd > 0 && fill(t, (distribution){.kind = EXPONENTIAL, .a = lambd}, g);
+tpi_served tpi_gpu_exponential(tp_tensor *t, double lambd, tp_generator *g) {
+    return tpi_serve_if(is_floating(t) && lambd > 0 && fill(t, (distribution){.kind = EXPONENTIAL, .a = lambd}, g));
 }
-bool tpi_gpu_cauchy(tp_tensor *t, double median, double sigma, tp_generator *g) {
-    return is_floating(t) && sigma > 0 && fill(t, (distribution){.kind = CAUCHY, .a = median, .b = sigma}, g);
+tpi_served tpi_gpu_cauchy(tp_tensor *t, double median, double sigma, tp_generator *g) {
+    return tpi_serve_if(is_floating(t) && sigma > 0 &&
+                        fill(t, (distribution){.kind = CAUCHY, .a = median, .b = sigma}, g));
 }
-bool tpi_gpu_log_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
-    return is_floating(t) && std > 0 && fill(t, (distribution){.kind = LOG_NORMAL, .a = mean, .b = std}, g);
+tpi_served tpi_gpu_log_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
+    return tpi_serve_if(is_floating(t) && std > 0 &&
+                        fill(t, (distribution){.kind = LOG_NORMAL, .a = mean, .b = std}, g));
 }
-bool tpi_gpu_geometric(tp_tensor *t, double p, tp_generator *g) {
-    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p > 0 && p < 1 &&
-           fill(t, (distribution){.kind = GEOMETRIC, .a = p}, g);
+tpi_served tpi_gpu_geometric(tp_tensor *t, double p, tp_generator *g) {
+    return tpi_serve_if(!tp_dtype_is_complex((tp_dtype)t->dtype) && p > 0 && p < 1 &&
+                        fill(t, (distribution){.kind = GEOMETRIC, .a = p}, g));
 }
-bool tpi_gpu_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
-    return !tp_dtype_is_complex((tp_dtype)t->dtype) && p >= 0 && p <= 1 &&
-           fill(t, (distribution){.kind = BERNOULLI, .a = p, .b = 1}, g);
+tpi_served tpi_gpu_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
+    return tpi_serve_if(!tp_dtype_is_complex((tp_dtype)t->dtype) && p >= 0 && p <= 1 &&
+                        fill(t, (distribution){.kind = BERNOULLI, .a = p, .b = 1}, g));
 }
 
 /* random_ without bounds: all that the dtype holds exactly. */
@@ -128,19 +131,21 @@ static int64_t highest(tp_dtype d) {
     default: return (int64_t)1 << 53;
     }
 }
-bool tpi_gpu_random(tp_tensor *t, tp_generator *g) {
-    if (tp_dtype_is_complex((tp_dtype)t->dtype)) return false;
-    return fill(t, (distribution){.kind = INTEGERS, .range = (uint64_t)highest((tp_dtype)t->dtype) + 1}, g);
+tpi_served tpi_gpu_random(tp_tensor *t, tp_generator *g) {
+    if (tp_dtype_is_complex((tp_dtype)t->dtype)) return TPI_DECLINED;
+    return tpi_serve_if(
+        fill(t, (distribution){.kind = INTEGERS, .range = (uint64_t)highest((tp_dtype)t->dtype) + 1}, g));
 }
-bool tpi_gpu_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g) {
-    if (tp_dtype_is_complex((tp_dtype)t->dtype) || to == TP_NONE || from >= to) return false;
+tpi_served tpi_gpu_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g) {
+    if (tp_dtype_is_complex((tp_dtype)t->dtype) || to == TP_NONE || from >= to) return TPI_DECLINED;
     if (is_floating(t) ? from < -highest((tp_dtype)t->dtype) || to > highest((tp_dtype)t->dtype) + 1
                        : to - 1 > highest((tp_dtype)t->dtype))
-        return false;
-    if (!is_floating(t) && from < -highest((tp_dtype)t->dtype) - 1) return false;
-    return fill(t, (distribution){.kind = INTEGERS, .base = from, .range = (uint64_t)to - (uint64_t)from}, g);
+        return TPI_DECLINED;
+    if (!is_floating(t) && from < -highest((tp_dtype)t->dtype) - 1) return TPI_DECLINED;
+    return tpi_serve_if(
+        fill(t, (distribution){.kind = INTEGERS, .base = from, .range = (uint64_t)to - (uint64_t)from}, g));
 }
-bool tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_gpu_random_from(t, 0, to, g); }
+tpi_served tpi_gpu_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_gpu_random_from(t, 0, to, g); }
 
 /* ---- New tensors ---- */
 static tp_tensor *when(bool filled, tp_tensor *t) { return filled ? t : tpi_after(t, NULL); }
@@ -158,44 +163,47 @@ static tp_tensor *room_like(tp_tensor *self, tp_dtype dtype, tp_device device, t
                                  : tpi_empty_layout(tpi_shape(self), dtype, tpi_device(self), layout);
 }
 
-tp_tensor *tpi_gpu_rand(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tpi_served tpi_gpu_rand(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device, tp_tensor **result) {
     tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
-    return t ? when(tpi_gpu_uniform(t, 0, 1, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_uniform(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_randn(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
+tpi_served tpi_gpu_randn(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device, tp_tensor **result) {
     tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
-    return t ? when(tpi_gpu_normal(t, 0, 1, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_normal(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype,
-                                      tp_device device) {
+tpi_served tpi_gpu_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype,
+                                      tp_device device, tp_tensor **result) {
     tp_tensor *t = room(size, tpi_dtype_or_default(dtype), device);
-    return t ? when(tpi_gpu_normal(t, mean, std, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_normal(t, mean, std, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype,
-                               tp_device device) {
+tpi_served tpi_gpu_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype,
+                               tp_device device, tp_tensor **result) {
     tp_tensor *t = low < high ? room(size, dtype ? dtype : TP_INT64, device) : NULL;
-    return t ? when(tpi_gpu_random_from(t, low, high, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_random_from(t, low, high, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_randint(int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
-    return tpi_gpu_randint_low(0, high, size, g, dtype, device);
+tpi_served tpi_gpu_randint(int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device,
+                           tp_tensor **result) {
+    return tpi_gpu_randint_low(0, high, size, g, dtype, device, result);
 }
-tp_tensor *tpi_gpu_rand_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+tpi_served tpi_gpu_rand_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout,
+                             tp_tensor **result) {
     tp_tensor *t = room_like(self, dtype, device, layout);
-    return t ? when(tpi_gpu_uniform(t, 0, 1, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_uniform(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+tpi_served tpi_gpu_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout,
+                              tp_tensor **result) {
     tp_tensor *t = room_like(self, dtype, device, layout);
-    return t ? when(tpi_gpu_normal(t, 0, 1, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_normal(t, 0, 1, g) == TPI_SERVED, t) : NULL, result);
 }
 
-tp_tensor *tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype,
-                                    tp_device device, tp_layout layout) {
+tpi_served tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype,
+                                    tp_device device, tp_layout layout, tp_tensor **result) {
     tp_tensor *t = low < high ? room_like(self, dtype, device, layout) : NULL;
-    return t ? when(tpi_gpu_random_from(t, low, high, g), t) : NULL;
+    return tpi_serve(t ? when(tpi_gpu_random_from(t, low, high, g) == TPI_SERVED, t) : NULL, result);
 }
-tp_tensor *tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,
-                                tp_layout layout) {
-    return tpi_gpu_randint_like_low(self, 0, high, g, dtype, device, layout);
+tpi_served tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device,
+                                tp_layout layout, tp_tensor **result) {
+    return tpi_gpu_randint_like_low(self, 0, high, g, dtype, device, layout, result);
 }
 
 /* ---- Dropout: see src/ops/random/dropout.c ---- */
@@ -211,7 +219,9 @@ static tp_tensor *noise(tp_tensor *self, double p, int64_t keep, double kept) {
     return when(fill(out, (distribution){.kind = BERNOULLI, .a = 1 - p, .b = kept}, NULL), out);
 }
 
-tp_tensor *tpi_gpu_dropout_mask(tp_tensor *self, double p, int64_t keep) { return noise(self, p, keep, 1); }
-tp_tensor *tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep) {
-    return noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0);
+tpi_served tpi_gpu_dropout_mask(tp_tensor *self, double p, int64_t keep, tp_tensor **result) {
+    return tpi_serve(noise(self, p, keep, 1), result);
+}
+tpi_served tpi_gpu_dropout_noise(tp_tensor *self, double p, int64_t keep, tp_tensor **result) {
+    return tpi_serve(noise(self, p, keep, p < 1 ? 1 / (1 - p) : 0), result);
 }

@@ -32,20 +32,22 @@ static bool toss(tp_tensor *out, tp_tensor *p, tp_generator *g) {
     return ok;
 }
 
-bool tpi_gpu_bernoulli_Tensor(tp_tensor *self, tp_tensor *p, tp_generator *g) {
+tpi_served tpi_gpu_bernoulli_Tensor(tp_tensor *self, tp_tensor *p, tp_generator *g) {
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_gpu_floats(p) || tp_dtype_is_complex((tp_dtype)self->dtype) ||
-        !tpi_broadcast(tpi_shape(self), tpi_shape(p), shape, &ndim) || ndim != self->ndim)
-        return tp_error_clear(), false;
+        !tpi_broadcast(tpi_shape(self), tpi_shape(p), shape, &ndim) || ndim != self->ndim) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     for (int i = 0; i < ndim; i++)
-        if (shape[i] != self->shape[i]) return false;
-    return toss(self, p, g);
+        if (shape[i] != self->shape[i]) return TPI_DECLINED;
+    return tpi_serve_if(toss(self, p, g));
 }
 
-tp_tensor *tpi_gpu_bernoulli(tp_tensor *self, tp_generator *g) {
+tpi_served tpi_gpu_bernoulli(tp_tensor *self, tp_generator *g, tp_tensor **result) {
     tp_tensor *out = tpi_gpu_floats(self) ? tpi_empty_like(self, (tp_dtype)self->dtype) : NULL;
-    return out && !toss(out, self, g) ? tpi_after(out, NULL) : out;
+    return tpi_serve(out && !toss(out, self, g) ? tpi_after(out, NULL) : out, result);
 }
 
 /* ---- Multinomial: with replacement places in the running sums, without the k largest of p / q, q exponential ---- */
@@ -79,15 +81,17 @@ static bool watch_weights(tp_tensor *p, tpi_temporaries *bag) {
            tpi_gpu_watch_values(sums, 0, true, INFINITY, TPI_FAULT_NO_WEIGHT);
 }
 
-tp_tensor *tpi_gpu_multinomial(tp_tensor *self, int64_t k, bool replacement, tp_generator *g) {
+tpi_served tpi_gpu_multinomial(tp_tensor *self, int64_t k, bool replacement, tp_generator *g, tp_tensor **result) {
     if (self->ndim < 1 || self->ndim > 2 || !self->numel || !tpi_gpu_floats(self) || k <= 0 ||
         (!replacement && k > self->shape[self->ndim - 1]))
-        return NULL;
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)),
               *p = alone ? tpi_put(&bag, tpi_as_dtype_data(alone, is_wide(self) ? TP_FLOAT64 : TP_FLOAT32)) : NULL;
-    return tpi_release_temporaries(
-        &bag, p && watch_weights(p, &bag) ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, p && watch_weights(p, &bag)
+                                                       ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag)
+                                                       : NULL),
+                     result);
 }
 
 /* ---- Permutations: places of random keys, wide enough that two are hardly ever the same ---- */
@@ -97,16 +101,17 @@ static int key_bits(int64_t n) {
     return bits < 56 ? (bits + 7) / 8 * 8 : 56;
 }
 
-tp_tensor *tpi_gpu_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_device device) {
+tpi_served tpi_gpu_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_device device, tp_tensor **result) {
     if (!dtype) dtype = TP_INT64;
-    if (n < 0 || (n > INT32_MAX && device.type != TP_META) || (dtype != TP_INT64 && dtype != TP_INT32)) return NULL;
+    if (n < 0 || (n > INT32_MAX && device.type != TP_META) || (dtype != TP_INT64 && dtype != TP_INT32))
+        return TPI_DECLINED;
     device = tpi_device_or_default(device);
-    if (n == 0) return tpi_empty(TP_INTS(0), dtype, device);
+    if (n == 0) return tpi_serve(tpi_empty(TP_INTS(0), dtype, device), result);
     int64_t limit = (int64_t)1 << key_bits(n);
     tp_tensor *keys = tpo_randint_low(0, limit, TP_INTS(n), g, TP_INT64, device),
               *places = keys ? tpi_gpu_order_indices(keys, limit - 1, NULL) : NULL;
     tpi_release(keys);
-    return places ? tpi_after(places, tpi_as_dtype_data(places, dtype)) : NULL;
+    return tpi_serve(places ? tpi_after(places, tpi_as_dtype_data(places, dtype)) : NULL, result);
 }
 
 /* ---- normal(mean, std) with tensors: mean or std may be NULL, for the plain number. The result takes the first
@@ -137,26 +142,29 @@ static tp_tensor *normal_of(tp_tensor *mean, tp_tensor *std, double plain_mean, 
     return tpi_release_temporaries(&bag, tpi_retain(z));
 }
 
-tp_tensor *tpi_gpu_normal_Tensor_Tensor(tp_tensor *mean, tp_tensor *std, tp_generator *g) {
-    return normal_of(mean, std, 0, 1, g);
+tpi_served tpi_gpu_normal_Tensor_Tensor(tp_tensor *mean, tp_tensor *std, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(normal_of(mean, std, 0, 1, g), result);
 }
-tp_tensor *tpi_gpu_normal_Tensor_float(tp_tensor *mean, double std, tp_generator *g) {
-    return normal_of(mean, NULL, 0, std, g);
+tpi_served tpi_gpu_normal_Tensor_float(tp_tensor *mean, double std, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(normal_of(mean, NULL, 0, std, g), result);
 }
-tp_tensor *tpi_gpu_normal_float_Tensor(double mean, tp_tensor *std, tp_generator *g) {
-    return normal_of(NULL, std, mean, 1, g);
+tpi_served tpi_gpu_normal_float_Tensor(double mean, tp_tensor *std, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(normal_of(NULL, std, mean, 1, g), result);
 }
 
 /* ---- rrelu's slopes: see src/ops/random/dropout.c ---- */
-tp_tensor *tpi_gpu_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar upper, tp_generator *g) {
+tpi_served tpi_gpu_rrelu_noise(tp_tensor *self, tp_scalar lower, tp_scalar upper, tp_generator *g, tp_tensor **result) {
     double from = tp_scalar_to_double(lower), to = tp_scalar_to_double(upper);
-    if (!tpi_gpu_floats(self) || !(from <= to)) return NULL;
+    if (!tpi_gpu_floats(self) || !(from <= to)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *slopes = tpi_put(&bag, tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self))),
               *alone = tpi_put(&bag, tpi_detached(self));
-    if (!slopes || !alone || !tpo_uniform_(slopes, from, to, g)) return tpi_release_temporaries(&bag, NULL);
+    if (!slopes || !alone || !tpo_uniform_(slopes, from, to, g)) {
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_not_served();
+    }
     tp_tensor *falls = tpi_put(&bag, tpo_le(alone, tp_operand_int(0)));
-    return tpi_release_temporaries(&bag, tpo_where(falls, TP_OPERAND(slopes), tp_operand_double(1)));
+    return tpi_serve(tpi_release_temporaries(&bag, tpo_where(falls, TP_OPERAND(slopes), tp_operand_double(1))), result);
 }
 
 /* ---- By rejection ---- */
@@ -189,24 +197,25 @@ static tp_tensor *sampled(int kind, tp_tensor *a, tp_tensor *b, double least, tp
     return ok ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_poisson(tp_tensor *self, tp_generator *g) {
-    return tpi_gpu_floats(self) ? sampled(POISSON, self, NULL, 0, (tp_dtype)self->dtype, g) : NULL;
+tpi_served tpi_gpu_poisson(tp_tensor *self, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(tpi_gpu_floats(self) ? sampled(POISSON, self, NULL, 0, (tp_dtype)self->dtype, g) : NULL, result);
 }
 
-tp_tensor *tpi_gpu_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *g) {
-    if (!tpi_gpu_floats(count) || prob->dtype != count->dtype || !tpi_same_shape(prob, count)) return NULL;
-    return sampled(BINOMIAL, count, prob, 0, (tp_dtype)count->dtype, g);
+tpi_served tpi_gpu_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *g, tp_tensor **result) {
+    if (!tpi_gpu_floats(count) || prob->dtype != count->dtype || !tpi_same_shape(prob, count)) return TPI_DECLINED;
+    return tpi_serve(sampled(BINOMIAL, count, prob, 0, (tp_dtype)count->dtype, g), result);
 }
 
-tp_tensor *tpi_gpu_standard_gamma(tp_tensor *self, tp_generator *g) {
-    return tpi_gpu_floats(self)
-               ? sampled(GAMMA, self, NULL, tpi_least_normal((tp_dtype)self->dtype), (tp_dtype)self->dtype, g)
-               : NULL;
+tpi_served tpi_gpu_standard_gamma(tp_tensor *self, tp_generator *g, tp_tensor **result) {
+    return tpi_serve(tpi_gpu_floats(self)
+                         ? sampled(GAMMA, self, NULL, tpi_least_normal((tp_dtype)self->dtype), (tp_dtype)self->dtype, g)
+                         : NULL,
+                     result);
 }
 
 /* Gammas over their sum, within what the dtype tells from 0 and 1. */
-tp_tensor *tpi_gpu_sample_dirichlet(tp_tensor *self, tp_generator *g) {
-    if (!self->ndim || !self->numel || !tpi_gpu_floats(self)) return NULL;
+tpi_served tpi_gpu_sample_dirichlet(tp_tensor *self, tp_generator *g, tp_tensor **result) {
+    if (!self->ndim || !self->numel || !tpi_gpu_floats(self)) return TPI_DECLINED;
     tp_dtype dtype = (tp_dtype)self->dtype;
     bool wide = tpi_gpu_has_f64(tpi_device(self));
     tpi_temporaries bag = {0};
@@ -216,5 +225,5 @@ tp_tensor *tpi_gpu_sample_dirichlet(tp_tensor *self, tp_generator *g) {
               *parts = tpi_put(&bag, tpo_div(TP_OPERAND(gammas), TP_OPERAND(total)));
     tp_tensor *above = tpi_put(&bag, tpo_clamp_min(parts, tp_operand_double(tpi_least_normal(dtype)))),
               *within = tpi_put(&bag, tpo_clamp_max(above, tp_operand_double(tpi_below_one(dtype))));
-    return tpi_release_temporaries(&bag, within ? tpi_as_dtype_data(within, dtype) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, within ? tpi_as_dtype_data(within, dtype) : NULL), result);
 }

@@ -5,11 +5,11 @@
 
 tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias); /* matmul.c */
 
-tp_tensor *tpi_gpu_rnn_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
+tpi_served tpi_gpu_rnn_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor **result) {
     bool before = tpi_gpu_recurrent(true);
     tp_tensor *out = tpi_native_linear(input, weight, bias);
     tpi_gpu_recurrent(before);
-    return out;
+    return tpi_serve(out, result);
 }
 
 tp_tensor *tpi_compose_rnn_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {

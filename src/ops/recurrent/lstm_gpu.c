@@ -77,10 +77,10 @@ static bool step(const layer *l, int64_t s, tp_tensor *acts, tp_tensor *cells, t
     return ok;
 }
 
-bool tpi_gpu_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh, int64_t steps, bool reverse,
-                        tp_tensor **out) {
+tpi_served tpi_gpu_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh, int64_t steps,
+                              bool reverse, tp_tensor **out) {
     layer l;
-    if (!serves(&l, gates, h0, c0, w_hh, steps, reverse)) return false;
+    if (!serves(&l, gates, h0, c0, w_hh, steps, reverse)) return TPI_DECLINED;
     tp_tensor *h = tpi_contiguous_data(h0), *c = tpi_contiguous_data(c0), *acts = copy_of(gates);
     tp_tensor *o = tpi_empty(TP_INTS(steps * l.batch, l.width), l.dtype, l.device),
               *cells = tpi_empty(TP_INTS(steps * l.batch, l.width), l.dtype, l.device);
@@ -93,7 +93,7 @@ bool tpi_gpu_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tenso
     tpi_release(h), tpi_release(c), tpi_release(l.w_hh);
     ok = ok && out[1] && out[2];
     for (int i = 0; i < 5 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* The gradient of the weight: that of the gates, over all steps, times the state before. */
@@ -128,11 +128,11 @@ static bool step_back(const layer *l, int64_t s, tp_tensor *acts, tp_tensor *cel
     return ok;
 }
 
-bool tpi_gpu_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *h0, tp_tensor *c0,
-                             tp_tensor *w_hh, tp_tensor *output, tp_tensor *acts, tp_tensor *cells, int64_t steps,
-                             bool reverse, tp_tensor **out) {
+tpi_served tpi_gpu_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *h0,
+                                   tp_tensor *c0, tp_tensor *w_hh, tp_tensor *output, tp_tensor *acts, tp_tensor *cells,
+                                   int64_t steps, bool reverse, tp_tensor **out) {
     layer l;
-    if (!serves(&l, acts, h0, c0, w_hh, steps, reverse)) return false;
+    if (!serves(&l, acts, h0, c0, w_hh, steps, reverse)) return TPI_DECLINED;
     tp_tensor *h = tpi_contiguous_data(h0), *c = tpi_contiguous_data(c0), *o = tpi_contiguous_data(output),
               *a = tpi_contiguous_data(acts), *k = tpi_contiguous_data(cells);
     tp_tensor *g = grad_output ? tpi_contiguous_data(grad_output) : start_of(NULL, output), *dh = start_of(grad_h, h0),
@@ -153,5 +153,5 @@ bool tpi_gpu_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_tenso
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) tpi_release(held[i]);
     out[0] = dgates, out[1] = dh, out[2] = dc, out[3] = dw;
     for (int i = 0; i < 4 && !ok; i++) tpi_release(out[i]), out[i] = NULL;
-    return ok;
+    return tpi_serve_if(ok);
 }

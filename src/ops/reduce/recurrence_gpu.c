@@ -23,20 +23,21 @@ static tp_tensor *run(const tp_tensor *decay, const tp_tensor *input, int64_t ro
     return tpi_gpu_launch_each(tpi_device(input), kernel, rows, 6, args) ? out : tpi_after(out, NULL);
 }
 
-tp_tensor *tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t dim, bool reverse) {
+tpi_served tpi_gpu_linear_recurrence(tp_tensor *decay, tp_tensor *input, int64_t dim, bool reverse,
+                                     tp_tensor **result) {
     tp_dtype dtype = (tp_dtype)input->dtype, compute = dtype == TP_FLOAT16 || dtype == TP_BFLOAT16 ? TP_FLOAT32 : dtype;
     if (decay->dtype != input->dtype || !tpi_same_shape(decay, input) || !input->numel || dim < -input->ndim ||
         dim >= (input->ndim ? input->ndim : 1))
-        return NULL;
-    if (!(tp_dtype_is_floating(dtype) || tp_dtype_is_complex(dtype)) || !tpi_gpu_has_dtype(input)) return NULL;
+        return TPI_DECLINED;
+    if (!(tp_dtype_is_floating(dtype) || tp_dtype_is_complex(dtype)) || !tpi_gpu_has_dtype(input)) return TPI_DECLINED;
     int d = (int)(dim < 0 ? dim + input->ndim : dim);
     int64_t n = input->ndim ? input->shape[d] : 1, inner = 1;
     for (int i = d + 1; i < input->ndim; i++) inner *= input->shape[i];
     int64_t rows = input->numel / n;
-    if (rows < FEW && n > LONG) return NULL;
+    if (rows < FEW && n > LONG) return TPI_DECLINED;
     tp_tensor *a = tpi_as_dtype_data(decay, compute), *x = a ? tpi_as_dtype_data(input, compute) : NULL;
     tp_tensor *ac = x ? tpi_contiguous_data(a) : NULL, *xc = ac ? tpi_contiguous_data(x) : NULL,
               *out = xc ? run(ac, xc, rows, n, inner, reverse) : NULL;
     tpi_release(a), tpi_release(x), tpi_release(ac), tpi_release(xc);
-    return out ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : NULL;
+    return tpi_serve(out ? tpi_after(out, tpi_as_dtype_data(out, dtype)) : NULL, result);
 }

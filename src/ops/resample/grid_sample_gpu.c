@@ -64,7 +64,8 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, int6
     return tpi_gpu_site_kernel(c->device, site, c->wide, 6, defines);
 }
 
-tp_tensor *tpi_gpu_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding, bool align_corners) {
+tpi_served tpi_gpu_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding, bool align_corners,
+                                tp_tensor **result) {
     call c = {0};
     bool ok = prepare(&c, input, grid, mode, padding, align_corners);
     int64_t shape[5] = {c.images, c.g.channels};
@@ -76,7 +77,7 @@ tp_tensor *tpi_gpu_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mode,
                                 TPI_GPU_PTR(tpi_gpu_data(c.grid)), TPI_GPU_VAL(c.g), TPI_GPU_VAL(n)};
     ok = kernel && tpi_gpu_launch(c.device, kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     drop(&c);
-    return ok ? tpi_from_compute_like(y, (tp_dtype)input->dtype, input) : tpi_after(y, NULL);
+    return tpi_serve(ok ? tpi_from_compute_like(y, (tp_dtype)input->dtype, input) : tpi_after(y, NULL), result);
 }
 
 /* g: (images, channels, positions), contiguous. */
@@ -113,8 +114,8 @@ static tp_tensor *input_gradient(const call *c, tp_tensor *g, const tp_tensor *i
     return ok ? tpi_from_compute_like(dx, c->dtype, input) : tpi_after(dx, NULL);
 }
 
-bool tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode, int64_t padding,
-                                   bool align_corners, tp_tensor **out) {
+tpi_served tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *grid, int64_t mode,
+                                         int64_t padding, bool align_corners, tp_tensor **out) {
     call c = {0};
     bool ok = grad->dtype == input->dtype && prepare(&c, input, grid, mode, padding, align_corners) &&
               grad->numel == c.images * c.g.channels * c.g.positions;
@@ -132,7 +133,10 @@ bool tpi_gpu_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tensor 
     tp_tensor *dx = ok ? input_gradient(&c, g, input) : NULL;
     tpi_release(alone), tpi_release(g);
     drop(&c);
-    if (!dx) return tpi_release(dgrid), false;
+    if (!dx) {
+        tpi_release(dgrid);
+        return tpi_not_served();
+    }
     out[0] = dx, out[1] = dgrid;
-    return true;
+    return TPI_SERVED;
 }

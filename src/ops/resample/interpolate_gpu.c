@@ -148,19 +148,21 @@ static tp_tensor *dim_by_dim(const call *c, tp_tensor *t) {
     return tpi_from_compute_like(x, (tp_dtype)t->dtype, t);
 }
 
-tp_tensor *tpi_gpu_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias,
-                            tp_floats scales) {
+tpi_served tpi_gpu_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias,
+                            tp_floats scales, tp_tensor **result) {
     call c;
-    if (!prepare(&c, self, tpi_shape(self), output_size, mode, align_corners, antialias, scales, false)) return NULL;
+    if (!prepare(&c, self, tpi_shape(self), output_size, mode, align_corners, antialias, scales, false))
+        return tpi_not_served();
     int64_t shape[5] = {self->shape[0], self->shape[1]};
     for (int i = 0; i < c.dims; i++) shape[2 + i] = output_size.v[i];
-    return antialias ? dim_by_dim(&c, self) : direct(&c, self, tp_ints_view(shape, self->ndim));
+    return tpi_serve(antialias ? dim_by_dim(&c, self) : direct(&c, self, tp_ints_view(shape, self->ndim)), result);
 }
 
-tp_tensor *tpi_gpu_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode,
-                                     bool align_corners, bool antialias, tp_floats scales) {
+tpi_served tpi_gpu_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode,
+                                     bool align_corners, bool antialias, tp_floats scales, tp_tensor **result) {
     call c;
-    return prepare(&c, grad, input_shape, output_size, mode, align_corners, antialias, scales, true)
-               ? dim_by_dim(&c, grad)
-               : NULL;
+    return tpi_serve(prepare(&c, grad, input_shape, output_size, mode, align_corners, antialias, scales, true)
+                         ? dim_by_dim(&c, grad)
+                         : NULL,
+                     result);
 }

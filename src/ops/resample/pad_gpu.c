@@ -24,12 +24,12 @@ static bool geometry_of(geometry *g, tp_ints shape, tp_ints pad) {
     return true;
 }
 
-tp_tensor *tpi_gpu_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text) {
+tpi_served tpi_gpu_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text, tp_tensor **result) {
     tpi_pad_mode mode;
     geometry g;
     int64_t shape[TP_MAX_DIMS];
-    if (!tpi_pad_read(self, pad, mode_text, &mode, shape)) return NULL; /* with what is wrong */
-    if (!tpi_gpu_has_dtype(self) || !self->numel || !geometry_of(&g, tpi_shape(self), pad)) return NULL;
+    if (!tpi_pad_read(self, pad, mode_text, &mode, shape)) return tpi_not_served(); /* with what is wrong */
+    if (!tpi_gpu_has_dtype(self) || !self->numel || !geometry_of(&g, tpi_shape(self), pad)) return tpi_not_served();
     tp_tensor *x = tpi_contiguous_data(self),
               *out = x ? tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     int64_t n = out ? out->numel : 0;
@@ -40,16 +40,18 @@ tp_tensor *tpi_gpu_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text
                                 TPI_GPU_VAL(n)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(n), 256, 0, 4, args);
     tpi_release(x);
-    return ok ? tpi_from_compute_like(out, (tp_dtype)self->dtype, self) : tpi_after(out, NULL);
+    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)self->dtype, self) : tpi_after(out, NULL), result);
 }
 
-tp_tensor *tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text) {
+tpi_served tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text,
+                                      tp_tensor **result) {
     tpi_pad_mode mode;
     geometry g;
     bool complex = tp_dtype_is_complex((tp_dtype)grad->dtype);
     tp_dtype real = tpi_dtype_to_real((tp_dtype)grad->dtype);
-    if (!tpi_pad_mode_of(mode_text, &mode) || !grad->numel || !geometry_of(&g, input_shape, pad)) return NULL;
-    if (!tpi_gpu_has_dtype(grad) || !tp_dtype_is_floating(real)) return NULL;
+    if (!tpi_pad_mode_of(mode_text, &mode) || !grad->numel || !geometry_of(&g, input_shape, pad))
+        return tpi_not_served();
+    if (!tpi_gpu_has_dtype(grad) || !tp_dtype_is_floating(real)) return TPI_DECLINED;
     tp_tensor *large = tpi_contiguous_data(grad),
               *out = large ? tpi_empty(input_shape, (tp_dtype)grad->dtype, tpi_device(grad)) : NULL;
     int inner = complex ? 2 : 1;
@@ -62,5 +64,5 @@ tp_tensor *tpi_gpu_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_i
                                 TPI_GPU_VAL(n), TPI_GPU_VAL(inner)};
     bool ok = kernel && tpi_gpu_launch(tpi_device(grad), kernel, tpi_gpu_blocks(n), 256, 0, 5, args);
     tpi_release(large);
-    return ok ? tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad) : tpi_after(out, NULL);
+    return tpi_serve(ok ? tpi_from_compute_like(out, (tp_dtype)grad->dtype, grad) : tpi_after(out, NULL), result);
 }

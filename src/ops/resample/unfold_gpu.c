@@ -32,26 +32,32 @@ static tp_tensor *run(const tpi_gpu_site *site, const tpi_conv *c, tp_tensor *se
 }
 
 /* What does not fit, or is wrong, is the CPU's. */
-tp_tensor *tpi_gpu_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
+tpi_served tpi_gpu_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride,
+                          tp_tensor **result) {
     tpi_conv c;
     int n = self->ndim;
-    if ((n != 3 && n != 4) || !tpi_gpu_floats(self) || !self->numel) return NULL;
-    if (!tpi_patches_geometry(&c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride))
-        return tp_error_clear(), NULL;
+    if ((n != 3 && n != 4) || !tpi_gpu_floats(self) || !self->numel) return TPI_DECLINED;
+    if (!tpi_patches_geometry(&c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     int64_t shape[3] = {self->shape[0], self->shape[n - 3] * tpi_conv_taps(&c), tpi_conv_ysize(&c)};
-    return run(&columns_site, &c, self, n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2));
+    return tpi_serve(run(&columns_site, &c, self, n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2)),
+                     result);
 }
 
-tp_tensor *tpi_gpu_col2im(tp_tensor *self, tp_ints output_size, tp_ints kernel, tp_ints dilation, tp_ints padding,
-                          tp_ints stride) {
+tpi_served tpi_gpu_col2im(tp_tensor *self, tp_ints output_size, tp_ints kernel, tp_ints dilation, tp_ints padding,
+                          tp_ints stride, tp_tensor **result) {
     tpi_conv c;
     int n = self->ndim;
     int64_t size[2];
-    if ((n != 2 && n != 3) || !tpi_gpu_floats(self) || !self->numel) return NULL;
+    if ((n != 2 && n != 3) || !tpi_gpu_floats(self) || !self->numel) return TPI_DECLINED;
     if (!tpi_expand_ints("output_size", output_size, 2, NULL, size) ||
-        !tpi_patches_geometry(&c, size[0], size[1], kernel, dilation, padding, stride))
-        return tp_error_clear(), NULL;
+        !tpi_patches_geometry(&c, size[0], size[1], kernel, dilation, padding, stride)) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
     int64_t taps = tpi_conv_taps(&c), shape[4] = {self->shape[0], self->shape[n - 2] / taps, size[0], size[1]};
-    if (self->shape[n - 2] % taps || self->shape[n - 1] != tpi_conv_ysize(&c)) return NULL;
-    return run(&images_site, &c, self, n == 3 ? tp_ints_view(shape, 4) : tp_ints_view(shape + 1, 3));
+    if (self->shape[n - 2] % taps || self->shape[n - 1] != tpi_conv_ysize(&c)) return tpi_not_served();
+    return tpi_serve(run(&images_site, &c, self, n == 3 ? tp_ints_view(shape, 4) : tp_ints_view(shape + 1, 3)), result);
 }

@@ -32,30 +32,33 @@ static tp_tensor *counts_of(tp_tensor *numbers, int64_t bins) {
 }
 
 /* ---- bincount ---- */
-tp_tensor *tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength) {
+tpi_served tpi_gpu_bincount(tp_tensor *self, tp_tensor *weights, int64_t minlength, tp_tensor **result) {
     if (self->ndim != 1 || !self->numel || !(tpi_dtype_category[self->dtype] & TPI_CAT_INT) || minlength < 0 ||
         (weights && !tpi_same_shape(self, weights)))
-        return NULL;
+        return TPI_DECLINED;
     tp_dtype dtype = weights && weights->dtype == TP_FLOAT32 ? TP_FLOAT32 : TP_FLOAT64;
     if (weights &&
         (tp_dtype_is_complex((tp_dtype)weights->dtype) || (dtype == TP_FLOAT64 && !tpi_gpu_has_f64(tpi_device(self)))))
-        return NULL;
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *wide = tpi_put(&bag, tpi_as_dtype_data(self, TP_INT64)),
               *values = wide ? tpi_put(&bag, tpi_contiguous_data(wide)) : NULL;
     tp_tensor *least = tpi_put(&bag, tpo_min(values)), *most = tpi_put(&bag, tpo_max(values));
     tp_scalar low = most ? tp_item_scalar(least) : tp_no_scalar(), high = most ? tp_item_scalar(most) : tp_no_scalar();
-    if (low.kind != TP_SCALAR_INT || high.kind != TP_SCALAR_INT || low.as.i < 0)
-        return tpi_release_temporaries(&bag, NULL); /* negative numbers are the CPU's to refuse */
+    if (low.kind != TP_SCALAR_INT || high.kind != TP_SCALAR_INT ||
+        low.as.i < 0) { /* negative numbers are the CPU's to refuse */
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_not_served();
+    }
     int64_t bins = high.as.i + 1 > minlength ? high.as.i + 1 : minlength;
     if (!weights) {
         tp_tensor *counts = tpi_put(&bag, counts_of(values, bins));
-        return tpi_release_temporaries(&bag, counts ? tpi_as_dtype_data(counts, TP_INT64) : NULL);
+        return tpi_serve(tpi_release_temporaries(&bag, counts ? tpi_as_dtype_data(counts, TP_INT64) : NULL), result);
     }
     tp_tensor *w = tpi_put(&bag, tpi_as_dtype_data(weights, dtype)), *alone = w ? tpi_put(&bag, tpi_detached(w)) : NULL,
               *out = alone ? tpo_zeros(TP_INTS(bins), dtype, tpi_device(self)) : NULL;
     bool ok = out && tpo_index_add_(out, 0, values, alone, tp_int(1));
-    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
 /* ---- Ranges and bins ---- */
@@ -151,8 +154,8 @@ static tp_tensor *plain(tp_tensor *self, tpi_temporaries *bag) {
 }
 
 /* ---- histc and histogram ---- */
-tp_tensor *tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar max) {
-    if (!served(self) || bins <= 0) return NULL;
+tpi_served tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar max, tp_tensor **result) {
+    if (!served(self) || bins <= 0) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     const double *from, *to;
     axis a = {.way = RANGE, .low = tp_scalar_to_double(min), .high = tp_scalar_to_double(max), .bins = bins};
@@ -160,7 +163,7 @@ tp_tensor *tpi_gpu_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_scalar
     bool ok = x;
     if (ok && a.low == a.high && (ok = limits_of(x, 1, &bag, &from, &to))) a.low = *from, a.high = *to;
     if (ok && tpi_find_range(NULL, 0, 1, 1, &a.low, &a.high, "max")) hist = binned(x, 1, &a, NULL, &bag);
-    return tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype));
+    return tpi_serve(tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype)), result);
 }
 
 /* Both results over one axis. */
@@ -174,10 +177,10 @@ static bool histogram_over(tp_tensor *x, const axis *a, tp_tensor *weight, bool 
     return out[1];
 }
 
-bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor *weight, bool density,
-                       tp_tensor **out) {
+tpi_served tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor *weight, bool density,
+                             tp_tensor **out) {
     if (!served(self) || bins <= 0 || (range.v && range.n != 2) || (weight && !tpi_same_shape(self, weight)))
-        return false;
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     const double *from, *to;
     axis a = {.way = EVEN, .bins = bins};
@@ -188,7 +191,7 @@ bool tpi_gpu_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor
          (a.edges = tpi_put(&bag, tpi_moved_data(tpi_even_edges(bins, a.low, a.high), tpi_device(self))));
     ok = ok && histogram_over(x, &a, weight, density, &bag, out);
     tpi_release_temporaries(&bag, NULL);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* Edges of any width, and so the range: the kernel reads both. */
@@ -198,14 +201,16 @@ static bool by_edges(axis *a, tp_tensor *edges, tpi_temporaries *bag) {
     return a->edges;
 }
 
-bool tpi_gpu_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tensor *weight, bool density, tp_tensor **out) {
-    if (!served(self) || bins->ndim != 1 || bins->numel < 2 || (weight && !tpi_same_shape(self, weight))) return false;
+tpi_served tpi_gpu_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tensor *weight, bool density,
+                                         tp_tensor **out) {
+    if (!served(self) || bins->ndim != 1 || bins->numel < 2 || (weight && !tpi_same_shape(self, weight)))
+        return TPI_DECLINED;
     tpi_temporaries bag = {0};
     axis a;
     tp_tensor *x = plain(self, &bag);
     bool ok = x && by_edges(&a, bins, &bag) && histogram_over(x, &a, weight, density, &bag, out);
     tpi_release_temporaries(&bag, NULL);
-    return ok;
+    return tpi_serve_if(ok);
 }
 
 /* ---- histogramdd: points (..., n) in n dims ---- */
@@ -213,10 +218,11 @@ static bool served_points(const tp_tensor *self, int64_t axes) {
     return served(self) && self->ndim >= 2 && axes == self->shape[self->ndim - 1] && axes <= MOST_AXES;
 }
 
-tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight, bool density) {
+tpi_served tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight, bool density,
+                                     tp_tensors *result) {
     (void)weight, (void)density;
     tp_tensors none = {NULL, 0}, out = none;
-    if (!served_points(self, bins.n) || (range.v && range.n != 2 * bins.n)) return none;
+    if (!served_points(self, bins.n) || (range.v && range.n != 2 * bins.n)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     const double *from = NULL, *to = NULL;
     tp_tensor *x = plain(self, &bag);
@@ -234,11 +240,11 @@ tp_tensors tpi_gpu_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats ra
     }
     tpi_release_temporaries(&bag, NULL);
     if (!ok && out.v) tpi_release_list(out), out = none;
-    return out;
+    return tpi_serve_list(out, result);
 }
 
-tp_tensor *tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weight, bool density) {
-    if (!served_points(self, bins.n) || (weight && weight->numel != self->numel / bins.n)) return NULL;
+tpi_served tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weight, bool density, tp_tensor **result) {
+    if (!served_points(self, bins.n) || (weight && weight->numel != self->numel / bins.n)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     axis axes[MOST_AXES];
     tp_tensor *x = plain(self, &bag);
@@ -247,5 +253,5 @@ tp_tensor *tpi_gpu_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weig
         ok = bins.v[c]->ndim == 1 && bins.v[c]->numel >= 2 && by_edges(&axes[c], bins.v[c], &bag);
     tp_tensor *hist = ok ? binned(x, bins.n, axes, weight, &bag) : NULL;
     if (hist && density) hist = densities(hist, bins.n, axes, &bag);
-    return tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype));
+    return tpi_serve(tpi_release_temporaries(&bag, own(hist, (tp_dtype)self->dtype)), result);
 }

@@ -65,12 +65,15 @@ static bool ranked_at_once(tp_tensor *self, int64_t dim, tpi_gpu_wanted wanted, 
     return true;
 }
 
-bool tpi_gpu_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, tp_tensor **out) {
+tpi_served tpi_gpu_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, tp_tensor **out) {
     ranked r;
-    if (ranked_at_once(self, dim, TPI_AT_RANK, k - 1, keepdim, out)) return true;
-    if (tp_error()) return false;
-    if (!rank(&r, self, dim) || k < 1 || k > r.n) return tpi_release_temporaries(&r.bag, NULL), false;
-    return pick(&r, same_place(&r, k - 1), keepdim, out);
+    if (ranked_at_once(self, dim, TPI_AT_RANK, k - 1, keepdim, out)) return TPI_SERVED;
+    if (tp_error()) return tpi_not_served();
+    if (!rank(&r, self, dim) || k < 1 || k > r.n) {
+        tpi_release_temporaries(&r.bag, NULL);
+        return tpi_not_served();
+    }
+    return tpi_serve_if(pick(&r, same_place(&r, k - 1), keepdim, out));
 }
 
 /* A row with NaN answers the first of them, unless they are ignored and others are left. */
@@ -96,11 +99,11 @@ static bool median_of_rows(tp_tensor *self, int64_t dim, bool keepdim, bool igno
     if (tp_error() || !rank(&r, self, dim)) return tpi_release_temporaries(&r.bag, NULL), false;
     return pick(&r, middle(&r, ignore_nan), keepdim, out);
 }
-bool tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
-    return median_of_rows(self, dim, keepdim, false, out);
+tpi_served tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    return tpi_serve_if(median_of_rows(self, dim, keepdim, false, out));
 }
-bool tpi_gpu_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
-    return median_of_rows(self, dim, keepdim, true, out);
+tpi_served tpi_gpu_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    return tpi_serve_if(median_of_rows(self, dim, keepdim, true, out));
 }
 
 static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
@@ -110,8 +113,10 @@ static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
     tpi_release(alone), tpi_release(line);
     return out[0];
 }
-tp_tensor *tpi_gpu_median(tp_tensor *self) { return median_of_all(self, false); }
-tp_tensor *tpi_gpu_nanmedian(tp_tensor *self) { return median_of_all(self, true); }
+tpi_served tpi_gpu_median(tp_tensor *self, tp_tensor **result) { return tpi_serve(median_of_all(self, false), result); }
+tpi_served tpi_gpu_nanmedian(tp_tensor *self, tp_tensor **result) {
+    return tpi_serve(median_of_all(self, true), result);
+}
 
 /* Is each element of the sorted rows, but for the first, the same as the one before it? NaN is, here. */
 static tp_tensor *repeats(ranked *r) {
@@ -145,8 +150,11 @@ static tp_tensor *most_frequent(ranked *r) {
     return run ? tpi_put(bag, tpo_argmax(run, r->d, true)) : NULL;
 }
 
-bool tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+tpi_served tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
     ranked r;
-    if (!rank(&r, self, dim)) return tpi_release_temporaries(&r.bag, NULL), false;
-    return pick(&r, most_frequent(&r), keepdim, out);
+    if (!rank(&r, self, dim)) {
+        tpi_release_temporaries(&r.bag, NULL);
+        return tpi_not_served();
+    }
+    return tpi_serve_if(pick(&r, most_frequent(&r), keepdim, out));
 }

@@ -48,24 +48,28 @@ static bool comparable(const tp_tensor *a, const tp_tensor *b) {
            tpi_gpu_has_dtype(a) && tpi_gpu_has_dtype(b);
 }
 
-tp_tensor *tpi_gpu_searchsorted(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, const char *side,
-                                tp_tensor *sorter) {
+tpi_served tpi_gpu_searchsorted(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, const char *side,
+                                tp_tensor *sorter, tp_tensor **result) {
     bool left = side && !strcmp(side, "left"), known = !side || left || !strcmp(side, "right");
-    if (!known || (left && right) || !comparable(sequence, self) || !tpi_search_fits(sequence, self)) return NULL;
-    if (sorter && (sorter->dtype != TP_INT64 || !tpi_same_shape(sorter, sequence))) return NULL;
+    if (!known || (left && right) || !comparable(sequence, self) || !tpi_search_fits(sequence, self))
+        return TPI_DECLINED;
+    if (sorter && (sorter->dtype != TP_INT64 || !tpi_same_shape(sorter, sequence))) return TPI_DECLINED;
     tp_tensor *rows = plain(sequence, tpi_search_dtype(sequence, self));
-    return tpi_after(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64,
-                                            (search){.right = right || (side && !left), .sorter = sorter})
-                                : NULL);
+    return tpi_serve(tpi_after(rows, rows ? looked_up(rows, self, out_int32 ? TP_INT32 : TP_INT64,
+                                                      (search){.right = right || (side && !left), .sorter = sorter})
+                                          : NULL),
+                     result);
 }
 
-tp_tensor *tpi_gpu_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right) {
-    return boundaries->ndim == 1 ? tpi_gpu_searchsorted(boundaries, self, out_int32, right, NULL, NULL) : NULL;
+tpi_served tpi_gpu_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out_int32, bool right, tp_tensor **result) {
+    return boundaries->ndim == 1 ? tpi_gpu_searchsorted(boundaries, self, out_int32, right, NULL, NULL, result)
+                                 : TPI_DECLINED;
 }
 
-tp_tensor *tpi_gpu_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert) {
+tpi_served tpi_gpu_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert,
+                        tp_tensor **result) {
     (void)assume_unique;
-    if (!comparable(elements, test_elements)) return NULL;
+    if (!comparable(elements, test_elements)) return TPI_DECLINED;
     int64_t one = 1;
     tp_tensor *known = plain(test_elements, tpi_search_dtype(elements, test_elements)),
               *line = known ? tpi_alias(known, 1, &known->numel, &one, tpi_offset(known)) : NULL;
@@ -73,5 +77,5 @@ tp_tensor *tpi_gpu_isin(tp_tensor *elements, tp_tensor *test_elements, bool assu
     if (alone && tpo_sort(alone, 0, false, true, sorted))
         out = looked_up(sorted[0], elements, TP_BOOL, (search){.found = true, .invert = invert});
     tpi_release(known), tpi_release(line), tpi_release(alone), tpi_release(sorted[0]), tpi_release(sorted[1]);
-    return out;
+    return tpi_serve(out, result);
 }

@@ -72,14 +72,17 @@ static bool first_of_order(tp_tensor *self, int64_t dim, int64_t k, bool backwar
     return false;
 }
 
-bool tpi_gpu_sort(tp_tensor *self, int64_t dim, bool descending, bool stable, tp_tensor **out) {
+tpi_served tpi_gpu_sort(tp_tensor *self, int64_t dim, bool descending, bool stable, tp_tensor **out) {
     (void)stable; /* always */
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
-    if (d < 0) return tp_error_clear(), false;
-    return first_of_order(self, d, self->ndim ? self->shape[d] : 1, descending, out);
+    if (d < 0) {
+        tp_error_clear();
+        return TPI_DECLINED;
+    }
+    return tpi_serve_if(first_of_order(self, d, self->ndim ? self->shape[d] : 1, descending, out));
 }
 
-bool tpi_gpu_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted, tp_tensor **out) {
+tpi_served tpi_gpu_topk(tp_tensor *self, int64_t k, int64_t dim, bool largest, bool sorted, tp_tensor **out) {
     (void)sorted; /* sorted serves both */
-    return first_of_order(self, dim, k, largest, out);
+    return tpi_serve_if(first_of_order(self, dim, k, largest, out));
 }

@@ -115,21 +115,21 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool sorted, bool invers
     return ok;
 }
 
-bool tpi_gpu_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim,
-                    tp_tensor **out) {
+tpi_served tpi_gpu_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim,
+                          tp_tensor **out) {
     (void)sorted; /* sorting is how duplicates are found */
-    return dim == TP_NONE ? unique_elements(self, true, return_inverse, return_counts, out)
-                          : unique_slices(self, dim, true, return_inverse, return_counts, out);
+    return tpi_serve_if(dim == TP_NONE ? unique_elements(self, true, return_inverse, return_counts, out)
+                                       : unique_slices(self, dim, true, return_inverse, return_counts, out));
 }
 
-bool tpi_gpu_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
-                        tp_tensor **out) {
+tpi_served tpi_gpu_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts,
+                              tp_tensor **out) {
     (void)sorted;
-    return unique_slices(self, dim, true, return_inverse, return_counts, out);
+    return tpi_serve_if(unique_slices(self, dim, true, return_inverse, return_counts, out));
 }
 
-bool tpi_gpu_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim,
-                                tp_tensor **out) {
-    return dim == TP_NONE ? unique_elements(self, false, return_inverse, return_counts, out)
-                          : unique_slices(self, dim, false, return_inverse, return_counts, out);
+tpi_served tpi_gpu_unique_consecutive(tp_tensor *self, bool return_inverse, bool return_counts, int64_t dim,
+                                      tp_tensor **out) {
+    return tpi_serve_if(dim == TP_NONE ? unique_elements(self, false, return_inverse, return_counts, out)
+                                       : unique_slices(self, dim, false, return_inverse, return_counts, out));
 }

@@ -22,13 +22,14 @@ static int64_t blocks_for(int64_t rows, int group) {
     return blocks < 1 << 20 ? blocks : 1 << 20;
 }
 
-tp_tensor *tpi_gpu_sparse_mm_rows(tp_tensor *crow, tp_tensor *col, tp_tensor *values, tp_tensor *dense) {
+tpi_served tpi_gpu_sparse_mm_rows(tp_tensor *crow, tp_tensor *col, tp_tensor *values, tp_tensor *dense,
+                                  tp_tensor **result) {
     if (!tpi_gpu_floats(dense) || dense->ndim != 2 || crow->ndim != 1 || crow->numel < 2 ||
         (values && (values->dtype != dense->dtype || values->numel != col->numel)))
-        return NULL;
+        return TPI_DECLINED;
     tp_device device = tpi_device(dense);
     if (!col->numel || !dense->numel)
-        return tpo_zeros(TP_INTS(crow->numel - 1, dense->shape[1]), (tp_dtype)dense->dtype, device);
+        return tpi_serve(tpo_zeros(TP_INTS(crow->numel - 1, dense->shape[1]), (tp_dtype)dense->dtype, device), result);
     tpi_temporaries bag = {0};
     tp_tensor *begins = numbers_of(crow, &bag), *columns = begins ? numbers_of(col, &bag) : NULL,
               *table = columns ? tpi_put(&bag, tpi_contiguous_data(dense)) : NULL,
@@ -52,34 +53,40 @@ tp_tensor *tpi_gpu_sparse_mm_rows(tp_tensor *crow, tp_tensor *col, tp_tensor *va
                                 TPI_GPU_VAL(width),
                                 TPI_GPU_VAL(height)};
     bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(rows, group), 256, 0, 10, args);
-    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
 /* The places in the order of the result's rows, then by rows. */
-tp_tensor *tpi_gpu_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor *dense, int64_t rows, bool transpose) {
-    if (!tpi_gpu_floats(dense) || dense->ndim != 2 || at->ndim != 2 || at->shape[0] != 2 || rows < 1) return NULL;
+tpi_served tpi_gpu_sparse_mm_coo(tp_tensor *at, tp_tensor *values, tp_tensor *dense, int64_t rows, bool transpose,
+                                 tp_tensor **result) {
+    if (!tpi_gpu_floats(dense) || dense->ndim != 2 || at->ndim != 2 || at->shape[0] != 2 || rows < 1)
+        return TPI_DECLINED;
     if (!at->numel || !dense->numel)
-        return tpo_zeros(TP_INTS(rows, dense->shape[1]), (tp_dtype)dense->dtype, tpi_device(dense));
+        return tpi_serve(tpo_zeros(TP_INTS(rows, dense->shape[1]), (tp_dtype)dense->dtype, tpi_device(dense)), result);
     tpi_temporaries bag = {0};
     tp_tensor *groups[2], *to = tpi_put(&bag, tpo_select(at, 0, transpose)),
                           *from = tpi_put(&bag, tpo_select(at, 0, !transpose));
-    if (!to || !from || !tpo_sparse_group(to, rows, groups)) return tpi_release_temporaries(&bag, NULL);
+    if (!to || !from || !tpo_sparse_group(to, rows, groups)) {
+        tpi_release_temporaries(&bag, NULL);
+        return tpi_not_served();
+    }
     tp_tensor *begins = tpi_put(&bag, groups[0]), *order = tpi_put(&bag, groups[1]);
     tp_tensor *columns = tpi_put(&bag, tpo_index_select(from, 0, order));
     tp_tensor *alone = values ? tpi_put(&bag, tpi_detached(values)) : NULL,
               *weights = alone ? tpi_put(&bag, tpo_index_select(alone, 0, order)) : NULL,
               *table = tpi_put(&bag, tpi_detached(dense));
     bool ok = columns && table && (weights || !values);
-    return tpi_release_temporaries(&bag, ok ? tpo_sparse_mm_rows(begins, columns, weights, table) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? tpo_sparse_mm_rows(begins, columns, weights, table) : NULL),
+                     result);
 }
 
-tp_tensor *tpi_gpu_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *right) {
+tpi_served tpi_gpu_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *right, tp_tensor **result) {
     if (!tpi_gpu_floats(left) || left->dtype != right->dtype || left->ndim != 2 || right->ndim != 2 ||
         left->shape[1] != right->shape[1] || at->ndim != 2 || at->shape[0] != 2)
-        return NULL;
+        return TPI_DECLINED;
     tp_device device = tpi_device(left);
     if (!at->numel || !left->numel || !right->numel)
-        return tpo_zeros(TP_INTS(at->shape[1]), (tp_dtype)left->dtype, device);
+        return tpi_serve(tpo_zeros(TP_INTS(at->shape[1]), (tp_dtype)left->dtype, device), result);
     tpi_temporaries bag = {0};
     tp_tensor *places = numbers_of(at, &bag), *x = places ? tpi_put(&bag, tpi_contiguous_data(left)) : NULL,
               *y = x ? tpi_put(&bag, tpi_contiguous_data(right)) : NULL;
@@ -100,7 +107,7 @@ tp_tensor *tpi_gpu_sparse_dots(tp_tensor *at, tp_tensor *left, tp_tensor *right)
                                 TPI_GPU_VAL(rows),
                                 TPI_GPU_VAL(columns)};
     bool ok = kernel && fault.word && tpi_gpu_launch(device, kernel, blocks_for(n, group), 256, 0, 10, args);
-    return tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL));
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
 /* ---- Indices ---- */
@@ -111,14 +118,14 @@ static tp_tensor *begins_of(tp_tensor *sorted, int64_t size, tpi_temporaries *ba
     return tpo_searchsorted(sorted, numbers, false, false, NULL, NULL);
 }
 
-bool tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
-    if (index->ndim != 1 || size < 1) return false;
+tpi_served tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
+    if (index->ndim != 1 || size < 1) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     if (!index->numel) {
         out[0] = tpo_zeros(TP_INTS(size + 1), TP_INT64, tpi_device(index));
         out[1] = out[0] ? tpo_zeros(TP_INTS(0), TP_INT64, tpi_device(index)) : NULL;
         if (!out[1]) tpi_release(out[0]);
-        return out[1] != NULL;
+        return tpi_serve_if(out[1] != NULL);
     }
     tp_tensor *numbers = numbers_of(index, &bag), *sorted = NULL;
     tp_tensor *order =
@@ -129,23 +136,24 @@ bool tpi_gpu_sparse_group(tp_tensor *index, int64_t size, tp_tensor **out) {
     out[1] = out[0] ? tpi_as_dtype_data(order, TP_INT64) : NULL;
     if (!out[1]) tpi_release(out[0]);
     tpi_release_temporaries(&bag, NULL);
-    return out[1] != NULL;
+    return tpi_serve_if(out[1] != NULL);
 }
 
-tp_tensor *tpi_gpu_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32) {
-    if (self->ndim != 1 || size < 0) return NULL;
+tpi_served tpi_gpu_coo_to_csr(tp_tensor *self, int64_t size, bool out_int32, tp_tensor **result) {
+    if (self->ndim != 1 || size < 0) return TPI_DECLINED;
     tp_dtype dtype = out_int32 ? TP_INT32 : TP_INT64;
-    if (!self->numel) return tpo_zeros(TP_INTS(size + 1), dtype, tpi_device(self));
+    if (!self->numel) return tpi_serve(tpo_zeros(TP_INTS(size + 1), dtype, tpi_device(self)), result);
     tpi_temporaries bag = {0};
     tp_tensor *numbers = numbers_of(self, &bag);
     tp_tensor *begins = numbers && tpi_gpu_watch_numbers(numbers, size) ? begins_of(numbers, size, &bag) : NULL;
     tpi_put(&bag, begins);
-    return tpi_release_temporaries(&bag, begins ? tpi_as_dtype_data(begins, dtype) : NULL);
+    return tpi_serve(tpi_release_temporaries(&bag, begins ? tpi_as_dtype_data(begins, dtype) : NULL), result);
 }
 
 /* The row of element k: how many rows begin at k or before, less one. */
-tp_tensor *tpi_gpu_csr_to_coo(tp_tensor *crow_indices, tp_tensor *col_indices, bool out_int32, bool transpose) {
-    if (crow_indices->ndim != 1 || col_indices->ndim != 1 || !col_indices->numel) return NULL;
+tpi_served tpi_gpu_csr_to_coo(tp_tensor *crow_indices, tp_tensor *col_indices, bool out_int32, bool transpose,
+                              tp_tensor **result) {
+    if (crow_indices->ndim != 1 || col_indices->ndim != 1 || !col_indices->numel) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *begins = numbers_of(crow_indices, &bag), *columns = begins ? numbers_of(col_indices, &bag) : NULL;
     tp_tensor *elements =
@@ -154,7 +162,9 @@ tp_tensor *tpi_gpu_csr_to_coo(tp_tensor *crow_indices, tp_tensor *col_indices, b
     tp_tensor *rows = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
     tp_tensor *pair[] = {transpose ? columns : rows, transpose ? rows : columns};
     tp_tensor *places = rows ? tpi_put(&bag, tpo_stack((tp_tensors){pair, 2}, 0)) : NULL;
-    return tpi_release_temporaries(&bag, places ? tpi_as_dtype_data(places, out_int32 ? TP_INT32 : TP_INT64) : NULL);
+    return tpi_serve(
+        tpi_release_temporaries(&bag, places ? tpi_as_dtype_data(places, out_int32 ? TP_INT32 : TP_INT64) : NULL),
+        result);
 }
 
 static bool no_places(int64_t dims, tp_device device, tp_tensor **out) {
@@ -168,22 +178,28 @@ static bool no_places(int64_t dims, tp_device device, tp_tensor **out) {
 }
 
 /* Distinct numbers of places, taken apart again. */
-bool tpi_gpu_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **out) {
+tpi_served tpi_gpu_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **out) {
     int64_t dims = indices->ndim == 2 ? indices->shape[0] : 0, count = 1;
-    if (dims == 0 || dims > size.n || dims > TP_MAX_DIMS) return false;
-    if (!indices->numel) return no_places(dims, tpi_device(indices), out);
+    if (dims == 0 || dims > size.n || dims > TP_MAX_DIMS) return TPI_DECLINED;
+    if (!indices->numel) return tpi_serve_if(no_places(dims, tpi_device(indices), out));
     for (int64_t d = 0; d < dims; d++)
-        if (__builtin_mul_overflow(count, size.v[d], &count) || size.v[d] < 1) return false;
+        if (__builtin_mul_overflow(count, size.v[d], &count) || size.v[d] < 1) return TPI_DECLINED;
     tpi_temporaries bag = {0};
     tp_tensor *key = NULL, *found[3] = {0}, *sorted[2] = {0}, *rows[TP_MAX_DIMS];
     for (int64_t d = 0; d < dims; d++) {
         tp_tensor *row = tpi_put(&bag, tpo_select(indices, 0, d)), *numbers = row ? numbers_of(row, &bag) : NULL;
-        if (!numbers || !tpi_gpu_watch_numbers(numbers, size.v[d])) return tpi_release_temporaries(&bag, NULL), false;
+        if (!numbers || !tpi_gpu_watch_numbers(numbers, size.v[d])) {
+            tpi_release_temporaries(&bag, NULL);
+            return tpi_not_served();
+        }
         tp_tensor *before = key ? tpi_put(&bag, tpo_mul(TP_OPERAND(key), tp_operand_int(size.v[d]))) : NULL;
         key = before ? tpi_put(&bag, tpo_add(TP_OPERAND(before), TP_OPERAND(numbers), tp_int(1)))
               : key  ? NULL
                      : numbers;
-        if (!key) return tpi_release_temporaries(&bag, NULL), false;
+        if (!key) {
+            tpi_release_temporaries(&bag, NULL);
+            return tpi_not_served();
+        }
     }
     bool ok = tpo_sort(key, 0, false, true, sorted) && tpo_unique(key, true, false, true, TP_NONE, found);
     for (int i = 0; i < 3; i++) tpi_put(&bag, found[i]);
@@ -205,5 +221,5 @@ bool tpi_gpu_sparse_coalesce(tp_tensor *indices, tp_ints size, tp_tensor **out) 
         tpi_release(out[1]);
     }
     tpi_release_temporaries(&bag, NULL);
-    return out[2] != NULL;
+    return tpi_serve_if(out[2] != NULL);
 }

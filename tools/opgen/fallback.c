@@ -31,7 +31,49 @@ static char *on_cpu(const op *o, const char *self) {
     return t.s;
 }
 
-void write_elsewhere(text *t, const op *o) {
+typedef enum { ONE_TENSOR, A_LIST, BY_ARGUMENTS } handover; /* how a native gives what it made */
+
+static handover handover_of(const op *o) {
+    if (o->kind == K_NATIVE_INPLACE || o->nresults > 1 || o->plain) return BY_ARGUMENTS;
+    return o->results[0].type == T_TENSORS ? A_LIST : ONE_TENSOR;
+}
+
+/* The CPU's function asks itself where the tensors are. */
+static bool serves_everywhere(const op *o) { return !strcmp(o->gpu, o->function); }
+
+/* The native with kernels: it answers served, declined or failed (base/served.h), and gives what it made by a pointer.
+ */
+static char *gpu_prototype(const op *o) {
+    bool inplace = o->kind == K_NATIVE_INPLACE;
+    char *p = parameters(o, inplace);
+    const char *comma = o->nargs ? ", " : "";
+    if (inplace) return format("tpi_served %s(%s)", o->gpu, p);
+    if (o->plain) return format("tpi_served %s(%s%s%s *out)", o->gpu, p, comma, plain_c(o));
+    if (handover_of(o) == A_LIST) return format("tpi_served %s(%s%stp_tensors *result)", o->gpu, p, comma);
+    return format("tpi_served %s(%s%stp_tensor **result)", o->gpu, p, comma);
+}
+
+/* The call by kernels, where the device has them. */
+static void write_gpu_call(text *t, const op *o, const char *args, const char *failure) {
+    static const char *types[] = {"tp_tensor *", "tp_tensors ", "bool "},
+                      *none[] = {"NULL", "(tp_tensors){NULL, 0}", "false"};
+    handover h = handover_of(o);
+    if (serves_everywhere(o)) {
+        put(t, "    %smade = e.kernels ? %s(%s) : %s;\n", types[h], o->gpu, args, none[h]);
+        put(t, "    tpi_served served = tpi_serve_if(made%s);\n", h == A_LIST ? ".v" : "");
+    } else if (h == BY_ARGUMENTS) {
+        put(t, "    tpi_served served = e.kernels ? %s(%s) : TPI_DECLINED;\n", o->gpu, args);
+    } else {
+        put(t, "    %smade = %s;\n", types[h], none[h]);
+        put(t, "    tpi_served served = e.kernels ? %s(%s%s&made) : TPI_DECLINED;\n", o->gpu, args, *args ? ", " : "");
+    }
+    put(t, "    if (served == TPI_SERVED) {\n        tpi_fallback_end(&e);\n        return %s;\n    }\n",
+        h == BY_ARGUMENTS ? "true" : "made");
+    if (o->kind == K_NATIVE_INPLACE) put(t, "    if (tpi_fallback_settled(&e)) return true;\n");
+    put(t, "    if (served == TPI_FAILED) {\n        tpi_fallback_failed(&e);\n        return %s;\n    }\n", failure);
+}
+
+void write_fallback(text *t, const op *o) {
     if (!has_place(o)) return;
     bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain),
          list = !inplace && !many && o->results[0].type == T_TENSORS;
@@ -47,26 +89,14 @@ void write_elsewhere(text *t, const op *o) {
         put(&args, "%s%s_", between, name);
     }
     if (many) put(&args, "%sout", comma);
-    if (o->gpu) {
-        op kernels = *o;
-        kernels.function = o->gpu;
-        put(t, "%s;\n", function_prototype(&kernels));
-    }
+    if (o->gpu && !serves_everywhere(o)) put(t, "%s;\n", gpu_prototype(o));
     op helper = *o;
-    helper.function = format("elsewhere_%s", o->cname);
+    helper.function = format("fallback_%s", o->cname);
     put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
     put(t, "    void *const places[] = {%s};\n    tpi_fallback e;\n", places.s);
     put(t, "    if (!tpi_fallback_begin(&e, TPI_OPERATOR(%s), %s, places)) return %s;\n", o->cname,
         inplace ? "true" : "false", failure);
-    if (o->gpu) {
-        put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n",
-            list              ? "tp_tensors "
-            : inplace || many ? "bool "
-                              : "tp_tensor *",
-            o->gpu, args.s);
-        put(t, "        if (by_kernels%s) return tpi_fallback_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
-    }
-    if (o->gpu && inplace) put(t, "    if (tpi_fallback_settled(&e)) return true;\n");
+    if (o->gpu) write_gpu_call(t, o, args.s, failure);
     put(t, "    if (!tpi_fallback_to_host(&e)) return %s;\n", failure);
     const char *call = format("%s(%s)", o->function, args.s);
     if (list)
@@ -80,5 +110,5 @@ void write_elsewhere(text *t, const op *o) {
 
 char *native_call(const op *o, const char *args, const char *self) {
     if (!has_place(o)) return format("%s(%s)", o->function, args);
-    return format("(%s ? %s : elsewhere_%s)(%s)", on_cpu(o, self), o->function, o->cname, args);
+    return format("(%s ? %s : fallback_%s)(%s)", on_cpu(o, self), o->function, o->cname, args);
 }
