@@ -4,6 +4,7 @@
  * Bag b has the numbers from offsets[b] on, up to those of the next; the last has the rest. The number `padding` is
  * left out. A number that is no row's, and offsets that do not rise, are faults. */
 #include "fault.h"
+#ifdef KERNEL_bags
 KERNEL(entry)
 (FAULT, PTR(out), PTR(table), PTR(index), PTR(offsets), const int64_t n, const int64_t bags, const int64_t rows,
  const int64_t columns, const int64_t padding) {
@@ -31,3 +32,22 @@ KERNEL(entry)
         AT(T_X, out)[b * columns + c] = SET_X(sum);
     }
 }
+#endif
+
+/* The bag of each number: how many offsets are not behind its place, less one; -1 for the number `padding`. */
+#ifdef KERNEL_bag_of
+KERNEL(entry)
+(PTR(out), PTR(index), PTR(offsets), const int64_t n, const int64_t bags, const int64_t padding) {
+    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS) {
+        int64_t low = 0, high = bags;
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (AT(const int64_t, offsets)[middle] <= i)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        AT(int64_t, out)[i] = (int64_t)AT(const T_INDEX, index)[i] == padding ? -1 : low - 1;
+    }
+}
+#endif

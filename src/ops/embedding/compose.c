@@ -52,6 +52,14 @@ static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
     return ones ? tpi_after(ones, tpo_segment_sum(ones, bag, bags)) : NULL;
 }
 
+/* The same on a GPU: the sums of a table of ones, by which no index is sorted. */
+static tp_tensor *sizes_of(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t bags,
+                           int64_t padding_idx) {
+    if (tpi_device(weight).type == TP_CPU) return bag_sizes(bag, bags, (tp_dtype)weight->dtype);
+    tp_tensor *ones = tpo_full(TP_INTS(weight->shape[0], 1), tp_int(1), (tp_dtype)weight->dtype, tpi_device(weight));
+    return ones ? tpi_after(ones, tpo_bag_sum(ones, indices, offsets, bag, bags, padding_idx, false)) : NULL;
+}
+
 /* The largest row of each bag, column by column; zeros for an empty bag. */
 static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
@@ -136,7 +144,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     }
     if (!sum) return tpi_release_temporaries(&held, NULL);
     if (!mean) return tpi_release_temporaries(&held, tpi_retain(sum));
-    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)),
+    tp_tensor *sizes = tpi_put(&held, sizes_of(weight, flat, offsets, bag, bags, padding_idx)),
               *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
     return tpi_release_temporaries(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);
 }

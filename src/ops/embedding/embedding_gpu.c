@@ -145,21 +145,26 @@ tpi_served tpi_gpu_segment_argmax(tp_tensor *rows, tp_tensor *number, int64_t ba
     return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
-/* The bag of each index: how many offsets are not behind it, less one. */
 tpi_served tpi_gpu_bag_of(tp_tensor *indices, tp_tensor *offsets, bool include_last_offset, int64_t padding_idx,
                           tp_tensor **result) {
-    int64_t bags = offsets->numel - include_last_offset;
-    if (bags <= 0 || !indices->numel || offsets->ndim != 1) return TPI_DECLINED;
+    static const tpi_gpu_site site = {"bags.gpu.h", "bag_of"};
+    int64_t bags = offsets->numel - include_last_offset, n = indices->numel;
+    if (bags <= 0 || !n || offsets->ndim != 1 || !tpi_gpu_is_index(indices)) return TPI_DECLINED;
     tpi_temporaries bag = {0};
-    tp_tensor *index = numbers_of(indices, &bag), *start = index ? numbers_of(offsets, &bag) : NULL,
-              *first = start ? tpi_put(&bag, tpo_narrow(start, 0, 0, bags)) : NULL;
-    tp_tensor *at = first ? tpi_put(&bag, tpo_arange(tp_int(index->numel), TP_INT64, tpi_device(indices))) : NULL;
-    tp_tensor *count = at ? tpi_put(&bag, tpo_searchsorted(first, at, false, true, NULL, NULL)) : NULL;
-    tp_tensor *number = count ? tpi_put(&bag, tpo_sub(TP_OPERAND(count), tp_operand_int(1), tp_int(1))) : NULL;
-    tp_tensor *line = number ? tpi_put(&bag, tpo_reshape(index, TP_INTS(-1))) : NULL,
-              *padding = line ? tpi_put(&bag, tpo_eq(line, TP_OPERAND(padding_idx))) : NULL;
-    return tpi_serve(tpi_release_temporaries(&bag, padding ? tpo_masked_fill(number, padding, tp_int(-1)) : NULL),
-                     result);
+    tp_device device = tpi_device(indices);
+    tp_tensor *index = tpi_put(&bag, tpi_contiguous_data(indices)), *start = index ? numbers_of(offsets, &bag) : NULL,
+              *out = start ? tpi_empty(TP_INTS(n), TP_INT64, device) : NULL;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("WIDTH", 1), TPI_DEFINE_DTYPE("X", TP_FLOAT32),
+                                      TPI_DEFINE_DTYPE("INDEX", indices->dtype)};
+    tpi_gpu_function *kernel = out ? tpi_gpu_site_kernel(device, &site, false, 3, defines) : NULL;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out)),
+                                TPI_GPU_PTR(tpi_gpu_data(index)),
+                                TPI_GPU_PTR(tpi_gpu_data(start)),
+                                TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(bags),
+                                TPI_GPU_VAL(padding_idx)};
+    bool ok = tpi_gpu_launch_each(device, kernel, n, 6, args);
+    return tpi_serve(tpi_release_temporaries(&bag, ok ? out : tpi_after(out, NULL)), result);
 }
 
 /* Rows that are named twice are scaled twice alike. */

@@ -2,6 +2,7 @@
  * gradients, bilinear, tensordot, kron, multi_dot, cross and matrix_power. They call operators, so they differentiate
  * themselves. */
 #include "ops/temporaries.h"
+#include "tensor/same_device.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -341,14 +342,8 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
 
 /* ---- cross, matrix_power ---- */
 
-tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
-    int ds = TPI_DIM(self, dim), d = ds < 0 ? -1 : TPI_DIM(other, dim);
-    if (d < 0) return NULL;
-    if (self->ndim != other->ndim || self->shape[d] != 3 || other->shape[d] != 3)
-        return tpi_fail(
-            TP_ERR_RUNTIME,
-            "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
-            (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+/* Made of other operators, which broadcast and promote. */
+static tp_tensor *cross_by_rolls(tp_tensor *self, tp_tensor *other, int64_t dim) {
     tpi_temporaries bag = {0};
     tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))),
               *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
@@ -357,6 +352,38 @@ tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t d
     tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))),
               *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
     return tpi_release_temporaries(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+}
+
+tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim) {
+    tp_tensor *a = tpi_detached(self), *b = a ? tpi_detached(other) : NULL,
+              *product = b ? cross_by_rolls(a, b, dim) : NULL;
+    tpi_release(a), tpi_release(b);
+    return product;
+}
+
+/* On a GPU one kernel has whole vectors, of tensors that are spread to one shape first. */
+static tp_tensor *cross_at_once(tp_tensor *self, tp_tensor *other, int64_t dim) {
+    int64_t shape[TP_MAX_DIMS];
+    for (int d = 0; d < self->ndim; d++) shape[d] = self->shape[d] == 1 ? other->shape[d] : self->shape[d];
+    tpi_temporaries bag = {0};
+    tp_tensor *a = tpi_put(&bag, tpo_expand(self, tp_ints_view(shape, self->ndim), false)),
+              *b = a ? tpi_put(&bag, tpo_expand(other, tp_ints_view(shape, self->ndim), false)) : NULL;
+    return tpi_release_temporaries(&bag, b ? tpo_cross_product(a, b, dim) : NULL);
+}
+
+tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
+    int ds = TPI_DIM(self, dim), d = ds < 0 ? -1 : TPI_DIM(other, dim);
+    if (d < 0) return NULL;
+    if (self->ndim != other->ndim || self->shape[d] != 3 || other->shape[d] != 3)
+        return tpi_fail(
+            TP_ERR_RUNTIME,
+            "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
+            (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+    bool at_once = tpi_device(self).type != TP_CPU && tpi_same_device(tpi_device(self), tpi_device(other)) &&
+                   self->dtype == other->dtype && tp_dtype_is_floating((tp_dtype)self->dtype);
+    for (int i = 0; i < self->ndim; i++)
+        at_once = at_once && (self->shape[i] == other->shape[i] || self->shape[i] == 1 || other->shape[i] == 1);
+    return at_once ? cross_at_once(self, other, dim) : cross_by_rolls(self, other, dim);
 }
 
 tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {

@@ -5,6 +5,7 @@
 #include "epilogue.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
+GROUP_SUMS(group_sums, A)
 ROW_PIECE(X)
 ROW_PIECE(Y)
 ROW_PIECE(W)
@@ -92,7 +93,7 @@ ROW_PIECE(G)
 KERNEL(entry)
 (PTR(out), PTR(grad), PTR(in), PTR(weight), PTR(mean), PTR(rstd), PTR(parts), const int64_t rows,
  const int n EPILOGUE_ARGUMENTS) {
-    SHARED A room[GROUP_ROOM];
+    SHARED A room[2 * GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL const T_G *g = AT(const T_G, grad);
     GLOBAL T_Y *dx = AT(T_Y, out);
@@ -128,12 +129,21 @@ KERNEL(entry)
     UNROLL
     for (int k = 0; k < PER; k++) dw[k] = db[k] = 0;
 #endif
+    A next_h[PER], next_d[PER];
+    {
+        const int64_t first = (GROUP_ROW < rows ? GROUP_ROW : rows - 1) * n;
+        LOAD_ROW(X, x, first, n, next_h, 0)
+        LOAD_ROW(G, g, first, n, next_d, 0)
+    }
     for (int64_t step = 0; step * all < rows; step++) {
         const int64_t at_row = step * all + GROUP_ROW, row = at_row < rows ? at_row : rows - 1, from = row * n;
         const A m = RMS ? 0 : GET_S(AT(const T_S, mean)[row]), r = GET_S(AT(const T_S, rstd)[row]);
         A h[PER], d[PER], sum = 0, along = 0;
-        LOAD_ROW(X, x, from, n, h, 0)
-        LOAD_ROW(G, g, from, n, d, 0)
+        UNROLL
+        for (int k = 0; k < PER; k++) h[k] = next_h[k], d[k] = next_d[k];
+        const int64_t next = (at_row + all < rows ? at_row + all : rows - 1) * n; /* on its way meanwhile */
+        LOAD_ROW(X, x, next, n, next_h, 0)
+        LOAD_ROW(G, g, next, n, next_d, 0)
         UNROLL
         for (int k = 0; k < PER; k++) {
             h[k] = ROW_AT(k) < n ? (h[k] - m) * r : 0;
@@ -145,8 +155,8 @@ KERNEL(entry)
 #endif
             sum += d[k], along += d[k] * h[k];
         }
-        sum = RMS ? 0 : group_sum(sum, room) / n;
-        along = group_sum(along, room) / n;
+        group_sums(&sum, &along, room);
+        sum = RMS ? 0 : sum / n, along /= n;
         if (at_row < rows) {
             STORE_ROW_THEN(Y, dx, from, n, k, (d[k] - sum - h[k] * along) * r)
         }
@@ -164,7 +174,7 @@ KERNEL(entry)
 }
 #endif
 
-/* The lines of `parts` summed: 32 columns and 8 stretches of lines to a block, then the stretches in order. PARTS: 1
+/* The lines of `parts` summed: 8 columns and 32 stretches of lines to a block, then the stretches in order. PARTS: 1
  * the weight's, 2 the bias's, 3 both, by BLOCK_Y. */
 #ifdef KERNEL_columns
 #if PARTS == 3
@@ -174,16 +184,16 @@ KERNEL(entry)
 #endif
 KERNEL(entry)
 (PTR(weight), PTR(bias), PTR(parts), const int64_t lines, const int n) {
-    SHARED A room[8][32];
-    const int lane = THREAD % 32, slice = THREAD / 32, column = (int)BLOCK * 32 + lane;
+    SHARED A room[32][8];
+    const int lane = THREAD % 8, slice = THREAD / 8, column = (int)BLOCK * 8 + lane;
     GLOBAL const A *part = AT(const A, parts) + (PART ? lines * n : 0) + column;
     A sum = 0;
     if (column < n)
-        for (int64_t i = slice; i < lines; i += 8) sum += part[i * n];
+        for (int64_t i = slice; i < lines; i += 32) sum += part[i * n];
     room[slice][lane] = sum;
     BARRIER();
     if (slice || column >= n) return;
-    for (int i = 1; i < 8; i++) sum += room[i][lane];
+    for (int i = 1; i < 32; i++) sum += room[i][lane];
     if (PART)
         AT(T_W, bias)[column] = SET_W(sum);
     else

@@ -6,6 +6,10 @@ static const tpi_gpu_site forward_site = {"layer_norm.gpu.h", "forward"},
                           backward_site = {"layer_norm.gpu.h", "backward"},
                           columns_site = {"layer_norm.gpu.h", "columns"};
 
+/* Threads of the backward for each processor: as many as it has registers for, with a row computed on and the next one
+ * on its way. */
+enum { AT_ONCE = 640 };
+
 /* Does the call fit these kernels, and is it right? What is not is the CPU's to serve or to refuse. */
 static bool serves(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, int64_t *n) {
     *n = 1;
@@ -122,7 +126,7 @@ static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *par
     int width = (int)n;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(dweight)), TPI_GPU_PTR(tpi_gpu_data(dbias)),
                                 TPI_GPU_PTR(parts->data), TPI_GPU_VAL(lines), TPI_GPU_VAL(width)};
-    const unsigned grid[3] = {(unsigned)tpi_ceil_div(n, 32), dweight && dbias ? 2 : 1, 1}, block[3] = {256, 1, 1};
+    const unsigned grid[3] = {(unsigned)tpi_ceil_div(n, 8), dweight && dbias ? 2 : 1, 1}, block[3] = {256, 1, 1};
     return kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 5, args);
 }
 
@@ -142,7 +146,7 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
     tpi_gpu_rows r = tpi_gpu_rows_for(device, n, size, dx ? joint(here, 4) : 0, 3);
     if (!caps || !dx || (r.is_long && sums)) return tpi_release(x), tpi_release(g), tpi_release(dx), false;
     int64_t rows = x->numel / n, blocks = tpi_ceil_div(rows, r.groups),
-            most = (int64_t)caps->units * (1024 / (r.group * r.groups) < 1 ? 1 : 1024 / (r.group * r.groups));
+            most = (int64_t)caps->units * (AT_ONCE / (r.group * r.groups) < 1 ? 1 : AT_ONCE / (r.group * r.groups));
     if (blocks > most) blocks = most;
     int64_t lines = blocks * r.groups;
     tp_tensor *parts = sums ? tpi_empty(TP_INTS(2, lines, n), wide ? TP_FLOAT64 : TP_FLOAT32, device) : NULL;

@@ -60,6 +60,50 @@
     }
 #endif
 
+/* name(x, y, room): the sums of two values of a group at once, each in the order of the reduction above. room: for
+ * twice as many elements. */
+#if defined(__OPENCL_VERSION__)
+#define GROUP_SUMS(name, type)                                     \
+    INLINE void name(type *x, type *y, SHARED_OF type *room) {     \
+        room[2 * THREAD] = *x, room[2 * THREAD + 1] = *y;          \
+        BARRIER();                                                 \
+        for (int half_of = GROUP / 2; half_of > 0; half_of /= 2) { \
+            const int at = 2 * (THREAD ^ half_of);                 \
+            type first = room[at], second = room[at + 1];          \
+            BARRIER();                                             \
+            *x += first, *y += second;                             \
+            room[2 * THREAD] = *x, room[2 * THREAD + 1] = *y;      \
+            BARRIER();                                             \
+        }                                                          \
+    }
+#elif GROUP > WARP
+#define GROUP_SUMS(name, type)                                                                         \
+    INLINE void name(type *x, type *y, SHARED_OF type *room) {                                         \
+        UNROLL                                                                                         \
+        for (int by = WARP / 2; by > 0; by /= 2) {                                                     \
+            type first = SWAP(*x, by), second = SWAP(*y, by);                                          \
+            *x += first, *y += second;                                                                 \
+        }                                                                                              \
+        BARRIER();                                                                                     \
+        if (THREAD % WARP == 0) room[THREAD / WARP * 2] = *x, room[THREAD / WARP * 2 + 1] = *y;        \
+        BARRIER();                                                                                     \
+        const int at = THREAD / GROUP * (GROUP / WARP);                                                \
+        *x = room[2 * at], *y = room[2 * at + 1];                                                      \
+        UNROLL                                                                                         \
+        for (int i = 1; i < GROUP / WARP; i++) *x += room[2 * (at + i)], *y += room[2 * (at + i) + 1]; \
+    }
+#else
+#define GROUP_SUMS(name, type)                                 \
+    INLINE void name(type *x, type *y, SHARED_OF type *room) { \
+        (void)room;                                            \
+        UNROLL                                                 \
+        for (int by = GROUP / 2; by > 0; by /= 2) {            \
+            type first = SWAP(*x, by), second = SWAP(*y, by);  \
+            *x += first, *y += second;                         \
+        }                                                      \
+    }
+#endif
+
 #define JOIN_SUM(a, b)  ((a) + (b))
 #define JOIN_MOST(a, b) ((a) != (a) || (a) > (b) ? (a) : (b)) /* a NaN stays */
 #endif
