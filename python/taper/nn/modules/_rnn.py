@@ -52,7 +52,8 @@ class RNNBase(Module):
             import warnings
 
             warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+                "expects num_layers greater than 1, "
                 f"but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
@@ -162,7 +163,8 @@ class RNNBase(Module):
             )
         if input.dtype != self._flat_weights[0].dtype and not _C.is_autocast_enabled(input.device.type):
             raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
+                f"RNN input dtype ({input.dtype}) does not match weight dtype "
+                f"({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
                 "or convert model: model.to(" + str(input.dtype) + ")"
             )
 
@@ -186,7 +188,8 @@ class RNNBase(Module):
                     else f"{hx.dim()}-D tensor"
                 )
                 raise RuntimeError(
-                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}"
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, "
+                    f"hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}"
                 )
             if not batched:
                 states = tuple(state.unsqueeze(1) for state in states)
