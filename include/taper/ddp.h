@@ -20,7 +20,7 @@ typedef struct tp_ddp tp_ddp;
 typedef struct tp_ddp_options {
     TP_STRUCT_SIZE(tp_ddp_options);    /* sizeof(tp_ddp_options) */
     tp_group *group TP_MEMBER(NULL);   /* NULL: all ranks */
-    int64_t bucket_bytes TP_MEMBER(0); /* 0: 25 MB; the first bucket sent is at most 1 MB */
+    int64_t bucket_bytes TP_MEMBER(0); /* a bucket is full from so many bytes on, the first from 1 MB; 0: 25 MB */
     bool find_unused TP_MEMBER(false); /* a parameter may get no gradient on some ranks, or on all */
     TP_OPTIONS_GUARD_
 } tp_ddp_options;

@@ -21,4 +21,7 @@ def _cxx_flags():
 
 def parallel_info():
     """A text: how many threads work on an operator, and on several."""
-    return f"at::get_num_threads() : {_C.get_num_threads()}\nat::get_num_interop_threads() : {_C.get_num_interop_threads()}\n"
+    return (
+        f"at::get_num_threads() : {_C.get_num_threads()}\n"
+        f"at::get_num_interop_threads() : {_C.get_num_interop_threads()}\n"
+    )

@@ -12,7 +12,8 @@ def _c_name(name):
 
 _C.__getattr__, _C.__path__ = _c_name, []  # a path: PyTorch's holds modules, such as torch._C._functorch
 globals().update(_C._namespace("torch"))
-from taper._C import *  # noqa: E402,F401,F403  (types and settings; dtypes after the operators: torch.bool is a dtype, and an operator too)
+# Types and settings; dtypes after the operators: torch.bool is a dtype, and an operator too.
+from taper._C import *  # noqa: E402,F401,F403
 from taper._C import Tensor  # noqa: E402,F401
 
 from taper.torch_version import __version__  # noqa: E402,F401
@@ -30,8 +31,11 @@ from taper import __future__, autograd, overrides  # noqa: E402,F401
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset(
     """
-    __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _library _ops _subclasses _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
-    mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal sparse special testing types utils version xpu""".split()
+    __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _library _ops _subclasses _vmap_internals
+    accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io
+    jit library linalg masked mps
+    mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal
+    sparse special testing types utils version xpu""".split()
 )
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {
@@ -45,19 +49,23 @@ _FROM = {
     "vmap": "_functorch.vmap",
     **dict.fromkeys(
         """
-    autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype
+    autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype
+    get_autocast_gpu_dtype
     set_autocast_gpu_dtype""".split(),
         "amp.autocast_mode",
     ),
     **dict.fromkeys(
         """
-    sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor""".split(),
+    sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
+    sparse_compressed_tensor""".split(),
         "sparse._make",
     ),
     **dict.fromkeys(
         """
-    _validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args
-    _validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_compressed_sparse_indices _sparse_broadcast_to
+    _validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args _validate_sparse_csr_tensor_args
+    _validate_sparse_csc_tensor_args
+    _validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_compressed_sparse_indices
+    _sparse_broadcast_to
     _sparse_compressed_tensor_with_dims""".split(),
         "sparse._native",
     ),
@@ -76,24 +84,32 @@ _FROM = {
     ),
     **dict.fromkeys(
         """
-    embedding embedding_bag batch_norm instance_norm ctc_loss kl_div binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss
-    margin_ranking_loss triplet_margin_loss poisson_nll_loss adaptive_max_pool1d native_dropout detach detach_ resize_as_ empty_permuted to_dlpack cond
+    embedding embedding_bag batch_norm instance_norm ctc_loss kl_div binary_cross_entropy_with_logits
+    cosine_embedding_loss hinge_embedding_loss
+    margin_ranking_loss triplet_margin_loss poisson_nll_loss adaptive_max_pool1d native_dropout detach detach_
+    resize_as_ empty_permuted to_dlpack cond
     while_loop _nested_tensor_from_mask _nested_from_padded _nested_from_padded_and_nested_example
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _has_compatible_shallow_copy_type
-    _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _assert_async _addmm_activation hash_tensor _embedding_bag _embedding_bag_forward_only _chunk_cat _weight_int8pack_mm _native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce
+    _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _assert_async _addmm_activation hash_tensor
+    _embedding_bag _embedding_bag_forward_only _chunk_cat _weight_int8pack_mm _native_batch_norm_legit
+    _unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce
     _cast_Byte _cast_Char _cast_Short _cast_Int _cast_Long _cast_Half _cast_Float _cast_Double
-    _shape_as_tensor _grouped_mm _nested_view_from_buffer eig lstsq matrix_rank solve symeig SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(),
+    _shape_as_tensor _grouped_mm _nested_view_from_buffer eig lstsq matrix_rank solve symeig SymInt SymFloat SymBool
+    sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(),
         "_native_names",
     ),
     **dict.fromkeys(
         """
-    _check _check_with _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all _check_tensor_all_with""".split(),
+    _check _check_with _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all
+    _check_tensor_all_with""".split(),
         "_checks",
     ),
     **dict.fromkeys(
         """
-    AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType JitType ListType NoneType NumberType
-    OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType PyTorchFileReader""".split(),
+    AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType
+    IntType JitType ListType NoneType NumberType
+    OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType
+    PyTorchFileReader""".split(),
         "_c_names",
     ),
     "_native_multi_head_attention": "_native_attention",

@@ -39,7 +39,8 @@ def _adaptive(name, dims):
     def backward(grad_output, input):
         if grad_output.dim() != input.dim() or input.dim() not in (dims + 1, dims + 2):
             raise RuntimeError(
-                f"{name}(): Expected dimensions {dims + 1} or {dims + 2} for `grad_output` and `input`, but got {grad_output.dim()} and {input.dim()}"
+                f"{name}(): Expected dimensions {dims + 1} or {dims + 2} for `grad_output` and `input`, but got "
+                f"{grad_output.dim()} and {input.dim()}"
             )
         pool = getattr(taper.nn.functional, f"adaptive_avg_pool{dims}d")
         return _gradients(lambda x: pool(x, tuple(grad_output.shape[-dims:])), [(input, True)], grad_output)[0]
@@ -63,7 +64,8 @@ def _scattered(grad_output, input, indices, dims):
 def adaptive_max_pool2d_backward(grad_output, input, indices):
     if grad_output.shape != indices.shape:
         raise RuntimeError(
-            f"adaptive_max_pool2d_backward(): expected sizes {list(indices.shape)} for `grad_output`, but got {list(grad_output.shape)}"
+            f"adaptive_max_pool2d_backward(): expected sizes {list(indices.shape)} for `grad_output`, but got "
+            f"{list(grad_output.shape)}"
         )
     return _scattered(grad_output, input, indices, 2)
 
@@ -71,7 +73,8 @@ def adaptive_max_pool2d_backward(grad_output, input, indices):
 def adaptive_max_pool3d_backward(grad_output, input, indices):
     if len({grad_output.dim(), input.dim(), indices.dim()}) > 1:
         raise RuntimeError(
-            f"adaptive_max_pool3d_backward(): expected dimensions {input.dim()} for `grad_output` and `indices`, but got {grad_output.dim()} and {indices.dim()}"
+            f"adaptive_max_pool3d_backward(): expected dimensions {input.dim()} for `grad_output` and `indices`, but "
+            f"got {grad_output.dim()} and {indices.dim()}"
         )
     return _scattered(grad_output, input, indices, 3)
 
@@ -80,8 +83,8 @@ def max_pool2d_with_indices_backward(grad_output, input, kernel_size, stride, pa
     for at, (size, other) in enumerate(zip(grad_output.shape, indices.shape)):
         if size != other:
             raise RuntimeError(
-                f"Expected a tensor of dimension {indices.dim()} and tensor.size[{at}] == {other} but got: dimension {grad_output.dim()} and "
-                f"tensor.size[{at}] = {size}"
+                f"Expected a tensor of dimension {indices.dim()} and tensor.size[{at}] == {other} but got: dimension "
+                f"{grad_output.dim()} and tensor.size[{at}] = {size}"
             )
     return _scattered(grad_output, input, indices, 2)
 

@@ -295,7 +295,8 @@ def check_same_randomness(name, args):
         args = tuple(args)[1:]
     if (name in _BY_PARAMETERS or name == "bernoulli_") and any(isinstance(t, Batched) for t in args):
         raise RuntimeError(
-            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with your use case."
+            "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with "
+            "your use case."
         )
 
 
@@ -303,8 +304,8 @@ def refuse_randomness():
     if _vmaps.randomness != "error":  # each slice draws by itself
         raise NeedsSlices
     raise RuntimeError(
-        "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
-        "or perform the randomness operation out of vmap"
+        "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+        "randomness flags on vmap or perform the randomness operation out of vmap"
     )
 
 
@@ -335,8 +336,9 @@ def _in_place(call, name, text, given):
     first = next(iter(given))
     if not call.has(given[first]):
         raise RuntimeError(
-            f"vmap: {name}_ is not possible because there exists a Tensor in its arguments that has more elements than `self`. "
-            "This happened due to `self` not being vmapped over but the other being vmapped over. Please use out-of-place operators instead."
+            f"vmap: {name}_ is not possible because there exists a Tensor in its arguments that has more elements "
+            "than `self`. This happened due to `self` not being vmapped over but the other being vmapped over. "
+            "Please use out-of-place operators instead."
         )
     if text != "each" or any(t.dim() > given[first].dim() for t in _tensors(given.values())):
         raise NeedsSlices
@@ -361,8 +363,9 @@ def _rows(call, base, rule, given):
 
 
 _RANDOM = frozenset(
-    "bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rand_like randn_like randint_like multinomial normal poisson "
-    "binomial rrelu uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_ gumbel_softmax".split()
+    "bernoulli dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout rand_like "
+    "randn_like randint_like multinomial normal poisson binomial rrelu uniform_ normal_ exponential_ geometric_ "
+    "cauchy_ log_normal_ random_ gumbel_softmax".split()
 )
 
 

@@ -111,7 +111,8 @@ def _switch(name, default=True):
     return turn
 
 
-for _name in """_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode
+for _name in """_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled
+    _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode
         _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_bailout_depth""".split():
     globals()[_name] = _switch(_name)
 
@@ -140,8 +141,10 @@ class JitType:
         return type(self).__name__.removesuffix("Type").removesuffix("Obj")
 
 
-for _name in """AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType ListType NoneType
-        NumberType OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType""".split():
+for _name in """AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType
+    FutureType InterfaceType IntType ListType NoneType
+        NumberType OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type
+        UnionType""".split():
     globals()[_name] = type(_name, (JitType,), {"__doc__": "A type of PyTorch's script compiler."})
 
 
@@ -283,7 +286,8 @@ class _WeakTensorRef:
 # Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
 _OF_NN = frozenset(
     """
-    adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot scaled_dot_product_attention softplus softshrink
+    adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot
+    scaled_dot_product_attention softplus softshrink
     elu_ hardtanh_ leaky_relu_ silu mish pad""".split()
 )
 

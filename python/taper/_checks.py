@@ -13,7 +13,10 @@ def _raise(error, condition, message, default):
     raise error(str(message()))
 
 
-_DEFAULT = "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an enhancement request to PyTorch.)"
+_DEFAULT = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
 
 
 def _check_with(error_type, cond, message):

@@ -13,7 +13,8 @@ class _Namespace(ModuleType):
 
     def __getattr__(self, name):
         raise RuntimeError(
-            f"Class {self.__name__.rpartition('.')[2]}.{name} not registered! Tried to look up a C++ class, which needs a library built for PyTorch"
+            f"Class {self.__name__.rpartition('.')[2]}.{name} not registered! Tried to look up a C++ class, which "
+            "needs a library built for PyTorch"
         )
 
 

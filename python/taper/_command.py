@@ -86,7 +86,8 @@ COMMANDS = {
         "completion",
         False,
         "print a script for the shell that completes commands and options",
-        'eval "$(taper completion bash)"\ntaper completion zsh > ~/.zfunc/_taper\ntaper completion fish > ~/.config/fish/completions/taper.fish',
+        'eval "$(taper completion bash)"\ntaper completion zsh > ~/.zfunc/_taper\ntaper completion fish > '
+        "~/.config/fish/completions/taper.fish",
     ),
 }
 

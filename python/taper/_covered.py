@@ -53,7 +53,9 @@ def _summary(table):
         here, absent = table[owner]
         print(f"{owner:<{width}}  {len(here):>4} of {len(here) + len(absent)}")
     print(
-        f"\n{sum(len(h) for h, _ in table.values())} names in {len(started)} of PyTorch's {len(table)} namespaces. With a pattern:"
+        "\n"
+        f"{sum(len(h) for h, _ in table.values())} names in {len(started)} of PyTorch's {len(table)} namespaces. With "
+        "a pattern:"
     )
     print("taper names torch.linalg, taper names softmax, taper names 'torch.*_like'; - marks what is not there yet.")
 

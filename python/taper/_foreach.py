@@ -17,7 +17,8 @@ def _check_lists(name, lists):
             if not all(isinstance(item, Tensor) for item in other) or not other:
                 raise RuntimeError(f"_foreach_{name}(): Tensor list must have same number of elements as scalar list.")
             raise RuntimeError(
-                f"_foreach_{name}(): Tensor lists must have the same number of tensors, got {' and '.join(str(len(v)) for v in lists)}"
+                f"_foreach_{name}(): Tensor lists must have the same number of tensors, got "
+                f"{' and '.join(str(len(v)) for v in lists)}"
             )
 
 
@@ -37,7 +38,8 @@ def _spread_scalars(name, values):
     if len(values) == 4 and isinstance(values[3], Tensor):
         if values[3].dim() != 1 or values[3].numel() != len(values[0]):
             raise RuntimeError(
-                f"Expected length of scalars to match input of length {len(values[0])} but got {values[3].numel()} instead."
+                f"Expected length of scalars to match input of length {len(values[0])} but got {values[3].numel()} "
+                "instead."
             )
         return (*values[:3], values[3].tolist())
     return values
@@ -64,7 +66,8 @@ def make(name):
             values = _spread_scalars(name, values)
         if plain in ("add", "mul", "div") and len(values) > 1 and isinstance(values[1], Tensor) and values[1].dim():
             raise RuntimeError(
-                f"scalar tensor expected to be 0 dim but it has {values[1].dim()} dimensions and {values[1].numel()} elements."
+                f"scalar tensor expected to be 0 dim but it has {values[1].dim()} dimensions and {values[1].numel()} "
+                "elements."
             )
         if name == "max" and any(not tensor.numel() for tensor in values[0]):
             raise RuntimeError(
@@ -76,7 +79,8 @@ def make(name):
             and any(not tensor.numel() for tensor in values[0])
         ):
             raise RuntimeError(
-                "_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not have an identity"
+                "_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not "
+                "have an identity"
             )
         results = [
             (operator if len(row) < 2 or isinstance(row[1], Tensor) else with_number)(*row, **named)

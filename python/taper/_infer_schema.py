@@ -73,13 +73,16 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
             )
         except Exception as error:
             refuse(
-                f"Unsupported type annotation {annotation}. It is not a type. ({error}). If you are using 'from __future__ import annotations', note that annotations are "
-                "evaluated lazily as strings; make sure all types referenced in annotations are importable at module scope, not only inside a local function."
+                f"Unsupported type annotation {annotation}. It is not a type. ({error}). If you are using 'from "
+                "__future__ import annotations', note that annotations are evaluated lazily as strings; make sure "
+                "all types referenced in annotations are importable at module scope, not only inside a local "
+                "function."
             )
 
     if isinstance(mutates_args, str) and mutates_args != "unknown":
         raise ValueError(
-            "mutates_args must either be a sequence of the names of the arguments that are mutated or the string 'unknown'. "
+            "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
+            "'unknown'. "
         )
     parts, seen, starred = [], set(), False
     for at, (name, parameter) in enumerate(signature.parameters.items()):
@@ -99,8 +102,9 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
                     f"For example, list[{inside[0].__name__ if inside and isinstance(inside[0], type) else '...'}]"
                 )
                 refuse(
-                    f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. As a workaround, please try to use List instead. "
-                    f"{example}.\n\nThe valid types are: {SUPPORTED}."
+                    f"Parameter {name} has unsupported type {annotation}. We do not support Tuple inputs in schema. "
+                    f"As a workaround, please try to use List instead. {example}.\n\n"
+                    f"The valid types are: {SUPPORTED}."
                 )
             refuse(f"Parameter {name} has unsupported type {annotation}. The valid types are: {SUPPORTED}.")
         seen.add(name)
@@ -116,7 +120,8 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
         parts.append(f"{text} {name}{_default(name, parameter, refuse)}")
     if mutates_args != "unknown" and set(mutates_args) - seen:
         refuse(
-            f"{set(mutates_args) - seen} in mutates_args were not found in the custom op's signature. mutates_args should contain the names of all args that the custom op "
+            f"{set(mutates_args) - seen} in mutates_args were not found in the custom op's signature. "
+            "mutates_args should contain the names of all args that the custom op "
             'mutates, or just the string "unknown" if you don\'t know.'
         )
     if signature.return_annotation is signature.empty:
@@ -137,7 +142,8 @@ def _default(name, parameter, refuse):
     if isinstance(value, taper.dtype):
         return f"={str(value).rpartition('.')[2]}"
     refuse(
-        f"Parameter {name} has an unsupported default value type {type(value)}. Please file an issue on GitHub so we can prioritize this."
+        f"Parameter {name} has an unsupported default value type {type(value)}. Please file an issue on GitHub so we "
+        "can prioritize this."
     )
 
 

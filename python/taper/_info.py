@@ -37,7 +37,10 @@ class finfo:
         self.smallest_normal = self.tiny
 
     def __repr__(self):
-        return f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
 
     def __eq__(self, other):
         return isinstance(other, finfo) and self.dtype == other.dtype
@@ -59,7 +62,8 @@ class iinfo:
             raise TypeError("torch.bool is not supported by torch.iinfo")
         if name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):
             raise NotImplementedError(
-                f"\"dtype\" not implemented for '{name[0].upper()}{name[1:].replace('uint', 'UInt').replace('int', 'Int')}'"
+                '"dtype" not implemented for '
+                f"'{name[0].upper()}{name[1:].replace('uint', 'UInt').replace('int', 'Int')}'"
             )
         if name not in ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"):
             raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")

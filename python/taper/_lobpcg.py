@@ -66,7 +66,8 @@ def lobpcg(
     m, dtype = A.shape[-1], A.dtype if A.is_floating_point() else taper.get_default_dtype()
     if m < 3 * n:
         raise ValueError(
-            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested eigenpairs (={n})"
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
+            f"requested eigenpairs (={n})"
         )
     tol, niter = (
         taper.finfo(dtype).eps ** 0.5 if tol is None else tol,

@@ -348,25 +348,29 @@ def _removed(name, since, instead):
 eig = _removed(
     "eig",
     "1.9",
-    "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking complex tensors.",
+    "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking "
+    "complex tensors.",
 )
 symeig = _removed(
     "symeig",
     "1.9",
-    "The default behavior has changed from using the upper triangular portion of the matrix by default to using the lower "
-    "triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')",
+    "The default behavior has changed from using the upper triangular portion of the matrix by default to using the "
+    "lower triangular portion.\n\n"
+    "L, _ = torch.symeig(A, upper=upper) should be replaced with:\n"
+    "L = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')",
 )
 solve = _removed(
     "solve",
     "1.9",
-    "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed and does not return "
-    "the LU factorization.",
+    "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed "
+    "and does not return the LU factorization.",
 )
 lstsq = _removed(
     "lstsq",
     "1.9",
-    "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n`torch.linalg.lstsq` has reversed arguments and does not return the QR "
-    "decomposition in the returned tuple (although it returns other information about the problem).",
+    "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n"
+    "`torch.linalg.lstsq` has reversed arguments and does not return the QR decomposition in the returned tuple "
+    "(although it returns other information about the problem).",
 )
 matrix_rank = _removed(
     "matrix_rank",

@@ -159,18 +159,20 @@ def _report(recorded, wall, processor, top, shapes):
     )
     threads = taper.get_num_threads()
     out = [
-        f"{wall:.3f} s; in operators {watched / 1e9:.3f} s ({100 * watched / 1e9 / wall:.0f}%), the rest in Python and elsewhere; "
-        f"processors busy {processor / wall:.2f} of {threads} threads",
+        f"{wall:.3f} s; in operators {watched / 1e9:.3f} s ({100 * watched / 1e9 / wall:.0f}%), the rest in Python "
+        f"and elsewhere; processors busy {processor / wall:.2f} of {threads} threads",
         f"the machine with {threads} threads: {machine}",
         "",
-        f"{'operator':40s} {'calls':>8s} {'self ms':>10s} {'share':>6s} {'GB/s':>7s} {'of it':>5s} {'GFLOP/s':>8s} {'of it':>5s} {'taken MB':>9s}",
+        f"{'operator':40s} {'calls':>8s} {'self ms':>10s} {'share':>6s} {'GB/s':>7s} {'of it':>5s} {'GFLOP/s':>8s} "
+        f"{'of it':>5s} {'taken MB':>9s}",
     ]
     ordered = sorted(rows.items(), key=lambda item: -item[1].own)
     for name, row in ordered[:top]:
         seconds = max(row.own, 1) / 1e9
         rate, speed = _rate(row.bytes, seconds, bandwidth, 7), _rate(row.work, seconds, flops, 8)
         out.append(
-            f"{name[:40]:40s} {row.calls:8d} {row.own / 1e6:10.2f} {100 * seconds / wall:5.1f}% {rate} {speed} {row.taken / 1e6:9.1f}"
+            f"{name[:40]:40s} {row.calls:8d} {row.own / 1e6:10.2f} {100 * seconds / wall:5.1f}% {rate} {speed} "
+            f"{row.taken / 1e6:9.1f}"
         )
     if len(ordered) > top:
         left = sum(row.own for _, row in ordered[top:])

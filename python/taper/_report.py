@@ -49,7 +49,10 @@ def _rank():
         return None
     import socket
 
-    return f"{rank} of {world if world > 0 else 'a number that the launcher does not tell'} on {socket.gethostname()} by {launcher}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
+    return (
+        f"{rank} of {world if world > 0 else 'a number that the launcher does not tell'} on {socket.gethostname()} by "
+        f"{launcher}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
+    )
 
 
 def _ranges(numbers):

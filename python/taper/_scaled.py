@@ -30,7 +30,8 @@ def _int_mm(self, mat2, *, out=None):
             raise RuntimeError(f"_int_mm: {name} must be a matrix, got {matrix.dim()}-D tensor")
     if self.shape[1] != mat2.shape[0]:
         raise RuntimeError(
-            f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x{self.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
+            f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x{self.shape[1]} and "
+            f"{mat2.shape[0]}x{mat2.shape[1]})"
         )
     if self.dtype not in (_C.int8, _C.uint8):
         raise RuntimeError(
@@ -62,11 +63,14 @@ def _check(a, b, scale_a, scale_b, bias):
     )
     if not (right and (one or rows)):
         raise ValueError(
-            "Invalid scaling configuration.\n- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
-            f"- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be ({m}, 1) and scale_b should be (1, {n}), "
-            f"and both should be contiguous.\nGot mat_a.dtype()={_word(a.dtype)}, scale_a.dtype()={_word(scale_a.dtype)}, "
-            f"scale_a.size()={list(scale_a.shape)}, scale_a.stride()={list(scale_a.stride())}, mat_b.dtype()={_word(b.dtype)}, "
-            f"scale_b.dtype()={_word(scale_b.dtype)}, scale_b.size()={list(scale_b.shape)} and scale_b.stride()={list(scale_b.stride())}"
+            "Invalid scaling configuration.\n"
+            "- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
+            f"- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be ({m}, 1) and "
+            f"scale_b should be (1, {n}), and both should be contiguous.\n"
+            f"Got mat_a.dtype()={_word(a.dtype)}, scale_a.dtype()={_word(scale_a.dtype)}, "
+            f"scale_a.size()={list(scale_a.shape)}, scale_a.stride()={list(scale_a.stride())}, "
+            f"mat_b.dtype()={_word(b.dtype)}, scale_b.dtype()={_word(scale_b.dtype)}, "
+            f"scale_b.size()={list(scale_b.shape)} and scale_b.stride()={list(scale_b.stride())}"
         )
     if bias is not None and bias.numel() != n:
         raise RuntimeError(f"Bias must be size {n} but got {bias.numel()}")
@@ -114,7 +118,8 @@ def scaled_mm(
     scales, recipes = (listed(scale_a), listed(scale_b)), (listed(scale_recipe_a), listed(scale_recipe_b))
     if recipes[0] != recipes[1] or recipes[0] not in ([ScalingType.TensorWise], [ScalingType.RowWise]):
         raise ValueError(
-            f"Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got mat_a.dtype={_word(mat_a.dtype)}, "
-            f"mat_b.dtype={_word(mat_b.dtype)}, recipe_a.size()={len(recipes[0])}, recipe_b.size()={len(recipes[1])}"
+            "Invalid scaling configuration for _scaled_mm_v2: unsupported recipe(s). Got "
+            f"mat_a.dtype={_word(mat_a.dtype)}, mat_b.dtype={_word(mat_b.dtype)}, recipe_a.size()={len(recipes[0])}, "
+            f"recipe_b.size()={len(recipes[1])}"
         )
     return _scaled_mm(mat_a, mat_b, scales[0][0], scales[1][0], bias, None, output_dtype, use_fast_accum)

@@ -189,7 +189,8 @@ def _argument(text, kwarg_only=False):
 
 
 _WORDS = frozenset(
-    """Tensor int SymInt float SymFloat bool SymBool complex Scalar str ScalarType Device Layout MemoryFormat Generator Dimname Storage
+    """Tensor int SymInt float SymFloat bool SymBool complex Scalar str ScalarType Device Layout MemoryFormat Generator
+    Dimname Storage
     Stream DeviceIndex QScheme AnyEnumType Any NoneType Dict Future Capsule t""".split()
 )
 
@@ -204,7 +205,9 @@ def check_schema(text):
             word = word.rpartition("[")[0] if word[-1] == "]" else word[:-1]
         if word.partition("(")[0] not in _WORDS and not word.startswith(("__torch__", "(")):
             raise RuntimeError(
-                "\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+                "\n"
+                "unknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; "
+                "for a full list, please see "
                 "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func :\n"
                 + _marked(text, word)
             )
@@ -310,8 +313,14 @@ def misfit(name, schema, args, kwargs):
     takes = [a for a in schema.arguments if not a.kwarg_only]
     if len(args) > len(takes):
         if len(takes) < len(schema.arguments):
-            return f"{name}() takes {len(takes)} positional argument(s) but {len(args)} was/were given.  Declaration: {schema}"
-        return f"{name}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: {schema}"
+            return (
+                f"{name}() takes {len(takes)} positional argument(s) but {len(args)} was/were given.  Declaration: "
+                f"{schema}"
+            )
+        return (
+            f"{name}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: "
+            f"{schema}"
+        )
     missing = object()
     left = len(kwargs)
     for position, argument in enumerate(schema.arguments):
@@ -326,12 +335,16 @@ def misfit(name, schema, args, kwargs):
             left -= 1
         if not _accepts(argument.type, value):
             return (
-                f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found type '{builtin_type(value).__name__}'.\n"
+                f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but "
+                f"instead found type '{builtin_type(value).__name__}'.\n"
                 f"Position: {position}\nValue: {value!r}\nDeclaration: {schema}\n"
                 + (
                     f"Cast error details: Unable to cast {value!r} to Tensor"
                     if argument.type.word == "Tensor" and not argument.type.list
-                    else f"Cast error details: Unable to cast Python instance of type {builtin_type(value)} to C++ type '?'"
+                    else (
+                        f"Cast error details: Unable to cast Python instance of type {builtin_type(value)} to C++ "
+                        "type '?'"
+                    )
                 )
             )
     if left:
@@ -339,7 +352,10 @@ def misfit(name, schema, args, kwargs):
         for key in kwargs:
             if key not in known:
                 return f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {schema}"
-        return f"{name}() expected at most {len(schema.arguments)} argument(s) but received {len(args) + len(kwargs)} argument(s). Declaration: {schema}"
+        return (
+            f"{name}() expected at most {len(schema.arguments)} argument(s) but received {len(args) + len(kwargs)} "
+            f"argument(s). Declaration: {schema}"
+        )
     return None
 
 

@@ -142,7 +142,8 @@ def _sparse_only(name, kind):
     def method(self, *args, **kwargs):
         if kind is None:
             raise NotImplementedError(
-                f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This could be because the operator doesn't exist for this backend."
+                f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This could be because the "
+                "operator doesn't exist for this backend."
             )
         raise RuntimeError(f"{name} expected sparse {kind}tensor layout but got Strided")
 
@@ -304,7 +305,8 @@ def float_power_(self, exponent):
     made = self.float_power(exponent)
     if made.dtype != self.dtype:
         raise RuntimeError(
-            f"the base given to float_power_ has dtype {str(self.dtype)[6:]} but the operation's result requires dtype {str(made.dtype)[6:]}"
+            f"the base given to float_power_ has dtype {str(self.dtype)[6:]} but the operation's result requires "
+            f"dtype {str(made.dtype)[6:]}"
         )
     return self.copy_(made)
 
@@ -395,13 +397,13 @@ def _cuda_array_interface(self):
     """The memory as Numba, CuPy and others read it; version 2 of the protocol."""
     if not self.is_cuda:
         raise AttributeError(
-            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is required use tensor.cuda() to copy tensor to "
-            "device memory."
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is required use "
+            "tensor.cuda() to copy tensor to device memory."
         )
     if self.requires_grad:
         raise RuntimeError(
-            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use var.detach() to get Variable that "
-            "doesn't require grad."
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
+            "var.detach() to get Variable that doesn't require grad."
         )
     kind = (
         "b"
@@ -498,8 +500,8 @@ def __deepcopy__(self, memo):
         copied = memo[id(self)] = self.detach().clone()
         if type(copied) is not type(self):
             raise RuntimeError(
-                f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone(). "
-                f"Found type {type(self)} whose clone() gives {type(copied)}."
+                "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types "
+                f"that properly implement clone(). Found type {type(self)} whose clone() gives {type(copied)}."
             )
         copied.requires_grad = self.requires_grad
         if self.grad is not None:

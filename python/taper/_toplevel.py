@@ -187,9 +187,10 @@ def _put_into(out, result):
         import warnings
 
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
-            f"shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
-            "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+            f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future "
+            "PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an "
+            "out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
             stacklevel=3,
         )
     return out.resize_(result.shape).copy_(result)
@@ -217,7 +218,8 @@ def set_float32_matmul_precision(precision):
         import warnings
 
         warnings.warn(
-            f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.",
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call "
+            "has no effect.",
             stacklevel=2,
         )
         return
@@ -577,13 +579,14 @@ def stft(
         raise RuntimeError("stft align_to_window should only be set when center = false")
     if window is None:
         _warn(
-            "A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. Other windows such as torch.hann_window "
-            "or torch.hamming_window are recommended to reduce spectral leakage."
+            "A window was not provided. A rectangular window will be applied, which is known to cause spectral "
+            "leakage. Other windows such as torch.hann_window or torch.hamming_window are recommended to reduce "
+            "spectral leakage."
         )
     if return_complex is False and not input.is_complex():
         _warn(
-            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, and return_complex=False "
-            "will raise an error."
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex "
+            "tensors for all inputs, and return_complex=False will raise an error."
         )
     return _op["stft"](
         input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex
@@ -608,13 +611,14 @@ def istft(
     )
     if window is None:
         _warn(
-            "A window was not provided. A rectangular window will be applied. Please provide the same window used by stft to make the inversion lossless."
+            "A window was not provided. A rectangular window will be applied. Please provide the same window used by "
+            "stft to make the inversion lossless."
         )
     hop, middle = n_fft // 4 if hop_length is None else hop_length, n_fft // 2 if center else 0
     if length is not None and middle + length > n_fft + hop * (input.shape[-1] - 1):
         _warn(
-            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. Please check your center and hop_length "
-            "settings."
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the "
+            "tail. Please check your center and hop_length settings."
         )
     return result
 
@@ -757,10 +761,12 @@ del _function
 
 # The in-place functions that torch itself has.
 for _name in (
-    "abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_ "
-    "clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ dropout_ embedding_renorm_ erf_ erfc_ exp2_ exp_ expm1_ feature_alpha_dropout_ "
-    "feature_dropout_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ "
-    "reciprocal_ relu_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ xlogy_ zero_"
+    "abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ "
+    "asinh_ atan_ atanh_ ceil_ celu_ clamp_ clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ dropout_ "
+    "embedding_renorm_ erf_ erfc_ exp2_ exp_ expm1_ feature_alpha_dropout_ feature_dropout_ fill_ fix_ floor_ frac_ "
+    "gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ "
+    "relu_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ xlogy_ "
+    "zero_"
 ).split():
     if _name in _op:
         globals()[_name] = _op[_name]
@@ -791,7 +797,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         raise RuntimeError("lengths contains negative value!")
     if not unsafe and (lengths.sum(-1) != data.shape[axis]).any():
         raise RuntimeError(
-            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe."
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+            "!unsafe."
         )
     name, start = _SEGMENTS[reduce]
     rest = tuple(data.shape[axis + 1 :])
@@ -835,7 +842,9 @@ def _assert(condition, message):
 
 # Stand-ins, such as torch.fx's, see the call itself, not what the function does with them.
 for _name in """
-        _assert atleast_1d atleast_2d atleast_3d bernoulli block_diag broadcast_tensors cartesian_prod chain_matmul einsum get_device histogramdd is_complex is_conj
-        is_floating_point is_inference is_neg is_nonzero is_signed istft lu meshgrid nonzero norm normal numel pca_lowrank result_type segment_reduce split
+        _assert atleast_1d atleast_2d atleast_3d bernoulli block_diag broadcast_tensors cartesian_prod chain_matmul
+        einsum get_device histogramdd is_complex is_conj
+        is_floating_point is_inference is_neg is_nonzero is_signed istft lu meshgrid nonzero norm normal numel
+        pca_lowrank result_type segment_reduce split
         stft svd_lowrank tensor_split tensordot unique unique_consecutive unravel_index""".split():
     globals()[_name] = _C._Asking(globals()[_name])

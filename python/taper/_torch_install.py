@@ -93,7 +93,8 @@ def _files(name):
         f"{name}/__init__.py": SHIM.format(name=name),
         f"{info}/METADATA": metadata(name),
         f"{info}/top_level.txt": name + "\n",
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: taper {_C._version}\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: taper {_C._version}\n"
+        "Root-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if _entry_points(name):
         files[f"{info}/entry_points.txt"] = _entry_points(name)
@@ -163,7 +164,10 @@ def _site():
 def _script(what):
     """A console script, as pip writes it."""
     module, _, function = what.partition(":")
-    return f'#!{sys.executable}\nimport sys\nfrom {module} import {function}\nif __name__ == "__main__":\n    sys.exit({function}())\n'
+    return (
+        f'#!{sys.executable}\nimport sys\nfrom {module} import {function}\nif __name__ == "__main__":\n    '
+        f"sys.exit({function}())\n"
+    )
 
 
 def _write(name, site, scripts):

@@ -115,7 +115,8 @@ def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
         last = offset + sum((n - 1) * step for n, step in zip(size, steps))
         if len(size) != len(steps) or min((*size, *steps, offset, 0)) < 0 or 0 not in size and last >= buffer.numel():
             raise RuntimeError(
-                f"a nested tensor's part of size {size} with strides {steps} from {offset} on does not fit into a buffer of {buffer.numel()} elements"
+                f"a nested tensor's part of size {size} with strides {steps} from {offset} on does not fit into a "
+                f"buffer of {buffer.numel()} elements"
             )
     made = wrap(buffer.detach(), views)
     return made.requires_grad_() if buffer.requires_grad else made
@@ -255,7 +256,8 @@ def _get_all_device_indices():
 
 
 def _get_device_index(device, optional=False, allow_cpu=False):
-    """The number of a device given as a number, a text or a device; the current one's for None where that is optional."""
+    """The number of a device given as a number, a text or a device; the current one's for None where that is
+    optional."""
     if isinstance(device, str):
         device = _C.device(device)
     if isinstance(device, _C.device):

@@ -1,4 +1,5 @@
-"""How busy this machine is, for the page of `taper watch --serve`: processors, memory, GPUs; and what ranks last said."""
+"""How busy this machine is, for the page of `taper watch --serve`: processors, memory, GPUs; and what ranks last
+said."""
 
 import ctypes
 import os

@@ -154,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header(
             "Content-Security-Policy",
-            "default-src 'none'; img-src 'self'; connect-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'",
+            "default-src 'none'; img-src 'self'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
+            "'unsafe-inline'",
         )
         self.end_headers()
         self.wfile.write(body)

@@ -40,7 +40,10 @@ class _Thread(_local):
 _thread = _Thread()
 
 
-_NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+_NO_HOOKS = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your "
+    "use case."
+)
 
 
 class _Level:
@@ -223,7 +226,8 @@ def grad_and_value(func, argnums=0, has_aux=False):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
             if out.dim():
                 raise RuntimeError(
-                    f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with "
+                    f"{out.dim()} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             grads = tree_unflatten(_gradients((out,), leaves, (None,), level.hangs((out,))), spec)
             value, aux, grads = level.settled(out), level.settled(aux), level.settled(grads)
@@ -264,7 +268,8 @@ def vjp(func, *primals, has_aux=False):
         for o in outs:
             if not (o.is_floating_point() or o.is_complex()):
                 raise RuntimeError(
-                    f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}"
+                    "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype "
+                    f"{o.dtype}"
                 )
         hangs = level.hangs(outs)
         value, aux = level.settled(out), level.settled(aux)
@@ -310,8 +315,9 @@ def _check_tangents(primals, tangents):
     flat, given = tree_flatten(tangents)
     if spec != given:
         raise RuntimeError(
-            f"jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
-            f"tangents also must be. Got primals with structure {spec} and tangents with structure {given}"
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For "
+            f"example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with structure {spec} "
+            f"and tangents with structure {given}"
         )
     for name, leaves in (("primals", tree_flatten(primals)[0]), ("tangents", flat)):
         if not leaves:
@@ -333,8 +339,8 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         linear, marks = _transposed(outs, leaves)
         if strict and any(mark is None for mark in marks):
             raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
-                "strict=True."
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "
+                "allowed with strict=True."
             )
         pushed = tree_unflatten(_push(outs, linear, marks, flat, level.hangs(outs) or level.hangs(flat)), spec)
         value, pushed, aux = level.settled(out), level.settled(pushed), level.settled(aux)
@@ -462,7 +468,8 @@ def reparametrized(module, given, tie_weights, strict):
     unknown, missing = [n for n in given if n not in slots], [n for n in slots if n not in given]
     if strict and (unknown or missing):
         raise RuntimeError(
-            f"Error(s) in reparametrizing for {type(module).__name__}:\n\tUnexpected key(s): {unknown}. Missing key(s): {missing}."
+            f"Error(s) in reparametrizing for {type(module).__name__}:\n"
+            f"\tUnexpected key(s): {unknown}. Missing key(s): {missing}."
         )
     before = {name: store[key] for name, (store, key) in slots.items()}
     values = {id(before[name]): value for name, value in given.items() if name in slots} if tie_weights else {}

@@ -66,7 +66,8 @@ class Future:
         with self._changed:
             if self._ready:
                 raise RuntimeError(
-                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
+                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
+                    "completed once."
                 )
             self._value, self._failed, self._ready = value, failed, True
             callbacks, self._callbacks = self._callbacks, []

@@ -1,4 +1,5 @@
-"""torch.hub: models of a folder with a hubconf.py, and weights from the cache folder. Nothing is downloaded by itself."""
+"""torch.hub: models of a folder with a hubconf.py, and weights from the cache folder. Nothing is downloaded by
+itself."""
 
 import os
 import re
@@ -52,8 +53,8 @@ def _folder(repo, source):
             return path
     path = os.path.join(get_dir(), f"{owner}_{project}_{(ref or 'main').replace('/', '_')}")
     raise RuntimeError(
-        f"torch.hub: '{repo}' is not in the cache folder, and nothing is downloaded by itself. Get https://github.com/{name} "
-        f"({ref or 'main'}), unpack it as {path}, or load it with source='local'."
+        f"torch.hub: '{repo}' is not in the cache folder, and nothing is downloaded by itself. Get "
+        f"https://github.com/{name} ({ref or 'main'}), unpack it as {path}, or load it with source='local'."
     )
 
 

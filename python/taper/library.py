@@ -46,7 +46,8 @@ def _split(qualname):
     namespace, found, name = str(qualname).partition("::")
     if not found or not namespace or not name or "::" in name:
         raise ValueError(
-            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the torch.library APIs must consist of a '
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname '
+            "passed to the torch.library APIs must consist of a "
             "namespace and a name, e.g. aten::sin"
         )
     base, _, overload = name.partition(".")
@@ -152,16 +153,18 @@ class _Operator:
             return self.fake
         if kind == "meta" and kind not in self.kernels and None not in self.kernels:
             raise NotImplementedError(
-                f"{self.qualname}: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered. You may have run into "
-                "this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to use this operator with those APIs "
-                "you'll need to add a fake impl. Please see the following for next steps:  "
+                f"{self.qualname}: attempted to run this operator with Meta tensors, but there was no fake impl or "
+                "Meta kernel registered. You may have run into this message while using an operator with PT2 "
+                "compilation APIs (torch.compile/torch.export); in order to use this operator with those APIs you'll "
+                "need to add a fake impl. Please see the following for next steps:  "
                 "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
             )
         kernel = self.kernels.get(kind) if kind not in self.disabled else None
         kernel = kernel or self.kernels.get(None)
         if kernel is None:
             raise NotImplementedError(
-                f"Could not run '{self.qualname}' with arguments from the '{kind.upper()}' backend: no kernel was registered for it"
+                f"Could not run '{self.qualname}' with arguments from the '{kind.upper()}' backend: no kernel was "
+                "registered for it"
             )
         return kernel
 
@@ -183,10 +186,12 @@ class _Operator:
                 place = _place(t)
                 if place in places:
                     raise RuntimeError(
-                        f"{self.qualname} (with implementation in {self.module}): The output of this custom operator (1) must not also be an input to this custom "
-                        "operator and (2) may not alias any inputs to this custom operator or other returns. The most common way to trigger this error is if we "
-                        "have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending output tensor(s) (e.g. return x.clone()) "
-                        "or refactor the custom operator to not return y."
+                        f"{self.qualname} (with implementation in {self.module}): The output of this custom operator "
+                        "(1) must not also be an input to this custom operator and (2) may not alias any inputs to "
+                        "this custom operator or other returns. The most common way to trigger this error is if we "
+                        "have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the "
+                        "offending output tensor(s) (e.g. return x.clone()) or refactor the custom operator to not "
+                        "return y."
                     )
                 if place:
                     places.add(place)
@@ -204,7 +209,8 @@ def _assign(operator, schema, args, kwargs):
     takes = [a.name for a in schema.arguments if not a.kwarg_only]
     if len(args) > len(takes):
         raise RuntimeError(
-            f"{operator.qualname}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: {schema}"
+            f"{operator.qualname}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). "
+            f"Declaration: {schema}"
         )
     given = dict(zip(takes, args), **kwargs)
     for a in schema.arguments:
@@ -279,7 +285,8 @@ _below = _Below()
 
 
 def _record(operator, below, args, kwargs):
-    """A call on the tape. Lists of tensors are several inputs to it, and lists again to the operator's own functions."""
+    """A call on the tape. Lists of tensors are several inputs to it, and lists again to the operator's own
+    functions."""
     from taper import Tensor
 
     flat, plan, outcome = [], [], []
@@ -322,8 +329,8 @@ def _record(operator, below, args, kwargs):
         def backward(ctx, *grads):
             if operator.backward is None:
                 raise RuntimeError(
-                    f"Trying to backward through {operator.namespace}::{operator.name}.{operator.overload} but no autograd formula was registered. "
-                    "Please use register_autograd to add one."
+                    f"Trying to backward through {operator.namespace}::{operator.name}.{operator.overload} but no "
+                    "autograd formula was registered. Please use register_autograd to add one."
                 )
             if ctx.shape_of is list:
                 grads = (list(grads),)
@@ -469,7 +476,8 @@ def _refuse_keyword_tensors(operator, what):
     schema = operator.parsed()
     if schema is not None and any(a.kwarg_only and a.type.text.startswith("Tensor") for a in schema.arguments):
         raise NotImplementedError(
-            f"{what} with kwarg-only Tensor args. In the original definition of the op, please make your tensors not kwarg-only. Got: {schema}"
+            f"{what} with kwarg-only Tensor args. In the original definition of the op, please make your tensors not "
+            f"kwarg-only. Got: {schema}"
         )
 
 
@@ -484,8 +492,9 @@ def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None,
             written = {a.name for a in parse_schema("name" + schema.strip()).arguments if a.is_write}
             if mutates_args != "unknown" and written != set(mutates_args):
                 raise ValueError(
-                    f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}. The schema suggests that the op mutates {written} "
-                    "which is different from what was provided to us in `mutates_args`. Please make these consistent."
+                    f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}. The "
+                    f"schema suggests that the op mutates {written} which is different from what was provided to us "
+                    "in `mutates_args`. Please make these consistent."
                 )
         operator = _make(name, text, tags or ())
         _refuse_keyword_tensors(operator, "custom_op")
@@ -537,8 +546,8 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     schema = operator.parsed()
     if schema is not None and (schema.is_mutable or not schema.returns):
         raise RuntimeError(
-            f"Cannot register autograd formula for non-functional operator {operator.op} with schema {schema}. Please create a functional operator and register "
-            "an autograd formula for that."
+            f"Cannot register autograd formula for non-functional operator {operator.op} with schema {schema}. Please "
+            "create a functional operator and register an autograd formula for that."
         )
     _refuse_keyword_tensors(operator, "register_autograd")
     operator.backward, operator.setup_context, operator.composite = backward, setup_context, False
@@ -549,9 +558,10 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
     operator = _of(op)
     if operator.composite:
         raise RuntimeError(
-            f"register_fake(...): the operator {operator.qualname} already has an implementation for this device type via a pre-existing registration to "
-            "DispatchKey::CompositeImplicitAutograd. CompositeImplicitAutograd operators do not need a fake impl; instead, the operator will decompose into its "
-            "constituents and those can have fake impls defined on them."
+            f"register_fake(...): the operator {operator.qualname} already has an implementation for this device type "
+            "via a pre-existing registration to DispatchKey::CompositeImplicitAutograd. CompositeImplicitAutograd "
+            "operators do not need a fake impl; instead, the operator will decompose into its constituents and those "
+            "can have fake impls defined on them."
         )
     return _decorator(lambda func: setattr(operator, "fake", func), func)
 
@@ -613,8 +623,9 @@ class Library:
             raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
         if kind == "DEF" and ns in _defining:
             raise RuntimeError(
-                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single TORCH_LIBRARY block.  "
-                "If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be duplicated)."
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your "
+                "definitions in a single TORCH_LIBRARY block.  If you were trying to specify implementations, "
+                "consider using TORCH_LIBRARY_IMPL (which can be duplicated)."
             )
         if kind == "DEF":
             _defining.add(ns)
@@ -636,8 +647,9 @@ class Library:
         entry = registered.get((self.ns, name))
         if entry is not None and (parsed.overload_name or "default") in entry.overloads:
             raise RuntimeError(
-                f"Tried to register an operator ({self.ns}::{schema}) with the same name and overload name multiple times. Each overload's schema should only be "
-                f"registered with a single call to def(). Duplicate registration: registered at /dev/null:0. Original registration: {full}"
+                f"Tried to register an operator ({self.ns}::{schema}) with the same name and overload name multiple "
+                "times. Each overload's schema should only be registered with a single call to def(). Duplicate "
+                f"registration: registered at /dev/null:0. Original registration: {full}"
             )
         operator = _make(full, schema, tags)
         for function, key in _early.pop(full, ()):
@@ -759,7 +771,8 @@ def define(qualname, schema, *, lib=None, tags=()):
     namespace, _, _ = _split(qualname)
     if not schema.strip().startswith("(") or "->" not in schema:
         raise ValueError(
-            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"'
+            'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but '
+            f'got "{schema}"'
         )
     (lib or Library(namespace, "FRAGMENT")).define(qualname.rpartition("::")[2] + schema, tags=tags)
 
@@ -813,13 +826,15 @@ def opcheck(op, args, kwargs=None, *, test_utils=_OPCHECK_DEFAULT_UTILS, raise_e
         op = op._opoverload
     if not isinstance(op, OpOverload):
         raise ValueError(
-            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got {type(op)}"
+            "opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. torch.ops.aten.sin.default, got "
+            f"{type(op)}"
         )
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     unknown = set(wanted) - {*_OPCHECK_DEFAULT_UTILS, "test_aot_dispatch_static"}
     if unknown:
         raise ValueError(
-            f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {_OPCHECK_DEFAULT_UTILS} but it was not"
+            f"opcheck(op, ..., test_utils={test_utils}), expected test_utils to be subset of {_OPCHECK_DEFAULT_UTILS} "
+            "but it was not"
         )
     checks = {"test_schema": _check_schema, "test_faketensor": _check_fake}
     results = {}
@@ -888,5 +903,6 @@ def _check_fake(op, args, kwargs):
     for one, two in zip(real, made):
         if one.shape != two.shape or one.dtype != two.dtype:
             raise AssertionError(
-                f"{op}: the real result is {one.dtype} of shape {tuple(one.shape)}, the fake one {two.dtype} of shape {tuple(two.shape)}"
+                f"{op}: the real result is {one.dtype} of shape {tuple(one.shape)}, the fake one {two.dtype} of shape "
+                f"{tuple(two.shape)}"
             )

@@ -34,7 +34,8 @@ _matrix_rank = matrix_rank  # noqa: F821  (the operator's)
 
 
 def matrix_rank(A, *args, tol=None, **options):
-    """How many singular values are larger than a tolerance; `tol` is the old word for atol, and comes before hermitian."""
+    """How many singular values are larger than a tolerance; `tol` is the old word for atol, and comes before
+    hermitian."""
     if tol is None and args and (len(args) == 1 or isinstance(args[1], bool)):
         tol, args = args[0], args[1:]
         if args:

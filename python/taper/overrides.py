@@ -239,20 +239,33 @@ def get_default_nowrap_functions():
 # ---- Which functions a __torch_function__ sees ----
 _NOT_SEEN = frozenset(
     """
-    arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting autocast_increment_nesting bartlett_window blackman_window
-    boolean_dispatch broadcast_shapes can_cast clear_autocast_cache compile cond empty empty_permuted empty_quantized empty_strided enable_grad eye finfo
-    from_dlpack from_file from_numpy frombuffer full get_autocast_dtype get_default_device get_default_dtype get_deterministic_debug_mode get_device_module
-    get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state hamming_window handle_torch_function hann_window
-    has_torch_function has_torch_function_unary has_torch_function_variadic iinfo inference_mode init_num_threads initial_seed
-    is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled is_autocast_enabled is_grad_enabled is_inference_mode_enabled is_storage
-    is_tensor is_warn_always_enabled kaiser_window linspace load logspace manual_seed no_grad normal ones promote_types rand randint randn randperm range
-    result_type save scalar_tensor seed set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled set_default_device set_default_dtype
-    set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_grad_enabled set_num_interop_threads
-    set_num_threads set_printoptions set_rng_state set_warn_always sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
-    sparse_csc_tensor sparse_csr_tensor tensor tril_indices triu_indices typename use_deterministic_algorithms vander vmap zeros
+    arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting autocast_increment_nesting
+    bartlett_window blackman_window
+    boolean_dispatch broadcast_shapes can_cast clear_autocast_cache compile cond empty empty_permuted empty_quantized
+    empty_strided enable_grad eye finfo
+    from_dlpack from_file from_numpy frombuffer full get_autocast_dtype get_default_device get_default_dtype
+    get_deterministic_debug_mode get_device_module
+    get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state hamming_window
+    handle_torch_function hann_window
+    has_torch_function has_torch_function_unary has_torch_function_variadic iinfo inference_mode init_num_threads
+    initial_seed
+    is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled is_autocast_enabled is_grad_enabled
+    is_inference_mode_enabled is_storage
+    is_tensor is_warn_always_enabled kaiser_window linspace load logspace manual_seed no_grad normal ones promote_types
+    rand randint randn randperm range
+    result_type save scalar_tensor seed set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
+    set_default_device set_default_dtype
+    set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
+    set_grad_enabled set_num_interop_threads
+    set_num_threads set_printoptions set_rng_state set_warn_always sparse_bsc_tensor sparse_bsr_tensor
+    sparse_compressed_tensor sparse_coo_tensor
+    sparse_csc_tensor sparse_csr_tensor tensor tril_indices triu_indices typename use_deterministic_algorithms vander
+    vmap zeros
     upsample upsample_bilinear upsample_nearest
-    __delattr__ __dir__ __getattribute__ __init__ __init_subclass__ __iter__ __new__ __setattr__ __subclasshook__ __torch_function__ __torch_dispatch__
-    __class__ _make_subclass _make_wrapper_subclass as_subclass new new_empty new_empty_strided new_full new_ones new_tensor new_zeros
+    __delattr__ __dir__ __getattribute__ __init__ __init_subclass__ __iter__ __new__ __setattr__ __subclasshook__
+    __torch_function__ __torch_dispatch__
+    __class__ _make_subclass _make_wrapper_subclass as_subclass new new_empty new_empty_strided new_full new_ones
+    new_tensor new_zeros
     """.split()
 )
 

@@ -63,7 +63,8 @@ class set_default_mmap_options:
     def __init__(self, flags):
         if flags not in (1, 2):
             raise ValueError(
-                f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}"
+                "Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
+                f"mmap.MAP_SHARED, but got {flags}"
             )
         self.before, _settings["mmap"] = _settings["mmap"], flags
 
@@ -226,15 +227,16 @@ def _validate_device(location, kind):
     word, count = kind.upper(), _C._gpu_count(kind)
     if not count:
         raise RuntimeError(
-            f"Attempting to deserialize object on a {word} device but torch.{kind}.is_available() is False. If you are running on a CPU-only "
-            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+            f"Attempting to deserialize object on a {word} device but torch.{kind}.is_available() is False. If you "
+            "are running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map "
+            "your storages to the CPU."
         )
     index = _C.device(location).index
     index = _C._gpu_current(kind) if index is None else index
     if index >= count:
         raise RuntimeError(
-            f"Attempting to deserialize object on {word} device {index} but torch.{kind}.device_count() is {count}. Please use torch.load with "
-            "map_location to map your storages to an existing device."
+            f"Attempting to deserialize object on {word} device {index} but torch.{kind}.device_count() is {count}. "
+            "Please use torch.load with map_location to map your storages to an existing device."
         )
     return index
 
@@ -443,8 +445,8 @@ def _source(f):
     for needed in "seek", "tell":
         if not hasattr(f, needed):
             raise AttributeError(
-                f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a file that is seekable. Please pre-load "
-                "the data into a buffer like io.BytesIO and try to load from it instead."
+                f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a file that "
+                "is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
             )
     name, view = str(getattr(f, "name", type(f).__name__)), _view_of(f)
     if not len(view):
@@ -483,8 +485,10 @@ def _weights_only_wanted(weights_only, pickle_module):
 
 _ADVICE = """Weights only load failed: {error}
 
-torch.load reads tensors and plain values unless weights_only=False is given, as in PyTorch since 2.6. Use weights_only=False only for files whose
-source you trust, since they can then run any program; or let the classes that a file names through with torch.serialization.add_safe_globals
+torch.load reads tensors and plain values unless weights_only=False is given, as in PyTorch since 2.6. Use \
+weights_only=False only for files whose
+source you trust, since they can then run any program; or let the classes that a file names through with \
+torch.serialization.add_safe_globals
 or the `torch.serialization.safe_globals` context manager."""
 
 
@@ -534,7 +538,8 @@ def _load_listed(f, path, memory, mmap, restore, names):
 
 
 def load_listed(f, map_location, names_for):
-    """What torch.save has written, for loaders with lists of their own: names_for(names in the file) gives the Names."""
+    """What torch.save has written, for loaders with lists of their own: names_for(names in the file) gives the
+    Names."""
     with _source(f) as (path, memory):
         names = names_for(_C._File(path, memory, any_global=True).globals())
         return _load_listed(f, path, memory, False, _restore_by(map_location), names)

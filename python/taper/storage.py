@@ -237,9 +237,9 @@ UntypedStorage._fake_device = UntypedStorage._checkpoint_offset = None
 
 # ---- TypedStorage ----
 _REMOVAL = (
-    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should "
-    "only matter to you if you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() "
-    "instead of tensor.storage()"
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
 )
 _warned = {"always": False, "told": False}
 

@@ -63,6 +63,7 @@ typedef struct layer {
     char *by_hand;   /* the Python file that has the class, or NULL */
     char *mixin;     /* a class by hand with methods that the stanza cannot say, or NULL */
     char *mixin_file;
+    expr *pymake;       /* a call by which Python's constructor makes the parameters and fills them, or NULL */
     char *passing;      /* " num_chunks ": arguments that Python does not keep */
     char *keeping;      /* " nonlinearity ": ones that it keeps though they are its alone, or the base's */
     unsigned dims;      /* bit d: the input may have d dims; 0: not said */

@@ -57,6 +57,7 @@ static char *py_call(const names *n, const expr *e) {
     if (!strcmp(f, "at")) return format("%s[%s]", py(n, e->arg[0]), py(n, e->arg[1]));
     if (!strcmp(f, "len") || !strcmp(f, "any")) return format("%s(%s)", f, py(n, e->arg[0]));
     if (!strcmp(f, "fan_in")) return format("init._calculate_fan_in_and_fan_out(%s)[0]", py(n, e->arg[0]));
+    if (!strcmp(f, "zero_row_")) return "self._fill_padding_idx_with_zero()"; /* PyTorch's name for it */
     if (!strcmp(f, "sqrt")) return format("math.sqrt(%s)", py(n, e->arg[0]));
     const op *o = find_op(f);
     char *args = py_list(n, e->arg, 0, e->n);
@@ -211,8 +212,11 @@ static void write_init(text *t, const layer *l) {
             py(&n, l->pyset_value[i] ? l->pyset_value[i] : l->set_value[i]));
         n.sets = i + 1;
     }
-    for (int i = 0; i < l->ntensors; i++) write_python_tensor(t, &l->tensors[i], &n);
-    if (l->reset || (l->reset_c && l->mixin)) put(t, "        self.reset_parameters()\n");
+    for (int i = 0; !l->pymake && i < l->ntensors; i++) write_python_tensor(t, &l->tensors[i], &n);
+    if (l->pymake)
+        put(t, "        %s\n", py(&n, l->pymake));
+    else if (l->reset || (l->reset_c && l->mixin))
+        put(t, "        self.reset_parameters()\n");
     put(t, "\n");
 }
 

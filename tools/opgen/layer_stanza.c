@@ -303,6 +303,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         l->by_hand = word(&rest);
     else if (starts(&rest, "mixin"))
         parse_mixin(l, rest, at);
+    else if (starts(&rest, "pymake"))
+        l->pymake = parse_expr(rest, at);
     else if (starts(&rest, "passing"))
         l->passing = format(" %s ", rest);
     else if (starts(&rest, "keeping"))
@@ -315,7 +317,8 @@ static void parse_layer_line(layer *l, const char *s, place at) {
         fail(at,
              "unknown keyword at '%.30s'; expected doc, cname, base, set, pyset, parameter, buffer, temporary, reset, "
              "build, "
-             "forward, pyforward, check, need, dims, repr, constants, onlyc, passing, keeping, factory, python, mixin, "
+             "forward, pyforward, check, need, dims, repr, constants, onlyc, pymake, passing, keeping, factory, "
+             "python, mixin, "
              "sample or for",
              s);
 }

@@ -25,7 +25,8 @@ class CustomOp:
     def __init__(self, lib, name, function=None, *, _private_access=False):
         if not _private_access:
             raise RuntimeError(
-                "The CustomOp constructor is private and we do not guarantee BC for it. Please use custom_op(...) to create a CustomOp object"
+                "The CustomOp constructor is private and we do not guarantee BC for it. Please use custom_op(...) to "
+                "create a CustomOp object"
             )
         self._lib, self._qualname, self._function = lib, name, function
         self.__name__ = name.rpartition("::")[2]
@@ -101,13 +102,15 @@ class CustomOp:
                 not isinstance(x, bool) for x in output_differentiability
             ):
                 raise RuntimeError(
-                    f"impl_backward(output_differentiability): expected output_differentiability to be a list of bools, got: {output_differentiability}"
+                    "impl_backward(output_differentiability): expected output_differentiability to be a list of "
+                    f"bools, got: {output_differentiability}"
                 )
             returns = self._operator.parsed().returns
             if len(output_differentiability) != len(returns):
                 raise RuntimeError(
-                    f"impl_backward(output_differentiability): for {self._qualname}, expected output_differentiability to be a list of bools with length equal to the "
-                    f"number of outputs of this CustomOp got: {len(returns)} outputs."
+                    f"impl_backward(output_differentiability): for {self._qualname}, expected "
+                    "output_differentiability to be a list of bools with length equal to the number of outputs of "
+                    f"this CustomOp got: {len(returns)} outputs."
                 )
 
         def decorate(function):
@@ -127,11 +130,13 @@ class CustomOp:
             or not tensors
         ):
             raise RuntimeError(
-                f"Cannot use torch._custom_ops APIs to register backward formula for non-functional operator {self._qualname} with schema {schema}"
+                "Cannot use torch._custom_ops APIs to register backward formula for non-functional operator "
+                f"{self._qualname} with schema {schema}"
             )
         if self._operator.composite:
             raise RuntimeError(
-                f"{what}: {self._qualname} already has an implementation for CompositeImplicitAutograd, which has derivatives by what it is made of"
+                f"{what}: {self._qualname} already has an implementation for CompositeImplicitAutograd, which has "
+                "derivatives by what it is made of"
             )
         if self._operator.autograd_kernel is not None:
             raise RuntimeError(f"{what}: {self._qualname} already has an Autograd implementation")
@@ -165,7 +170,8 @@ class CustomOp:
             made = self._backward(ctx, _again(ctx.plan, ctx.saved_tensors), *grads)
             if not isinstance(made, dict):
                 raise RuntimeError(
-                    f"In the backward function defined for {self._qualname} expected the output of the backward function to be a dict but got {type(made)}"
+                    f"In the backward function defined for {self._qualname} expected the output of the backward "
+                    f"function to be a dict but got {type(made)}"
                 )
             return tuple(_checked(self._qualname, name, made, ctx.given) for name in names)
 
@@ -191,23 +197,27 @@ def _checked(qualname, name, made, given):
     if kind is None:
         if name in made and made[name] is not None:
             raise RuntimeError(
-                f"{where}, got a gradient for argument {name}, expected it to not have a gradient: the argument is not a Tensor; the returned grad_input dict has keys {set(made)}"
+                f"{where}, got a gradient for argument {name}, expected it to not have a gradient: the argument is "
+                f"not a Tensor; the returned grad_input dict has keys {set(made)}"
             )
         return None
     if name not in made:
         raise RuntimeError(
-            f"{where}, expected the returned grad_input dict to have keys {{k for k, t in inputs if it is a Tensor}} but got {set(made)}"
+            f"{where}, expected the returned grad_input dict to have keys {{k for k, t in inputs if it is a Tensor}} "
+            f"but got {set(made)}"
         )
     grad = made[name]
     if kind is taper.Tensor:
         if grad is not None and not isinstance(grad, taper.Tensor):
             raise RuntimeError(
-                f"{where}, expected either None or a Tensor for the gradient of {name} but got object of type {type(grad)}"
+                f"{where}, expected either None or a Tensor for the gradient of {name} but got object of type "
+                f"{type(grad)}"
             )
         return grad
     if not isinstance(grad, (list, tuple)):
         raise RuntimeError(
-            f"{where} got an incorrect gradient for {name} that is list-like: expected list of gradients but got object of type {type(grad)}"
+            f"{where} got an incorrect gradient for {name} that is list-like: expected list of gradients but got "
+            f"object of type {type(grad)}"
         )
     if len(grad) != kind:
         raise RuntimeError(
@@ -250,8 +260,8 @@ def _check_namespace(qualname):
         )
     if "." in name:
         raise ValueError(
-            f"The torch.custom_ops APIs do not handle overloads, i.e. operator names with '.' in them. Please name your operator something like {qualname.replace('.', '_')}. "
-            f"Got: {qualname}"
+            "The torch.custom_ops APIs do not handle overloads, i.e. operator names with '.' in them. Please name "
+            f"your operator something like {qualname.replace('.', '_')}. Got: {qualname}"
         )
     if namespace in RESERVED_NS:
         raise ValueError(
@@ -273,8 +283,8 @@ def _check_schema(name, text):
         raise ValueError(f"custom_op does not support arguments named 'self'. Please rename your argument. Got: {text}")
     if not functional or not tensors:
         raise ValueError(
-            f"custom_op only supports functional operators (ops that do not mutate any inputs, do not return views of the inputs, and has at least one return). Got the "
-            f"following non-functional schema: {text}"
+            "custom_op only supports functional operators (ops that do not mutate any inputs, do not return views of "
+            f"the inputs, and has at least one return). Got the following non-functional schema: {text}"
         )
     return parsed
 
@@ -283,11 +293,13 @@ def _check_signature(parsed, function):
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
         raise ValueError(
-            f"custom_op(..., manual_schema)(func): positional-only args, *args, and **kwargs are not supported. Got `func` with signature {inspect.signature(function)}"
+            "custom_op(..., manual_schema)(func): positional-only args, *args, and **kwargs are not supported. Got "
+            f"`func` with signature {inspect.signature(function)}"
         )
     if any(p.default is not p.empty for p in parameters):
         raise ValueError(
-            f"custom_op(..., manual_schema)(func): neither func nor manual_schema should have default arguments. Got `func` with signature {inspect.signature(function)}"
+            "custom_op(..., manual_schema)(func): neither func nor manual_schema should have default arguments. Got "
+            f"`func` with signature {inspect.signature(function)}"
         )
     places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     words = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
@@ -295,8 +307,9 @@ def _check_signature(parsed, function):
         a.name for a in parsed.arguments if a.kwarg_only
     ]:
         raise ValueError(
-            f"custom_op(..., manual_schema)(func): When passing in manual_schema, we expect `func`'s signature to match `manual_schema` (aside from type annotations). "
-            f"func's signature: {inspect.signature(function)}, manual_schema: {parsed}"
+            "custom_op(..., manual_schema)(func): When passing in manual_schema, we expect `func`'s signature to "
+            f"match `manual_schema` (aside from type annotations). func's signature: {inspect.signature(function)}, "
+            f"manual_schema: {parsed}"
         )
 
 
@@ -315,8 +328,9 @@ def custom_op(qualname, manual_schema=None):
         namespace, name = _check_namespace(qualname)
         if function.__name__ != name:
             raise ValueError(
-                f"custom_op(qualname='{qualname}', ...)(func): expected `func` to have name '{name}' but got '{function.__name__}'. Please either change the name of `func` or "
-                "the qualname that is passed to `custom_op`"
+                f"custom_op(qualname='{qualname}', ...)(func): expected `func` to have name '{name}' but got "
+                f"'{function.__name__}'. Please either change the name of `func` or the qualname that is passed to "
+                "`custom_op`"
             )
         text = infer_schema(function) if manual_schema is None else manual_schema
         parsed = _check_schema(name, text)
@@ -348,7 +362,8 @@ def _find(qualname):
         namespace, name = qualname.split("::")
         if getattr(getattr(ops, namespace), name, None) is None:
             raise ValueError(
-                f"Could not find the operator {qualname}. Please make sure you have already registered the operator and (if registered from C++) loaded it via torch.ops.load_library."
+                f"Could not find the operator {qualname}. Please make sure you have already registered the operator "
+                "and (if registered from C++) loaded it via torch.ops.load_library."
             )
         found = CustomOp(library.Library(namespace, "FRAGMENT"), qualname, _private_access=True)
     return found
@@ -381,7 +396,8 @@ def get_op(qualname):
     packet = getattr(getattr(ops, namespace), name, None)
     if packet is None:
         raise ValueError(
-            f"Could not find the operator {qualname}. Please make sure you have already registered the operator and (if registered from C++) loaded it via torch.ops.load_library."
+            f"Could not find the operator {qualname}. Please make sure you have already registered the operator and "
+            "(if registered from C++) loaded it via torch.ops.load_library."
         )
     return packet.default
 

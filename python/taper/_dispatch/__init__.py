@@ -356,7 +356,9 @@ def ask(overload, args, kwargs):
     if asked:
         lines = "".join(f"\n  - {one}" for one in asked)
         raise TypeError(
-            f"Multiple dispatch failed for '{overload._qualified}'; all __torch_dispatch__ handlers returned NotImplemented:\n{lines}\n\n"
+            f"Multiple dispatch failed for '{overload._qualified}'; all __torch_dispatch__ handlers returned "
+            "NotImplemented:\n"
+            f"{lines}\n\n"
             "For more information, try re-running with TORCH_LOGS=not_implemented"
         )
     return overload._kernel(*args, **kwargs)

@@ -13,9 +13,12 @@ aten = taper.ops.aten
 
 # Operators whose results have no gradient.
 WITHOUT = frozenset(
-    """detach detach_ ones_like zeros_like empty_like full_like rand_like randn_like randint_like new_zeros new_ones new_empty new_full new_empty_strided
-eq ne lt le gt ge argmax argmin argsort isnan isinf isfinite sign sgn floor ceil round trunc logical_and logical_or logical_xor logical_not bitwise_and bitwise_or
-bitwise_xor bitwise_not any all nonzero equal allclose is_same_size _local_scalar_dense sym_size sym_numel sym_stride sym_storage_offset count_nonzero bernoulli
+    """detach detach_ ones_like zeros_like empty_like full_like rand_like randn_like randint_like new_zeros new_ones
+    new_empty new_full new_empty_strided
+eq ne lt le gt ge argmax argmin argsort isnan isinf isfinite sign sgn floor ceil round trunc logical_and logical_or
+logical_xor logical_not bitwise_and bitwise_or
+bitwise_xor bitwise_not any all nonzero equal allclose is_same_size _local_scalar_dense sym_size sym_numel sym_stride
+sym_storage_offset count_nonzero bernoulli
 multinomial searchsorted bucketize one_hot isclose is_pinned signbit resize_ set_ heaviside""".split()
 )
 
@@ -434,14 +437,14 @@ DERIVATIVES = {
         )
     },
     "native_batch_norm": {
-        "input weight bias": lambda grads, input, weight, running_mean, running_var, training, eps, result1, result2, mask: (
+        "input weight bias": lambda grads, input, weight, running_mean, running_var, training, eps, result1, result2, mask: (  # noqa: E501
             aten.native_batch_norm_backward(
                 grads[0], input, weight, running_mean, running_var, result1, result2, training, eps, mask
             )
         )
     },
     "convolution": {
-        "input weight bias": lambda grad, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, mask: (
+        "input weight bias": lambda grad, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, mask: (  # noqa: E501
             aten.convolution_backward(
                 grad,
                 input,

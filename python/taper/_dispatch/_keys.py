@@ -10,13 +10,20 @@ from taper._schema import Argument, FunctionSchema, parse_schema  # noqa: F401
 
 DispatchKey = IntEnum(
     "DispatchKey",
-    """Undefined Dense FPGA MAIA Vulkan Metal Quantized CustomRNGKeyId MkldnnCPU Sparse SparseCsr NestedTensor BackendSelect Python Fake
-FuncTorchDynamicLayerBackMode Functionalize Named Conjugate Negative ZeroTensor ADInplaceOrView AutogradOther AutogradFunctionality AutogradNestedTensor Tracer
-AutocastCPU AutocastMTIA AutocastMAIA AutocastXPU AutocastIPU AutocastHPU AutocastXLA AutocastMPS AutocastCUDA AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor
-FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode
-PreDispatch PythonDispatcher CPU CUDA HIP XLA MPS MTIA IPU XPU HPU VE Lazy Meta PrivateUse1 PrivateUse2 PrivateUse3 QuantizedCPU QuantizedCUDA QuantizedXPU SparseCPU
-SparseCUDA SparseXPU SparseCsrCPU SparseCsrCUDA NestedTensorCPU NestedTensorCUDA AutogradCPU AutogradCUDA AutogradXLA AutogradMPS AutogradMTIA AutogradIPU AutogradXPU
-AutogradHPU AutogradLazy AutogradMeta AutogradPrivateUse1 Autograd CompositeImplicitAutograd CompositeImplicitAutogradNestedTensor CompositeExplicitAutograd
+    """Undefined Dense FPGA MAIA Vulkan Metal Quantized CustomRNGKeyId MkldnnCPU Sparse SparseCsr NestedTensor
+    BackendSelect Python Fake
+FuncTorchDynamicLayerBackMode Functionalize Named Conjugate Negative ZeroTensor ADInplaceOrView AutogradOther
+AutogradFunctionality AutogradNestedTensor Tracer
+AutocastCPU AutocastMTIA AutocastMAIA AutocastXPU AutocastIPU AutocastHPU AutocastXLA AutocastMPS AutocastCUDA
+AutocastPrivateUse1 FuncTorchBatched BatchedNestedTensor
+FuncTorchVmapMode Batched VmapMode FuncTorchGradWrapper DeferredInit PythonTLSSnapshot FuncTorchDynamicLayerFrontMode
+TESTING_ONLY_GenericWrapper TESTING_ONLY_GenericMode
+PreDispatch PythonDispatcher CPU CUDA HIP XLA MPS MTIA IPU XPU HPU VE Lazy Meta PrivateUse1 PrivateUse2 PrivateUse3
+QuantizedCPU QuantizedCUDA QuantizedXPU SparseCPU
+SparseCUDA SparseXPU SparseCsrCPU SparseCsrCUDA NestedTensorCPU NestedTensorCUDA AutogradCPU AutogradCUDA AutogradXLA
+AutogradMPS AutogradMTIA AutogradIPU AutogradXPU
+AutogradHPU AutogradLazy AutogradMeta AutogradPrivateUse1 Autograd CompositeImplicitAutograd
+CompositeImplicitAutogradNestedTensor CompositeExplicitAutograd
 CompositeExplicitAutogradNonFunctional FuncTorchBatchedDecomposition""".split(),
     start=0,
 )

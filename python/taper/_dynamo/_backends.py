@@ -110,7 +110,8 @@ class _Graph:
             raise exc.BackendCompilerFailed(f"backend={name!r} raised:\n{type(error).__name__}: {error}") from error
         if not callable(self.run):
             raise exc.BackendCompilerFailed(
-                f"backend={name!r} raised:\nTypeError: compiler_fn did not return a callable, but {type(self.run).__name__}"
+                f"backend={name!r} raised:\n"
+                f"TypeError: compiler_fn did not return a callable, but {type(self.run).__name__}"
             )
 
     def __call__(self, inputs):

@@ -18,7 +18,8 @@ from opcode import hasname, opmap
 
 import taper._C as _C
 
-_BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr hasattr hex isinstance issubclass iter len locals max min next oct ord pow repr round
+_BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr hasattr hex isinstance issubclass
+    iter len locals max min next oct ord pow repr round
 setattr sorted sum vars __build_class__""".split()
 _VALUES = (str, bytes, int, float, complex, bool, range, slice, list, tuple, dict, set, frozenset, type, object)
 _TYPES = _VALUES + (
@@ -62,17 +63,25 @@ _LOOKUPS = (
 )
 # Attributes through which code reads others that it does not name, and some that lead to what no guard follows.
 _LOOKUP_WORDS = "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__ __match_args__".split()
-_REFUSED_WORDS = """__globals__ __builtins__ __closure__ cell_contents __subclasses__ __weakref__ f_locals f_globals f_back f_builtins gi_frame gi_yieldfrom gi_running cr_frame ag_frame
+_REFUSED_WORDS = """__globals__ __builtins__ __closure__ cell_contents __subclasses__ __weakref__ f_locals f_globals
+    f_back f_builtins gi_frame gi_yieldfrom gi_running cr_frame ag_frame
 tb_frame tb_next __traceback__ __context__ __cause__ __type_params__""".split()
 # Functions and methods of the package's extension. Graphs know what backward and steps of optimisers do, and guards
 # hold the modes and settings that are read here.
-_OWN = """_enter_disabled_torch_function _leave_disabled_torch_function _has_torch_function _call_torch_function _operator_kind _namespace _return_type _operator _bind tensor as_tensor
-_leaves_of _grad_accumulator is_grad_enabled _set_grad_enabled is_inference_mode_enabled _enter_inference _leave_inference _backward _gradients _log_api_usage_once _get_tracing_state
-get_default_dtype get_default_device promote_types can_cast _operators _get_deterministic is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
-is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting autocast_decrement_nesting _range_begin _range_end _total_norm _clip_to_norm
-_optimiser_check _forget_grads _optimiser_step _graph_break _is_capturing _gpu_count _gpu_missing _gpu_backend _gpu_version _gpu_describe _gpu_libraries _host_detours _dist_available
-size stride __complex__ dim ndimension numel nelement element_size is_floating_point is_complex is_signed get_device is_contiguous __array_namespace__ to item tolist
-cpu cuda xpu type backward detach __getattr__ __setattr__ __delattr__ _apply name __enter__ __exit__ __instancecheck__ __subclasscheck__ to_complex to_real
+_OWN = """_enter_disabled_torch_function _leave_disabled_torch_function _has_torch_function _call_torch_function
+    _operator_kind _namespace _return_type _operator _bind tensor as_tensor
+_leaves_of _grad_accumulator is_grad_enabled _set_grad_enabled is_inference_mode_enabled _enter_inference
+_leave_inference _backward _gradients _log_api_usage_once _get_tracing_state
+get_default_dtype get_default_device promote_types can_cast _operators _get_deterministic is_autocast_enabled
+set_autocast_enabled get_autocast_dtype set_autocast_dtype
+is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting
+autocast_decrement_nesting _range_begin _range_end _total_norm _clip_to_norm
+_optimiser_check _forget_grads _optimiser_step _graph_break _is_capturing _gpu_count _gpu_missing _gpu_backend
+_gpu_version _gpu_describe _gpu_libraries _host_detours _dist_available
+size stride __complex__ dim ndimension numel nelement element_size is_floating_point is_complex is_signed get_device
+is_contiguous __array_namespace__ to item tolist
+cpu cuda xpu type backward detach __getattr__ __setattr__ __delattr__ _apply name __enter__ __exit__ __instancecheck__
+__subclasscheck__ to_complex to_real
 Node.register_hook Node.register_prehook _FunctionBase.register_hook _FunctionBase.register_prehook""".split()
 
 

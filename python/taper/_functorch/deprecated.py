@@ -24,9 +24,10 @@ __all__ = [
 def _moved(function, name, instead):
     def moved(*args, **kwargs):
         warn(
-            f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is deprecated as of PyTorch 2.0 and will "
-            f"be deleted in a future version of PyTorch >= 2.3. Please use `{instead}` instead; see the PyTorch 2.0 release notes and/or the "
-            "`torch.func` migration guide for more details https://pytorch.org/docs/main/func.migrating.html",
+            f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is "
+            "deprecated as of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use "
+            f"`{instead}` instead; see the PyTorch 2.0 release notes and/or the `torch.func` migration guide for more "
+            "details https://pytorch.org/docs/main/func.migrating.html",
             FutureWarning,
             stacklevel=2,
         )

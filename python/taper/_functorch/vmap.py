@@ -25,13 +25,13 @@ def _check_dim(dim, leaf, where):
         )
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please use None "
-            "as the respective in_dim"
+            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+            "non-Tensor arguments, please use None as the respective in_dim"
         )
     if not -leaf.dim() <= dim < leaf.dim():
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} so expected in_dim to satisfy "
-            f"-{leaf.dim()} <= in_dim < {leaf.dim()}."
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} so "
+            f"expected in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}."
         )
     return dim % leaf.dim()
 
@@ -42,17 +42,20 @@ def _process_batched_inputs(in_dims, args, func):
     where = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The latter is unsupported."
+            f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with "
+            "no inputs. The latter is unsupported."
         )
     leaves, spec = tree_flatten(tuple(args))
     dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{where}: in_dims is not compatible with the structure of inputs. in_dims has structure {tree_flatten(in_dims)[1]} but inputs has structure {spec}."
+            f"{where}: in_dims is not compatible with the structure of inputs. in_dims has structure "
+            f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
         )
     dims = [_check_dim(dim, leaf, where) for dim, leaf in zip(dims, leaves)]
     sizes = {leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
@@ -60,8 +63,8 @@ def _process_batched_inputs(in_dims, args, func):
         raise ValueError("vmap: got no tensors to map over: at least one input needs a dim that is not None.")
     if len(sizes) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {[leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]} "
-            "for the mapped dimension"
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]} for the mapped dimension"
         )
     return sizes.pop(), dims, leaves, spec
 
@@ -72,7 +75,8 @@ def _check_output(leaf, name, out_dim):
         return
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}: `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?"
+            f"{where}: `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to "
+            "None for output?"
         )
 
 
@@ -83,8 +87,8 @@ def _output_dims(spec, func, out_dims):
         dims = list(out_dims)
     if dims is None:
         raise ValueError(
-            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
-            f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}."
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of "
+            f"`outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
     return dims
 
@@ -114,7 +118,8 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
         row, row_spec = tree_flatten(func(*tree_unflatten(slices, spec), **kwargs))
         if out_spec is not None and row_spec != out_spec:
             raise ValueError(
-                f"vmap({_get_name(func)}, ...): results of different structure for different slices: {out_spec} and {row_spec}"
+                f"vmap({_get_name(func)}, ...): results of different structure for different slices: {out_spec} and "
+                f"{row_spec}"
             )
         out_spec = row_spec
         rows.append(row)

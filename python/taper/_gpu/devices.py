@@ -19,19 +19,21 @@ def need(kind, word):
     """PyTorch's errors where no device of the type can be used."""
     if kind in _forked:
         raise RuntimeError(
-            f"Cannot re-initialize {word} in forked subprocess. To use {word} with multiprocessing, you must use the 'spawn' start method"
+            f"Cannot re-initialize {word} in forked subprocess. To use {word} with multiprocessing, you must use the "
+            "'spawn' start method"
         )
     if not _C._gpu_count(kind) and kind == "cuda":
         raise RuntimeError(
-            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
-            f"http://www.nvidia.com/Download/index.aspx: {_C._gpu_missing(kind)}"
+            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
+            f"from http://www.nvidia.com/Download/index.aspx: {_C._gpu_missing(kind)}"
         )
     if not _C._gpu_count(kind):
         raise AssertionError(f"Torch not compiled with {word} enabled: {_C._gpu_missing(kind)}")
 
 
 def index_of(kind, device, current=True):
-    """The index that a device argument means: an int, a text, a torch.device; without an index the current one, or -1."""
+    """The index that a device argument means: an int, a text, a torch.device; without an index the current one, or
+    -1."""
     if isinstance(device, int) and not isinstance(device, bool):
         return device
     if device is not None:

@@ -102,7 +102,8 @@ class MemPool:
 
 
 class use_mem_pool:
-    """Memory for graphs comes from their own pools; outside of a capture there is one pool, and this changes nothing."""
+    """Memory for graphs comes from their own pools; outside of a capture there is one pool, and this changes
+    nothing."""
 
     def __init__(self, pool, device=None):
         self.pool = pool

@@ -206,8 +206,9 @@ class Event:
     def __repr__(self):
         device = self.device
         return (
-            f"torch.Event device_type={self._device_kind}, device_index={-1 if device is None or device.index is None else device.index}, event_flag={int(self._timing)}, "
-            f"event_id={self.event_id}"
+            f"torch.Event device_type={self._device_kind}, "
+            f"device_index={-1 if device is None or device.index is None else device.index}, "
+            f"event_flag={int(self._timing)}, event_id={self.event_id}"
         )
 
 

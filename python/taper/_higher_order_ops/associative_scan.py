@@ -29,7 +29,8 @@ def _partial_results(combine, leaves):
 
 
 def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
-    """combine_fn of all elements up to each one, along `dim`; from the end with `reverse`. xs may be a tree of tensors."""
+    """combine_fn of all elements up to each one, along `dim`; from the end with `reverse`. xs may be a tree of
+    tensors."""
     leaves, structure = _pytree.tree_flatten(xs)
     if not callable(combine_fn):
         raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")

@@ -55,7 +55,8 @@ class Rank:
         return self.process.poll()
 
     def failed_at(self):
-        """When its error was written, by the clock of `ended`; when it ended, where none was. None: it has not failed."""
+        """When its error was written, by the clock of `ended`; when it ended, where none was. None: it has not
+        failed."""
         try:
             return os.stat(self.error_file).st_mtime - time.time() + time.monotonic()
         except OSError:
@@ -110,7 +111,10 @@ class Rank:
         state = "running" if code is None else "done" if code == 0 else f"failed ({code})"
         seconds = int((self.ended or now) - self.started)
         use = self._use(now) if code is None else ""
-        return f"rank {self.rank:<3} pid {self.process.pid:<7} {state:<12} {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} {use:<17} {last}"
+        return (
+            f"rank {self.rank:<3} pid {self.process.pid:<7} {state:<12} "
+            f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} {use:<17} {last}"
+        )
 
     def _use(self, now):
         try:

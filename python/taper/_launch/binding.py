@@ -90,7 +90,8 @@ def binding(how, count):
         absent = sorted({processor for part in given for processor in part} - set(range(os.cpu_count())))
         if absent:
             raise SystemExit(
-                f"taper launch: --cpu-bind: this node has no processor {absent[0]}: its last one is {os.cpu_count() - 1}"
+                f"taper launch: --cpu-bind: this node has no processor {absent[0]}: its last one is "
+                f"{os.cpu_count() - 1}"
             )
         return [given[i % len(given)] for i in range(count)]
     raise SystemExit(

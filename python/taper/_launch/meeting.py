@@ -84,7 +84,8 @@ class Meeting:
         )
 
     def _key(self, name, attempt=None):
-        return f"launch/{self.asked.rdzv_id if self.asked.rdzv_backend != 'static' else 'job'}/{self.attempt if attempt is None else attempt}/{name}"
+        job = self.asked.rdzv_id if self.asked.rdzv_backend != "static" else "job"
+        return f"launch/{job}/{self.attempt if attempt is None else attempt}/{name}"
 
     # ---- Meeting ----
     def gather(self, attempt):

@@ -121,7 +121,10 @@ def add_arguments(parser):
     value(
         "cpu-bind",
         "none",
-        help="processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it tells them",
+        help=(
+            "processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it "
+            "tells them"
+        ),
     )
     parser.add_argument(
         "--live",
@@ -221,7 +224,8 @@ def _place(asked):
     asked.master_addr = asked.master_addr or host or _master_host()
     if not asked.master_addr:
         raise SystemExit(
-            "taper launch: several nodes need --master-addr (or --rdzv-endpoint HOST:PORT): no scheduler's list of hosts was found"
+            "taper launch: several nodes need --master-addr (or --rdzv-endpoint HOST:PORT): no scheduler's list of "
+            "hosts was found"
         )
     asked.master_port = asked.master_port or (int(port) if port.isdigit() and int(port) else 29500)
 

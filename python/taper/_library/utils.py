@@ -7,7 +7,8 @@ def parse_namespace(qualname):
     namespace, found, name = qualname.partition("::")
     if not found or "::" in name:
         raise ValueError(
-            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the torch.library APIs must consist of a '
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname '
+            "passed to the torch.library APIs must consist of a "
             "namespace and a name, e.g. aten::sin"
         )
     return namespace, name

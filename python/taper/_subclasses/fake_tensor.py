@@ -145,7 +145,8 @@ class FakeTensorMode(TorchDispatchMode):
                 and func is not aten.lift_fresh.default
             ):
                 raise AssertionError(
-                    f"Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with 'allow_non_fake_inputs'. Found in {func}(*{args}, **{kwargs})"
+                    "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+                    f"'allow_non_fake_inputs'. Found in {func}(*{args}, **{kwargs})"
                 )
         if func is aten.lift_fresh.default and not isinstance(given[0], FakeTensor):
             with NoHandlers():
@@ -211,7 +212,8 @@ def _common_device(func, given):
                 and any(u.dim() and u.device == device for u in given)
             ):
                 raise RuntimeError(
-                    f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, {t.device}"
+                    f"Unhandled FakeTensor Device Propagation for {func}, found two different devices {device}, "
+                    f"{t.device}"
                 )
             device = t.device
         elif t.dim() and t.device != device:

@@ -83,7 +83,8 @@ def main(options):
         return {"loss": total / len(test_set), "accuracy": right / len(test_set)}
 
     print(
-        f"{len(train_set)} digits, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads"
+        f"{len(train_set)} digits, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} "
+        "threads"
     )
     Training(options, model, optimizer, schedule, loader, epochs, loss, evaluate, "images", batch).run()
     images, labels = test_set[:12]

@@ -30,7 +30,10 @@ class Progress:
         rate = (step - self.first) / max(now - self.start, 1e-9)
         left = int((self.total - step) / max(rate, 1e-9) + 0.5)
         bar = ("#" * round(BAR * done)).ljust(BAR, ".")
-        text = f"epoch {epoch}/{epochs} [{bar}] step {step}/{self.total}  {rate * self.per_step:,.0f} {self.unit}/s  loss {loss:.4f}  {left // 60}:{left % 60:02d} left"
+        text = (
+            f"epoch {epoch}/{epochs} [{bar}] step {step}/{self.total}  {rate * self.per_step:,.0f} {self.unit}/s  "
+            f"loss {loss:.4f}  {left // 60}:{left % 60:02d} left"
+        )
         print(f"\r{text}\033[K" if self.live else text, end="" if self.live and not last else "\n", flush=True)
 
 
@@ -115,7 +118,9 @@ class Training:
             self.save()
         print(f"\nloss over {len(self.losses)} steps\n{curve(self.losses)}\n")
         print(
-            f"weights: {self.checkpoint}\nSHA-256 of the weights: {digest(self.model)}\nlogs: taper watch {self.options.out}, or tensorboard --logdir {self.options.out}"
+            f"weights: {self.checkpoint}\n"
+            f"SHA-256 of the weights: {digest(self.model)}\n"
+            f"logs: taper watch {self.options.out}, or tensorboard --logdir {self.options.out}"
         )
 
     def one_epoch(self, writer, progress, total):

@@ -121,7 +121,8 @@ def main(options):
         return {"loss": total / len(held)}
 
     print(
-        f"{len(text)} characters, {len(letters)} different ones, {sum(p.numel() for p in model.parameters())} weights, {taper.get_num_threads()} threads"
+        f"{len(text)} characters, {len(letters)} different ones, {sum(p.numel() for p in model.parameters())} "
+        f"weights, {taper.get_num_threads()} threads"
     )
     Training(options, model, optimizer, schedule, loader, epochs, loss, evaluate, "characters", batch * LENGTH).run()
     start = taper.tensor([[number["\n"]]]) if "\n" in number else taper.zeros(1, 1, dtype=taper.long)

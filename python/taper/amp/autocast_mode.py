@@ -77,7 +77,10 @@ class autocast:
         allowed = _LOWER[self.device] + ((float32,) if self.device == "mps" else ())
         if self.fast_dtype not in allowed:
             warnings.warn(
-                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n{name} Autocast only supports dtypes of "
+                (
+                    f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                    f"{name} Autocast only supports dtypes of "
+                )
                 + ", ".join(str(d) for d in allowed)
                 + " currently.",
                 stacklevel=4,

@@ -134,8 +134,8 @@ class GradScaler:
     def _check_scale(self, what):
         if self._scale is None:
             raise AssertionError(
-                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
-                "iteration."
+                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
+                "or outputs) earlier in the iteration."
             )
 
     def _start(self, device):
@@ -209,8 +209,9 @@ class GradScaler:
             state.found_inf_per_device = _multiply([g.clone() for g in grads], 1.0)
         if "grad_scaler" in signature(optimizer.step).parameters:
             warnings.warn(
-                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future GradScaler registers "
-                "`grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.",
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the "
+                "near future GradScaler registers `grad_scale: Tensor` and `found_inf: Tensor` to the passed "
+                "optimizer and let the optimizer use them directly.",
                 FutureWarning,
                 stacklevel=4,
             )
@@ -244,7 +245,8 @@ class GradScaler:
         one = isinstance(given, Tensor) and given.dtype == _C.float32 and given.numel() == 1 and not given.requires_grad
         if not one and not isinstance(given, float):
             raise AssertionError(
-                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                "requires_grad=False."
             )
         self._scale.fill_(given.item() if one else given)
 
@@ -306,7 +308,8 @@ class GradScaler:
             return dict(vars(self))
         if self._per_optimizer_states:
             raise AssertionError(
-                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                "scaler.update()."
             )
         now = {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
         return {**vars(self), **now, "_scale": None, "_growth_tracker": None}

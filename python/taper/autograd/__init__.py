@@ -39,7 +39,8 @@ _LAZY.update(
     is_multithreading_enabled="grad_mode",
     **dict.fromkeys(
         """
-    kineto_available is_view_replay_enabled _record_function_with_args_enter _record_function_with_args_exit _calculate_shape""".split(),
+    kineto_available is_view_replay_enabled _record_function_with_args_enter _record_function_with_args_exit
+    _calculate_shape""".split(),
         "_names",
     ),
 )
@@ -123,7 +124,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`."
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only "
+                "use `grad_tensors`."
             )
         grad_tensors = grad_variables
     _no_batches(_tuple(tensors))
@@ -174,8 +176,8 @@ def grad(
         import warnings
 
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please use "
-            "torch.autograd.backward.",
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
             stacklevel=2,
         )
@@ -218,10 +220,11 @@ def _batched(outputs, inputs, grads, retain, create, unused, materialize):
     for i, (g, o) in enumerate(zip(grads, _tuple(outputs))):
         if g is not None and g.shape[1:] != o.shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
-                "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
-                f"grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {o.shape}. If you only want some tensors in "
-                "`grad_output` to be considered batched, consider using vmap."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has "
+                f"a shape of {o.shape}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
             )
     n = next(g.shape[0] for g in grads if g is not None)
     rows = [

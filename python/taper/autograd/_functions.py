@@ -15,9 +15,9 @@ class Resize(Function):
             count *= n
         if count != tensor.numel():
             raise RuntimeError(
-                f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor has a size of "
-                f"{'x'.join(map(str, tensor.shape))} ({tensor.numel()} elements). autograd's resize can only change the shape of a "
-                "given tensor, while preserving the number of elements. "
+                f"requested resize to {'x'.join(map(str, sizes))} ({count} elements in total), but the given tensor "
+                f"has a size of {'x'.join(map(str, tensor.shape))} ({tensor.numel()} elements). autograd's resize can "
+                "only change the shape of a given tensor, while preserving the number of elements. "
             )
         ctx.input_sizes = tensor.shape
         return tensor.contiguous().view(*sizes)

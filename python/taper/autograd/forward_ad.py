@@ -130,8 +130,9 @@ def _set_tangent(t, tangent):
     """Gives t the tangent, in t's layout: as it is, or a copy of it."""
     if tangent.shape != t.shape:
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor "
-            f"is of size {list(t.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+            f"not supported. Tensor is of size {list(t.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
         )
     if tangent.stride() != t.stride() and t.numel() > 1 or tangent.dtype != t.dtype:
         copy = (
@@ -307,7 +308,8 @@ def _call(func, args, kwargs):
         return func(*args, **kwargs)
     if kwargs.get("out") is not None:
         raise RuntimeError(
-            f"{name}(): out= function are not supported in a region where forward mode AD is on, or its arguments have tangents"
+            f"{name}(): out= function are not supported in a region where forward mode AD is on, or its arguments "
+            "have tangents"
         )
     return _without_mode(_differentiated, func, name, args, kwargs, duals)
 
@@ -393,7 +395,8 @@ def _write_tangent(t, tangent):
 
 
 def _pushed(func, args, kwargs, duals, written):
-    """The tangents of what a call gives (of what it writes to), by differentiating its backward; None where none comes."""
+    """The tangents of what a call gives (of what it writes to), by differentiating its backward; None where none
+    comes."""
     from taper import zeros_like
     from taper.func import _gradients
 
@@ -483,7 +486,8 @@ def _apply_with_jvp(cls, args, kwargs):
     pushed = pushed if isinstance(pushed, tuple) else (pushed,)
     if len(pushed) != len(outs):
         raise RuntimeError(
-            f"{cls.__name__}.jvp returned an incorrect number of forward gradients (expected {len(outs)} got {len(pushed)})"
+            f"{cls.__name__}.jvp returned an incorrect number of forward gradients (expected {len(outs)} got "
+            f"{len(pushed)})"
         )
     for i, (out, tangent) in enumerate(zip(outs, pushed)):
         _check_pushed(cls, ctx, i, out, tangent, args)
@@ -510,8 +514,8 @@ def _check_pushed(cls, ctx, i, out, tangent, args):
     if not isinstance(out, Tensor) or marked or not (out.is_floating_point() or out.is_complex()):
         if tangent is not None:
             raise RuntimeError(
-                f"{cls.__name__}.jvp returned a gradient at position {i}, but the corresponding forward output is not a differentiable "
-                "Tensor. You should return None at that position instead."
+                f"{cls.__name__}.jvp returned a gradient at position {i}, but the corresponding forward output is not "
+                "a differentiable Tensor. You should return None at that position instead."
             )
         return
     memory = out.untyped_storage().data_ptr()
@@ -523,8 +527,8 @@ def _check_pushed(cls, ctx, i, out, tangent, args):
     if dual is out:
         if tangent is not _tangent(dual):
             raise RuntimeError(
-                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
-                "inplace, then the jvp function must modify the corresponding gradient inplace."
+                "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
             )
         return
     head = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
@@ -532,6 +536,6 @@ def _check_pushed(cls, ctx, i, out, tangent, args):
         raise RuntimeError(f"{head}.")
     if tangent.untyped_storage().data_ptr() != _tangent(dual).untyped_storage().data_ptr():
         raise RuntimeError(
-            f"{head} of the same base as the given gradient, or of the given gradient: jvp is not returning a view of the given gradient "
-            "and jvp is not returning a view of the same base."
+            f"{head} of the same base as the given gradient, or of the given gradient: jvp is not returning a view of "
+            "the given gradient and jvp is not returning a view of the same base."
         )

@@ -25,7 +25,8 @@ class FunctionCtx:
         import warnings
 
         warnings.warn(
-            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` are not tracked",
+            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that "
+            "calls to `set_()` are not tracked",
             FutureWarning,
             stacklevel=2,
         )
@@ -60,7 +61,8 @@ class BackwardCFunction(_FunctionBase, FunctionCtx):
             return backward
         if backward is not Function.backward:
             raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
             )
         return vjp
 
@@ -103,16 +105,18 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
         import warnings
 
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself. "
-            "Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
-            "method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -124,7 +128,8 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     def backward(ctx, *grad_outputs):
         """Gradients of the arguments, one each, from those of the results."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
         )
 
     vjp = backward
@@ -140,7 +145,8 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     def vmap(info, in_dims, *args):
         """The rule for torch.vmap."""
         raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+            "generate_vmap_rule=True."
         )
 
     @classmethod
@@ -165,8 +171,8 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
 _FURTHER = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 _NO_SETUP = (
-    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
-    "staticmethod. " + _FURTHER
+    "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+    "the setup_context staticmethod. " + _FURTHER
 )
 
 
@@ -184,13 +190,14 @@ def _apply_in_vmap(cls, args, kwargs):
     has_rule = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule and has_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
-            "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " + _FURTHER
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+            "ambiguity. " + _FURTHER
         )
     if not cls.generate_vmap_rule and not has_rule:
         raise RuntimeError(
-            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
-            "staticmethod or set generate_vmap_rule=True. " + _FURTHER
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement "
+            "the vmap staticmethod or set generate_vmap_rule=True. " + _FURTHER
         )
     if cls.generate_vmap_rule:
         _no_batches(tree_flatten(args)[0])
@@ -216,8 +223,8 @@ def _by_own_rule(cls, args, level):
         _vmaps.sizes = sizes
     if not (isinstance(given, tuple) and len(given) == 2):
         raise RuntimeError(
-            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
-            f"output. Got a {type(given)} instead"
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+            f"compatible with the output. Got a {type(given)} instead"
         )
     output, out_dims = given
     leaves, spec = tree_flatten(output)

@@ -14,7 +14,8 @@ def _as_tuple(given, name, function):
         if not isinstance(value, Tensor):
             where = f" at index {i}" if isinstance(given, tuple) else ""
             raise TypeError(
-                f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the value{where} has type {type(value)}."
+                f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but the value{where} "
+                f"has type {type(value)}."
             )
     return values, isinstance(given, tuple)
 
@@ -38,7 +39,8 @@ def _check_vector(v, like, is_tuple, what):
     for i, (a, b) in enumerate(zip(v, like)):
         if a.shape != b.shape:
             raise RuntimeError(
-                f"{'Entry ' + str(i) + ' in v' if is_tuple else 'v'} has invalid size: should be {b.shape} but got {a.shape}."
+                f"{'Entry ' + str(i) + ' in v' if is_tuple else 'v'} has invalid size: should be {b.shape} but got "
+                f"{a.shape}."
             )
 
 
@@ -58,18 +60,34 @@ def _vector(v, like, is_tuple, function, what):
 # What strict mode says of the i-th of the tensors that are differentiated and do not hang on the inputs, and of the
 # i-th gradient that does not come.
 _UNTRACKED = {
-    "output": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the "
+    "output": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+    "differentiable manner from the "
     "input when running in strict mode.",
-    "gradient": "The gradient with respect to input {} is independent of the inputs of the user-provided function. This is not allowed in strict mode.",
-    "jacobian": "The jacobian of the user-provided function with respect to input {} is independent of the inputs. This is not allowed in strict mode.",
-    "hessian": "The hessian of the user-provided function with respect to input {} is independent of the inputs. This is not allowed in strict mode.",
+    "gradient": (
+        "The gradient with respect to input {} is independent of the inputs of the user-provided function. This is "
+        "not allowed in strict mode."
+    ),
+    "jacobian": (
+        "The jacobian of the user-provided function with respect to input {} is independent of the inputs. This is "
+        "not allowed in strict mode."
+    ),
+    "hessian": (
+        "The hessian of the user-provided function with respect to input {} is independent of the inputs. This is "
+        "not allowed in strict mode."
+    ),
 }
 _MISSING = {
-    "output": "The output of the user-provided function is independent of input {}. This is not allowed in strict mode.",
-    "gradient": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the double backward trick to compute "
+    "output": (
+        "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
+    ),
+    "gradient": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the "
+    "double backward trick to compute "
     "forward mode gradients. This is not allowed in strict mode.",
-    "jacobian": "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode.",
-    "hessian": "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in strict mode as it "
+    "jacobian": (
+        "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode."
+    ),
+    "hessian": "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is "
+    "not allowed in strict mode as it "
     "prevents from using the double backward trick to replace forward mode AD.",
 }
 
@@ -153,12 +171,14 @@ def _unit(like, i):
 def _check_strategy(strategy, vectorize):
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
-            "Expected strategy to be either 'forward-mode' or 'reverse-mode'. Hint: If your function has more outputs than inputs, 'forward-mode' tends to "
-            "be more performant. Otherwise, prefer to use 'reverse-mode'."
+            "Expected strategy to be either 'forward-mode' or 'reverse-mode'. Hint: If your function has more "
+            "outputs than inputs, 'forward-mode' tends to be more performant. Otherwise, prefer to use "
+            "'reverse-mode'."
         )
     if strategy == "forward-mode" and not vectorize:
         raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
+            "`vectorize=True`."
         )
 
 
@@ -169,7 +189,8 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     _check_strategy(strategy, vectorize)
     if strict and vectorize:
         raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set `strict=False` or `vectorize=False`."
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+            "Please either set `strict=False` or `vectorize=False`."
         )
     with enable_grad():
         inputs, in_tuple = _as_tuple(inputs, "inputs", "jacobian")
@@ -200,7 +221,8 @@ def _check_used(o, out, inputs):
     for i, g in enumerate(_C._gradients((out,), inputs, (zeros_like(out),), True, False, True, False)):
         if g is None:
             raise RuntimeError(
-                f"Output {o} of the user-provided function is independent of input {i}. This is not allowed in strict mode."
+                f"Output {o} of the user-provided function is independent of input {i}. This is not allowed in strict "
+                "mode."
             )
 
 
@@ -240,8 +262,8 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     _check_strategy(outer_jacobian_strategy, vectorize)
     if strict and vectorize:
         raise RuntimeError(
-            "torch.autograd.functional.hessian: `strict=True` and `vectorized=True` are not supported together. Please either set "
-            "`strict=False` or `vectorize=False`."
+            "torch.autograd.functional.hessian: `strict=True` and `vectorized=True` are not supported together. "
+            "Please either set `strict=False` or `vectorize=False`."
         )
     scalar = _scalar_output(func, "hessian")
 

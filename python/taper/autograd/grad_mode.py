@@ -37,8 +37,9 @@ def context_decorator(context, function):
         import warnings
 
         warnings.warn(
-            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To "
-            "preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+            "functions or methods. To preserve the current behavior of class decoration, you can directly decorate "
+            "the `__init__` method and nothing else.",
             FutureWarning,
             stacklevel=3,
         )

@@ -59,20 +59,21 @@ def _check_inputs(inputs, masked):
     tensors = _tensors(inputs)
     if not tensors:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+            "requires_grad=True."
         )
     for i, x in enumerate(tensors):
         if x.dtype not in _doubles():
             warnings.warn(
-                f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will likely fail "
-                "if all the inputs are not of double precision floating point or complex. ",
+                f"Input #{i} requires gradient and is not a double precision floating point or complex. This check "
+                "will likely fail if all the inputs are not of double precision floating point or complex. ",
                 stacklevel=4,
             )
         if _is_strided(x) and any(stride == 0 and size > 1 for stride, size in zip(x.stride(), x.shape)):
             raise RuntimeError(
-                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
-                "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to "
-                "gradcheck."
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to compute the numerical gradients correctly. You should call "
+                ".contiguous on the input before passing it to gradcheck."
             )
     return tensors
 
@@ -84,7 +85,8 @@ def _is_strided(x):
 def _check_outputs(outs):
     if any(not _is_strided(o) for o in outs):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn for gradcheck."
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
         )
 
 
@@ -314,9 +316,9 @@ def _check_again(outs, tensors, nondet_tol):
         first, second = (_gradients((o,), tensors, (ones_like(o),)) for _ in range(2))
         if any(a is not None and bool(((a - b).abs() > nondet_tol).any()) for a, b in zip(first, second)):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-                "different values, although analytical gradient matches numerical gradient."
-                f"The tolerance for nondeterminism was {nondet_tol}."
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                "gives different values, although analytical gradient matches numerical gradient.The tolerance for "
+                f"nondeterminism was {nondet_tol}."
             )
 
 
@@ -354,8 +356,10 @@ def _check_undefined(func, inputs, tensors):
 
     def warn():
         warnings.warn(
-            "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
-            'callers of this function. If this is true for you, you can call this function with "check_undefined_grad=False" to '
+            "Backwards compatibility: New undefined gradient support checking feature is enabled by "
+            "default, but it may break existing "
+            "callers of this function. If this is true for you, you can call this function with "
+            '"check_undefined_grad=False" to '
             "disable the feature",
             stacklevel=6,
         )
@@ -407,8 +411,8 @@ def _check_batched(outs, tensors):
             for got, want in zip(found, [g for g in row if g is not None]):
                 if not _close(got[b], want, 1e-3, 1e-5):
                     raise GradcheckError(
-                        "gradcheck or gradgradcheck failed while testing batched gradient computation. The result of one call and "
-                        "of a loop differ."
+                        "gradcheck or gradgradcheck failed while testing batched gradient computation. The result of "
+                        "one call and of a loop differ."
                     )
 
 
@@ -624,9 +628,9 @@ def gradgradcheck(
 # ---- Kept for programs of PyTorch's early days ----
 def _once_private(name, grad_out):
     warnings.warn(
-        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be removed in a future "
-        "version of PyTorch. If you have a specific use for this or feature request for this to be a stable API, please tell "
-        "Taper's maintainers",
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will "
+        "be removed in a future version of PyTorch. If you have a specific use for this or feature request for this "
+        "to be a stable API, please tell Taper's maintainers",
         FutureWarning,
         stacklevel=3,
     )

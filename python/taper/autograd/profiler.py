@@ -207,7 +207,8 @@ class emit_itt:
     def __enter__(self):
         if self.enabled:
             raise RuntimeError(
-                "ITT marks need Intel's library, which Taper is not built with; torch.profiler.profile records on its own"
+                "ITT marks need Intel's library, which Taper is not built with; torch.profiler.profile records on "
+                "its own"
             )
 
     def __exit__(self, *error):

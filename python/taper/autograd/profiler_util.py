@@ -140,10 +140,12 @@ class FunctionEvent(FormattedTimesMixin):
 
     def __repr__(self):
         return (
-            f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} device_type=DeviceType.CPU node_id={self.node_id} "
-            f"cpu_time={self.cpu_time_str} start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
-            f"cpu_children={[child.id for child in self.cpu_children]} None_time={self.device_time_str} name={self.name} thread={self.thread} "
-            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} None_memory_usage=0 is_async=False is_remote=False "
+            f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} "
+            f"device_type=DeviceType.CPU node_id={self.node_id} cpu_time={self.cpu_time_str} "
+            f"start_us={self.time_range.start:.3f} end_us={self.time_range.end:.3f} "
+            f"cpu_children={[child.id for child in self.cpu_children]} None_time={self.device_time_str} "
+            f"name={self.name} thread={self.thread} input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage} None_memory_usage=0 is_async=False is_remote=False "
             f"seq_nr={self.sequence_nr} is_legacy=False>"
         )
 
@@ -189,8 +191,9 @@ class FunctionEventAvg(FormattedTimesMixin):
 
     def __repr__(self):
         return (
-            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us "
-            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>"
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str}  self_cuda_time=0.000us cuda_time=0.000us input_shapes={self.input_shapes} "
+            f"cpu_memory_usage={self.cpu_memory_usage} cuda_memory_usage=0>"
         )
 
 
@@ -458,7 +461,8 @@ def _rewritten(name):
 
 
 def events_from(recorded, thread, record_shapes, profile_memory, with_flops):
-    """An EventList of what _C._profile_stop gave. A backward node makes two events, as PyTorch's engine tells of them."""
+    """An EventList of what _C._profile_stop gave. A backward node makes two events, as PyTorch's engine tells of
+    them."""
     started = recorded[0][3] if recorded else 0
     made, out = [], []
 

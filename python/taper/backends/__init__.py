@@ -81,7 +81,8 @@ class _Room(types.ModuleType):
 
 
 class _Products:
-    """torch.backends.cuda.matmul: allow_tf32 and fp32_precision are other faces of torch.set_float32_matmul_precision."""
+    """torch.backends.cuda.matmul: allow_tf32 and fp32_precision are other faces of
+    torch.set_float32_matmul_precision."""
 
     _wired = {
         "allow_fp16_reduced_precision_reduction": "reduced_f16",

@@ -46,8 +46,9 @@ class _CudaDeviceProperties(Properties):
         arch = f", gcnArchName='{self.gcnArchName}'" if self.gcnArchName != self.name else ""
         mega = 1024 * 1024
         return (
-            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}{arch}, total_memory={self.total_memory // mega}MB, "
-            f"multi_processor_count={self.multi_processor_count}, uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
+            f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}{arch}, "
+            f"total_memory={self.total_memory // mega}MB, multi_processor_count={self.multi_processor_count}, "
+            f"uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
             f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size // mega}MB)"
         )
 
@@ -144,13 +145,23 @@ _later = loaded_later(
     "cuda",
     {
         "": "amp comm graphs memory nccl nvtx profiler random streams",
-        "streams": "Stream ExternalStream Event StreamContext current_stream default_stream get_stream_from_external set_stream stream",
+        "streams": (
+            "Stream ExternalStream Event StreamContext current_stream default_stream get_stream_from_external "
+            "set_stream stream"
+        ),
         "graphs": "CUDAGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
-        "random": "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all",
-        "memory": """CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete change_current_allocator empty_cache get_allocator_backend
-        get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict list_gpu_processes max_memory_allocated max_memory_cached max_memory_reserved
-        mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary
-        reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
+        "random": (
+            "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state "
+            "set_rng_state_all"
+        ),
+        "memory": """CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete
+        change_current_allocator empty_cache get_allocator_backend
+        get_per_process_memory_fraction host_memory_stats host_memory_stats_as_nested_dict list_gpu_processes
+        max_memory_allocated max_memory_cached max_memory_reserved
+        mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats
+        memory_stats_as_nested_dict memory_summary
+        reset_accumulated_host_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated
+        reset_max_memory_cached reset_peak_host_memory_stats
         reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool""",
         "_driver": "cudart cudaStatus check_error",
         "_management": "clock_rate device_memory_used memory_usage power_draw temperature utilization",

@@ -33,7 +33,8 @@ def reduce_add(inputs, destination=None):
     if any(t.shape != inputs[0].shape for t in inputs):
         got = next(t.shape for t in inputs if t.shape != inputs[0].shape)
         raise ValueError(
-            f"input {[t.shape for t in inputs].index(got)} has invalid size: got {'x'.join(map(str, got))}, but expected {'x'.join(map(str, inputs[0].shape))}"
+            f"input {[t.shape for t in inputs].index(got)} has invalid size: got {'x'.join(map(str, got))}, but "
+            f"expected {'x'.join(map(str, inputs[0].shape))}"
         )
     place = _gpu(destination)
     first = next((i for i, t in enumerate(inputs) if t.device == place), None)

@@ -40,7 +40,8 @@ def reset_max_memory_allocated(device=None):
     import warnings
 
     warnings.warn(
-        "torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.",
+        "torch.cuda.reset_max_memory_allocated now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak "
+        "memory stats.",
         FutureWarning,
         stacklevel=2,
     )
@@ -52,7 +53,8 @@ def reset_max_memory_cached(device=None):
     import warnings
 
     warnings.warn(
-        "torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak memory stats.",
+        "torch.cuda.reset_max_memory_cached now calls torch.cuda.reset_peak_memory_stats, which resets /all/ peak "
+        "memory stats.",
         FutureWarning,
         stacklevel=2,
     )
@@ -66,7 +68,8 @@ def caching_allocator_alloc(size, device=None, stream=None):
     handle = _C._stream_current("cuda", index) if stream is None else getattr(stream, "cuda_stream", stream)
     if not isinstance(handle, int):
         raise TypeError(
-            "Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer to a existing stream"
+            "Invalid type for stream argument, must be `torch.cuda.Stream` or `int` representing a pointer to a "
+            "existing stream"
         )
     return _C._gpu_alloc("cuda", index, size, handle)
 

@@ -1,4 +1,5 @@
-"""torch.cuda.nvtx: marks for NVIDIA's profilers, through their library where it is found; without it they mark nothing."""
+"""torch.cuda.nvtx: marks for NVIDIA's profilers, through their library where it is found; without it they mark
+nothing."""
 
 import ctypes
 from contextlib import contextmanager

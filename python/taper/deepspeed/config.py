@@ -44,7 +44,7 @@ class Config:
         whole = micro * steps * world if whole is None else whole
         if whole != micro * steps * world or not micro or not steps:
             raise AssertionError(
-                "Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size "
-                f"{whole} != {micro} * {steps} * {world}"
+                "Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
+                f"gradient_acc_step * world_size {whole} != {micro} * {steps} * {world}"
             )
         self.train_batch_size, self.micro_batch, self.accumulation = whole, micro, steps

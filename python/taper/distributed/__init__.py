@@ -13,7 +13,8 @@ from taper.distributed.distributed_c10d import (
 
 # Loaded at the first use of torch.distributed.NAME.
 _LATER = frozenset(
-    """_composable _functional_collectives algorithms argparse_util autograd checkpoint device_mesh elastic fsdp launch launcher nn optim pipelining rpc run tensor utils""".split()
+    """_composable _functional_collectives algorithms argparse_util autograd checkpoint device_mesh elastic fsdp launch
+    launcher nn optim pipelining rpc run tensor utils""".split()
 )
 _FROM = {"init_device_mesh": "device_mesh", "DeviceMesh": "device_mesh", "GradBucket": "algorithms.ddp_comm_hooks"}
 

@@ -69,7 +69,8 @@ class _AllReduce(Function):
             return _reduced(grad, op, group), None, None
         if op not in (dist.ReduceOp.MAX, dist.ReduceOp.MIN):
             raise RuntimeError(
-                f"all_reduce backward only supports 'sum', 'avg', 'max' and 'min' reduction, got '{REDUCE_OP_TO_STR[op]}'"
+                "all_reduce backward only supports 'sum', 'avg', 'max' and 'min' reduction, got "
+                f"'{REDUCE_OP_TO_STR[op]}'"
             )
         tensor, result = ctx.saved_tensors
         here = (tensor == result).to(grad.dtype)

@@ -62,8 +62,9 @@ class BackendConfig:
     @staticmethod
     def _form(text):
         return (
-            f"The custom backend string argument is invalid: {text}. Custom backend string is an experimental feature where the backend string must be in the "
-            "format: \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'"
+            f"The custom backend string argument is invalid: {text}. Custom backend string is an experimental feature "
+            "where the backend string must be in the format: "
+            "\"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'"
         )
 
     def get_device_backend_map(self):
@@ -563,7 +564,8 @@ def new_group(
     group_desc=None,
     device_id=None,
 ):
-    """A group of some ranks. All ranks of the job make the call (with use_local_synchronization, those in the group)."""
+    """A group of some ranks. All ranks of the job make the call (with use_local_synchronization, those in the
+    group)."""
     global _count
     world = _group()
     ranks = list(range(world.size())) if ranks is None else sorted(ranks)
@@ -601,7 +603,8 @@ def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=
         for rank in ranks:
             if rank in seen:
                 raise ValueError(
-                    f"Rank {rank} has appeared in both subgroup {[r for r in ranks_per_subgroup_list if rank in r][0]} and {ranks}"
+                    f"Rank {rank} has appeared in both subgroup "
+                    f"{[r for r in ranks_per_subgroup_list if rank in r][0]} and {ranks}"
                 )
             seen.add(rank)
         made.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))

@@ -118,7 +118,8 @@ class Store:
             self.wait([f"{key}/all"], timeout)
         except _C._DistStoreError as error:
             raise _C._DistStoreError(
-                f"barrier timeout: {self.add(f'{key}/came', 0)} of {world_size} have come to the barrier {key} ({error})"
+                f"barrier timeout: {self.add(f'{key}/came', 0)} of {world_size} have come to the barrier {key} "
+                f"({error})"
             ) from error
 
     def has_extended_api(self):
@@ -180,7 +181,8 @@ class TCPStore(Store):
         while is_master and came < world_size:
             if time.monotonic() > until:
                 raise _C._DistStoreError(
-                    f"Timed out after {int(seconds) + 1} seconds waiting for clients. {came}/{world_size} clients joined."
+                    f"Timed out after {int(seconds) + 1} seconds waiting for clients. {came}/{world_size} clients "
+                    "joined."
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.1)

@@ -1,4 +1,5 @@
-"""A module around another one, under a name of its own: what the wrapper does not know is asked of the module inside."""
+"""A module around another one, under a name of its own: what the wrapper does not know is asked of the module
+inside."""
 
 from taper.nn.modules.module import Module
 

@@ -97,7 +97,8 @@ class DeviceMesh:
                 raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
             if dim not in self.mesh_dim_names:
                 raise KeyError(
-                    f"Mesh dimension '{dim}' does not exist. Available mesh dimensions are: mesh_dim_names={self.mesh_dim_names}"
+                    f"Mesh dimension '{dim}' does not exist. Available mesh dimensions are: "
+                    f"mesh_dim_names={self.mesh_dim_names}"
                 )
             return self.mesh_dim_names.index(dim)
         return dim
@@ -107,7 +108,8 @@ class DeviceMesh:
         if mesh_dim is None:
             if self.ndim > 1:
                 raise RuntimeError(
-                    f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1."
+                    f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be "
+                    "specified when device_mesh.ndim > 1."
                 )
             mesh_dim = 0
         if isinstance(mesh_dim, str) and mesh_dim in self._get_root_mesh()._flat:
@@ -214,11 +216,13 @@ def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, backend_ov
             )
         if len(mesh_dim_names) != len(mesh_shape):
             raise RuntimeError(
-                f"mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): {len(mesh_dim_names)} and len(mesh_shape):{len(mesh_shape)}."
+                "mesh_shape and mesh_dim_names should have same length! Found len(mesh_dim_names): "
+                f"{len(mesh_dim_names)} and len(mesh_shape):{len(mesh_shape)}."
             )
     if not device_type.isalpha():
         raise RuntimeError(
-            f"Device type with index is not supported but got {device_type}. If you maintained a 'torch.device' object, it's recommended to pass in 'device.type'."
+            f"Device type with index is not supported but got {device_type}. If you maintained a 'torch.device' "
+            "object, it's recommended to pass in 'device.type'."
         )
     count = 1
     for n in mesh_shape:

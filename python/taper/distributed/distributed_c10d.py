@@ -67,15 +67,17 @@ def _root(group_, rank, group_rank, what, default=0):
 def _check_tensor(value, name):
     if not isinstance(value, torch.Tensor):
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead."
+            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
+            f"             but got {type(value)} instead."
         )
 
 
 def _check_list(value, name):
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
         raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(value)} "
-            f"with elements of type {[type(item) for item in value] if isinstance(value, (list, tuple)) else []}."
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            f"             but got {type(value)} with elements of type "
+            f"{[type(item) for item in value] if isinstance(value, (list, tuple)) else []}."
         )
 
 
@@ -279,12 +281,15 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
             answer.wait(seconds * 2)
         except DistBackendError as error:
             raise RuntimeError(
-                f"Rank {g._ranks[g.rank()]} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
-                f"Please check rank 0 logs for faulty rank.\n Original exception:\n{error}"
+                f"Rank {g._ranks[g.rank()]} successfully reached monitoredBarrier, but received errors while waiting "
+                "for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+                " Original exception:\n"
+                f"{error}"
             ) from None
         if flag.item():
             raise RuntimeError(
-                f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names them."
+                f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names "
+                "them."
             )
         return None
     from time import monotonic
@@ -368,7 +373,8 @@ class P2POp:
     def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
         if op not in (isend, irecv):
             raise ValueError(
-                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``."
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``."
             )
         _check_tensor(tensor, "tensor")
         self.op, self.tensor, self.group, self.tag = op, tensor, _group(group), tag
@@ -376,7 +382,10 @@ class P2POp:
         self.peer = get_global_rank(self.group, self.group_peer)
 
     def __repr__(self):
-        return f"P2POp({self.op.__name__} pg={self.group.group_name}, group_peer={self.group_peer}, {tuple(self.tensor.shape)}, {self.tensor.dtype})"
+        return (
+            f"P2POp({self.op.__name__} pg={self.group.group_name}, group_peer={self.group_peer}, "
+            f"{tuple(self.tensor.shape)}, {self.tensor.dtype})"
+        )
 
 
 def batch_isend_irecv(p2p_op_list):

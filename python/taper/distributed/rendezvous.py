@@ -60,7 +60,8 @@ def _libuv(query=None):
 
 
 def _meet(host, port, world_size, serves, timeout, libuv=True):
-    """The store there. A port that is taken may be one of a job that is just ending: rank 0 waits a few seconds for it."""
+    """The store there. A port that is taken may be one of a job that is just ending: rank 0 waits a few seconds for
+    it."""
     until = time.monotonic() + _PORT_SECONDS
     while True:
         try:

@@ -255,7 +255,8 @@ class VonMises(Family):
 
     @lazy_property
     def _proposal_r(self):
-        """The wrapped Cauchy distribution that covers best; for small concentrations by the first terms of its series."""
+        """The wrapped Cauchy distribution that covers best; for small concentrations by the first terms of its
+        series."""
         k = self.concentration.double()
         t = 1 + torch.sqrt(1 + (2 * k).square())
         p = (t - torch.sqrt(2 * t)) / (2 * k)
@@ -516,7 +517,8 @@ class Dirichlet(Family, ExponentialFamily):
 
     @property
     def mode(self):
-        """Where no concentration exceeds one the density has its peak in a corner, that of the largest concentration."""
+        """Where no concentration exceeds one the density has its peak in a corner, that of the largest
+        concentration."""
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
         corner = (self.concentration < 1).all(dim=-1)

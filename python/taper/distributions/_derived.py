@@ -110,12 +110,14 @@ class MixtureSameFamily(Family):
         mixed, batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         if any(1 not in (a, b) and a != b for a, b in zip(reversed(mixed), reversed(batch))):
             raise ValueError(
-                f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with `component_distribution.batch_shape`({batch})"
+                f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with "
+                f"`component_distribution.batch_shape`({batch})"
             )
         choices, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
         if choices != components:
             raise ValueError(
-                f"`mixture_distribution component` ({choices}) does not equal `component_distribution.batch_shape[-1]` ({components})"
+                f"`mixture_distribution component` ({choices}) does not equal "
+                f"`component_distribution.batch_shape[-1]` ({components})"
             )
         self._num_component, self._event_ndims = choices, len(component_distribution.event_shape)
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)

@@ -61,8 +61,9 @@ class Geometric(OfLogits):
         super().__init__(self._start_of(probs, logits), validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             raise ValueError(
-                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive "
-                f"but found invalid values:\n{self.probs.data[~(self.probs > 0)]}"
+                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of "
+                f"distribution {self!r} to be positive but found invalid values:\n"
+                f"{self.probs.data[~(self.probs > 0)]}"
             )
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)

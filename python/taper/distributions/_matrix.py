@@ -97,7 +97,8 @@ class MultivariateNormal(OfMatrix):
         name, matrix = _only(ValueError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             raise ValueError(
-                f"{name}{' matrix' * (name == 'scale_tril')} must be at least two-dimensional, with optional leading batch dimensions"
+                f"{name}{' matrix' * (name == 'scale_tril')} must be at least two-dimensional, with optional leading "
+                "batch dimensions"
             )
         batch_shape = torch.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand(tuple(batch_shape) + loc.shape[-1:])

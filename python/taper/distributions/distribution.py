@@ -39,8 +39,8 @@ class Distribution:
             wanted = self.arg_constraints
         except NotImplementedError:
             _warn(
-                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize the distribution with "
-                "`validate_args=False` to turn off validation."
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
+                "the distribution with `validate_args=False` to turn off validation."
             )
             return
         for name, constraint in wanted.items():
@@ -51,8 +51,9 @@ class Distribution:
             value = getattr(self, name)
             if not constraint.check(value).all():
                 raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the "
-                    f"constraint {constraint!r}, but found invalid values:\n{value}"
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                    f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n"
+                    f"{value}"
                 )
 
     def expand(self, batch_shape, _instance=None):
@@ -143,21 +144,22 @@ class Distribution:
             support = self.support
         except NotImplementedError:
             _warn(
-                f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with `validate_args=False` to turn "
-                "off validation."
+                f"{type(self)} does not define `support` to enable sample validation. Please initialize the "
+                "distribution with `validate_args=False` to turn off validation."
             )
             return
         if not support.check(value).all():
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the "
-                f"distribution {self!r}, but found invalid values:\n{value}"
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n"
+                f"{value}"
             )
 
     def _get_checked_instance(self, cls, _instance=None):
         if _instance is None and type(self).__init__ != cls.__init__:
             raise NotImplementedError(
-                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
-                ".expand() method."
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
             )
         return self.__new__(type(self)) if _instance is None else _instance
 
@@ -167,7 +169,8 @@ class Distribution:
 
     def __repr__(self):
         own = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
-        return f"{type(self).__name__}({', '.join(f'{name}: {value if value.numel() == 1 else value.size()}' for name, value in own.items())})"
+        shown = (f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in own.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Family(Distribution):
@@ -214,7 +217,8 @@ def one_of(probs, logits):
 
 
 class OfLogits(Family):
-    """The frame of families over a probability, given as such or by its logit; _binary: one of two, else one of a row."""
+    """The frame of families over a probability, given as such or by its logit; _binary: one of two, else one of a
+    row."""
 
     _spread = {"probs": 0, "logits": 0}
     _kept = ("_given",)

@@ -60,7 +60,8 @@ def _dispatch_kl(type_p, type_q):
         from warnings import warn
 
         warn(
-            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, {right[1].__name__})",
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left[0].__name__}, "
+            f"{right[1].__name__})",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -256,7 +257,8 @@ def _kl_expfamily_expfamily(p, q):
     """Bregman's divergence of the normaliser."""
     if type(p) is not type(q):
         raise NotImplementedError(
-            "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"
+            "The cross KL-divergence between different exponential families cannot be computed using Bregman "
+            "divergences"
         )
     of_p, of_q = [parameter.detach().requires_grad_() for parameter in p._natural_params], q._natural_params
     normalizer = p._log_normalizer(*of_p)

@@ -182,7 +182,8 @@ class _Sizes:
                 size, rest = divmod(x.shape[d] - offset, factor)
                 if rest:
                     raise AssertionError(
-                        f"Guard failed: dim {d} of tensor {i} of the arguments is {x.shape[d]}, expected {factor} * {name} + {offset}"
+                        f"Guard failed: dim {d} of tensor {i} of the arguments is {x.shape[d]}, expected {factor} * "
+                        f"{name} + {offset}"
                     )
                 if found.setdefault(name, size) != size or size < (least or 0) or (most is not None and size > most):
                     raise AssertionError(
@@ -207,8 +208,8 @@ class ExportGraphSignature:
 
     def __repr__(self):
         return (
-            f"ExportGraphSignature(parameters={list(self.parameters)}, buffers={list(self.buffers)}, user_inputs={list(self.user_inputs)}, "
-            f"user_outputs={list(self.user_outputs)})"
+            f"ExportGraphSignature(parameters={list(self.parameters)}, buffers={list(self.buffers)}, "
+            f"user_inputs={list(self.user_inputs)}, user_outputs={list(self.user_outputs)})"
         )
 
 
@@ -264,7 +265,8 @@ class ExportedProgram:
             )
             if x.dtype != dtype or list(x.shape) != fixed:
                 raise AssertionError(
-                    f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected {dtype} of shape {fixed}"
+                    f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected "
+                    f"{dtype} of shape {fixed}"
                 )
         result = self._result
         if sizes and self._sizes.results:
@@ -341,7 +343,10 @@ class ExportedProgram:
         return self
 
     def __str__(self):
-        return f"ExportedProgram:\n    {self.graph_module.code.strip()}\nGraph signature: {self.graph_signature}\nRange constraints: {self.range_constraints}\n"
+        return (
+            f"ExportedProgram:\n    {self.graph_module.code.strip()}\nGraph signature: {self.graph_signature}\n"
+            f"Range constraints: {self.range_constraints}\n"
+        )
 
     def __repr__(self):
         return f"ExportedProgram({_C._graph_about(self._graph)[1]} steps)"
@@ -471,7 +476,8 @@ def _follow(mod, form, leaves, symbols, places):
     if rules is None:
         raise exc.UserError(
             None,
-            f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be written down; export it without dynamic_shapes",
+            f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be "
+            "written down; export it without dynamic_shapes",
         )
     of_graph, of_result = ([rule for rule in rules if (rule[0][0] == "result") is which] for which in (False, True))
     document["sizes"] = _document.sizes(symbols, places, of_graph)

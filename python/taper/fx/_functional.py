@@ -19,10 +19,12 @@ _TABLE = """
     alpha_dropout(input | p=0.5, training=False, inplace=False)
     batch_norm(input, running_mean, running_var | weight=None, bias=None, training=False, momentum=0.1, eps=1e-05)
     binary_cross_entropy(input, target | weight=None, size_average=None, reduce=None, reduction='mean')
-    binary_cross_entropy_with_logits(input, target | weight=None, size_average=None, reduce=None, reduction='mean', pos_weight=None)
+    binary_cross_entropy_with_logits(input, target | weight=None, size_average=None, reduce=None, reduction='mean',
+        pos_weight=None)
     celu(input | alpha=1.0, inplace=False)
     cosine_embedding_loss(input1, input2, target | margin=0, size_average=None, reduce=None, reduction='mean')
-    cross_entropy(input, target | weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0)
+    cross_entropy(input, target | weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean',
+        label_smoothing=0.0)
     ctc_loss(log_probs, targets, input_lengths, target_lengths | blank=0, reduction='mean', zero_infinity=False)
     dropout(input | p=0.5, training=True, inplace=False)
     dropout1d(input | p=0.5, training=True, inplace=False)
@@ -30,13 +32,18 @@ _TABLE = """
     dropout3d(input | p=0.5, training=True, inplace=False)
     elu(input | alpha=1.0, inplace=False)
     embedding(input, weight | padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False)
-    embedding_bag(input, weight | offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode='mean', sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None)
+    embedding_bag(input, weight | offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode='mean',
+        sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None)
     feature_alpha_dropout(input | p=0.5, training=False, inplace=False)
     fold(input, output_size, kernel_size | dilation=1, padding=0, stride=1)
-    fractional_max_pool2d(input, kernel_size | output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
-    fractional_max_pool2d_with_indices(input, kernel_size | output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
-    fractional_max_pool3d(input, kernel_size | output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
-    fractional_max_pool3d_with_indices(input, kernel_size | output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
+    fractional_max_pool2d(input, kernel_size | output_size=None, output_ratio=None, return_indices=False,
+        _random_samples=None)
+    fractional_max_pool2d_with_indices(input, kernel_size | output_size=None, output_ratio=None,
+        return_indices=False, _random_samples=None)
+    fractional_max_pool3d(input, kernel_size | output_size=None, output_ratio=None, return_indices=False,
+        _random_samples=None)
+    fractional_max_pool3d_with_indices(input, kernel_size | output_size=None, output_ratio=None,
+        return_indices=False, _random_samples=None)
     gaussian_nll_loss(input, target, var | full=False, eps=1e-06, reduction='mean')
     glu(input | dim=-1)
     grid_sample(input, grid | mode='bilinear', padding_mode='zeros', align_corners=None)
@@ -47,8 +54,10 @@ _TABLE = """
     hardtanh(input | min_val=-1.0, max_val=1.0, inplace=False)
     hinge_embedding_loss(input, target | margin=1.0, size_average=None, reduce=None, reduction='mean')
     huber_loss(input, target | reduction='mean', delta=1.0, weight=None)
-    instance_norm(input | running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05)
-    interpolate(input | size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None, antialias=False)
+    instance_norm(input | running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True,
+        momentum=0.1, eps=1e-05)
+    interpolate(input | size=None, scale_factor=None, mode='nearest', align_corners=None,
+        recompute_scale_factor=None, antialias=False)
     kl_div(input, target | size_average=None, reduce=None, reduction='mean', log_target=False)
     l1_loss(input, target | size_average=None, reduce=None, reduction='mean')
     layer_norm(input, normalized_shape | weight=None, bias=None, eps=1e-05)
@@ -60,11 +69,14 @@ _TABLE = """
     lp_pool3d(input, norm_type, kernel_size | stride=None, ceil_mode=False)
     margin_ranking_loss(input1, input2, target | margin=0, size_average=None, reduce=None, reduction='mean')
     max_pool1d(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
-    max_pool1d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
+    max_pool1d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False,
+        return_indices=False)
     max_pool2d(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
-    max_pool2d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
+    max_pool2d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False,
+        return_indices=False)
     max_pool3d(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
-    max_pool3d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
+    max_pool3d_with_indices(input, kernel_size | stride=None, padding=0, dilation=1, ceil_mode=False,
+        return_indices=False)
     max_unpool1d(input, indices, kernel_size | stride=None, padding=0, output_size=None)
     max_unpool2d(input, indices, kernel_size | stride=None, padding=0, output_size=None)
     max_unpool3d(input, indices, kernel_size | stride=None, padding=0, output_size=None)
@@ -76,7 +88,8 @@ _TABLE = """
     nll_loss(input, target | weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean')
     normalize(input | p=2.0, dim=1, eps=1e-12, out=None)
     pad(input, pad | mode='constant', value=None)
-    poisson_nll_loss(input, target | log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction='mean')
+    poisson_nll_loss(input, target | log_input=True, full=False, size_average=None, eps=1e-08, reduce=None,
+        reduction='mean')
     relu(input | inplace=False)
     relu6(input | inplace=False)
     rms_norm(input, normalized_shape | weight=None, eps=None)
@@ -90,15 +103,18 @@ _TABLE = """
     softsign(input)
     tanhshrink(input)
     threshold(input, threshold, value | inplace=False)
-    triplet_margin_loss(anchor, positive, negative | margin=1.0, p=2, eps=1e-06, swap=False, size_average=None, reduce=None, reduction='mean')
-    triplet_margin_with_distance_loss(anchor, positive, negative | distance_function=None, margin=1.0, swap=False, reduction='mean')
+    triplet_margin_loss(anchor, positive, negative | margin=1.0, p=2, eps=1e-06, swap=False, size_average=None,
+        reduce=None, reduction='mean')
+    triplet_margin_with_distance_loss(anchor, positive, negative | distance_function=None, margin=1.0, swap=False,
+        reduction='mean')
     unfold(input, kernel_size | dilation=1, padding=0, stride=1)
 
     einsum(equation, *operands)
     cdist(x1, x2 | p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary')
     norm(input | p='fro', dim=None, keepdim=False, out=None, dtype=None)
     split(tensor, split_size_or_sections | dim=0)
-    stft(input, n_fft | hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect', normalized=False, onesided=None, return_complex=None, align_to_window=None)
+    stft(input, n_fft | hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect',
+        normalized=False, onesided=None, return_complex=None, align_to_window=None)
     tensordot(a, b | dims=2, out=None)
 """
 _DEFAULTS = {"1/3": 1.0 / 3, "None": None, "True": True, "False": False}
@@ -114,8 +130,8 @@ def _value(text):
 
 
 def _read():
-    for name, arguments in re.findall(r"(\w+)\((.*)\)", _TABLE):
-        first, _, rest = arguments.partition(" | ")
+    for name, arguments in re.findall(r"(\w+)\(([^()]*)\)", _TABLE):
+        first, _, rest = " ".join(arguments.split()).partition(" | ")
         pairs = [pair.split("=") for pair in rest.split(", ")] if rest else []
         forms[name] = (first.split(", "), {key: _value(text) for key, text in pairs})
 

@@ -12,7 +12,8 @@ from taper.fx import _functional
 # Functions that PyTorch keeps in torch.functional, though programs find them elsewhere.
 _FUNCTIONAL = frozenset(
     """
-    atleast_1d atleast_2d atleast_3d align_tensors block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum istft lu norm
+    atleast_1d atleast_2d atleast_3d align_tensors block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist
+    chain_matmul einsum istft lu norm
     meshgrid pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index""".split()
 )
 _IN_NN = frozenset(

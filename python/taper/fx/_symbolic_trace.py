@@ -147,7 +147,7 @@ class Tracer(TracerBase):
         self.tensor_attrs = {}
 
     # ---- Arguments
-    # -------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def create_arg(self, a):
         if isinstance(a, nn.Parameter):
             for name, parameter in self.root.named_parameters():
@@ -178,7 +178,7 @@ class Tracer(TracerBase):
         return name
 
     # ---- Modules
-    # ---------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def is_leaf_module(self, m, module_qualified_name):
         """Is a call of the module one node? Of torch.nn's own ones, except containers, it is."""
         module = type(m).__module__
@@ -218,7 +218,7 @@ class Tracer(TracerBase):
         return value
 
     # ---- Functions
-    # -------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         """The function to call and the stand-ins to call it with."""
         function = inspect.unwrap(root_fn)

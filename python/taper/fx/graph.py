@@ -345,7 +345,7 @@ class Graph:
         return next(node for node in reversed(self.nodes) if node.op == "output")
 
     # ---- Making nodes
-    # ----------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None):
         name = self._graph_namespace.create_name(name if name is not None else _candidate_name(target), None)
         node = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
@@ -425,12 +425,13 @@ class Graph:
         return copied
 
     # ---- Changing
-    # --------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def erase_node(self, to_erase):
         """Takes a node that nothing uses out of the graph."""
         if to_erase.users:
             raise RuntimeError(
-                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
+                f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
+                f"{to_erase.users}!"
             )
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
@@ -468,7 +469,7 @@ class Graph:
         raise NotCovered("torch.fx.Graph.on_generate_code")
 
     # ---- Reading
-    # ---------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def lint(self):
         """Raises where the graph is not one: names twice, values used before they are there, targets that are not in
         the module."""
@@ -479,14 +480,15 @@ class Graph:
             for used in node.all_input_nodes:
                 if used.graph is not self:
                     raise RuntimeError(
-                        f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an argument! If you are copying "
-                        "nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n"
-                        + str(self)
+                        f"Argument '{used}' of Node '{node}' does not belong to this Graph, but was used as an "
+                        "argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` "
+                        "on node_copy() to remap values\n" + str(self)
                     )
                 if used not in seen:
                     raise RuntimeError(
-                        f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that Nodes in the graph are "
-                        f"topologically ordered\n{self}"
+                        f"Argument '{used}' of Node '{node}' was used before it has been defined! Please check that "
+                        "Nodes in the graph are topologically ordered\n"
+                        f"{self}"
                     )
             if node.name in names:
                 raise RuntimeError(f"Node redefined name {node.name}!")
@@ -506,7 +508,8 @@ class Graph:
             value = getattr(value, part)
         if node.op == "call_module" and not isinstance(value, taper.nn.Module):
             raise RuntimeError(
-                f"Node {node} target {node.target} {node.target.split('.')[-1]} of {type(value)} does not reference an nn.Module"
+                f"Node {node} target {node.target} {node.target.split('.')[-1]} of {type(value)} does not reference "
+                "an nn.Module"
             )
 
     def python_code(self, root_module, *, verbose=False, include_stride=False, include_device=False, colored=False):

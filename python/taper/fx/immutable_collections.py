@@ -5,7 +5,8 @@ is refused."""
 def _refuse(name):
     def refused(self, *args, **kwargs):
         raise NotImplementedError(
-            f"Object of type {type(self).__name__!r} does not support in-place mutation; assign the changed arguments to the node instead"
+            f"Object of type {type(self).__name__!r} does not support in-place mutation; assign the changed arguments "
+            "to the node instead"
         )
 
     refused.__name__ = name

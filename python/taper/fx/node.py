@@ -43,7 +43,8 @@ class Node:
         if op == "call_function":
             if not callable(target):
                 raise ValueError(
-                    f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a Callable is expected"
+                    f"Node [graph = {graph}, name = '{name}'] target {target} has type {type(target)} but a Callable "
+                    "is expected"
                 )
         elif not isinstance(target, str):
             raise ValueError(
@@ -63,7 +64,7 @@ class Node:
         return self._prev
 
     # ---- Arguments
-    # -------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def _set(self, args, kwargs):
         for node in self._input_nodes:
             node.users.pop(self, None)
@@ -128,7 +129,7 @@ class Node:
         return changed
 
     # ---- Places
-    # ----------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     def _leave(self):
         self._prev._next, self._next._prev = self._next, self._prev
 
@@ -164,7 +165,7 @@ class Node:
         return next(i for i, node in enumerate(self.graph.nodes) if node is self)
 
     # ---- What it is
-    # ------------------------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------------------------------------
     @property
     def stack_trace(self):
         return self.meta.get("stack_trace")
@@ -219,7 +220,10 @@ class Node:
             if self.type and maybe_return_typename:
                 maybe_return_typename[0] = f" -> {_naming.type_text(self.type)}"
             return f"return {self.args[0]}"
-        return f"{head}{_naming.printed(self.target)}](args = {_format_arg(self.args)}, kwargs = {_format_arg(self.kwargs)})"
+        return (
+            f"{head}{_naming.printed(self.target)}](args = {_format_arg(self.args)}, kwargs = "
+            f"{_format_arg(self.kwargs)})"
+        )
 
     def __repr__(self):
         return self.name

@@ -125,7 +125,8 @@ def replace_pattern(gm, pattern, replacement):
 
 
 def _replace(graph, wanted, given, match, replaced):
-    """One place: the replacement's nodes go before the first that uses the pattern's results, and the pattern's leave."""
+    """One place: the replacement's nodes go before the first that uses the pattern's results, and the pattern's
+    leave."""
     found = match.nodes_map
     inputs = [
         replaced.get(found[p], found[p]) if isinstance(found[p], Node) else found[p]

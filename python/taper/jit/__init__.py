@@ -104,7 +104,8 @@ _overload_method = _handed_through("The same for a method.")
 def _get_trace_graph(
     f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False
 ):
-    """(graph, results): the operators of one call as a graph of PyTorch's script compiler, for programs that walk it."""
+    """(graph, results): the operators of one call as a graph of PyTorch's script compiler, for programs that walk
+    it."""
     from taper.jit._graph import get_trace_graph
 
     return get_trace_graph(f, args, kwargs, return_inputs=return_inputs)

@@ -363,7 +363,8 @@ class _Writer(TorchFunctionMode):
 
 
 def get_trace_graph(f, args=(), kwargs=None, return_inputs=False):
-    """(graph, results) of one call; parameters and buffers of a module are inputs of the graph, behind the arguments."""
+    """(graph, results) of one call; parameters and buffers of a module are inputs of the graph, behind the
+    arguments."""
     from taper.nn.modules.module import Module
     from taper.utils._pytree import tree_leaves
 

@@ -1,4 +1,5 @@
-"""Scripted and traced modules and functions: the Python behind them, under the classes and names that PyTorch's have."""
+"""Scripted and traced modules and functions: the Python behind them, under the classes and names that PyTorch's
+have."""
 
 import functools
 import inspect
@@ -364,11 +365,13 @@ def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     """A copy of a scripted module in eval mode that takes no gradients."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
-            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "'nn.Module'."
         )
     if mod.training:
         raise RuntimeError(
-            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing."
         )
     from copy import deepcopy
 
@@ -383,7 +386,8 @@ def optimize_for_inference(mod, other_methods=None):
     """A frozen module, or the scripted module frozen."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
-            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
+            "optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace "
+            "to script your 'nn.Module'."
         )
     return freeze(mod.eval()) if mod.training else mod
 
@@ -400,7 +404,8 @@ def save(m, f, _extra_files=None):
         return
     if why:
         warnings.warn(
-            f"torch.jit.save: the traced call is no graph, {why}; the file holds the module, which runs only where its class is, and not in C",
+            f"torch.jit.save: the traced call is no graph, {why}; the file holds the module, which runs only where "
+            "its class is, and not in C",
             TracerWarning,
             stacklevel=3,
         )
@@ -419,8 +424,8 @@ def _save_module(m, module, f, extra_files):
             taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise pickle.PicklingError(
-            f"torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it by ({error}); torch.jit.trace writes a graph, "
-            "which needs none"
+            "torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it "
+            f"by ({error}); torch.jit.trace writes a graph, which needs none"
         ) from error
 
 
@@ -464,8 +469,8 @@ def _load_module(f, map_location, _extra_files):
         held = load_listed(f, map_location, _names.names_for)
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
-            f"torch.jit.load: {error}. A file may name layers, classes of modules that the program has imported, functions that it has scripted, and "
-            "what torch.serialization.add_safe_globals lets through."
+            f"torch.jit.load: {error}. A file may name layers, classes of modules that the program has imported, "
+            "functions that it has scripted, and what torch.serialization.add_safe_globals lets through."
         ) from None
     if not isinstance(held, dict) or held.get("format") != _FORMAT:
         raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")

@@ -108,7 +108,8 @@ def _sparse_reduction(name, input, dim, keepdim, dtype, mask):
     layout = input.layout
     if layout not in (taper.sparse_coo, taper.sparse_csr) or name == "mean" and layout is taper.sparse_coo:
         raise ValueError(
-            f"masked {name} expects strided{' or sparse_csr' if name == 'mean' else ', sparse_coo or sparse_csr'} tensor (got {layout} tensor)"
+            f"masked {name} expects strided{' or sparse_csr' if name == 'mean' else ', sparse_coo or sparse_csr'} "
+            f"tensor (got {layout} tensor)"
         )
     if mask is None and name != "sum":
         raise ValueError(f"masked {name} expects explicit mask for {layout} tensor input")
@@ -253,7 +254,8 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     input = input if dtype is None else input.to(dtype)
     if not (input.is_floating_point() or input.is_complex()):
         raise ValueError(
-            f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {input.dtype}"
+            "mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {input.dtype}"
         )
     return sum(input, dim, keepdim=keepdim, mask=mask) / _counts(input, dim, keepdim, mask)
 

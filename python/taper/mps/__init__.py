@@ -7,7 +7,8 @@ globals().update(
         "mps",
         "MPS",
         """
-    synchronize get_rng_state set_rng_state seed current_allocated_memory driver_allocated_memory recommended_max_memory compile_shader
+    synchronize get_rng_state set_rng_state seed current_allocated_memory driver_allocated_memory recommended_max_memory
+    compile_shader
     set_per_process_memory_fraction current_stream default_stream""",
     )
 )

@@ -132,7 +132,8 @@ def rebuild_storage_fd(pid, fd, size, inode):
         if there >= 0:
             os.close(there)
         raise RuntimeError(
-            f"the memory of a tensor that process {pid} has sent is gone: the process must live until the tensor is received"
+            f"the memory of a tensor that process {pid} has sent is gone: the process must live until the tensor is "
+            "received"
         )
     return _taken(there, size, True)
 
@@ -188,9 +189,9 @@ def rebuild_tensor(cls, storage, metadata):
 def reduce_tensor(tensor):
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
-            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing process "
-            "boundaries.  If you just want to transfer the data, call detach() on the tensor before serializing (e.g., putting it "
-            "on the queue)."
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+            "crossing process boundaries.  If you just want to transfer the data, call detach() on the tensor before "
+            "serializing (e.g., putting it on the queue)."
         )
     storage = tensor._share()
     metadata = tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.requires_grad

@@ -158,8 +158,10 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
         import warnings
 
         warnings.warn(
-            f"This method only supports start_method=spawn (got: {start_method}).\nTo use a different start_method use:\n\t\t "
-            f"torch.multiprocessing.start_processes(fn, args, nprocs, join, daemon, start_method={start_method!r})",
+            f"This method only supports start_method=spawn (got: {start_method}).\n"
+            "To use a different start_method use:\n"
+            "\t\t torch.multiprocessing.start_processes(fn, args, nprocs, join, daemon, "
+            f"start_method={start_method!r})",
             FutureWarning,
             stacklevel=2,
         )

@@ -12,12 +12,19 @@ from taper.nested._strided import Strided, of_parts  # noqa: F401
 from taper.overrides import DisableTorchFunctionSubclass
 
 _AS_VALUES = frozenset(
-    "__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device".split()
+    (
+        "__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ "
+        "get_device"
+    ).split()
 )
 _BY_ELEMENT = frozenset(
-    """add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
-    bool cpu cuda clone type_as relu6 hardtanh hardsigmoid hardswish celu mish selu softplus softsign logsigmoid tanhshrink softshrink hardshrink threshold rrelu mvlgamma char byte short
-    cfloat cdouble clip xlogy fix absolute negative positive relu6_ nan_to_num requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
+    """add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu
+    dropout clamp pow square to float double half bfloat16 long int
+    bool cpu cuda clone type_as relu6 hardtanh hardsigmoid hardswish celu mish selu softplus softsign logsigmoid
+    tanhshrink softshrink hardshrink threshold rrelu mvlgamma char byte short
+    cfloat cdouble clip xlogy fix absolute negative positive relu6_ nan_to_num requires_grad_ __add__ __radd__ __sub__
+    __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__
+    __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
     isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split()
 )
 _BY_ROW = frozenset("linear layer_norm rms_norm embedding matmul __matmul__".split())  # along the last dim
@@ -317,8 +324,9 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     ] or [0]
     if len(ragged) > 1 or not parts[0].dim() or any(t.dim() != parts[0].dim() for t in parts):
         raise RuntimeError(
-            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
-            "dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim."
+            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged "
+            "layout only allows for a single ragged dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged "
+            "* dim."
         )
     offsets = taper.tensor([0, *(t.shape[ragged[0]] for t in parts)]).cumsum(0)
     return _made(taper.cat(parts, ragged[0]), offsets, jagged, None, ragged[0] + 1)

@@ -10,20 +10,25 @@ from taper._C import Tensor
 from taper.overrides import DisableTorchFunctionSubclass
 
 _AS_BUFFER = frozenset(
-    """__get__ __set__ numel nelement is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device data_ptr requires_grad_
+    """__get__ __set__ numel nelement is_floating_point is_complex element_size register_hook retain_grad backward
+    __hash__ get_device data_ptr requires_grad_
     is_pinned is_inference""".split()
 )
 _BY_ELEMENT = frozenset(
-    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu clamp square sgn logical_not isinf
-    isneginf isposinf isnan pow to float double half bfloat16 long int bool cpu cuda clone dropout dropout_ alpha_dropout fill_ zero_ zeros_like ones_like rand_like randn_like
+    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu
+    leaky_relu elu clamp square sgn logical_not isinf
+    isneginf isposinf isnan pow to float double half bfloat16 long int bool cpu cuda clone dropout dropout_
+    alpha_dropout fill_ zero_ zeros_like ones_like rand_like randn_like
     full_like __neg__ __pow__ bernoulli_ uniform_ normal_ pin_memory""".split()
 )
 _MATHS = frozenset(
-    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu leaky_relu elu square sgn logical_not isinf isneginf
+    """abs abs_ neg neg_ exp log sqrt sin sin_ cos cos_ tanh tanh_ sigmoid relu relu_ gelu gelu_ silu silu_ selu
+    leaky_relu elu square sgn logical_not isinf isneginf
     isposinf isnan""".split()
 )
 _BINARY = frozenset(
-    """add sub mul div true_divide maximum minimum eq ne lt le gt ge logical_and logical_or __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __eq__ __ne__ __ge__
+    """add sub mul div true_divide maximum minimum eq ne lt le gt ge logical_and logical_or __add__ __radd__ __sub__
+    __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __eq__ __ne__ __ge__
     add_ sub_ mul_ div_ __iadd__ __isub__ __imul__ __itruediv__""".split()
 )
 
@@ -71,8 +76,8 @@ def of_parts(parts, model=None):
     for i in range(1, len(parts)):
         if parts[i].dim() != parts[i - 1].dim():
             raise RuntimeError(
-                "All Tensors given to nested_tensor must have the same dimension. "
-                f"Found dimension {parts[i].dim()} for Tensor at index {i} and dimension {parts[i - 1].dim()} for Tensor at index {i - 1}."
+                f"All Tensors given to nested_tensor must have the same dimension. Found dimension {parts[i].dim()} "
+                f"for Tensor at index {i} and dimension {parts[i - 1].dim()} for Tensor at index {i - 1}."
             )
     return wrap(taper.cat([part.reshape(-1) for part in parts]), packed(part.shape for part in parts))
 
@@ -421,7 +426,8 @@ def _reshape(self, name, shape):
         raise RuntimeError("empty nested tensor cannot be reshaped")
     if shape[0] != len(self):
         raise RuntimeError(
-            f"{name}: For now nested {name} cannot change or infer the implicit batch dimension: it is {len(self)}, got {shape[0]}"
+            f"{name}: For now nested {name} cannot change or infer the implicit batch dimension: it is {len(self)}, "
+            f"got {shape[0]}"
         )
     if shape[1:].count(-1) > 1:
         raise RuntimeError("only one dimension can be inferred")
@@ -439,23 +445,27 @@ def _matmul(self, other):
         for word, given in (("1st", self), ("2nd", other)):
             if given.dim() < 3:
                 raise RuntimeError(
-                    f"matmul: For nested tensors, only inputs with >= 3 dims are currently supported. {word} input has rank: {given.dim()}"
+                    f"matmul: For nested tensors, only inputs with >= 3 dims are currently supported. {word} input "
+                    f"has rank: {given.dim()}"
                 )
         if len(self) != len(other):
             raise RuntimeError(
-                f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(self)} but got: {len(other)}."
+                f"matmul: Expected size for the 1st dimension of 2nd input tensor to be: {len(self)} but got: "
+                f"{len(other)}."
             )
         parts = list(zip(self.unbind(), other.unbind()))
         for i, (a, b) in enumerate(parts):
             if a.shape[-1] != b.shape[-2]:
                 raise RuntimeError(
-                    f"{i}-th nested matrices in batch cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+                    f"{i}-th nested matrices in batch cannot be multiplied ({a.shape[-2]}x{a.shape[-1]} and "
+                    f"{b.shape[-2]}x{b.shape[-1]})"
                 )
         return of_parts([a @ b for a, b in parts], self)
     if min(self.dim(), other.dim()) < 2:
         mine = "nested" if isinstance(self, Strided) else "non-nested"
         raise RuntimeError(
-            f"Expected both to be nested, but got a {mine} self and {'non-nested' if mine == 'nested' else 'nested'} other"
+            f"Expected both to be nested, but got a {mine} self and {'non-nested' if mine == 'nested' else 'nested'} "
+            "other"
         )
     if isinstance(self, Strided):
         rows = other.unbind(0) if other.dim() == self.dim() and other.dim() > 2 else [other] * len(self)
@@ -480,7 +490,8 @@ def _linear(input, weight, bias=None):
         raise RuntimeError("for now linear only supports contiguous nested tensor")
     if input.dim() < 3 or weight.dim() != 2:
         raise RuntimeError(
-            f"Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {input.dim()}. Dense tensor dim: {weight.dim()}"
+            f"Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {input.dim()}. "
+            f"Dense tensor dim: {weight.dim()}"
         )
     return of_parts([taper.nn.functional.linear(part, weight, bias) for part in input.unbind()], input)
 
@@ -591,7 +602,8 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
     """Attention among the rows of each part."""
     if attn_mask is not None:
         raise RuntimeError(
-            "Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when an explicit attn_mask is set"
+            "Scaled_dot_product_attention: Nested tensors for query / key / value are not supported when an explicit "
+            "attn_mask is set"
         )
     if is_causal:
         raise RuntimeError(

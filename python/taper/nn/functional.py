@@ -20,7 +20,8 @@ def _activation(name, *parameters):
     passed = "".join(f", {p.split('=')[0]}" for p in parameters)
     scope = {"plain": plain, "changing": changing, "__name__": __name__}
     exec(
-        f"def {name}(input{arguments}, inplace=False):\n    return changing(input{passed}) if inplace else plain(input{passed})\n",
+        f"def {name}(input{arguments}, inplace=False):\n"
+        f"    return changing(input{passed}) if inplace else plain(input{passed})\n",
         scope,
     )
     function = scope[name]
@@ -91,21 +92,23 @@ def _check_channels(name, dims):
     space = int(name[7])
     if name == "dropout2d" and dims == 3:
         _warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where "
-            "C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To "
-            "maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is "
+            "desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will "
+            "change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, "
+            "W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.",
             4,
         )
     elif dims not in (space + 1, space + 2):
         note = (
-            f"Note that {name} exists to provide channel-wise dropout on inputs with {space} spatial dimension{'s' if space > 1 else ''}, a channel dimension, and an "
-            f"optional batch dimension (i.e. {space + 1}D or {space + 2}D inputs)."
+            f"Note that {name} exists to provide channel-wise dropout on inputs with {space} spatial "
+            f"dimension{'s' if space > 1 else ''}, a channel dimension, and an optional batch dimension (i.e. "
+            f"{space + 1}D or {space + 2}D inputs)."
         )
         if space == 1:
             raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {dims}D input. {note}")
         _warn(
-            f"{name}: Received a {dims}-D input to {name}, which is deprecated and will result in an error in a future release. To retain the behavior and silence this "
-            f"warning, please use dropout instead. {note}",
+            f"{name}: Received a {dims}-D input to {name}, which is deprecated and will result in an error in a "
+            f"future release. To retain the behavior and silence this warning, please use dropout instead. {note}",
             4,
         )
 
@@ -148,8 +151,8 @@ def _check_sizes(input, target):
     """Broadcasting a loss is nearly always a mistake: (n, 1) against (n,) gives n * n differences."""
     if input.shape != target.shape:
         _warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+            "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             3,
         )
 
@@ -186,8 +189,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     reduction = _reduction(size_average, reduce, reduction)
     if reduction == "mean":
         _warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch size, and aligns with the KL div math "
-            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' "
+            "divides only by the batch size, and aligns with the KL div math definition.'mean' will be changed to "
+            "behave the same as 'batchmean' in the next major release.",
             2,
         )
     return _op["kl_div"](input, target, reduction, log_target)
@@ -361,7 +365,8 @@ def _sizes(value, dims, input):
     value = [value] * dims if isinstance(value, int) or value is None else list(value)
     if len(value) != dims:
         raise RuntimeError(
-            f"output_size must be {dims}, got {len(value)} sizes: output_size must either be a single int or have one for each dim"
+            f"output_size must be {dims}, got {len(value)} sizes: output_size must either be a single int or have one "
+            "for each dim"
         )
     return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
 
@@ -406,7 +411,8 @@ def _fractional(dims):
     ):
         if not isinstance(kernel_size, int) and len(kernel_size) != dims:
             raise RuntimeError(
-                f"fractional_max_pool{dims}d: kernel_size must either be a single int or tuple of {'two' if dims == 2 else 'three'} ints"
+                f"fractional_max_pool{dims}d: kernel_size must either be a single int or tuple of "
+                f"{'two' if dims == 2 else 'three'} ints"
             )
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
@@ -453,8 +459,9 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 def _corners(align_corners):
     if align_corners is None:
         _warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
-            "See the documentation of grid_sample for details.",
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+            "specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for "
+            "details.",
             3,
         )
     return bool(align_corners)
@@ -506,7 +513,8 @@ def _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads):
         )
     if key_padding_mask is not None and key_padding_mask.dim() != dims - 1:
         raise AssertionError(
-            f"{what} `key_padding_mask` to be `None` or {dims - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+            f"{what} `key_padding_mask` to be `None` or {dims - 1}-D but found {key_padding_mask.dim()}-D tensor "
+            "instead"
         )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
         raise AssertionError(

@@ -22,7 +22,8 @@ class _ParameterMeta(type(Tensor)):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that becomes a parameter of the module it is assigned to, and requires gradients unless told otherwise."""
+    """A tensor that becomes a parameter of the module it is assigned to, and requires gradients unless told
+    otherwise."""
 
     def __new__(cls, data=None, requires_grad=True):
         data = _nothing() if data is None else data
@@ -33,8 +34,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         marked = data.detach().requires_grad_(requires_grad)
         if type(marked) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
-                f"instance of the same type, but return type {type(marked).__name__} was found instead."
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns "
+                f"an instance of the same type, but return type {type(marked).__name__} was found instead."
             )
         marked._is_param = True
         return marked
@@ -87,8 +88,10 @@ class UninitializedTensorMixin:
     nothing else."""
 
     _allowed = frozenset(
-        """device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu
-        cuda half float double char short int long bfloat16 copy_ size is_complex is_floating_point is_meta module_load register_hook _is_param untyped_storage __get__""".split()
+        """device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to
+        cpu
+        cuda half float double char short int long bfloat16 copy_ size is_complex is_floating_point is_meta module_load
+        register_hook _is_param untyped_storage __get__""".split()
     )
 
     def materialize(self, shape, device=None, dtype=None):
@@ -102,15 +105,15 @@ class UninitializedTensorMixin:
     @property
     def shape(self):
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
-            "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
-            "parameters before accessing their attributes."
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
+            "`forward` to initialize the parameters before accessing their attributes."
         )
 
     def share_memory_(self):
         raise RuntimeError(
-            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
-            "`module.share_memory()`."
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
         )
 
     def __repr__(self):
@@ -124,9 +127,10 @@ class UninitializedTensorMixin:
         if getattr(func, "__name__", "") in cls._allowed:
             return _disabled_torch_function_impl(func, types, args, kwargs)
         raise ValueError(
-            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
-            f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
-            "with a dummy batch to initialize the parameters before calling torch functions"
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
+            f"`LazyModule` or explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using "
+            "LazyModules Call `forward` with a dummy batch to initialize the parameters before calling torch "
+            "functions"
         )
 
 

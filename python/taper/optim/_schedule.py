@@ -9,9 +9,10 @@ from taper._C import Tensor
 from taper.optim.optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler. "
-    "During the deprecation, if epoch is different from None, the closed form is used instead of the new chainable form, where available. Please tell "
-    "Taper's maintainers if you are unable to replicate your use case."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed "
+    "form is used instead of the new chainable form, where available. Please tell Taper's maintainers if you are "
+    "unable to replicate your use case."
 )
 _ADVICE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
@@ -40,7 +41,8 @@ def _format_param(name, optimizer, param):
         return [_copy(param) for _ in range(n)]
     if len(param) != n:
         raise ValueError(
-            f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, param_groups has {n}."
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(param)} values, "
+            f"param_groups has {n}."
         )
     return [_copy(value) for value in param]
 
@@ -98,8 +100,11 @@ class LRScheduler:
                 group.setdefault("initial_lr", _copy(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\nThis typically happens when:\n"
-                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer state\n"
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with "
+                    "last_epoch >= 0.\n"
+                    "This typically happens when:\n"
+                    "1. You're trying to resume training from a checkpoint but haven't properly loaded the optimizer "
+                    "state\n"
                     "2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
                 )
         self.base_lrs = _param_groups_val_list(optimizer, "initial_lr")
@@ -142,16 +147,17 @@ class LRScheduler:
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
                 warnings.warn(
-                    "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
-                    f"`optimizer.step()` before `lr_scheduler.step()`. {_ADVICE}",
+                    "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
+                    f"Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_ADVICE}",
                     UserWarning,
                     stacklevel=2,
                 )
             elif not getattr(self.optimizer, "_opt_called", False):
                 warnings.warn(
-                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in the opposite order: "
-                    "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the first value of the learning "
-                    f"rate schedule. {_ADVICE}",
+                    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, "
+                    "you should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  "
+                    "Failure to do this will result in PyTorch skipping the first value of the learning rate "
+                    f"schedule. {_ADVICE}",
                     UserWarning,
                     stacklevel=2,
                 )

@@ -22,7 +22,8 @@ class TableOptimizer(Optimizer):
         if self._early:
             if any(is_lazy(p) for group in self.param_groups for p in group["params"]):
                 raise ValueError(
-                    "Attempted to use an uninitialized parameter: the state of this optimiser is made with it. Run a forward pass before."
+                    "Attempted to use an uninitialized parameter: the state of this optimiser is made with it. Run a "
+                    "forward pass before."
                 )
             _C._optimiser_step(self._kind, self.param_groups, self.state, True)
 
@@ -67,7 +68,8 @@ class TableOptimizer(Optimizer):
             for p in group["params"]
         ):
             raise RuntimeError(
-                "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia']."
+                "`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', "
+                "'cuda', 'xpu', 'hpu', 'cpu', 'mtia']."
             )
         if self.defaults.get("differentiable"):
             from taper.optim._differentiable import step

@@ -1,6 +1,7 @@
 """torch.optim.lr_scheduler: learning rates that follow a plan. A schedule is stepped after the optimiser; each has a
 recursive form, which goes on from the rate that the optimiser has now and so can be combined with others, and mostly a
-closed form, for steps to a given epoch. The formulas are the library's (src/optim/rates.c), which C's schedules use too."""
+closed form, for steps to a given epoch. The formulas are the library's (src/optim/rates.c), which C's schedules use
+too."""
 
 import math
 import types
@@ -278,10 +279,10 @@ class ReduceLROnPlateau(LRScheduler):
         if missing:
             if self.default_min_lr is None:
                 raise RuntimeError(
-                    "The number of param groups in the `optimizer` "
-                    f"({len(self.optimizer.param_groups)}) differs from when `ReduceLROnPlateau` was initialized "
-                    f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match "
-                    "the length of the `optimizer` param groups."
+                    f"The number of param groups in the `optimizer` ({len(self.optimizer.param_groups)}) differs from "
+                    f"when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param "
+                    "group being added to the optimizer. Please modify the `min_lrs` field to match the length of "
+                    "the `optimizer` param groups."
                 )
             self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs):
@@ -322,8 +323,9 @@ class _Several(LRScheduler):
     def _same_optimizer(self, optimizer, schedule, i):
         if optimizer != schedule.optimizer:
             raise ValueError(
-                f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler {type(schedule).__name__} at index {i} "
-                f"has {schedule.optimizer}, which is different from {type(optimizer).__name__}."
+                f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(schedule).__name__} at index {i} has {schedule.optimizer}, which is different from "
+                f"{type(optimizer).__name__}."
             )
 
 
@@ -338,14 +340,16 @@ class SequentialLR(_Several):
                 raise TypeError(f"{type(self).__name__} at index {i} should have `optimizer` as its attribute.")
             if isinstance(schedule, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
-                    f"`step`, but got one at index {i} in the given schedulers sequence."
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                    f"kwargs to be specified when calling `step`, but got one at index {i} in the given schedulers "
+                    "sequence."
                 )
             self._same_optimizer(optimizer, schedule, i)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number of schedulers "
-                f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                f"equal to {len(milestones)}"
             )
         self._schedulers, self._milestones, self.last_epoch, self.optimizer = (
             schedulers,
@@ -395,8 +399,9 @@ class ChainedScheduler(_Several):
                 raise TypeError(f"{type(self).__name__} at index {i} should have `optimizer` as its attribute.")
             if isinstance(schedule, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
-                    f"`step`, but got one at index {i} in the given schedulers sequence."
+                    f"{type(self).__name__} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                    f"kwargs to be specified when calling `step`, but got one at index {i} in the given schedulers "
+                    "sequence."
                 )
             self._same_optimizer(optimizer, schedule, i)
         self._schedulers, self.optimizer = schedulers, optimizer

@@ -44,7 +44,8 @@ def _get_capturable_supported_devices(supports_xla=True):
 
 
 def _default_to_fused_or_foreach(params, differentiable, use_fused=False):
-    """(fused, foreach) where the user chose neither: steps of whole lists where all parameters are on an accelerator."""
+    """(fused, foreach) where the user chose neither: steps of whole lists where all parameters are on an
+    accelerator."""
     on_accelerators = all(p is None or p.device.type in ("cuda", "xpu") for p in params)
     return False, not differentiable and bool(params) and on_accelerators
 
@@ -126,7 +127,8 @@ class Optimizer:
             )
         if isinstance(params, (set, frozenset)):
             warnings.warn(
-                "optimizer parameters need to be organized in ordered collections, because a set's order differs from run to run. Please use a list instead.",
+                "optimizer parameters need to be organized in ordered collections, because a set's order differs "
+                "from run to run. Please use a list instead.",
                 FutureWarning,
                 stacklevel=4,
             )
@@ -245,8 +247,8 @@ class Optimizer:
         params = param_group["params"]
         if isinstance(params, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. "
-                "Please use a list instead."
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
             )
         param_group["params"] = params = [params] if isinstance(params, Tensor) else list(params)
         self._take_names(param_group, params)

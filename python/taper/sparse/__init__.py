@@ -1,4 +1,5 @@
-"""torch.sparse: functions over tensors of which only some elements are stored (_tensor.py has the tensors themselves)."""
+"""torch.sparse: functions over tensors of which only some elements are stored (_tensor.py has the tensors
+themselves)."""
 
 import taper
 from taper import _C
@@ -90,7 +91,8 @@ class check_sparse_tensor_invariants:
     def __enter__(self):
         if self._before is not None:
             raise RuntimeError(
-                "This context manager instance is already activated. Use a different context manager instance for context nesting."
+                "This context manager instance is already activated. Use a different context manager instance for "
+                "context nesting."
             )
         self._before, _make.always_check[0] = _make.always_check[0], self._wanted
 

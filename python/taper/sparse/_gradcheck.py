@@ -44,7 +44,8 @@ def _outputs(made, dense):
         return made
     if not dense:
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn for gradcheck."
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
         )
     return plain(made)
 

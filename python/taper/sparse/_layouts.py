@@ -63,7 +63,8 @@ def _check_blocks(name, size, blocksize, first=0):
         raise RuntimeError(f"{name}: blocksize needs to be positive, but got {list(blocksize)}")
     if size[first] % blocksize[0] or size[first + 1] % blocksize[1]:
         raise RuntimeError(
-            f"{name}: tensor sparse size ({size[first]},{size[first + 1]}) must be divisible by given blocksize ({blocksize[0]},{blocksize[1]})"
+            f"{name}: tensor sparse size ({size[first]},{size[first + 1]}) must be divisible by given blocksize "
+            f"({blocksize[0]},{blocksize[1]})"
         )
 
 
@@ -139,8 +140,8 @@ def convert(sparse, sparse_dim=None, layout=None, blocksize=None, dense_dim=None
     if layout is source:
         if blocksize is not None and tuple(blocksize) != sparse._blocksize():
             raise RuntimeError(
-                f"to_{str(layout)[6:]}: conversion from {WORDS[source]} to {WORDS[layout]} with blocksize changed from {list(sparse._blocksize())} "
-                f"to {list(blocksize)} is not supported"
+                f"to_{str(layout)[6:]}: conversion from {WORDS[source]} to {WORDS[layout]} with blocksize changed "
+                f"from {list(sparse._blocksize())} to {list(blocksize)} is not supported"
             )
         return sparse
     if from_coo and sparse.sparse_dim() != 2:
@@ -194,7 +195,8 @@ def mask_dense(dense, mask):
     """The elements of a dense tensor at the places that a sparse one stores."""
     if dense.shape != mask.shape:
         raise RuntimeError(
-            f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} but mask has size {list(mask.shape)}"
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(dense.shape)} but mask has size "
+            f"{list(mask.shape)}"
         )
     if mask.layout is _C.sparse_coo:
         return mask._like(values=at_places(dense, mask._at))

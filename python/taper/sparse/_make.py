@@ -35,7 +35,8 @@ def _asked(check_invariants):
 def _shape_of_coo(indices, values, size):
     if size is not None and len(size) != indices.shape[0] + values.dim() - 1:
         raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {indices.shape[0]}, dense_dim = {values.dim() - 1}"
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = "
+            f"{indices.shape[0]}, dense_dim = {values.dim() - 1}"
         )
 
 
@@ -45,7 +46,8 @@ def validate_coo(indices, values, size, is_coalesced=None):
         raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
     if indices.is_sparse or values.is_sparse:
         raise RuntimeError(
-            f"expected {'indices' if indices.is_sparse else 'values'} to be a dense tensor, but got {WORDS[indices.layout]}"
+            f"expected {'indices' if indices.is_sparse else 'values'} to be a dense tensor, but got "
+            f"{WORDS[indices.layout]}"
         )
     if size is None:
         return
@@ -56,7 +58,8 @@ def validate_coo(indices, values, size, is_coalesced=None):
         )
     if indices.shape[1] != values.shape[0]:
         raise RuntimeError(
-            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: {values.shape[0]}"
+            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: "
+            f"{values.shape[0]}"
         )
     if tuple(values.shape[1:]) != tuple(size[count:]):
         raise RuntimeError(
@@ -121,11 +124,13 @@ def sparse_coo_tensor(
     _shape_of_coo(indices, values, size)
     if indices.shape[1] != values.shape[0]:
         raise RuntimeError(
-            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: {values.shape[0]}"
+            f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: "
+            f"{values.shape[0]}"
         )
     if tuple(values.shape[1:]) != tuple(size[indices.shape[0] :]):
         raise RuntimeError(
-            f"values has incorrect size, expected {[values.shape[0], *size[indices.shape[0] :]]}, got {list(values.shape)}"
+            f"values has incorrect size, expected {[values.shape[0], *size[indices.shape[0] :]]}, got "
+            f"{list(values.shape)}"
         )
     if _asked(check_invariants):
         validate_coo(indices, values, size, is_coalesced)
@@ -166,49 +171,57 @@ def validate_compressed(first, others, values, size, layout):
         raise RuntimeError(f"{compressed_name} must have dimensionality >= 1 but got {first.dim()}")
     if first.dim() != others.dim():
         raise RuntimeError(
-            f"{compressed_name} and {plain_name} dimensionalities must be equal but got {first.dim()} and {others.dim()}, respectively"
+            f"{compressed_name} and {plain_name} dimensionalities must be equal but got {first.dim()} and "
+            f"{others.dim()}, respectively"
         )
     batch = first.dim() - 1
     if values.dim() <= batch + block:
         raise RuntimeError(
-            f"values must have dimensionality > sum of batch and block dimensionalities (={batch} + {block}) but got {values.dim()}"
+            f"values must have dimensionality > sum of batch and block dimensionalities (={batch} + {block}) but got "
+            f"{values.dim()}"
         )
     dense = values.dim() - batch - block - 1
     if len(size) != batch + 2 + dense:
         raise RuntimeError(
-            f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={batch} + 2 + {dense}) but got {len(size)}"
+            f"tensor dimensionality must be sum of batch, base, and dense dimensionalities (={batch} + 2 + {dense}) "
+            f"but got {len(size)}"
         )
     batches = [list(x[:batch]) for x in (first.shape, others.shape, values.shape, size)]
     if any(x != batches[3] for x in batches[:3]):
         raise RuntimeError(
-            f"all batch dimensions of {compressed_name} (={batches[0]}), {plain_name} (={batches[1]}), and values (={batches[2]}) must be equal to "
-            f"tensor batch dimensions (={batches[3]})"
+            f"all batch dimensions of {compressed_name} (={batches[0]}), {plain_name} (={batches[1]}), and values "
+            f"(={batches[2]}) must be equal to tensor batch dimensions (={batches[3]})"
         )
     count = list(size[batch : batch + 2])
     for i in range(block):
         step = values.shape[batch + 1 + i]
         if step == 0 or count[i] % step:
             raise RuntimeError(
-                f"tensor shape[{batch + i}] (={count[i]}) must be divisible with blocksize[{i}] (={step}) as defined by values shape"
+                f"tensor shape[{batch + i}] (={count[i]}) must be divisible with blocksize[{i}] (={step}) as defined "
+                "by values shape"
             )
         count[i] //= step
     lines, across = count if layout in ROWS else count[::-1]
     if first.shape[-1] != lines + 1:
         raise RuntimeError(
-            f"{compressed_name}.shape[-1] must be equal to the number of {lines_name} + 1 (={lines + 1}), but got {first.shape[-1]}"
+            f"{compressed_name}.shape[-1] must be equal to the number of {lines_name} + 1 (={lines + 1}), but got "
+            f"{first.shape[-1]}"
         )
     stored = values.shape[batch]
     if others.shape[-1] != stored:
         raise RuntimeError(
-            f"{plain_name}.shape[-1] must be equal to nnz (={stored}) as defined by values.shape[{batch}], but got {others.shape[-1]}"
+            f"{plain_name}.shape[-1] must be equal to nnz (={stored}) as defined by values.shape[{batch}], but got "
+            f"{others.shape[-1]}"
         )
     if tuple(values.shape[batch + 1 + block :]) != tuple(size[batch + 2 :]):
         raise RuntimeError(
-            f"values dense dimensions (={list(values.shape[batch + 1 + block :])}) must be equal to tensor dense dimensions (={list(size[batch + 2 :])})"
+            f"values dense dimensions (={list(values.shape[batch + 1 + block :])}) must be equal to tensor dense "
+            f"dimensions (={list(size[batch + 2 :])})"
         )
     if first.dtype != others.dtype:
         raise RuntimeError(
-            f"{compressed_name} and {plain_name} must have the same dtype, bot got {dtype_word(first.dtype)} and {dtype_word(others.dtype)}, respectively"
+            f"{compressed_name} and {plain_name} must have the same dtype, bot got {dtype_word(first.dtype)} and "
+            f"{dtype_word(others.dtype)}, respectively"
         )
     if first.dtype not in (_C.int32, _C.int64):
         raise RuntimeError(
@@ -244,8 +257,8 @@ def validate_indices(layout, first, others, lines, across, stored):
         )
         if ((others.diff(dim=-1) <= 0) & ~begins[..., 1:-1]).any():
             raise RuntimeError(
-                f"`{plain_name}[..., {compressed_name}[..., i - 1]:{compressed_name}[..., i]] for all i = 1, ..., {lines_name} are sorted and distinct "
-                "along the last dimension values` is not satisfied."
+                f"`{plain_name}[..., {compressed_name}[..., i - 1]:{compressed_name}[..., i]] for all i = 1, ..., "
+                f"{lines_name} are sorted and distinct along the last dimension values` is not satisfied."
             )
 
 

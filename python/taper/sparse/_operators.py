@@ -9,17 +9,22 @@ from taper.sparse._tensor import BLOCKS, WORDS, Sparse, compressed, coo, entries
 
 # Of the values alone: dtype, device, history, hooks.
 _AS_VALUES = frozenset(
-    """__get__ __set__ is_floating_point is_complex is_signed register_hook retain_grad get_device is_inference element_size
+    """__get__ __set__ is_floating_point is_complex is_signed register_hook retain_grad get_device is_inference
+    element_size
     register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared is_conj is_neg""".split()
 )
 # Element by element with f(0) = 0: on values, which must be whole sums unless f is linear.
 _LINEAR = frozenset("neg negative positive contiguous real imag conj conj_physical resolve_conj resolve_neg".split())
 _MAPS = frozenset(
-    """abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu floor ceil trunc fix round expm1 log1p erf
+    """abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu
+    floor ceil trunc fix round expm1 log1p erf
     erfinv deg2rad rad2deg frac nan_to_num isnan isinf isposinf isneginf signbit angle threshold leaky_relu""".split()
 )
 _CASTS = frozenset(
-    "to float double half bfloat16 int long short char byte bool cpu cuda xpu type_as cfloat cdouble pin_memory requires_grad_".split()
+    (
+        "to float double half bfloat16 int long short char byte bool cpu cuda xpu type_as cfloat cdouble pin_memory "
+        "requires_grad_"
+    ).split()
 )
 
 
@@ -55,8 +60,8 @@ def refuse(name, sparse):
     device = "CPU" if sparse is None or sparse.device.type == "cpu" else sparse.device.type.upper()
     name = name.strip("_") if name.startswith("__") else name
     raise NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the '{word}{device}' backend. This could be because the operator doesn't "
-        "exist for this backend; Tensor.to_dense() gives a tensor that has it."
+        f"Could not run 'aten::{name}' with arguments from the '{word}{device}' backend. This could be because the "
+        "operator doesn't exist for this backend; Tensor.to_dense() gives a tensor that has it."
     )
 
 
@@ -64,7 +69,8 @@ def _write_out(out, made):
     """out= of an operator that made `made`."""
     if isinstance(out, Sparse) != isinstance(made, Sparse):
         raise RuntimeError(
-            f"Expected self.is_sparse() && result.is_sparse() to be true, but got false: out is {WORDS[out.layout]}, the result {WORDS[made.layout]}"
+            f"Expected self.is_sparse() && result.is_sparse() to be true, but got false: out is {WORDS[out.layout]}, "
+            f"the result {WORDS[made.layout]}"
         )
     if isinstance(out, Sparse):
         return _become(out, made)
@@ -123,8 +129,8 @@ def _number(x):
 def _same_size(name, a, b, what):
     if a.shape != b.shape:
         raise RuntimeError(
-            f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other has size {list(b.shape)} "
-            f"(FYI: {what} addition does not currently support broadcasting)"
+            f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other "
+            f"has size {list(b.shape)} (FYI: {what} addition does not currently support broadcasting)"
         )
 
 
@@ -146,7 +152,8 @@ def _add(self, other, *, alpha=1):
         return self + alpha * other.to_dense()
     if self.shape != other.shape and self.layout is not _C.sparse_coo:
         raise RuntimeError(
-            f"Expected input tensors to have the same shape, but got tensor `self` with shape {list(self.shape)} and tensor `other` with shape {list(other.shape)}"
+            f"Expected input tensors to have the same shape, but got tensor `self` with shape {list(self.shape)} and "
+            f"tensor `other` with shape {list(other.shape)}"
         )
     if self.shape != other.shape:
         raise RuntimeError(
@@ -156,7 +163,8 @@ def _add(self, other, *, alpha=1):
         return _add_compressed(self, other, alpha)
     if self.sparse_dim() != other.sparse_dim() and self._nnz() and other._nnz():
         raise RuntimeError(
-            f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} and {other.sparse_dim()}"
+            f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} "
+            f"and {other.sparse_dim()}"
         )
     if self.sparse_dim() != other.sparse_dim():
         return _nothing_plus(self, other, alpha)
@@ -180,7 +188,8 @@ def _nothing_plus(self, other, alpha):
 def _add_compressed(self, other, alpha):
     if self.layout is not other.layout:
         raise RuntimeError(
-            f"add: expected 'self' and 'other' to have the same layout, but got {WORDS[self.layout]} and {WORDS[other.layout]}"
+            f"add: expected 'self' and 'other' to have the same layout, but got {WORDS[self.layout]} and "
+            f"{WORDS[other.layout]}"
         )
     if self.is_meta:
         return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
@@ -242,7 +251,8 @@ def _div(self, other, *, rounding_mode=None):
 def _floor_divide(self, other):
     if isinstance(other, Sparse) or not _number(other):
         raise RuntimeError(
-            f"Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape {list(getattr(other, 'shape', []))} for divisor)"
+            "Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(getattr(other, 'shape', []))} for divisor)"
         )
     return _div(self, other, rounding_mode="floor")
 
@@ -271,7 +281,8 @@ def _in_place(operator, name):
             )
         if not _C.can_cast(made.dtype, self.dtype):
             raise RuntimeError(
-                f"Can't convert result type {dtype_word(made.dtype)} to output {dtype_word(self.dtype)} in {name} operation"
+                f"Can't convert result type {dtype_word(made.dtype)} to output {dtype_word(self.dtype)} in {name} "
+                "operation"
             )
         return _become(self, made, name)
 
@@ -294,7 +305,8 @@ def _copy_(self, src, non_blocking=False):
         return _become(self, src._copy().to(self.dtype))
     if not isinstance(src, Sparse):
         raise RuntimeError(
-            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {self.type()} and src type = {src.type()}"
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {self.type()} and src "
+            f"type = {src.type()}"
         )
     return _become(self, src._copy().to(self.dtype))
 
@@ -302,7 +314,8 @@ def _copy_(self, src, non_blocking=False):
 def _check_copy(self, src):
     if src.layout is not self.layout:
         raise RuntimeError(
-            f"copy of sparse compressed tensors having different layouts is not supported. self layout is {WORDS[self.layout]} and src layout is {WORDS[src.layout]}"
+            "copy of sparse compressed tensors having different layouts is not supported. self layout is "
+            f"{WORDS[self.layout]} and src layout is {WORDS[src.layout]}"
         )
     if self._nnz() != src._nnz():
         raise RuntimeError(
@@ -311,8 +324,8 @@ def _check_copy(self, src):
     for dim, (a, b) in enumerate(zip(self.shape, src.shape)):
         if a != b:
             raise RuntimeError(
-                f"copy_: expected shapes of self and src to match along dimension {dim} for {WORDS[self.layout]} layout but the corresponding dimensions "
-                f"of self and src are {a} and {b}, respectively."
+                f"copy_: expected shapes of self and src to match along dimension {dim} for {WORDS[self.layout]} "
+                f"layout but the corresponding dimensions of self and src are {a} and {b}, respectively."
             )
     if self._blocksize() != src._blocksize():
         raise RuntimeError("copy of sparse compressed tensors having different block sizes is not supported")
@@ -358,7 +371,8 @@ def _transpose_compressed(self, dim0, dim1, size):
         )
     if (dim0, dim1) != (batch, batch + 1):
         raise RuntimeError(
-            f"transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got {_kind(self, dim0)} and {_kind(self, dim1)}"
+            "transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got "
+            f"{_kind(self, dim0)} and {_kind(self, dim1)}"
         )
     values = plain(self)
     if self.layout in BLOCKS:
@@ -374,7 +388,8 @@ def _kind(self, dim):
 def _t(self):
     if self.dim() > 2:
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {self.sparse_dim()} sparse and {self.dense_dim()} dense dimensions"
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {self.sparse_dim()} sparse and "
+            f"{self.dense_dim()} dense dimensions"
         )
     return self if self.dim() < 2 else _transpose(self, 0, 1)
 
@@ -384,8 +399,8 @@ def _permute(self, *dims, **kwargs):
     asked = list(dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
     if len(asked) != self.dim():
         raise RuntimeError(
-            f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
-            f"i.e. input.dim() = {self.dim()} is not equal to len(dims) = {len(asked)}"
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {self.dim()} is not equal to len(dims) = {len(asked)}"
         )
     if len({d % self.dim() for d in asked}) != len(asked):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -581,7 +596,8 @@ def _norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     if dim is not None and (isinstance(dim, int) or len(dim)):
         if sorted(d % self.dim() for d in ([dim] if isinstance(dim, int) else dim)) != list(range(self.dim())):
             raise RuntimeError(
-                "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input"
+                "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all "
+                "dimensions of the input"
             )
     if keepdim:
         raise RuntimeError("norm_sparse currently does not support keepdim=True")
@@ -657,7 +673,8 @@ def _nothing_in_layout(self, layout, device, dtype):
     dense, block = self.dense_dim(), () if self.layout is _C.sparse_coo else self._blocksize()
     if (layout in BLOCKS) != bool(block):
         raise RuntimeError(
-            f"zeros_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})"
+            f"zeros_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you "
+            f"requested {WORDS[layout]})"
         )
     index = _C.int64 if self.layout is _C.sparse_coo else self._compressed.dtype
     return with_dims(0, dense, self.shape, block, index, dtype=dtype, layout=layout, device=device)
@@ -673,7 +690,8 @@ def _empty_like(
         )
     if layout is not self.layout:
         raise RuntimeError(
-            f"empty_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})"
+            f"empty_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you "
+            f"requested {WORDS[layout]})"
         )
     if self.layout is _C.sparse_coo:
         made = _nothing_stored(self, device, dtype)
@@ -734,24 +752,30 @@ def _resize(self, size, sparse_dim, dense_dim):
     """sparse_resize_: other sizes, as long as what is stored still fits."""
     stored, advice = (
         self._nnz(),
-        "\nYou could try the following options:\n1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`.",
+        "\n"
+        "You could try the following options:\n"
+        "1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`.",
     )
     if len(size) != sparse_dim + dense_dim:
         raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = "
+            f"{sparse_dim}, dense_dim = {dense_dim}"
         )
     if stored:
         for word, new, old in (("sparse", sparse_dim, self.sparse_dim()), ("dense", dense_dim, self.dense_dim())):
             if new != old:
                 raise RuntimeError(
-                    f"changing the number of {word} dimensions (from {old} to {new}) on a non-empty sparse tensor is not supported."
+                    (
+                        f"changing the number of {word} dimensions (from {old} to {new}) on a non-empty sparse tensor "
+                        "is not supported."
+                    )
                     + advice
                 )
         for word, part in (("sparse", slice(sparse_dim)), ("dense", slice(sparse_dim, None))):
             if any(new < old for new, old in zip(size[part], self.shape[part])):
                 raise RuntimeError(
-                    f"shrinking the size of {word} dimensions (from {list(self.shape[part])} to {list(size[part])}) on a non-empty sparse tensor is not "
-                    "supported." + advice
+                    f"shrinking the size of {word} dimensions (from {list(self.shape[part])} to {list(size[part])}) "
+                    "on a non-empty sparse tensor is not supported." + advice
                 )
         values = plain(self).detach()
         grown = values.new_zeros(stored, *size[sparse_dim:])
@@ -763,7 +787,8 @@ def _resize(self, size, sparse_dim, dense_dim):
 def _resize_and_clear(self, size, sparse_dim, dense_dim):
     if len(size) != sparse_dim + dense_dim:
         raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = "
+            f"{sparse_dim}, dense_dim = {dense_dim}"
         )
     at = taper.zeros(sparse_dim, 0, dtype=taper.int64, device=self.device)
     return _become(self, coo(at, taper.zeros(0, *size[sparse_dim:], dtype=self.dtype, device=self.device), size, True))
@@ -806,8 +831,8 @@ def resize_compressed(self, *size):
         raise RuntimeError(f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(size)}")
     if size[-1] < self.shape[-1]:
         raise RuntimeError(
-            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original number of columns is "
-            f"{self.shape[-1]} while the requested new number of columns is {size[-1]}."
+            "torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original "
+            f"number of columns is {self.shape[-1]} while the requested new number of columns is {size[-1]}."
         )
     first, batch = self._compressed, tuple(size[:-2])
     rows = size[-2]

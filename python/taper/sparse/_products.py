@@ -32,7 +32,8 @@ def _by_rows(sparse):
 def _check(a, b, what="mm"):
     if a.shape[-1] != b.shape[0]:
         raise RuntimeError(
-            f"{what}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[-1]} and {'x'.join(map(str, b.shape))})"
+            f"{what}: mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[-1]} and "
+            f"{'x'.join(map(str, b.shape))})"
         )
 
 
@@ -154,7 +155,8 @@ def sspaddmm(mat, mat1, mat2, *, beta=1, alpha=1):
     for word, given, wanted in (("mat1", mat1, _C.sparse_coo), ("mat2", mat2, _C.strided)):
         if given.layout is not wanted:
             raise RuntimeError(
-                f"sspaddmm: expected '{word}' to have {'sparse' if wanted is _C.sparse_coo else 'strided'} layout, got '{word}' with layout {WORDS[given.layout]}"
+                f"sspaddmm: expected '{word}' to have {'sparse' if wanted is _C.sparse_coo else 'strided'} layout, "
+                f"got '{word}' with layout {WORDS[given.layout]}"
             )
     product = mm(mat1, mat2)
     return beta * mat + alpha * (product if isinstance(product, Sparse) else product.to_sparse())
@@ -242,7 +244,8 @@ def mul_sparse(a, b):
 def _mul_compressed(a, b):
     if a.shape != b.shape or a._blocksize() != b._blocksize():
         raise RuntimeError(
-            f"mul: expected 'self' and 'other' to have the same sizes and blocks, but got {list(a.shape)} and {list(b.shape)}"
+            f"mul: expected 'self' and 'other' to have the same sizes and blocks, but got {list(a.shape)} and "
+            f"{list(b.shape)}"
         )
     (at, values, count), (other_at, others, _) = a._blocks(), b._blocks()
     mine, theirs = (keys_of(x, count) for x in (at, other_at))
@@ -267,7 +270,8 @@ def mask_sparse(sparse, mask):
     """A sparse tensor at the places that another one stores, and zero where it stores none there."""
     if sparse.shape != mask.shape:
         raise RuntimeError(
-            f"sparse_mask(): operands have incompatible sizes; self has size {list(sparse.shape)} but mask has size {list(mask.shape)}"
+            f"sparse_mask(): operands have incompatible sizes; self has size {list(sparse.shape)} but mask has size "
+            f"{list(mask.shape)}"
         )
     if mask.layout is not _C.sparse_coo:
         return mask_dense(sparse.to_dense(), mask)

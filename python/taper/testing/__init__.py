@@ -31,7 +31,8 @@ def _fail(text, msg, where):
 def _tolerance(actual, expected, rtol, atol):
     if (rtol is None) != (atol is None):
         raise ValueError(
-            f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}."
+            "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+            f"{'rtol' if rtol is None else 'atol'}."
         )
     if rtol is not None:
         return rtol, atol
@@ -65,17 +66,24 @@ def _describe(actual, expected, close, rtol, atol):
     if actual.dim() == 0:
         bound = "" if exact else f" (up to {atol} allowed)"
         if exact:
-            return f"Scalars are not equal!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute difference: {diff.item()}\nRelative difference: {relative.item()}"
+            return (
+                f"Scalars are not equal!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute "
+                f"difference: {diff.item()}\nRelative difference: {relative.item()}"
+            )
         return (
-            f"Scalars are not close!\n\nExpected {expected.item()} but got {actual.item()}.\nAbsolute difference: {diff.item()}{bound}\n"
+            "Scalars are not close!\n\n"
+            f"Expected {expected.item()} but got {actual.item()}.\n"
+            f"Absolute difference: {diff.item()}{bound}\n"
             f"Relative difference: {relative.item()} (up to {rtol} allowed)"
         )
     worst, worst_relative = int(diff.argmax()), int(relative.argmax())
     allowed = ("", "") if exact else (f" (up to {atol} allowed)", f" (up to {rtol} allowed)")
     return (
-        f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n{_plural(int(wrong.sum()), wrong.numel())}\n"
+        f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n"
+        f"{_plural(int(wrong.sum()), wrong.numel())}\n"
         f"Greatest absolute difference: {diff[worst].item()} at index {_index(worst, actual.shape)}{allowed[0]}\n"
-        f"Greatest relative difference: {relative[worst_relative].item()} at index {_index(worst_relative, actual.shape)}{allowed[1]}"
+        f"Greatest relative difference: {relative[worst_relative].item()} at index "
+        f"{_index(worst_relative, actual.shape)}{allowed[1]}"
     )
 
 
@@ -98,7 +106,9 @@ def _compare(actual, expected, options, where):
                 sorted(set(actual) - set(expected), key=repr),
             )
             _fail(
-                f"The keys of the mappings do not match:\nMissing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {extra}",
+                "The keys of the mappings do not match:\n"
+                f"Missing keys in the actual mapping: {missing}\n"
+                f"Additional keys in the actual mapping: {extra}",
                 msg,
                 where,
             )
@@ -186,8 +196,8 @@ def _range(dtype, low, high):
         import warnings
 
         warnings.warn(
-            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 and will be removed in "
-            "2.3. Use `torch.full(...)` instead.",
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since "
+            "2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",
             FutureWarning,
             stacklevel=3,
         )
@@ -195,7 +205,8 @@ def _range(dtype, low, high):
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     elif high < least or low >= most:
         raise ValueError(
-            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{least}, {most})"
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{least}, {most})"
         )
     low, high = min(max(low, least), most), min(max(high, least), most)
     return (math.ceil(low), math.ceil(high)) if exact else (low, high)
@@ -223,7 +234,8 @@ def make_tensor(
     exact = not (dtype.is_floating_point or dtype.is_complex)
     if noncontiguous and memory_format is not None:
         raise ValueError(
-            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and {memory_format=}"
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and "
+            f"{memory_format=}"
         )
     if requires_grad and exact:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")

@@ -147,8 +147,8 @@ def melscale_fbanks(n_freqs, f_min, f_max, n_mels, sample_rate, norm=None, mel_s
         banks *= (2.0 / (points[2 : n_mels + 2] - points[:n_mels])).unsqueeze(0)
     if (banks.max(dim=0).values == 0.0).any():
         warnings.warn(
-            "At least one mel filterbank has all zero values. "
-            f"The value for `n_mels` ({n_mels}) may be set too high. Or, the value for `n_freqs` ({n_freqs}) may be set too low."
+            f"At least one mel filterbank has all zero values. The value for `n_mels` ({n_mels}) may be set too high. "
+            f"Or, the value for `n_freqs` ({n_freqs}) may be set too low."
         )
     return banks
 

@@ -91,7 +91,10 @@ class BoundingBoxes(TVTensor):
         return boxes
 
     def __repr__(self):
-        return f"BoundingBoxes({self.as_subclass(torch.Tensor)}, format={self.format}, canvas_size={self.canvas_size}, clamping_mode={self.clamping_mode})"
+        return (
+            f"BoundingBoxes({self.as_subclass(torch.Tensor)}, format={self.format}, canvas_size={self.canvas_size}, "
+            f"clamping_mode={self.clamping_mode})"
+        )
 
 
 def wrap(wrappee, *, like, **kwargs):

@@ -3,10 +3,11 @@
 
 def _refuse_backward(grads):
     raise RuntimeError(
-        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run backward on a tensor that was swapped. For a "
-        "module m with `torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of the module (e.g. `m.cpu()` or "
-        "`m.half()`) between running forward and backward. To resolve this, please only change the device/dtype before running forward (or after both forward "
-        "and backward)."
+        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run "
+        "backward on a tensor that was swapped. For a module m with "
+        "`torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of "
+        "the module (e.g. `m.cpu()` or `m.half()`) between running forward and backward. To resolve this, please "
+        "only change the device/dtype before running forward (or after both forward and backward)."
     )
 
 
@@ -44,8 +45,8 @@ def swap_tensors(t1, t2):
             continue
         if count > 1:
             raise RuntimeError(
-                f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you are not holding references to the tensor "
-                "in other places."
+                f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you "
+                "are not holding references to the tensor in other places."
             )
     t1.__class__, t2.__class__ = t2.__class__, t1.__class__
     t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__

@@ -141,11 +141,13 @@ def transform_subclass(t, callback, outer_size=None, outer_stride=None):
     )
     if made.shape != outer_size:
         raise AssertionError(
-            f"Expected return value from {type(t)}__tensor_unflatten__() to have shape equal to {outer_size}, but got: {made.shape}"
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have shape equal to {outer_size}, but "
+            f"got: {made.shape}"
         )
     if made.stride() != outer_stride:
         raise AssertionError(
-            f"Expected return value from {type(t)}__tensor_unflatten__() to have stride equal to {outer_stride}, but got: {made.stride()}"
+            f"Expected return value from {type(t)}__tensor_unflatten__() to have stride equal to {outer_stride}, but "
+            f"got: {made.stride()}"
         )
     return made
 

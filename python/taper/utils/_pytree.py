@@ -219,7 +219,10 @@ class TreeSpec:
         if self.is_leaf():
             return "*"
         between = ",\n" + " " * (indent + 2)
-        return f"TreeSpec({self.type.__name__}, {self.context}, [{between.join(child.__repr__(indent + 2) for child in self.children_specs)}])"
+        return (
+            f"TreeSpec({self.type.__name__}, {self.context}, "
+            f"[{between.join(child.__repr__(indent + 2) for child in self.children_specs)}])"
+        )
 
     def unflatten(self, leaves):
         return tree_unflatten(leaves, self)
@@ -280,8 +283,8 @@ def tree_unflatten(leaves, treespec):
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
         raise ValueError(
-            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} "
-            f"items ({treespec})."
+            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree "
+            f"that holds {treespec.num_leaves} items ({treespec})."
         )
     return _unflatten(iter(leaves), treespec)
 

@@ -162,9 +162,9 @@ class CheckpointFunction(Function):
     def backward(ctx, *grads):
         if not _is_checkpoint_valid():
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-                ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
-                "`inputs` argument."
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
             )
         args = list(ctx.others)
         for i, t in zip(ctx.places, ctx.saved_tensors):
@@ -223,9 +223,10 @@ class _Segment:
         for t, version in self.read:
             if t._version != version:
                 raise RuntimeError(
-                    f"one of the variables needed for gradient computation has been modified by an inplace operation: [{t.type()} "
-                    f"{list(t.shape)}] is at version {t._version}; expected version {version} instead. Hint: enable anomaly detection to find the "
-                    "operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"[{t.type()} {list(t.shape)}] is at version {t._version}; expected version {version} instead. "
+                    "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+                    "torch.autograd.set_detect_anomaly(True)."
                 )
 
     def unpack(self, i):
@@ -267,22 +268,28 @@ class _Segment:
             return
         if len(self.values) > len(self.facts):
             raise CheckpointError(
-                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
-                f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: "
-                f"{len(self.values)}."
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                "forward pass.\n"
+                f"Number of tensors saved during forward: {len(self.facts)}\n"
+                f"Number of tensors saved during recomputation: {len(self.values)}."
             )
         if len(self.values) != len(self.facts):
             raise CheckpointError(
-                f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
-                f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: {len(self.values)}."
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                "recomputation.\n"
+                f"Number of tensors saved during forward: {len(self.facts)}\n"
+                f"Number of tensors saved during recomputation: {len(self.values)}."
             )
         if self.check == "none":
             return
         for i, (t, facts) in enumerate(zip(self.values, self.facts)):
             if (t.shape, t.dtype, t.device) != facts:
                 raise CheckpointError(
-                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
-                    f"tensor at position {i}:\nsaved metadata: {facts}\nrecomputed metadata: {(t.shape, t.dtype, t.device)}"
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata "
+                    "than during the forward pass.\n"
+                    f"tensor at position {i}:\n"
+                    f"saved metadata: {facts}\n"
+                    f"recomputed metadata: {(t.shape, t.dtype, t.device)}"
                 )
 
 
@@ -336,9 +343,10 @@ def checkpoint(
         import warnings
 
         warnings.warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
-            "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can "
-            "pass use_reentrant=True. Refer to docs for more details on the differences between the two variants.",
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch "
+            "2.9, calling checkpoint without use_reentrant will raise an exception. use_reentrant=False is "
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True. "
+            "Refer to docs for more details on the differences between the two variants.",
             stacklevel=2,
         )
         use_reentrant = True
@@ -406,8 +414,8 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     for op in () if callable(policy_fn_or_list) else policy_fn_or_list:
         if not isinstance(op, OpOverload):
             more = (
-                " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops.aten.mm`, change it to "
-                "`torch.ops.aten.mm.default`."
+                " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have "
+                "`torch.ops.aten.mm`, change it to `torch.ops.aten.mm.default`."
                 if isinstance(op, OpOverloadPacket)
                 else ""
             )

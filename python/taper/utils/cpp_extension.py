@@ -119,7 +119,8 @@ def CppExtension(name, sources, *args, **kwargs):
 def _refuse(name):
     def refused(*args, **kwargs):
         raise NotImplementedError(
-            f"torch.utils.cpp_extension.{name}: Taper builds C++ extensions for the CPU; this one needs a GPU's compiler"
+            f"torch.utils.cpp_extension.{name}: Taper builds C++ extensions for the CPU; this one needs a GPU's "
+            "compiler"
         )
 
     refused.__name__ = refused.__qualname__ = name
@@ -293,7 +294,8 @@ def load_inline(
     """The same from texts; functions names those that Python calls, with their docs if it is a dict."""
     if cuda_sources or sycl_sources or with_cuda or with_sycl:
         raise NotImplementedError(
-            "torch.utils.cpp_extension.load_inline: Taper builds C++ extensions for the CPU; this one needs a GPU's compiler"
+            "torch.utils.cpp_extension.load_inline: Taper builds C++ extensions for the CPU; this one needs a GPU's "
+            "compiler"
         )
     texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
     if not no_implicit_headers:

@@ -112,7 +112,8 @@ class BackwardHook:
             result = result if isinstance(result, tuple) else (result,)
             if len(result) != len(grads):
                 raise RuntimeError(
-                    f"Backward hook returned an invalid number of grad_input, got {len(result)}, but expected {len(grads)}"
+                    f"Backward hook returned an invalid number of grad_input, got {len(result)}, but "
+                    f"expected {len(grads)}"
                 )
             grads, changed = result, True
         self.grad_outputs = None
@@ -123,7 +124,8 @@ class BackwardHook:
             from warnings import warn
 
             warn(
-                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)}",
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
+                f"but received {type(result)}",
                 stacklevel=4,
             )
             return result
@@ -144,7 +146,8 @@ class BackwardHook:
                     full, changed = value if isinstance(value, tuple) else (value,), True
                     if len(full) != len(items):
                         raise RuntimeError(
-                            f"Backward pre hook returned an invalid number of grad_output, got {len(full)}, but expected {len(items)}"
+                            f"Backward pre hook returned an invalid number of grad_output, got {len(full)}, "
+                            f"but expected {len(items)}"
                         )
             self.grad_outputs = full
             if self.input_node is None:
@@ -161,15 +164,19 @@ class BackwardHook:
             from warnings import warn
 
             warn(
-                "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
-                "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.",
+                "Full backward hook is firing when gradients are computed with respect to module outputs "
+                "since no inputs require gradients. See "
+                "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
+                "#torch.nn.Module.register_full_backward_hook "
+                "for more details.",
                 stacklevel=5,
             )
         for hook in self.hooks:
             result = hook(self.module, self._full(()), self.grad_outputs)
             if result is not None and not (isinstance(result, tuple) and all(grad is None for grad in result)):
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
+                    "Backward hook for Modules where no input requires gradient should always return None "
+                    "or None for all gradients."
                 )
         self.grad_outputs = None
 
@@ -208,7 +215,8 @@ def _warn_of_old_hook(inputs, result, node):
 
     form = "non-full backward hooks" if lost.startswith("of") else "a non-full backward hook"
     warn(
-        f"Using {form} {what} is deprecated and will be removed in future versions. This hook will be missing some {lost}. Please use "
+        f"Using {form} {what} is deprecated and will be removed in future versions. This hook will be "
+        f"missing some {lost}. Please use "
         "register_full_backward_hook to get the documented behavior.",
         FutureWarning,
         stacklevel=4,

@@ -40,10 +40,14 @@ class _XpuDeviceProperties(Properties):
         )
 
     def __repr__(self):
-        names = "driver_version max_compute_units gpu_eu_count gpu_subslice_count max_work_group_size max_num_sub_groups sub_group_sizes has_fp16 has_fp64 has_atomic64"
+        names = (
+            "driver_version max_compute_units gpu_eu_count gpu_subslice_count max_work_group_size max_num_sub_groups "
+            "sub_group_sizes has_fp16 has_fp64 has_atomic64"
+        )
         return (
-            f"_XpuDeviceProperties(name='{self.name}', platform_name='{self.platform_name}', type='{self.type}', device_id={self.device_id:#x}, uuid={self.uuid}, "
-            f"total_memory={self.total_memory // (1024 * 1024)}MB, {self._text(names.split())})"
+            f"_XpuDeviceProperties(name='{self.name}', platform_name='{self.platform_name}', type='{self.type}', "
+            f"device_id={self.device_id:#x}, uuid={self.uuid}, total_memory={self.total_memory // (1024 * 1024)}MB, "
+            f"{self._text(names.split())})"
         )
 
 
@@ -85,9 +89,14 @@ _later = loaded_later(
         "": "graphs memory random streams",
         "streams": "Stream Event StreamContext current_stream get_stream_from_external set_stream stream",
         "graphs": "XPUGraph graph graph_pool_handle is_current_stream_capturing make_graphed_callables",
-        "random": "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state set_rng_state_all",
-        "memory": """MemPool empty_cache get_per_process_memory_fraction list_gpu_processes max_memory_allocated max_memory_reserved mem_get_info memory_allocated
-        memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats
+        "random": (
+            "get_rng_state get_rng_state_all initial_seed manual_seed manual_seed_all seed seed_all set_rng_state "
+            "set_rng_state_all"
+        ),
+        "memory": """MemPool empty_cache get_per_process_memory_fraction list_gpu_processes max_memory_allocated
+        max_memory_reserved mem_get_info memory_allocated
+        memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict reset_accumulated_memory_stats
+        reset_peak_memory_stats
         set_per_process_memory_fraction use_mem_pool""",
     },
 )

@@ -12,7 +12,8 @@ __all__ = ["autocast", "custom_fwd", "custom_bwd"]
 
 def _old(name):
     warnings.warn(
-        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}(args..., device_type='cuda')` instead.",
+        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}(args..., device_type='cuda')` "
+        "instead.",
         FutureWarning,
         stacklevel=3,
     )
@@ -23,7 +24,8 @@ class autocast(autocast_mode.autocast):
 
     def __init__(self, enabled=True, dtype=float16, cache_enabled=True):
         warnings.warn(
-            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.",
+            "`torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` "
+            "instead.",
             FutureWarning,
             stacklevel=2,
         )

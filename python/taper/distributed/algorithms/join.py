@@ -79,8 +79,8 @@ class Join:
                 raise RuntimeError("Rank exhausted all inputs.")
             if rounds == 1000:
                 warnings.warn(
-                    "Detected uneven input skew of greater than 1000. This means that this rank has at least 1000 fewer inputs than others; it shadows "
-                    "their collectives, which takes time."
+                    "Detected uneven input skew of greater than 1000. This means that this rank has at least 1000 "
+                    "fewer inputs than others; it shadows their collectives, which takes time."
                 )
             for hook in self._hooks:
                 hook.main_hook()

@@ -128,7 +128,10 @@ def _index_names():
     folder."""
     from taper.distributed.checkpoint import metadata
 
-    made = "Metadata TensorStorageMetadata TensorProperties ChunkStorageMetadata BytesStorageMetadata MetadataIndex StorageMeta _MEM_FORMAT_ENCODING"
+    made = (
+        "Metadata TensorStorageMetadata TensorProperties ChunkStorageMetadata BytesStorageMetadata MetadataIndex "
+        "StorageMeta _MEM_FORMAT_ENCODING"
+    )
     names = {f"torch.distributed.checkpoint.metadata.{name}": getattr(metadata, name) for name in made.split()}
     names["torch.distributed.checkpoint.filesystem._StorageInfo"] = _StorageInfo
     for home, kinds in (
@@ -176,6 +179,7 @@ class FileSystemReader(StorageReader):
             data = file.read(info.length)
         if len(data) != info.length:
             raise RuntimeError(
-                f"{info.relative_path} ends after {info.offset + len(data)} bytes: the index says that it has {info.offset + info.length}"
+                f"{info.relative_path} ends after {info.offset + len(data)} bytes: the index says that it has "
+                f"{info.offset + info.length}"
             )
         return taper.load(_Part(data, info), map_location="cpu", weights_only=weights_only)

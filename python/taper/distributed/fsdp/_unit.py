@@ -71,8 +71,8 @@ class _Sharded:
             return
         if not isinstance(now, DTensor) or now.shape != self.sharded.shape:
             raise RuntimeError(
-                f"the parameter '{name}' of {type(module).__name__} lies in parts: expected a DTensor of shape {list(self.sharded.shape)} in its place, "
-                f"got {type(now).__name__} of shape {list(now.shape)}"
+                f"the parameter '{name}' of {type(module).__name__} lies in parts: expected a DTensor of shape "
+                f"{list(self.sharded.shape)} in its place, got {type(now).__name__} of shape {list(now.shape)}"
             )
         self.sharded = now
         self.show(now)
@@ -99,7 +99,8 @@ def _cut_twice(inner, mesh):
     root = mesh._get_root_mesh()
     if mesh.ndim > 1 or root is not inner.mesh._get_root_mesh() or root.mesh_dim_names is None:
         raise NotCovered(
-            f"torch.distributed.fsdp over parameters that lie in parts of {inner.mesh} already, unless both meshes are parts of one with named dimensions"
+            f"torch.distributed.fsdp over parameters that lie in parts of {inner.mesh} already, unless both meshes "
+            "are parts of one with named dimensions"
         )
     outer, names = mesh.mesh_dim_names[0], inner.mesh.mesh_dim_names
     order = [name for name in root.mesh_dim_names if name == outer or name in names]
@@ -254,7 +255,8 @@ class Unit:
                 had.add_(rows)
 
     def _by_rank(self, one, dtype):
-        """(ranks, elements of each): a whole gradient as the rows that ranks have, the last ones filled up with zeros."""
+        """(ranks, elements of each): a whole gradient as the rows that ranks have, the last ones filled up with
+        zeros."""
         block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
         grad = Tensor.grad.__get__(one.whole)
         if grad is not None:

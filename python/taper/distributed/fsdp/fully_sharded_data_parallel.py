@@ -71,7 +71,8 @@ def _materialize(module, init, device):
         child.to_empty(device=f"cuda:{device}" if isinstance(device, int) else device, recurse=False)
         if not callable(getattr(child, "reset_parameters", None)):
             raise ValueError(
-                f"Cannot initialize the meta parameters of {type(child).__name__}: it has no reset_parameters(); give param_init_fn"
+                f"Cannot initialize the meta parameters of {type(child).__name__}: it has no reset_parameters(); give "
+                "param_init_fn"
             )
         child.reset_parameters()
 

@@ -44,7 +44,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     # ---- Who has what ----
     def _partition(self):
-        """For each rank the groups of its parameters: the largest first, to whoever has least. The same on all ranks."""
+        """For each rank the groups of its parameters: the largest first, to whoever has least. The same on all
+        ranks."""
         load, owner = [0] * self.world_size, {}
         for p in sorted((p for group in self.param_groups for p in group["params"]), key=lambda p: -p.numel()):
             rank = load.index(min(load))
@@ -126,8 +127,9 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         """The whole state, on the rank that consolidate_state_dict brought it to."""
         if not self._all_states:
             raise RuntimeError(
-                f"Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to={self.rank})` on all "
-                "ranks beforehand if you meant to save the global state."
+                "Optimizer state has not been consolidated on this rank. Please call "
+                f"`consolidate_state_dict(to={self.rank})` on all ranks beforehand if you meant to save the global "
+                "state."
             )
         number = self._numbers()
         groups = [

@@ -158,8 +158,10 @@ class PipelineScheduleMulti(_Schedule):
             stages[0].group_rank + i * self._ranks for i in range(self._each)
         ]:
             raise ValueError(
-                f"{stages[0].num_stages} stages on {self._ranks} ranks: rank {stages[0].group_rank} should have those numbered "
-                f"{[stages[0].group_rank + i * self._ranks for i in range(stages[0].num_stages // self._ranks)]}, got {held}"
+                f"{stages[0].num_stages} stages on {self._ranks} ranks: rank {stages[0].group_rank} should have those "
+                "numbered "
+                f"{[stages[0].group_rank + i * self._ranks for i in range(stages[0].num_stages // self._ranks)]}, got "
+                f"{held}"
             )
 
     def _plan(self, n):
@@ -222,6 +224,7 @@ def get_schedule_class(schedule_name):
     }
     if schedule_name.lower() not in known:
         raise ValueError(
-            f"Unknown schedule name {schedule_name!r}: known ones are {', '.join(one.__name__[len('Schedule') :] for one in known.values())}"
+            f"Unknown schedule name {schedule_name!r}: known ones are "
+            f"{', '.join(one.__name__[len('Schedule') :] for one in known.values())}"
         )
     return known[schedule_name.lower()]

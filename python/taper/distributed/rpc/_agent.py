@@ -131,7 +131,8 @@ class _Link:
                             number,
                             None,
                             RuntimeError(
-                                f"RPCErr:1:RPC ran for more than set timeout ({seconds * 1000:.0f} ms) and will now be marked with an error"
+                                f"RPCErr:1:RPC ran for more than set timeout ({seconds * 1000:.0f} ms) and will now "
+                                "be marked with an error"
                             ),
                         )
         except (OSError, ValueError) as error:

@@ -15,12 +15,15 @@ from taper.distributed.tensor.placement_types import Replicate, normalized
 from taper.overrides import DisableTorchFunctionSubclass
 
 _AS_THEY_ARE = frozenset(
-    """__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage data_ptr register_hook
-    register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned is_inference _typed_storage storage_offset has_names
+    """__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage
+    data_ptr register_hook
+    register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned
+    is_inference _typed_storage storage_offset has_names
     storage_type __reduce_ex__ set_ share_memory_""".split()
 )
 _RANDOM = frozenset(
-    """dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like bernoulli bernoulli_ uniform_ normal_
+    """dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like
+    bernoulli bernoulli_ uniform_ normal_
     exponential_ random_ trunc_normal_ multinomial rrelu cauchy_ geometric_ log_normal_""".split()
 )
 _NEW = frozenset("new_zeros new_ones new_empty new_full".split())
@@ -169,7 +172,8 @@ class DTensor(Tensor):
 
     # ---- For optimisers ----
     def _state_of_whole(self, state):
-        """What an optimiser keeps for this parameter, parts of the parameter's size as DTensors over the same memory."""
+        """What an optimiser keeps for this parameter, parts of the parameter's size as DTensors over the same
+        memory."""
         mine = tuple(_plain(self).shape)
         return {
             name: _wrap(value.detach(), self._spec)
@@ -211,7 +215,10 @@ class DTensor(Tensor):
         return self.full_tensor().tolist()
 
     def __repr__(self, *, tensor_contents=None):
-        return f"DTensor(local_tensor={_plain(self).detach()!r}, device_mesh={self._spec.mesh!r}, placements={self._spec.placements})"
+        return (
+            f"DTensor(local_tensor={_plain(self).detach()!r}, device_mesh={self._spec.mesh!r}, "
+            f"placements={self._spec.placements})"
+        )
 
     __str__ = __repr__
 
@@ -260,8 +267,9 @@ def _wrapped_plain(name, mesh, args, kwargs):
         if type(value) is Tensor and not (name == "copy_" and value.numel() > 1):
             if value.numel() > 1 and not _implicit and name not in ("__getitem__", "__setitem__"):
                 raise RuntimeError(
-                    f"{name} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! "
-                    "Use torch.distributed.tensor.distribute_tensor, or torch.distributed.tensor.experimental.implicit_replication()."
+                    f"{name} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before "
+                    "calling distributed operators! Use torch.distributed.tensor.distribute_tensor, or "
+                    "torch.distributed.tensor.experimental.implicit_replication()."
                 )
             return _wrap(value.view_as(value), _Spec(mesh, [Replicate()] * mesh.ndim, value.shape))
         return (
@@ -312,7 +320,8 @@ def _call(func, name, args, kwargs):
     specs = [t._spec for t in tensors]
     if any(spec.mesh != specs[0].mesh for spec in specs):
         raise RuntimeError(
-            f"{name}: the tensors are on different meshes, {specs[0].mesh} and {next(s.mesh for s in specs if s.mesh != specs[0].mesh)}"
+            f"{name}: the tensors are on different meshes, {specs[0].mesh} and "
+            f"{next(s.mesh for s in specs if s.mesh != specs[0].mesh)}"
         )
     if name == "copy_" and not isinstance(args[1], DTensor):
         return _copy_whole(args[0], args[1])
@@ -462,7 +471,8 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
             )
         if tensor.placements != placements:
             raise ValueError(
-                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?"
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
+                f"{placements}. do you want to call `redistribute` instead?"
             )
         return tensor
     local = tensor.detach()

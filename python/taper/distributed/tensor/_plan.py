@@ -39,7 +39,8 @@ def _cost(have, wanted):
 
 
 def cheapest(specs, mesh_dim, ways):
-    """Of ways ([placement of each input], placement of the result) the one that moves least; of equal ones the first."""
+    """Of ways ([placement of each input], placement of the result) the one that moves least; of equal ones the
+    first."""
 
     def cost(way):
         each = [_cost(spec.placements[mesh_dim], wanted) for spec, wanted in zip(specs, way[0])]

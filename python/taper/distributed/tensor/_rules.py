@@ -12,17 +12,29 @@ from taper.distributed.tensor.placement_types import Partial, Replicate, Shard, 
 
 _R = Replicate()
 
-_POINTWISE = """abs absolute acos acosh addcdiv addcmul angle arccos arcsin arctan asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or
-    bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip conj copysign cos cosh deg2rad digamma div divide elu eq erf erfc erfinv exp exp2 expm1
-    float_power floor floor_divide fmax fmin fmod frac ge gelu greater greater_equal gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite
-    isinf isnan isneginf isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or
-    logical_xor logit logsigmoid lt masked_fill maximum minimum mish mul multiply nan_to_num ne nextafter not_equal polygamma pow prelu rad2deg reciprocal relu
-    relu6 remainder round rsqrt selu sgn sigmoid sign signbit silu sin sinc sinh softplus softshrink softsign sqrt square tan tanh tanhshrink threshold
-    true_divide trunc where xlogy __rsub__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__ add sub subtract rsub add_ sub_ mul_ div_ neg_ sqrt_ abs_ exp_ pow_ clamp_
-    clamp_min_ clamp_max_ lerp_ addcmul_ addcdiv_ sigmoid_ relu_ tanh_ masked_fill_ floor_ ceil_ round_ reciprocal_ log_ square_ copy_""".split()
-_UNARY_LINEAR = """neg negative clone to float half bfloat16 double cpu cuda contiguous requires_grad_ type type_as zero_ real imag positive alias view_as_real
+_POINTWISE = """abs absolute acos acosh addcdiv addcmul angle arccos arcsin arctan asin asinh atan atan2 atanh
+    bitwise_and bitwise_left_shift bitwise_not bitwise_or
+    bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip conj copysign cos cosh deg2rad digamma div
+    divide elu eq erf erfc erfinv exp exp2 expm1
+    float_power floor floor_divide fmax fmin fmod frac ge gelu greater greater_equal gt hardshrink hardsigmoid hardswish
+    hardtanh heaviside hypot isclose isfinite
+    isinf isnan isneginf isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 logaddexp logaddexp2
+    logical_and logical_not logical_or
+    logical_xor logit logsigmoid lt masked_fill maximum minimum mish mul multiply nan_to_num ne nextafter not_equal
+    polygamma pow prelu rad2deg reciprocal relu
+    relu6 remainder round rsqrt selu sgn sigmoid sign signbit silu sin sinc sinh softplus softshrink softsign sqrt
+    square tan tanh tanhshrink threshold
+    true_divide trunc where xlogy __rsub__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__ add sub subtract rsub add_ sub_
+    mul_ div_ neg_ sqrt_ abs_ exp_ pow_ clamp_
+    clamp_min_ clamp_max_ lerp_ addcmul_ addcdiv_ sigmoid_ relu_ tanh_ masked_fill_ floor_ ceil_ round_ reciprocal_ log_
+    square_ copy_""".split()
+_UNARY_LINEAR = """neg negative clone to float half bfloat16 double cpu cuda contiguous requires_grad_ type type_as
+    zero_ real imag positive alias view_as_real
     dropout""".split()
-_LIKE = "zeros_like ones_like full_like rand_like randn_like randint_like bernoulli fill_ uniform_ normal_ exponential_ bernoulli_ random_ trunc_normal_".split()
+_LIKE = (
+    "zeros_like ones_like full_like rand_like randn_like randint_like bernoulli fill_ uniform_ normal_ exponential_ "
+    "bernoulli_ random_ trunc_normal_"
+).split()
 
 
 def _sum_kind(specs, mesh_dim):
@@ -109,7 +121,8 @@ def _in_place(name, specs, args, kwargs, shape):
             ways = [way for way in _pointwise_partials(name, specs, args, kwargs, mesh_dim) if way[0][0] == placement]
             if not ways:
                 raise RuntimeError(
-                    f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {placement}, which {name} would have to sum up first"
+                    f"{name}: in-place operations that require placement changes are not supported: the tensor lies "
+                    f"as {placement}, which {name} would have to sum up first"
                 )
             plan.add(*ways[0])
         elif placement.is_shard():
@@ -136,7 +149,8 @@ def like(name, specs, args, kwargs):
     out = [_R if p.is_partial() else p for p in specs[0].placements]
     if name.endswith("_") and out != list(specs[0].placements):
         raise RuntimeError(
-            f"{name}: in-place operations that require placement changes are not supported: the tensor lies as {specs[0].placements}"
+            f"{name}: in-place operations that require placement changes are not supported: the tensor lies as "
+            f"{specs[0].placements}"
         )
     return Plan.of([list(specs[0].placements)], out, _result_sizes(specs[0].shape))
 

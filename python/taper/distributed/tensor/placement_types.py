@@ -103,7 +103,8 @@ def normalized(placements, mesh_ndim, ndim):
     placements = tuple(placements)
     if len(placements) != mesh_ndim:
         raise ValueError(
-            f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh_ndim}."
+            "`placements` must have the same length as `device_mesh.ndim`! Found placements length: "
+            f"{len(placements)}, and device_mesh.ndim: {mesh_ndim}."
         )
     made = []
     for placement in placements:
@@ -112,7 +113,8 @@ def normalized(placements, mesh_ndim, ndim):
         if placement.is_shard():
             if not -ndim <= placement.dim < ndim:
                 raise IndexError(
-                    f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {placement.dim}), in {placement!r}"
+                    f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got "
+                    f"{placement.dim}), in {placement!r}"
                 )
             placement = Shard(placement.dim % ndim) if placement.dim < 0 else placement
         made.append(placement)

@@ -36,7 +36,8 @@ _FUSIONS = (
 
 
 def fuse(model, inplace=False, no_trace=False):
-    """The model with its batch norms folded into the convolutions and linear layers before them; for evaluation only."""
+    """The model with its batch norms folded into the convolutions and linear layers before them; for evaluation
+    only."""
     if not inplace:
         model = copy.deepcopy(model)
     traced = model if no_trace and isinstance(model, fx.GraphModule) else fx.symbolic_trace(model)

@@ -25,8 +25,8 @@ class _Distributed:
     def _arrived(self, p):
         if p in self._handles:
             raise AssertionError(
-                "Gradients were computed more than backward_passes_per_step times before call to step(). Increase backward_passes_per_step to "
-                "accumulate gradients locally."
+                "Gradients were computed more than backward_passes_per_step times before call to step(). Increase "
+                "backward_passes_per_step to accumulate gradients locally."
             )
         self._left[p] -= 1
         if self._left[p] == 0:
@@ -70,8 +70,9 @@ class _Distributed:
                 import warnings
 
                 warnings.warn(
-                    "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). This can cause training "
-                    "slowdown. You may want to consider using optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code."
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
+                    "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code."
                 )
             self.synchronize()
         self._synchronized = False
@@ -80,8 +81,8 @@ class _Distributed:
     def zero_grad(self, *args, **kwargs):
         if self._handles:
             raise AssertionError(
-                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). This is prohibited "
-                "as it can cause a race condition."
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
         return super().zero_grad(*args, **kwargs)
 
@@ -106,7 +107,8 @@ def DistributedOptimizer(
         named_parameters = list(named_parameters)
         if any(not isinstance(pair, tuple) for pair in named_parameters):
             raise ValueError(
-                "named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters()."
+                "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+                "model.named_parameters()."
             )
         listed = [name for name, _ in named_parameters]
         twice = sorted({name for name in listed if listed.count(name) > 1})

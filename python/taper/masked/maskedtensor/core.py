@@ -9,18 +9,21 @@ _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm all"
 _ALONG = frozenset("softmax log_softmax softmin cumsum cumprod".split())
 _MOVES = frozenset(
     """
-    reshape view view_as expand expand_as unsqueeze squeeze __getitem__ select narrow index_select transpose permute t flatten unflatten cat stack chunk split unbind
+    reshape view view_as expand expand_as unsqueeze squeeze __getitem__ select narrow index_select transpose permute t
+    flatten unflatten cat stack chunk split unbind
     contiguous repeat gather flip roll movedim swapaxes T mT H mH unfold im2col""".split()
 )
 _OTHERS = frozenset(
     """
-    bool clone conj copysign detach detach_ double float half int long logical_and logical_not logical_or logical_xor to type requires_grad_ square_
-    __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __pow__ __neg__ __mod__ __eq__ __ne__
+    bool clone conj copysign detach detach_ double float half int long logical_and logical_not logical_or logical_xor to
+    type requires_grad_ square_
+    __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__
+    __floordiv__ __pow__ __neg__ __mod__ __eq__ __ne__
     __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ __invert__""".split()
 )
 _PLAIN = frozenset(
-    "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_contiguous item backward register_hook retain_grad __len__ data_ptr "
-    "storage_offset __hash__ __bool__ __float__ __int__ get_device".split()
+    "dim ndimension size stride numel nelement element_size is_floating_point is_complex is_contiguous item backward "
+    "register_hook retain_grad __len__ data_ptr storage_offset __hash__ __bool__ __float__ __int__ get_device".split()
 )
 _keeps = set()  # the operators by element; filled at the first call, since their lists name torch.ops
 
@@ -132,14 +135,16 @@ class MaskedTensor(taper.Tensor):
 
         check(data, mask)
         warnings.warn(
-            "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open a Github issue for feature requests and see "
-            "our documentation on the torch.masked module for further information about the project.",
+            "The PyTorch API of MaskedTensors is in prototype stage and will change in the near future. Please open "
+            "a Github issue for feature requests and see our documentation on the torch.masked module for further "
+            "information about the project.",
             UserWarning,
             stacklevel=3,
         )
         if data.requires_grad:
             warnings.warn(
-                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you can use data.detach().clone()",
+                "It is not recommended to create a MaskedTensor with a tensor that requires_grad. To avoid this, you "
+                "can use data.detach().clone()",
                 UserWarning,
                 stacklevel=3,
             )
@@ -174,7 +179,8 @@ class MaskedTensor(taper.Tensor):
             if name in _PLAIN or not callable(getattr(taper.Tensor, name, callable)):
                 return func(*_data(args), **kwargs)
         raise TypeError(
-            f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+            f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; all __torch_dispatch__ handlers returned "
+            "NotImplemented:\n\n"
             f"  - tensor subclass {cls}\n"
         )
 
@@ -233,7 +239,8 @@ class MaskedTensor(taper.Tensor):
     def contiguous(self, memory_format=taper.contiguous_format):
         if self._sparse is not None:
             raise ValueError(
-                "MaskedTensors with sparse data do not have contiguous; is_contiguous: MaskedTensors with sparse data do not have is_contiguous"
+                "MaskedTensors with sparse data do not have contiguous; is_contiguous: MaskedTensors with sparse "
+                "data do not have is_contiguous"
             )
         return wrap(_data(self).contiguous(), self._mask.contiguous())
 

@@ -33,7 +33,8 @@ def sdpa_kernel(backends, set_priority=False):
 
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
-            f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}"
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
         )
     allowed = set([backends] if isinstance(backends, SDPBackend) else backends)
     names = {

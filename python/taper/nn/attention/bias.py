@@ -1,4 +1,5 @@
-"""torch.nn.attention.bias: causal masks for queries and keys of different numbers, as tensors that know which they are."""
+"""torch.nn.attention.bias: causal masks for queries and keys of different numbers, as tensors that know which they
+are."""
 
 from enum import IntEnum
 from warnings import warn

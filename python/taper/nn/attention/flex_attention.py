@@ -114,7 +114,8 @@ def flex_attention(
     if heads != H:
         if not enable_gqa:
             raise ValueError(
-                f"Expect query and key/value to have the same number of heads but got Hq={H} and Hkv={heads}. Try setting enable_gqa=True for GQA."
+                f"Expect query and key/value to have the same number of heads but got Hq={H} and Hkv={heads}. Try "
+                "setting enable_gqa=True for GQA."
             )
         if H % heads:
             raise ValueError(

@@ -29,7 +29,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             or any(int(c) != c for c in cutoffs)
         ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
+                "value is between 1 and n_classes-1"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, cutoffs + [n_classes]
         self.div_value, self.head_bias = div_value, head_bias
@@ -82,7 +83,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             used += rows.numel()
         if used != target.shape[0]:
             raise RuntimeError(
-                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. "
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, "
+                f"{target.max().item()}] were found. "
             )
         head = F.log_softmax(self.head(input), dim=1)
         output = output + head.gather(1, gather.unsqueeze(1)).squeeze(1)

@@ -69,7 +69,8 @@ class ConvTransposeMethods:
             given = given[-dims:]
         if len(given) != dims:
             raise ValueError(
-                f"ConvTranspose{dims}D: for {input.dim()}D input, output_size must have {dims} or {dims + (2 if batched else 1)} elements (got {len(output_size)})"
+                f"ConvTranspose{dims}D: for {input.dim()}D input, output_size must have {dims} or "
+                f"{dims + (2 if batched else 1)} elements (got {len(output_size)})"
             )
         sizes = input.shape[-dims:]
         least = [
@@ -82,7 +83,8 @@ class ConvTransposeMethods:
         most = [least[d] + stride[d] - 1 for d in range(dims)]
         if any(not low <= size <= high for size, low, high in zip(given, least, most)):
             raise ValueError(
-                f"requested an output size of {given}, but valid sizes range from {least} to {most} (for an input of {input.size()[-dims:]})"
+                f"requested an output size of {given}, but valid sizes range from {least} to {most} (for an input of "
+                f"{input.size()[-dims:]})"
             )
         return [size - low for size, low in zip(given, least)]
 

@@ -32,7 +32,8 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.in_features == 0:  # the weight came from a state dict
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(
-                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from self.weight: {self.weight.shape[-1]}"
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
+                    f"self.weight: {self.weight.shape[-1]}"
                 )
             self.in_features = input.shape[-1]
 
@@ -50,7 +51,8 @@ class _LazyConvXdMixin(LazyModuleMixin):
         dims = len(self.kernel_size)
         if input.dim() not in (dims + 1, dims + 2):
             raise RuntimeError(
-                f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
+                f"Expected {dims + 1}D (unbatched) or {dims + 2}D (batched) input to {type(self).__name__}, but got "
+                f"input of size: {input.shape}"
             )
         self.in_channels = input.shape[-dims - 1]
         if self.in_channels % self.groups != 0:

@@ -131,13 +131,14 @@ class InstanceNormMethods:
         if input.size(channels) != self.num_features:
             if self.affine:
                 raise ValueError(
-                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: {input.size(channels)}."
+                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
+                    f"{input.size(channels)}."
                 )
             import warnings
 
             warnings.warn(
-                f"input's size at dim={channels} does not match num_features. You can silence this warning by not passing in num_features, which is not used "
-                "because affine=False"
+                f"input's size at dim={channels} does not match num_features. You can silence this warning by not "
+                "passing in num_features, which is not used because affine=False"
             )
         momentum = self.momentum if self.momentum is not None else 0.0
         out = F.instance_norm(
@@ -159,9 +160,10 @@ class InstanceNormMethods:
             stale = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if stale:
                 error_msgs.append(
-                    f"Unexpected running stats buffer(s) {' and '.join(repr(name) for name in stale)} for {type(self).__name__} with "
-                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, this may be expected because "
-                    f"{type(self).__name__} does not track running stats by default since 0.4.0. Please remove these keys from state_dict."
+                    f"Unexpected running stats buffer(s) {' and '.join(repr(name) for name in stale)} for "
+                    f"{type(self).__name__} with track_running_stats=False. If state_dict is a checkpoint saved "
+                    f"before 0.4.0, this may be expected because {type(self).__name__} does not track running stats "
+                    "by default since 0.4.0. Please remove these keys from state_dict."
                 )
                 for name in stale:
                     state_dict.pop(name)

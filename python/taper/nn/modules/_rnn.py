@@ -6,90 +6,61 @@ import math
 from taper import _C
 from taper._C import _functions as _op
 from taper.nn import init
-from taper.nn.modules.module import Module
 from taper.nn.parameter import Parameter
 from taper.nn.utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-class RNNBase(Module):
+class RecurrentMethods:
     """Layers of a recurrent network, forward and, if bidirectional, backward in time. Weights are named weight_ih_l0,
     weight_hh_l0_reverse, ..."""
 
-    __constants__ = [
-        "mode",
-        "input_size",
-        "hidden_size",
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
-        "proj_size",
-    ]
+    __slots__ = ()
 
-    def __init__(
-        self,
-        mode,
-        input_size,
-        hidden_size,
-        num_layers=1,
-        bias=True,
-        batch_first=False,
-        dropout=0.0,
-        bidirectional=False,
-        proj_size=0,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
+    def _check_settings(self):
+        dropout = self.dropout
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
-        if dropout > 0 and num_layers == 1:
+        if dropout > 0 and self.num_layers == 1:
             import warnings
 
             warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
-                f"but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+                "expects num_layers greater than 1, "
+                f"but got dropout={dropout} and num_layers={self.num_layers}",
+                stacklevel=5,
             )
-        for name, flag in (("bias", bias), ("batch_first", batch_first), ("bidirectional", bidirectional)):
+        for name in ("bias", "batch_first", "bidirectional"):
+            flag = getattr(self, name)
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
-        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+        for name in ("input_size", "hidden_size", "num_layers"):
+            size = getattr(self, name)
             if not isinstance(size, int):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
             if size <= 0:
                 raise ValueError(f"{name} must be greater than zero")
-        if proj_size < 0:
+        if self.proj_size < 0:
             raise ValueError("proj_size should be a positive integer or zero to disable projections")
-        if proj_size >= hidden_size:
+        if self.proj_size >= self.hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
-        if mode not in _GATES:
-            raise ValueError("Unrecognized RNN mode: " + mode)
-        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = (
-            mode,
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-        )
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
-            batch_first,
-            float(dropout),
-            bidirectional,
-            proj_size,
-        )
+        if self.mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + self.mode)
+
+    def _make_weights(self, device, dtype):
+        self._check_settings()
+        self.dropout = float(self.dropout)
+        hidden_size, proj_size, directions = self.hidden_size, self.proj_size, 2 if self.bidirectional else 1
         self._flat_weights_names = []
-        gates, out = _GATES[mode] * hidden_size, proj_size or hidden_size
-        for layer in range(num_layers):
-            for suffix in ("", "_reverse") if bidirectional else ("",):
-                width = input_size if layer == 0 else out * (2 if bidirectional else 1)
+        gates, out = _GATES[self.mode] * hidden_size, proj_size or hidden_size
+        for layer in range(self.num_layers):
+            for suffix in ("", "_reverse") if self.bidirectional else ("",):
+                width = self.input_size if layer == 0 else out * directions
                 shapes = [("weight_ih", (gates, width)), ("weight_hh", (gates, out))]
-                shapes += [("bias_ih", (gates,)), ("bias_hh", (gates,))] if bias else []
+                shapes += [("bias_ih", (gates,)), ("bias_hh", (gates,))] if self.bias else []
                 shapes += [("weight_hr", (proj_size, hidden_size))] if proj_size else []
                 for kind, shape in shapes:
                     name = f"{kind}_l{layer}{suffix}"
@@ -162,7 +133,8 @@ class RNNBase(Module):
             )
         if input.dtype != self._flat_weights[0].dtype and not _C.is_autocast_enabled(input.device.type):
             raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
+                f"RNN input dtype ({input.dtype}) does not match weight dtype "
+                f"({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
                 "or convert model: model.to(" + str(input.dtype) + ")"
             )
 
@@ -186,7 +158,8 @@ class RNNBase(Module):
                     else f"{hx.dim()}-D tensor"
                 )
                 raise RuntimeError(
-                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}"
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, "
+                    f"hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}"
                 )
             if not batched:
                 states = tuple(state.unsqueeze(1) for state in states)
@@ -211,20 +184,6 @@ class RNNBase(Module):
         if packed:
             return operator(data, input.batch_sizes, hx, self._flat_weights, *rest)
         return operator(data, hx, self._flat_weights, *rest, self.batch_first)
-
-    def extra_repr(self):
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size != 0:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        if self.bias is not True:
-            text += f", bias={self.bias}"
-        if self.batch_first is not False:
-            text += f", batch_first={self.batch_first}"
-        if self.dropout != 0:
-            text += f", dropout={self.dropout}"
-        return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
 
 
 _CELLS = ("rnn_tanh_cell", "rnn_relu_cell", "lstm_cell", "gru_cell")

@@ -19,7 +19,8 @@ class Unflatten(Module):
         for i, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos {i}"
+                    f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at pos "
+                    f"{i}"
                 )
         self.dim, self.unflattened_size = dim, unflattened_size
 

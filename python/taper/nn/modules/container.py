@@ -42,7 +42,8 @@ class Container(Module):
 
         super().__init__()
         warn(
-            "nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that instead.",
+            "nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that "
+            "instead.",
             FutureWarning,
             stacklevel=2,
         )
@@ -334,8 +335,8 @@ class ParameterDict(_Dictionary):
     def _attribute(self, key):
         if not isinstance(key, str):
             raise TypeError(
-                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Open an issue on "
-                "github if you need non-string keys."
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}'). Open an issue on github if you need non-string keys."
             )
         return key
 

@@ -21,7 +21,8 @@ class LazyModuleMixin:
         )
         self._load_hook, self._initialize_hook = hooks
         warn(
-            "Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any moment.",
+            "Lazy modules are a new feature under heavy development so changes to the API or functionality can "
+            "happen at any moment.",
             stacklevel=2,
         )
 
@@ -57,6 +58,6 @@ class LazyModuleMixin:
 
     def _replicate_for_data_parallel(self):
         raise RuntimeError(
-            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to correctly initialize "
-            "the modules"
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to "
+            "correctly initialize the modules"
         )

@@ -67,7 +67,8 @@ def _global_backward(hook, full):
     global _global_is_full_backward_hook
     if _global_is_full_backward_hook is not None and _global_is_full_backward_hook is not full:
         raise RuntimeError(
-            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only "
+            "one of them."
         )
     _global_is_full_backward_hook = full
     return _register_global(_global_backward_hooks, hook)
@@ -291,8 +292,8 @@ class Module(_C.ModuleBase):
             )
         if param is not None and param.grad_fn:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express '{name}' as a "
-                "function of another Tensor, compute the value in the forward() method."
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
+                f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
         self._parameters[name] = (
             None if param is None else _registered(_global_parameter_registration_hooks, self, name, param)
@@ -313,15 +314,16 @@ class Module(_C.ModuleBase):
     register_module = add_module
 
     def _assign_buffer(self, name, buffer):
-        """`module.name = Buffer(...)`: through register_buffer, which a subclass may have written without `persistent`."""
+        """`module.name = Buffer(...)`: through register_buffer, which a subclass may have written without
+        `persistent`."""
         if type(self).register_buffer is not Module.register_buffer:
             from inspect import signature
 
             if "persistent" not in signature(self.register_buffer).parameters:
                 if not buffer.persistent:
                     raise RuntimeError(
-                        "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without the persistent "
-                        "argument is not allowed."
+                        "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                        "without the persistent argument is not allowed."
                     )
                 return self.register_buffer(name, buffer)
         return self.register_buffer(name, buffer, buffer.persistent)
@@ -505,8 +507,8 @@ class Module(_C.ModuleBase):
         def convert(t):
             if device is not None and t.is_meta and device.type != "meta":
                 raise NotImplementedError(
-                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
-                    "module from meta to a different device."
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
                 )
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             if memory_format is not None and t.dim() in (4, 5):
@@ -610,7 +612,8 @@ class Module(_C.ModuleBase):
     def _register_backward(self, hook, full, prepend=False):
         if self._is_full_backward_hook is not None and self._is_full_backward_hook is not full:
             raise RuntimeError(
-                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
             )
         self._is_full_backward_hook = full
         return _register(self._backward_hooks, hook, prepend)
@@ -689,7 +692,8 @@ class Module(_C.ModuleBase):
 
                 which = "global module" if key in _global_forward_hooks else "module"
                 warn(
-                    f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}"
+                    f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another "
+                    f"error was raised in forward: {second}"
                 )
 
     def compile(self, *args, **kwargs):
@@ -706,7 +710,8 @@ class Module(_C.ModuleBase):
     def _register_state_dict_hook(self, hook):
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook"
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
             )
         return _register(self._state_dict_hooks, hook)
 
@@ -783,7 +788,8 @@ class Module(_C.ModuleBase):
             given = state_dict[key]
             if not isinstance(given, Tensor):
                 error_msgs.append(
-                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}'
+                    f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like '
+                    f"object from checkpoint but received {type(given)}"
                 )
                 continue
             if is_lazy(own) and not is_lazy(given):
@@ -795,15 +801,17 @@ class Module(_C.ModuleBase):
                 from warnings import warn
 
                 warn(
-                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. (Did you mean to "
-                    "pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying them in place?)",
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+                    "current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+                    "state dictionary to their corresponding key in the module instead of copying them in place?)",
                     stacklevel=2,
                 )
             if not lazy and own.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
                 given = given[0]
             if not lazy and given.shape != own.shape:
                 error_msgs.append(
-                    f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}."
+                    f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in "
+                    f"current model is {own.shape}."
                 )
                 continue
             try:
@@ -811,7 +819,8 @@ class Module(_C.ModuleBase):
                     self._load_one(name, own, given, assign, swap)
             except Exception as error:
                 error_msgs.append(
-                    f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose dimensions in the '
+                    f'While copying the parameter named "{key}", whose dimensions in the model are '
+                    f"{own.size()} and whose dimensions in the "
                     f"checkpoint are {given.size()}, an exception occurred : {error.args}."
                 )
         extra = prefix + _EXTRA_STATE_KEY_SUFFIX
@@ -837,7 +846,8 @@ class Module(_C.ModuleBase):
             loaded = own.module_load(given, assign=assign)
             if loaded is given or loaded is own:
                 raise RuntimeError(
-                    "module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load"
+                    "module_load returned one of self or other, please .detach() the result if returning one of the "
+                    "inputs in module_load"
                 )
             if isinstance(own, Parameter):
                 loaded = loaded if isinstance(loaded, Parameter) else Parameter(loaded, own.requires_grad)
@@ -876,8 +886,8 @@ class Module(_C.ModuleBase):
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if incompatible_keys "
-                        "need to be modified, it should be done inplace."
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                        "values, if incompatible_keys need to be modified, it should be done inplace."
                     )
 
         load(self, state)
@@ -962,7 +972,7 @@ def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, me
             f"{name}={type(arg).__name__}" for name, arg in {**other, "dtype": dtype}.items() if arg is not None
         ]
         raise TypeError(
-            f"to() received an invalid combination of arguments - got ({', '.join(given)}), but expected a device, a dtype, a device and a dtype, "
-            "or a Tensor, then non_blocking and copy, and memory_format by keyword"
+            f"to() received an invalid combination of arguments - got ({', '.join(given)}), but expected a device, a "
+            "dtype, a device and a dtype, or a Tensor, then non_blocking and copy, and memory_format by keyword"
         )
     return device if device is None else _C.device(device), dtype, non_blocking, memory_format

@@ -9,7 +9,10 @@ from taper.autograd.grad_mode import no_grad
 def _description(module, ignored):
     """A line per parameter and buffer: its name, shape and dtype."""
     return [
-        f"{kind} '{name}' {list(t.shape)} {str(t.dtype)[6:]}{' frozen' if kind == 'parameter' and not t.requires_grad else ''}"
+        (
+            f"{kind} '{name}' {list(t.shape)} "
+            f"{str(t.dtype)[6:]}{' frozen' if kind == 'parameter' and not t.requires_grad else ''}"
+        )
         for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers()))
         for name, t in named
         if name not in ignored

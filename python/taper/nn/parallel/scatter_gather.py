@@ -1,4 +1,5 @@
-"""torch.nn.parallel.scatter_gather: batches cut over devices, results put together again; both can be differentiated."""
+"""torch.nn.parallel.scatter_gather: batches cut over devices, results put together again; both can be
+differentiated."""
 
 import taper
 from taper._C import Tensor

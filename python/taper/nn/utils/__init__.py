@@ -9,7 +9,9 @@ from taper.nn.utils.clip_grad import (
     get_total_norm,
 )  # noqa: F401
 from taper.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters  # noqa: F401
-from taper.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm  # noqa: F401  (at once: the functions have their modules' names)
+
+# At once: the functions have their modules' names.
+from taper.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm  # noqa: F401
 from taper.nn.utils.weight_norm import remove_weight_norm, weight_norm  # noqa: F401
 
 _LATER = {

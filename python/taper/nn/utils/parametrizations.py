@@ -79,7 +79,8 @@ class _Orthogonal(Module):
             if not hasattr(self, "base"):
                 if self.orthogonal_map != "householder":
                     raise NotImplementedError(
-                        "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
+                        "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                        "use_trivialization=False."
                     )
                 a, tau = _op["geqrf"](tall)
                 signs = a.diagonal(dim1=-2, dim2=-1)

@@ -70,7 +70,8 @@ class ParametrizationList(ModuleList):
                         pass
         if not isinstance(start, Tensor) and not _is_sequence(start):
             raise ValueError(
-                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(start).__name__}"
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(start).__name__}"
             )
         return start
 
@@ -79,7 +80,8 @@ class ParametrizationList(ModuleList):
             before, after = getattr(original, what), getattr(start, what)
             if before != after:
                 raise ValueError(
-                    f"When `right_inverse` outputs one tensor, it may not change the {what}.\noriginal.{what}: {before}\n"
+                    f"When `right_inverse` outputs one tensor, it may not change the {what}.\n"
+                    f"original.{what}: {before}\n"
                     f"right_inverse(original).{what}: {after}"
                 )
         with _no_grad():
@@ -90,8 +92,8 @@ class ParametrizationList(ModuleList):
         for i, tensor in enumerate(start):
             if not isinstance(tensor, Tensor):
                 raise ValueError(
-                    f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} of the sequence with type "
-                    f"{type(tensor).__name__}."
+                    f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} "
+                    f"of the sequence with type {type(tensor).__name__}."
                 )
             if isinstance(original, Parameter):
                 tensor = Parameter(tensor, original.requires_grad)
@@ -109,7 +111,8 @@ class ParametrizationList(ModuleList):
                     raise ValueError(f"`right_inverse` should return a tensor. Got {type(value).__name__}")
                 if value.dtype != self.original.dtype:
                     raise ValueError(
-                        f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has dtype {self.original.dtype}"
+                        f"The tensor returned by `right_inverse` has dtype {value.dtype} while `original` has dtype "
+                        f"{self.original.dtype}"
                     )
                 self.original.set_(value)
                 return
@@ -117,17 +120,20 @@ class ParametrizationList(ModuleList):
                 raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}.")
             if len(value) != self.ntensors:
                 raise ValueError(
-                    f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(value)}."
+                    f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of "
+                    f"length {len(value)}."
                 )
             for i, tensor in enumerate(value):
                 own = getattr(self, f"original{i}")
                 if not isinstance(tensor, Tensor):
                     raise ValueError(
-                        f"'right_inverse' must return a sequence of tensors or reference-type opaques. Got element {i} of type {type(tensor).__name__}."
+                        "'right_inverse' must return a sequence of tensors or reference-type opaques. Got element "
+                        f"{i} of type {type(tensor).__name__}."
                     )
                 if own.dtype != tensor.dtype:
                     raise ValueError(
-                        f"Tensor {i} returned by `right_inverse` has dtype {tensor.dtype} while `original{i}` has dtype {own.dtype}"
+                        f"Tensor {i} returned by `right_inverse` has dtype {tensor.dtype} while `original{i}` has "
+                        f"dtype {own.dtype}"
                     )
                 own.set_(tensor)
 
@@ -149,7 +155,9 @@ def _check_result(result, dtype, shape):
     for what, before, after in (("dtype", dtype, result.dtype), ("shape", shape, result.shape)):
         if before != after:
             raise ValueError(
-                f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is enabled.\nunparametrized {what}: {before}\n"
+                f"Registering a parametrization may not change the {what} of the tensor, unless `unsafe` flag is "
+                "enabled.\n"
+                f"unparametrized {what}: {before}\n"
                 f"parametrized {what}: {after}"
             )
 
@@ -163,8 +171,10 @@ def _check_next(module, name, parametrization):
     for what in ("dtype", "shape"):
         if getattr(result, what) != getattr(now, what):
             raise ValueError(
-                f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is enabled.\n"
-                f"module.{name}.{what}: {getattr(now, what)}\nparametrization(module.{name}).{what}: {getattr(result, what)}"
+                f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is "
+                "enabled.\n"
+                f"module.{name}.{what}: {getattr(now, what)}\n"
+                f"parametrization(module.{name}).{what}: {getattr(result, what)}"
             )
     if not hasattr(parametrization, "right_inverse"):
         return
@@ -177,8 +187,10 @@ def _check_next(module, name, parametrization):
     for what in ("dtype", "shape"):
         if getattr(back, what) != getattr(now, what):
             raise ValueError(
-                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the `unsafe` flag is enabled.\n"
-                f"module.{name}.{what}: {getattr(now, what)}\nreturned {what}: {getattr(back, what)}"
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, "
+                "unless the `unsafe` flag is enabled.\n"
+                f"module.{name}.{what}: {getattr(now, what)}\n"
+                f"returned {what}: {getattr(back, what)}"
             )
 
 
@@ -240,7 +252,8 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
         module.parametrizations[tensor_name] = held
     else:
         raise ValueError(
-            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'"
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
         )
     return module
 
@@ -268,7 +281,8 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
         original = Parameter(value) if value.requires_grad else value
     else:
         raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors."
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
         )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]

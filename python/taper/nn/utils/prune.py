@@ -115,8 +115,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
-                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found "
-                f"'{method._tensor_name}'"
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
+                f"PruningContainer {self}. Found '{method._tensor_name}'"
             )
         self._pruning_methods = *self._pruning_methods, method
 
@@ -178,7 +178,8 @@ def _channels(t, dim):
     dims = t.dim()
     if dims <= 1:
         raise ValueError(
-            f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims"
+            f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
+            f"with {t.dim()} dims"
         )
     if dim >= dims:
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")

@@ -19,7 +19,8 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is not None and batch_sizes.device.type != "cpu":
             raise ValueError(
-                f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually, got {batch_sizes.device}"
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually, "
+                f"got {batch_sizes.device}"
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
@@ -103,8 +104,9 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         )
     if any(a < b for a, b in zip(steps, steps[1:])):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
-            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
+            "do not need ONNX exportability."
         )
     if steps[0] > input.shape[0]:
         raise RuntimeError(
@@ -124,7 +126,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
         raise RuntimeError("Expected batch_sizes to have at least one element, but got an empty tensor")
     if total_length is not None and total_length < longest:
         raise ValueError(
-            f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max sequence length being {longest}"
+            "Expected total_length to be at least the length of the longest sequence in input, but got "
+            f"total_length={total_length} and max sequence length being {longest}"
         )
     batch, rest = counts[0], tuple(sequence.data.shape[1:])
     rows = []

@@ -28,8 +28,8 @@ class WeightNorm:
         norm, weight = WeightNorm(name, dim), getattr(module, name)
         if is_lazy(weight):
             raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
-                "weight normalization"
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
+                "forward before applying weight normalization"
             )
         module._parameters.pop(name)
         for end, part in (("_g", _op["norm_except_dim"](weight, 2, norm.dim)), ("_v", weight)):

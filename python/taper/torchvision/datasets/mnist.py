@@ -36,7 +36,8 @@ def read_sn3_pascalvincent_tensor(path, strict=True):
         data = read_claimed(file, promised + 1)
     if len(data) < promised or strict and len(data) > promised:
         raise ValueError(
-            f"{path} holds {len(data)} bytes of elements{' or more' if len(data) > promised else ''}, its header promises {shape}"
+            f"{path} holds {len(data)} bytes of elements{' or more' if len(data) > promised else ''}, its header "
+            f"promises {shape}"
         )
     if not promised:
         return torch.empty(shape, dtype=dtype)

@@ -41,7 +41,8 @@ class WeightsEnum(Enum):
         path = os.path.join(checkpoints(), os.path.basename(self.url))
         if not os.path.isfile(path):
             raise RuntimeError(
-                f"{self} is not on this machine, and Taper downloads nothing by itself: please put {self.url} into {path}"
+                f"{self} is not on this machine, and Taper downloads nothing by itself: please put {self.url} into "
+                f"{path}"
             )
         return torch.load(path, map_location="cpu", weights_only=True)
 
@@ -133,7 +134,8 @@ def builder(enum_name):
                 import warnings
 
                 warnings.warn(
-                    "The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, please use 'weights' instead."
+                    "The parameter 'pretrained' is deprecated since 0.13 and may be removed in the future, please "
+                    "use 'weights' instead."
                 )
                 weights = next(iter(enum)) if weights else None
             weights = enum.verify(weights)

@@ -39,7 +39,10 @@ class CNBlockConfig:
         self.input_channels, self.out_channels, self.num_layers = input_channels, out_channels, num_layers
 
     def __repr__(self):
-        return f"CNBlockConfig(input_channels={self.input_channels}, out_channels={self.out_channels}, num_layers={self.num_layers})"
+        return (
+            f"CNBlockConfig(input_channels={self.input_channels}, out_channels={self.out_channels}, "
+            f"num_layers={self.num_layers})"
+        )
 
 
 class ConvNeXt(nn.Module):

@@ -82,8 +82,8 @@ def get_graph_node_names(model, tracer_kwargs=None, suppress_diff_warning=False,
         import warnings
 
         warnings.warn(
-            "The nodes obtained by tracing the model in eval mode are not the same as in train mode. When choosing nodes for feature extraction, you "
-            "may need to specify output nodes for train and eval mode separately.",
+            "The nodes obtained by tracing the model in eval mode are not the same as in train mode. When choosing "
+            "nodes for feature extraction, you may need to specify output nodes for train and eval mode separately.",
             stacklevel=2,
         )
     return names[0], names[1]
@@ -138,8 +138,9 @@ def _cut(tracer, graph, nodes):
         node = next((node for node in reversed(names) if _is_at(names[node], query)), None)
         if node is None:
             raise ValueError(
-                f"node: '{query}' is not present in model. Hint: use `get_graph_node_names` to make sure the `return_nodes` you specified are present. "
-                "It may even be that you need to specify `train_return_nodes` and `eval_return_nodes` separately."
+                f"node: '{query}' is not present in model. Hint: use `get_graph_node_names` to make sure the "
+                "`return_nodes` you specified are present. It may even be that you need to specify "
+                "`train_return_nodes` and `eval_return_nodes` separately."
             )
         found[key] = node
     order = list(graph.nodes)

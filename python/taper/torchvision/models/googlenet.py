@@ -112,8 +112,9 @@ class GoogLeNet(nn.Module):
         conv, inception, aux = blocks or (BasicConv2d, Inception, InceptionAux)
         if init_weights is None:
             warnings.warn(
-                "The default weight initialization of GoogleNet will be changed in future releases of torchvision. If you wish to keep the "
-                "old behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.",
+                "The default weight initialization of GoogleNet will be changed in future releases of torchvision. "
+                "If you wish to keep the old behavior (which leads to long initialization times due to "
+                "scipy/scipy#11299), please set init_weights=True.",
                 FutureWarning,
             )
             init_weights = True

@@ -161,8 +161,9 @@ class Inception3(nn.Module):
         )
         if init_weights is None:
             warnings.warn(
-                "The default weight initialization of inception_v3 will be changed in future releases of torchvision. If you wish to keep the "
-                "old behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.",
+                "The default weight initialization of inception_v3 will be changed in future releases of "
+                "torchvision. If you wish to keep the old behavior (which leads to long initialization times due to "
+                "scipy/scipy#11299), please set init_weights=True.",
                 FutureWarning,
             )
             init_weights = True

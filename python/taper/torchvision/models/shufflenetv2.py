@@ -25,7 +25,8 @@ class InvertedResidual(nn.Module):
         half = oup // 2
         if stride == 1 and inp != 2 * half:
             raise ValueError(
-                f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 then inp should be equal to oup // 2 << 1."
+                f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 then inp "
+                "should be equal to oup // 2 << 1."
             )
         self.stride = stride
         self.branch1 = nn.Sequential(*(self._filtered(inp, half, stride) if stride > 1 else ()))

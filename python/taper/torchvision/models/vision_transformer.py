@@ -173,7 +173,8 @@ def interpolate_embeddings(image_size, patch_size, model_state, interpolation_mo
     side = int(math.sqrt(seq_length - 1))
     if side * side != seq_length - 1:
         raise ValueError(
-            f"seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = {side * side} and seq_length = {seq_length - 1}"
+            f"seq_length is not a perfect square! Instead got seq_length_1d * seq_length_1d = {side * side} and "
+            f"seq_length = {seq_length - 1}"
         )
     grid = positions[:, 1:].permute(0, 2, 1).reshape(1, hidden, side, side)
     grid = nn.functional.interpolate(grid, size=image_size // patch_size, mode=interpolation_mode, align_corners=True)

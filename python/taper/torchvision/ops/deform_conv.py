@@ -49,13 +49,14 @@ def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0
     groups = offset.shape[1] // (2 * taps)
     if groups == 0:
         raise RuntimeError(
-            "the shape of the offset tensor at dimension 1 is not valid. It should be a multiple of 2 * weight.size[2] * "
-            f"weight.size[3].\nGot offset.shape[1]={offset.shape[1]}, while 2 * weight.size[2] * weight.size[3]={2 * taps}"
+            "the shape of the offset tensor at dimension 1 is not valid. It should be a multiple of 2 * "
+            "weight.size[2] * weight.size[3].\n"
+            f"Got offset.shape[1]={offset.shape[1]}, while 2 * weight.size[2] * weight.size[3]={2 * taps}"
         )
     if tuple(offset.shape) != (batch, 2 * groups * taps, *size) or channels % groups:
         raise RuntimeError(
-            f"deform_conv2d: offset has shape {tuple(offset.shape)} where {(batch, 2 * groups * taps, *size)} is expected for an "
-            f"input of shape {tuple(input.shape)}"
+            f"deform_conv2d: offset has shape {tuple(offset.shape)} where {(batch, 2 * groups * taps, *size)} is "
+            f"expected for an input of shape {tuple(input.shape)}"
         )
     if mask is not None and tuple(mask.shape) != (batch, groups * taps, *size):
         raise RuntimeError(

@@ -83,7 +83,8 @@ def _fill(fill, img, name="fillcolor"):
         levels *= bands
     if len(levels) != bands:
         raise ValueError(
-            f"The number of elements in 'fill' does not match the number of channels of the image ({len(levels)} != {bands})"
+            f"The number of elements in 'fill' does not match the number of channels of the image ({len(levels)} != "
+            f"{bands})"
         )
     levels = tuple(levels if img.mode == "F" else map(int, levels))
     return {name: levels if several or bands > 1 else levels[0]}

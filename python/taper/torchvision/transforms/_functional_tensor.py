@@ -161,7 +161,8 @@ def _hsv2rgb(h, s, v):
 
 
 def _on_batch(img, dtypes, work):
-    """What `work` makes of images with a batch dimension and one of these dtypes, in the image's own shape and dtype."""
+    """What `work` makes of images with a batch dimension and one of these dtypes, in the image's own shape and
+    dtype."""
     batch, fits = img if img.ndim >= 4 else img.unsqueeze(0), img.dtype in dtypes
     out = work(batch if fits else batch.to(dtypes[0]))
     if img.ndim < 4:

@@ -175,7 +175,10 @@ class _Augment(Module):
 
 class AutoAugment(_Augment):
     _shown = "policy", "fill"
-    _names = "ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize AutoContrast Equalize Invert"
+    _names = (
+        "ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize "
+        "AutoContrast Equalize Invert"
+    )
 
     def __init__(self, policy=AutoAugmentPolicy.IMAGENET, interpolation=InterpolationMode.NEAREST, fill=None):
         super().__init__(interpolation, fill)
@@ -205,7 +208,10 @@ class AutoAugment(_Augment):
 
 class RandAugment(_Augment):
     _shown = "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill"
-    _names = "Identity ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize AutoContrast Equalize"
+    _names = (
+        "Identity ShearX ShearY TranslateX TranslateY Rotate Brightness Color Contrast Sharpness Posterize Solarize "
+        "AutoContrast Equalize"
+    )
 
     def __init__(
         self, num_ops=2, magnitude=9, num_magnitude_bins=31, interpolation=InterpolationMode.NEAREST, fill=None

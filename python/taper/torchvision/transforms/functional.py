@@ -151,7 +151,8 @@ def _compute_resized_output_size(image_size, size, max_size=None, allow_size_non
     if size is not None:
         if max_size is not None and max_size <= size[0]:
             raise ValueError(
-                f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}"
+                f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = "
+                f"{size}"
             )
         edges = size[0], int(size[0] * long / short)
     if edges is None or max_size is not None and edges[1] > max_size:  # the longer edge decides
@@ -171,8 +172,8 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
             )
         if max_size is not None and len(size) != 1:
             raise ValueError(
-                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be an int or "
-                "a sequence of length 1 in torchscript mode."
+                "max_size should only be passed if size specifies the length of the smaller edge, i.e. size should "
+                "be an int or a sequence of length 1 in torchscript mode."
             )
     now = get_dimensions(img)[1:]
     wanted = _compute_resized_output_size(now, [size] if isinstance(size, int) else list(size), max_size)
@@ -255,7 +256,8 @@ def five_crop(img, size):
     height, width = get_dimensions(img)[1:]
     if crop_width > width or crop_height > height:
         raise ValueError(
-            f"Requested crop size {tuple(size) if not isinstance(size, int) else size} is bigger than input size {(height, width)}"
+            f"Requested crop size {tuple(size) if not isinstance(size, int) else size} is bigger than input size "
+            f"{(height, width)}"
         )
     right, bottom = width - crop_width, height - crop_height
     corners = [

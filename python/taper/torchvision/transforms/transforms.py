@@ -107,7 +107,8 @@ class _Shown:
 
     def __repr__(self):
         values = {name: getattr(self, name) for name in self._shows.split()}
-        return f"{type(self).__name__}({self._comma.join(self._text(n, v) for n, v in values.items() if n not in self._unless or self._unless[n] != v)})"
+        shown = (self._text(n, v) for n, v in values.items() if n not in self._unless or self._unless[n] != v)
+        return f"{type(self).__name__}({self._comma.join(shown)})"
 
     def _text(self, name, value):
         return f"{name}={value.value if isinstance(value, InterpolationMode) else value}"
@@ -674,7 +675,8 @@ class RandomErasing(_Transform):
         )
         if len(value or [0]) not in (1, img.shape[-3]):
             raise ValueError(
-                f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)"
+                f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input "
+                "channels)"
             )
         return self._F.erase(img, *self.get_params(img, self.scale, self.ratio, value), self.inplace)
 

@@ -172,13 +172,14 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             code, pid = handle.process.exitcode, handle.process.pid
             if code is not None and code < 0:
                 words.append(
-                    f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}. (It was worker {worker_id} of "
-                    f"{self._num_workers}.)"
+                    f"DataLoader worker (pid {pid}) is killed by signal: {signal.strsignal(-code)}. (It was worker "
+                    f"{worker_id} of {self._num_workers}.)"
                 )
             elif code is not None:
                 words.append(
-                    f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost due to multiprocessing. "
-                    f"Rerunning with num_workers=0 may give better error trace. (It was worker {worker_id} of {self._num_workers}.)"
+                    f"DataLoader worker (pid {pid}) exited unexpectedly with exit code {code}. Details are lost due "
+                    "to multiprocessing. Rerunning with num_workers=0 may give better error trace. (It was worker "
+                    f"{worker_id} of {self._num_workers}.)"
                 )
         self._shutdown_workers(0)
         raise RuntimeError("\n".join(words) or "DataLoader workers exited unexpectedly")

@@ -15,8 +15,9 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
         native = native_of(loader.dataset) if loader.collate_fn is default_collate and loader._auto_collation else None
         if native is None:
             raise ValueError(
-                "worker_threads needs a dataset that Taper reads in C (taper.utils.data.native, a TensorDataset of plain tensors, or a Subset "
-                f"of one) with batches made by default_collate, got {type(loader.dataset).__name__}; num_workers reads any dataset"
+                "worker_threads needs a dataset that Taper reads in C (taper.utils.data.native, a TensorDataset of "
+                "plain tensors, or a Subset of one) with batches made by default_collate, got "
+                f"{type(loader.dataset).__name__}; num_workers reads any dataset"
             )
         room = loader.worker_threads * max(1, loader.prefetch_factor)
         self._reader, self._room, self._count, self._marks = (

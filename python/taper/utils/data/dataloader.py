@@ -160,8 +160,8 @@ class DataLoader:
                 context = multiprocessing.get_context(context)
             if not isinstance(context, multiprocessing.context.BaseContext):
                 raise TypeError(
-                    "multiprocessing_context option should be a valid context object or a string specifying the start method, but "
-                    f"got multiprocessing_context={context}"
+                    "multiprocessing_context option should be a valid context object or a string specifying the "
+                    f"start method, but got multiprocessing_context={context}"
                 )
         self.__multiprocessing_context = context
 
@@ -190,10 +190,10 @@ class DataLoader:
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if processors is not None and self.num_workers > processors:
             warnings.warn(
-                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number of worker in "
-                f"current system is {processors}, which is smaller than what this DataLoader is going to create. Please be aware that "
-                "excessive worker creation might get DataLoader running slow or even freeze, lower the worker number to avoid "
-                "potential slowness/freeze if necessary.",
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                f"of worker in current system is {processors}, which is smaller than what this DataLoader is going to "
+                "create. Please be aware that excessive worker creation might get DataLoader running slow or even "
+                "freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
                 stacklevel=3,
             )
 
@@ -242,7 +242,8 @@ class DataLoader:
         return state
 
     def load_state_dict(self, state_dict):
-        """Goes where a loader stood. The next loop over it gives what was left of that epoch; those after it are whole."""
+        """Goes where a loader stood. The next loop over it gives what was left of that epoch; those after it are
+        whole."""
         if not isinstance(state_dict, dict) or state_dict.get("format") != _FORMAT:
             raise ValueError(
                 "load_state_dict(): expected what DataLoader.state_dict() gave, "
@@ -296,8 +297,8 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, wo
         )
     if num_workers == 0 and worker_threads == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, "
-            "otherwise set prefetch_factor to None."
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
+            "multiprocessing, otherwise set prefetch_factor to None."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
@@ -359,7 +360,8 @@ class _BaseDataLoaderIter:
             )
         if loader.pin_memory and not self._pin_memory:
             warnings.warn(
-                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
+                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't "
+                "be used.",
                 stacklevel=4,
             )
         _C._keep_freed_memory()
@@ -386,8 +388,8 @@ class _BaseDataLoaderIter:
         telling = self._dataset_kind == _DatasetKind.Iterable or any("dataset" in worker for worker in saved)
         if telling and len(saved) != self._num_workers:
             raise ValueError(
-                f"the saved loader had {len(saved)} workers, this one has {self._num_workers}: the part of the dataset that each had "
-                "read cannot be found again"
+                f"the saved loader had {len(saved)} workers, this one has {self._num_workers}: the part of the "
+                "dataset that each had read cannot be found again"
             )
 
     def __iter__(self):
@@ -417,13 +419,14 @@ class _BaseDataLoaderIter:
 
     def _warn_of_length(self):
         text = (
-            f"Length of IterableDataset {self._dataset} was reported to be {self._len_called}(when accessing len(dataloader)), but "
-            f"{self._num_yielded} samples have been fetched. "
+            f"Length of IterableDataset {self._dataset} was reported to be {self._len_called}(when accessing "
+            f"len(dataloader)), but {self._num_yielded} samples have been fetched. "
         )
         if self._num_workers > 0:
             text += (
-                "For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica at each "
-                "worker. Please see https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
+                "For multiprocessing data-loading, this could be caused by not properly configuring the "
+                "IterableDataset replica at each worker. Please see "
+                "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples."
             )
         warnings.warn(text, stacklevel=3)
 

@@ -64,12 +64,14 @@ def _read_many(dataset, indices):
 
 
 class StackDataset(Dataset):
-    """Datasets side by side: a sample is the tuple (datasets given by position) or the dict (by name) of their samples."""
+    """Datasets side by side: a sample is the tuple (datasets given by position) or the dict (by name) of their
+    samples."""
 
     def __init__(self, *args, **kwargs):
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given."
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both "
+                "types are given."
             )
         self.datasets = args or kwargs
         if not self.datasets:
@@ -164,9 +166,11 @@ class Subset(Dataset):
         cls = type(self)
         if cls.__getitem__ is not Subset.__getitem__ and cls.__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
-                f"{cls.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding __getitem__, you must also "
-                "override __getitems__ to ensure DataLoader works correctly with your custom logic. A simple implementation:\n\n"
-                "def __getitems__(self, indices):\n    return [self.__getitem__(idx) for idx in indices]"
+                f"{cls.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding "
+                "__getitem__, you must also override __getitems__ to ensure DataLoader works correctly with your "
+                "custom logic. A simple implementation:\n\n"
+                "def __getitems__(self, indices):\n"
+                "    return [self.__getitem__(idx) for idx in indices]"
             )
 
     def __getitem__(self, idx):

@@ -8,7 +8,8 @@ from taper.utils.data.dataset import Dataset, Subset, TensorDataset
 
 
 class NativeDataset(Dataset):
-    """Samples that the library reads: each is a tuple of tensors of fixed shapes. Made by the functions of this module."""
+    """Samples that the library reads: each is a tuple of tensors of fixed shapes. Made by the functions of this
+    module."""
 
     def __init__(self, make, *args):
         self._recipe, self._native = (make, args), make(*args)
@@ -25,7 +26,8 @@ class NativeDataset(Dataset):
         return self._native[index]
 
     def normalise(self, mean, std, field=0):
-        """With a field's numbers x as (x - mean) / std; mean and std are numbers, or lists with one for each channel."""
+        """With a field's numbers x as (x - mean) / std; mean and std are numbers, or lists with one for each
+        channel."""
         return NativeDataset(_normalised, self, field, _numbers(mean), _numbers(std))
 
 

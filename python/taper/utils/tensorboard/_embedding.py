@@ -1,4 +1,5 @@
-"""Files for TensorBoard's projector: points, their labels, their pictures in one sprite, and the list of what there is."""
+"""Files for TensorBoard's projector: points, their labels, their pictures in one sprite, and the list of what there
+is."""
 
 import os
 

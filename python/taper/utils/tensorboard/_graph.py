@@ -124,8 +124,9 @@ def graph(model, inputs, verbose=False, use_strict_trace=False):
             result = model(*_replace(tuple(inputs), watcher.watch))
         if use_strict_trace and isinstance(result, dict):
             raise RuntimeError(
-                "Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does not "
-                "change based on the module's inputs. Consider using a constant container instead, or call with use_strict_trace=False."
+                "Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only "
+                "valid if the container structure does not change based on the module's inputs. Consider using a "
+                "constant container instead, or call with use_strict_trace=False."
             )
         message = watcher.finish(result)
     finally:

@@ -63,7 +63,8 @@ def convert_to_HWC(tensor, input_format):
         raise AssertionError(f"You can not use the same dimension shordhand twice. input_format: {input_format}")
     if len(tensor.shape) != len(input_format):
         raise AssertionError(
-            f"size of input tensor and input format are different. tensor shape: {tensor.shape}, input_format: {input_format}"
+            f"size of input tensor and input format are different. tensor shape: {tensor.shape}, input_format: "
+            f"{input_format}"
         )
     input_format = input_format.upper()
     if len(input_format) == 4:

@@ -271,7 +271,8 @@ class SummaryWriter:
         )
 
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
-        """A model's modules and operators, and the tensors between them, as one call with the input goes through them."""
+        """A model's modules and operators, and the tensors between them, as one call with the input goes through
+        them."""
         from taper.utils.tensorboard._graph import graph
 
         self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))

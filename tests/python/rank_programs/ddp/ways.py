@@ -101,3 +101,48 @@ assert seen and all(bool((p.grad == 2).all()) for p in ddp.parameters())
 ddp.eval()
 with torch.no_grad():
     assert torch.equal(ddp(x), ddp.module(x))
+
+# parameters that lie in another order have gradients in that order, as views of the bucket too
+conv = torch.nn.Conv2d(3, 4, 2).to(memory_format=torch.channels_last)
+ddp = DDP(conv, gradient_as_bucket_view=True)
+ddp(torch.ones(1, 3, 4, 4)).sum().backward()
+assert conv.weight.grad.stride() == conv.weight.stride()
+assert conv.weight.grad.data_ptr() in {b.flat.data_ptr() + 4 * at for b in ddp.reducer.buckets for at in b.places}
+
+# a wrapper that is gone leaves nothing on its parameters
+own = copy.deepcopy(net)
+ddp = DDP(own)
+F.cross_entropy(ddp(x), y).backward()
+del ddp
+own.zero_grad()
+F.cross_entropy(own(x), y).backward()
+alone = torch.autograd.grad(F.cross_entropy(own(x), y), own.a.weight)[0]
+assert torch.equal(own.a.weight.grad, alone)
+
+# two backwards of one forward's parameters are one too many
+ddp = DDP(copy.deepcopy(net))
+ddp.reducer.prepare(None)
+ddp.module.a.weight.sum().backward()
+try:
+    ddp.module.a.weight.sum().backward()
+    raise AssertionError("went on")
+except RuntimeError as error:
+    assert "Expected to mark a variable ready only once: parameter 'a.weight'" in str(error), error
+
+
+# gradients of other classes are copied by their own copy_
+class Marked(torch.Tensor):
+    copies = 0
+
+    def copy_(self, other):
+        Marked.copies += 1
+        return super().copy_(other)
+
+
+own, plain = copy.deepcopy(net), copy.deepcopy(net)
+own.a.weight.grad = torch.zeros_like(own.a.weight).as_subclass(Marked)
+for model in (own, plain):
+    ddp = DDP(model)
+    F.cross_entropy(ddp(x), y).backward()
+assert type(own.a.weight.grad) is Marked and Marked.copies == 1
+assert torch.equal(own.a.weight.grad.as_subclass(torch.Tensor), plain.a.weight.grad)

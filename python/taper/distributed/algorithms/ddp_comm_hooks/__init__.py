@@ -1,4 +1,5 @@
-"""torch.distributed.algorithms.ddp_comm_hooks: other ways than plain averaging to make gradients the same on all ranks."""
+"""torch.distributed.algorithms.ddp_comm_hooks: other ways than plain averaging to make gradients the same on all
+ranks."""
 
 from enum import Enum
 from functools import partial

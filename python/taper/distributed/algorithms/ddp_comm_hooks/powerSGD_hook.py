@@ -31,8 +31,8 @@ class PowerSGDState:
     ):
         if (use_error_feedback or warm_start) and start_powerSGD_iter <= 1:
             raise ValueError(
-                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because PowerSGD can only be applied after the "
-                "first two iterations in DDP."
+                "Expect `start_powerSGD_iter` > 1 if `use_error_feedback` or `warm_start` is enabled, because "
+                "PowerSGD can only be applied after the first two iterations in DDP."
             )
         self.process_group, self.matrix_approximation_rank, self.start_powerSGD_iter = (
             process_group,

@@ -29,8 +29,9 @@ class PeriodicModelAverager(ModelAverager):
             raise ValueError("Arg ``period`` must be a positive value.")
         if period == 1:
             warnings.warn(
-                "When period is 1, no need to use model averaging because the communication cost of all-reducing parameters will be no less than the cost "
-                "of all-reducing gradients by DistributedDataParallel in the backward pass. Therefore, only DistributedDataParallel should be used for this case."
+                "When period is 1, no need to use model averaging because the communication cost of all-reducing "
+                "parameters will be no less than the cost of all-reducing gradients by DistributedDataParallel in "
+                "the backward pass. Therefore, only DistributedDataParallel should be used for this case."
             )
         self.period, self.warmup_steps = period, warmup_steps
 

@@ -21,8 +21,8 @@ class HierarchicalModelAverager(ModelAverager):
             raise ValueError("The minimum period in arg ``period_group_size_dict`` must be a positive value.")
         if sizes[-1] != dist.get_world_size(self.process_group):
             raise ValueError(
-                f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg ``process_group`` "
-                f"{dist.get_world_size(self.process_group)}."
+                f"The last value in arg ``period_process_group_dict`` {sizes[-1]} must be equal to the size of arg "
+                f"``process_group`` {dist.get_world_size(self.process_group)}."
             )
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")

@@ -3,8 +3,10 @@
 from taper import nn
 from taper.distributed import rpc
 
-_ABSENT = """register_buffer register_parameter add_module apply cuda ipu xpu cpu type float double half bfloat16 to register_backward_hook register_forward_pre_hook
-    register_forward_hook state_dict load_state_dict parameters named_parameters buffers named_buffers children named_children modules named_modules requires_grad_ zero_grad
+_ABSENT = """register_buffer register_parameter add_module apply cuda ipu xpu cpu type float double half bfloat16 to
+    register_backward_hook register_forward_pre_hook
+    register_forward_hook state_dict load_state_dict parameters named_parameters buffers named_buffers children
+    named_children modules named_modules requires_grad_ zero_grad
     share_memory extra_repr""".split()
 
 
@@ -12,7 +14,8 @@ def _create(module_cls, args, kwargs, device):
     module = module_cls(*args, **kwargs)
     if not isinstance(module, nn.Module):
         raise ValueError(
-            f"Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, but it returns an instance of {type(module)}."
+            "Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, but it returns an "
+            f"instance of {type(module)}."
         )
     return module.to(device)
 
@@ -30,7 +33,8 @@ def _train(rref, mode):
 
 
 class RemoteModule(nn.Module):
-    """RemoteModule("worker1/cpu", nn.Linear, args=(20, 30)): forward, forward_async and references to the parameters."""
+    """RemoteModule("worker1/cpu", nn.Linear, args=(20, 30)): forward, forward_async and references to the
+    parameters."""
 
     def __init__(self, remote_device, module_cls, args=None, kwargs=None, *, _module_interface_cls=None):
         super().__init__()

@@ -44,8 +44,9 @@ def local_map(
         if wanted is not None and tuple(wanted) != value.placements:
             if not redistribute_inputs:
                 raise ValueError(
-                    f"arg {value} in local_map has a mismatched placements: arg placements is {value.placements} but the input placements is {wanted}! "
-                    "If redistribute_inputs is wanted, set redistribute_inputs=True to local_map."
+                    f"arg {value} in local_map has a mismatched placements: arg placements is {value.placements} but "
+                    f"the input placements is {wanted}! If redistribute_inputs is wanted, set "
+                    "redistribute_inputs=True to local_map."
                 )
             value = value.redistribute(placements=wanted)
         return value.to_local(grad_placements=grads)

@@ -34,7 +34,8 @@ class Transform(Module):
         raise NotImplementedError
 
     def _wanted(self, flat):
-        """Which parts are transformed: of plain tensors the first alone, and that only where there is no other image."""
+        """Which parts are transformed: of plain tensors the first alone, and that only where there is no other
+        image."""
         other = any(is_pil(x) or isinstance(x, (Image, Video)) for x in flat)
         wanted, taken = [], other
         for x in flat:
@@ -101,13 +102,13 @@ def _twins(names, of_images, module=_v1):
 
 
 _twins(
-    "CenterCrop ElasticTransform FiveCrop Pad RandomAffine RandomHorizontalFlip RandomPerspective RandomResizedCrop RandomRotation "
-    "RandomVerticalFlip TenCrop",
+    "CenterCrop ElasticTransform FiveCrop Pad RandomAffine RandomHorizontalFlip RandomPerspective RandomResizedCrop "
+    "RandomRotation RandomVerticalFlip TenCrop",
     of_images=False,
 )
 _twins(
-    "ColorJitter GaussianBlur Grayscale LinearTransformation Normalize RandomAdjustSharpness RandomAutocontrast RandomEqualize RandomErasing "
-    "RandomGrayscale RandomInvert RandomPosterize RandomSolarize",
+    "ColorJitter GaussianBlur Grayscale LinearTransformation Normalize RandomAdjustSharpness RandomAutocontrast "
+    "RandomEqualize RandomErasing RandomGrayscale RandomInvert RandomPosterize RandomSolarize",
     of_images=True,
 )
 _twins("AugMix AutoAugment RandAugment TrivialAugmentWide", of_images=True, module=_auto)

@@ -155,7 +155,8 @@ class Channel:
             length, inline, count = _HEADER.unpack(header)
             if count != len(descriptors):
                 raise OSError(
-                    f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are open in this process"
+                    f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are "
+                    "open in this process"
                 )
             file = io.BytesIO(self._read(length))
             packed, sizes, buffers = pickle.load(file)

@@ -37,8 +37,10 @@ class Reading:
 def check_valid(pipe, number):
     if not pipe._is_valid(number):
         raise RuntimeError(
-            "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
-            f"{pipe!r}\nThis may be caused multiple references to the same IterDataPipe. We recommend using `.fork()` if that is necessary."
+            "This iterator has been invalidated because another iterator has been created from the same "
+            f"IterDataPipe: {pipe!r}\n"
+            "This may be caused multiple references to the same IterDataPipe. We recommend using `.fork()` if that "
+            "is necessary."
         )
 
 

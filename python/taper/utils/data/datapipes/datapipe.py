@@ -53,7 +53,10 @@ def _doc(name, step):
     arguments = list(inspect.signature(step).parameters.values())
     listed = "\n".join(f"    {argument}" for argument in arguments)
     given = ", ".join(a.name for a in arguments[1:] if a.default is a.empty and a.kind is a.POSITIONAL_OR_KEYWORD)
-    return f"{step.__doc__} (functional name: ``{name}``)\n\nArgs:\n{listed}\n\nExample:\n    >>> pipe = pipe.{name}({given})\n"
+    return (
+        f"{step.__doc__} (functional name: ``{name}``)\n\nArgs:\n{listed}\n\nExample:\n    >>> pipe = "
+        f"pipe.{name}({given})\n"
+    )
 
 
 class IterDataPipe(_Steps, IterableDataset):

@@ -1,4 +1,5 @@
-"""torch.ao.nn.quantized.dynamic: weights are whole numbers of eight bits; inputs are rounded by what each call brings."""
+"""torch.ao.nn.quantized.dynamic: weights are whole numbers of eight bits; inputs are rounded by what each call
+brings."""
 
 import taper
 from taper import nn
@@ -83,7 +84,8 @@ class Linear(_Kept):
 
 
 class _Recurrent(_Kept):
-    """A recurrent layer whose weights are kept in few bits and turned back when it runs; inputs and states stay floats."""
+    """A recurrent layer whose weights are kept in few bits and turned back when it runs; inputs and states stay
+    floats."""
 
     def __init__(self, mod, dtype):
         super().__init__()

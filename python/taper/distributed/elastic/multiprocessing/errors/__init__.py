@@ -37,7 +37,10 @@ class ProcessFailure:
         return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
 
     def __repr__(self):
-        return f"ProcessFailure(local_rank={self.local_rank}, pid={self.pid}, exitcode={self.exitcode}, message={self.message!r})"
+        return (
+            f"ProcessFailure(local_rank={self.local_rank}, pid={self.pid}, exitcode={self.exitcode}, "
+            f"message={self.message!r})"
+        )
 
 
 class ErrorHandler:

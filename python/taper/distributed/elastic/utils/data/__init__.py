@@ -6,7 +6,8 @@ __all__ = ["CyclingIterator", "ElasticDistributedSampler"]
 
 
 class ElasticDistributedSampler(DistributedSampler):
-    """A DistributedSampler over what follows the first start_index samples, which were trained with before a restart."""
+    """A DistributedSampler over what follows the first start_index samples, which were trained with before a
+    restart."""
 
     def __init__(self, dataset, num_replicas=None, rank=None, start_index=0):
         super().__init__(dataset, num_replicas, rank, shuffle=True)

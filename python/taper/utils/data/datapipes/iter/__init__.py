@@ -376,7 +376,8 @@ class Grouper(IterDataPipe):
                 key = max(groups, key=lambda k: len(groups[k]))
                 if self.least is not None and len(groups[key]) < self.least and not self.drop_remaining:
                     raise RuntimeError(
-                        f"Failed to group items: the largest group has {len(groups[key])} items, which is fewer than the guaranteed group size"
+                        f"Failed to group items: the largest group has {len(groups[key])} items, which is fewer than "
+                        "the guaranteed group size"
                     )
                 group = groups.pop(key)
                 held -= len(group)

@@ -118,7 +118,8 @@ class _DemultiplexerIterDataPipe(_Container):
                     continue
                 if kind is None or not 0 <= kind < self.num_instances:
                     raise ValueError(
-                        f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {kind} is returned."
+                        f"Output of the classification fn should be between 0 and {self.num_instances - 1}. {kind} is "
+                        "returned."
                     )
                 if kind != instance_id:
                     self._check_room(sum(map(len, self._waiting)) + 1)
@@ -148,8 +149,8 @@ class _ChildDataPipe(IterDataPipe):
             main._valid_iterator_id += 1
             if not main.is_every_instance_exhausted():
                 warnings.warn(
-                    "Some child DataPipes are not exhausted when __iter__ is called. We are resetting the buffer and each child DataPipe will read from the "
-                    "start again.",
+                    "Some child DataPipes are not exhausted when __iter__ is called. We are resetting the buffer and "
+                    "each child DataPipe will read from the start again.",
                     UserWarning,
                     stacklevel=4,
                 )

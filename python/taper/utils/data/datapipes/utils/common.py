@@ -51,7 +51,8 @@ def _check_unpickable_fn(fn):
     )
     if kind is not None and not _has_dill():
         warnings.warn(
-            f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead.",
+            f"{kind} function is not supported by pickle, please use regular python function or functools.partial "
+            "instead.",
             stacklevel=3,
         )
 

@@ -10,7 +10,8 @@ def _simple_graph_snapshot_restoration(datapipe, n_iterations, rng=None):
 
     if datapipe._snapshot_state is _SnapshotState.Restored:
         raise RuntimeError(
-            "Snapshot restoration cannot be applied. You can only restore simple snapshot to the graph if your graph has not been restored."
+            "Snapshot restoration cannot be applied. You can only restore simple snapshot to the graph if your graph "
+            "has not been restored."
         )
     if rng is None:
         rng = Generator()
@@ -23,6 +24,7 @@ def _simple_graph_snapshot_restoration(datapipe, n_iterations, rng=None):
             next(reading)
         except StopIteration:
             raise RuntimeError(
-                f"Fast-forward {datapipe} by {n_iterations} iterations exceeds the number of samples available ({done})."
+                f"Fast-forward {datapipe} by {n_iterations} iterations exceeds the number of samples available "
+                f"({done})."
             ) from None
     datapipe._fast_forward_iterator, datapipe._snapshot_state = reading, _SnapshotState.Restored
