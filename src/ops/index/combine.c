@@ -322,6 +322,13 @@ static bool lines_of(size_t itemsize, const tpi_places *p) {
            (size == sizeof(uint32_t) || size == sizeof(uint64_t));
 }
 
+#define PUT_LINES(type)                                                               \
+    for (int64_t r = 0; r < p->rows; r++) {                                           \
+        const int64_t *index = p->index + r * p->index_row;                           \
+        const type *from = (const type *)(const void *)(p->plain + r * p->plain_row); \
+        type *to = (type *)(void *)p->indexed;                                        \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[index[c]] = from[c];    \
+    }
 #define FETCH_LINES(type)                                                          \
     for (int64_t r = 0; r < p->rows; r++) {                                        \
         const int64_t *restrict index = p->index + r * p->index_row;               \
@@ -385,6 +392,13 @@ static void put(size_t itemsize, const tpi_places *p) {
         size_t bytes = (size_t)p->cols * itemsize;
         for (int64_t r = 0; r < p->rows; r++)
             memcpy(p->indexed + p->index[r * p->index_row] * p->scale, p->plain + r * p->plain_row, bytes);
+        return;
+    }
+    if (lines_of(itemsize, p)) {
+        if (itemsize == sizeof(uint32_t))
+            PUT_LINES(uint32_t)
+        else
+            PUT_LINES(uint64_t)
         return;
     }
     switch (itemsize) {
