@@ -1,15 +1,19 @@
 """`make bench`: Taper beside PyTorch on the rows of rows.py, in one run, turn by turn; writes results.md, results.png
 and results.json here.
 
-    python bench/compare.py [--rounds 3] [--only gpt,lstm] [--threads 2] [--one-thread] [--compiled] [--pytorch PYTHON]
-    [--out FOLDER]
+    python bench/compare.py [--rounds 3] [--only gpt,lstm] [--threads 2] [--one-thread] [--scaling 1,2,4,8,16]
+    [--compiled] [--pytorch PYTHON] [--out FOLDER]
 
 A group of rows runs in a process of its own, first Taper's, then PyTorch's, in every round; a row's time is its best
 round's, so that noise hits both alike. What memory alone decides differs by half from minute to minute on a shared
 machine: rows that are behind what is wanted after that, or ahead by less than a quarter, are measured again with both
 processes alive and by turns of a twentieth of a second, of which the middle one counts; the report names them. PyTorch
 comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds
-both sides under torch.compile.
+both sides under torch.compile. --scaling adds both sides at each of these numbers of threads, and how many times faster
+than with the first number each row is.
+
+"rounds differ" is by how much the slowest round of a side is slower than its best one, Taper's and PyTorch's: a ratio
+that is nearer to 1 than that may be noise.
 """
 
 import argparse
@@ -32,6 +36,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resnet", "gpt"]
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
+SCALING = ["bandwidth", "gemm", "attention", "gpt", "lstm"]
 WANTED = {
     "add_1elem": 3,
     "tiny_backward": 8,
@@ -104,7 +109,7 @@ class Side:
 
     def __init__(self, name, module, python, compiled=False, threads=2):
         self.name, self.module, self.python, self.compiled, self.threads = name, module, python, compiled, threads
-        self.best, self.peak, self.of, self.by_turns = {}, {}, {}, []
+        self.best, self.worst, self.peak, self.of, self.by_turns = {}, {}, {}, {}, []
 
     def command(self, group, folder, *more):
         command = [
@@ -133,8 +138,13 @@ class Side:
         result = json.loads(done.stdout.strip().splitlines()[-1])
         for name, value in result["rows"].items():
             self.best[name] = min(self.best.get(name, math.inf), value)
+            self.worst[name] = max(self.worst.get(name, 0), value)
         self.of[group] = list(result["rows"])
         self.peak[group] = min(self.peak.get(group, math.inf), result["peak"])
+
+    def differs(self, name):
+        """By how much the row's slowest round is slower than its best one."""
+        return f"{self.worst[name] / self.best[name] - 1:.0%}" if name in self.worst else "-"
 
 
 def machine():
@@ -161,7 +171,13 @@ def duration(seconds):
 
 def table(title, first, second, wanted):
     """Markdown, and the ratios in its order."""
-    lines, ratios = [f"| {title} | {first.name} | {second.name} | ratio | wanted |", "|---|---:|---:|---:|---:|"], {}
+    lines, ratios = (
+        [
+            f"| {title} | {first.name} | {second.name} | ratio | wanted | rounds differ |",
+            "|---|---:|---:|---:|---:|---:|",
+        ],
+        {},
+    )
     for name, theirs in second.best.items():
         ours = first.best.get(name)
         if ours:
@@ -170,7 +186,8 @@ def table(title, first, second, wanted):
         verdict = (
             "missing" if not ours else f"{theirs / ours:.2f}" if theirs / ours >= least else f"**{theirs / ours:.2f}**"
         )
-        lines.append(f"| {name} | {duration(ours)} | {duration(theirs)} | {verdict} | {least:g} |")
+        noise = f"{first.differs(name)}, {second.differs(name)}"
+        lines.append(f"| {name} | {duration(ours)} | {duration(theirs)} | {verdict} | {least:g} | {noise} |")
     if ratios:
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
         lines += [
@@ -180,6 +197,27 @@ def table(title, first, second, wanted):
     if first.by_turns:
         lines += [f"By short turns: {', '.join(first.by_turns)}."]
     return lines, ratios
+
+
+def threads_title(threads):
+    return f"{threads} thread{'s' if threads != 1 else ''}"
+
+
+def scaling(compared, counts):
+    """Markdown: how many times faster each row is with more threads than with the fewest, on either side."""
+    sides = {title: (first, second) for title, first, second, _ in compared}
+    chosen = [sides[threads_title(count)] for count in counts]
+    lines = ["| times faster than with " + threads_title(counts[0]) + " | " + " | ".join(map(str, counts[1:])) + " |"]
+    lines += ["|---|" + "---:|" * (len(counts) - 1)]
+    for name in chosen[0][1].best:
+        if any(name not in side.best for both in chosen for side in both):
+            continue
+        cells = []
+        for both in chosen[1:]:
+            gains = [base.best[name] / side.best[name] for base, side in zip(chosen[0], both)]
+            cells.append(f"{gains[0]:.1f} (PyTorch {gains[1]:.1f})")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def memory(first, second):
@@ -241,6 +279,15 @@ def pairs(options, theirs):
                 [g for g in ONE_THREAD if g in groups],
             )
         )
+    for threads in options.scaling:
+        made.append(
+            (
+                threads_title(threads),
+                Side("Taper", "taper", ours, threads=threads),
+                Side("PyTorch", "torch", theirs, threads=threads),
+                [g for g in SCALING if g in groups],
+            )
+        )
     if options.compiled:
         made.append(
             (
@@ -298,6 +345,7 @@ def short_turns(title, first, second, group, row, folder):
     for side, process, taken in zip((first, second), both, times):
         process.communicate("end\n")
         side.best[row] = statistics.median(taken)
+        side.worst[row] = max(taken)
     first.by_turns.append(row)
 
 
@@ -308,10 +356,14 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--one-thread", action="store_true")
+    parser.add_argument("--scaling", default="", help="numbers of threads, the fewest first")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--pytorch", default="")
     parser.add_argument("--out", default="")
     options = parser.parse_args()
+    if not all(count.isdigit() and int(count) for count in options.scaling.split(",") if options.scaling):
+        parser.error(f"--scaling: expected numbers of threads such as 1,2,4, got {options.scaling}")
+    options.scaling = [int(count) for count in options.scaling.split(",")] if options.scaling else []
     unknown = [group for group in options.only.split(",") if group and group not in workloads.GROUPS]
     if unknown:
         parser.error(f"no group of rows is named {', '.join(unknown)}; there are {', '.join(workloads.GROUPS)}")
@@ -357,6 +409,10 @@ def report(options, compared):
             os.path.join(options.out, name), ratios, f"times faster than PyTorch, {title}; {machine()}"
         ):
             print("no chart as PNG: this Python has no matplotlib", file=sys.stderr)
+    if len(options.scaling) > 1:
+        part = scaling(compared, options.scaling)
+        lines += [*part, ""]
+        print("\n".join(part), "\n")
     first, second = compared[0][1:3]
     part, results["start"] = start(first, second)
     lines += [*memory(first, second), "", *part]

@@ -17,6 +17,7 @@ enum {
     FEW_ROWS = 2 * HEIGHT,
     ROW_STEP = TPI_GEMM_DEPTH + 16, /* rows a power of two apart would share cache sets */
     SAME_SETS = 1024,               /* floats: lines that far apart do share them */
+    PAGE = 4096,                    /* bytes: the same */
     NARROW = 256 /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
 };
 
@@ -31,6 +32,10 @@ void G(pack)(const tpi_gemm *g, int64_t first, int64_t columns, void *packed) {
 /* Rows of a, `step` apart, contiguous in k. */
 static void pack_rows(const REAL *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, REAL *to,
                       int64_t step) {
+    if (a_col == 1) {
+        for (int64_t i = 0; i < rows; i++) memcpy(to + i * step, a + i * a_row, (size_t)depth * sizeof *to);
+        return;
+    }
     int64_t across = a_row == 1 ? depth / 8 * 8 : 0;
     for (int64_t p = 0; p < across; p += 8) {
         const REAL *from[8];
@@ -176,6 +181,11 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     }
 }
 
+/* Would a kernel's rows of a, a page or more of them apart, push each other out of the first cache? */
+static bool shares_sets(const tpi_gemm *g, const block *k, int64_t rows) {
+    return rows >= HEIGHT && k->depth > TPI_GEMM_SHALLOW && g->a_row % (PAGE / (int64_t)sizeof(REAL)) == 0;
+}
+
 /* Are a's columns read where they are? */
 static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
     return g->a_row == 1 && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW
@@ -188,7 +198,8 @@ void G(tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t colu
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
         block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH,
                    (const REAL *)g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
-        bool turns = g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns);
+        const bool turns =
+            columns > PANEL && (g->a_col == 1 ? shares_sets(g, &k, rows) : !reads_across(g, &k, columns));
         if (turns && !room) room = tpi_gemm_room(bytes); /* too large for the stack; without it a is read where it is */
         if (turns && room) {
             pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);

@@ -40,14 +40,26 @@ def test_a_group_reports_its_rows_and_its_peak():
 def test_tables_mark_what_falls_short():
     first, second = compare.Side("A", "taper", "python"), compare.Side("B", "torch", "python")
     first.best, second.best = {"x": 1e-6, "y": 1.0}, {"x": 4e-6, "y": 0.5, "z": 2e-3}
+    first.worst, second.worst = {"x": 1.1e-6, "y": 1.0}, {"x": 5e-6, "y": 0.55, "z": 2e-3}
     lines, ratios = compare.table("eager", first, second, {"x": 3, "y": 1})
     assert ratios == {"x": 4.0, "y": 0.5}
     assert (
-        "| x | 1.00 us | 4.00 us | 4.00 | 3 |" in lines
-        and "| y | 1.00 s | 500.00 ms | **0.50** | 1 |" in lines
-        and "| z |  | 2.00 ms | missing | 1 |" in lines
+        "| x | 1.00 us | 4.00 us | 4.00 | 3 | 10%, 25% |" in lines
+        and "| y | 1.00 s | 500.00 ms | **0.50** | 1 | 0%, 10% |" in lines
+        and "| z |  | 2.00 ms | missing | 1 | -, 0% |" in lines
     )
     assert lines[-1] == "1 of 3 rows ahead, geometric mean 1.41."
+
+
+def test_scaling_says_how_much_faster_more_threads_are():
+    compared = []
+    for threads, ours, theirs in (1, 8.0, 12.0), (2, 4.0, 8.0), (4, 2.5, 6.0):
+        first, second = compare.Side("A", "taper", "python"), compare.Side("B", "torch", "python")
+        first.best, second.best = {"x": ours, "alone": 1.0}, {"x": theirs}
+        compared.append((compare.threads_title(threads), first, second, ["group"]))
+    lines = compare.scaling(compared, [1, 2, 4])
+    assert lines[0] == "| times faster than with 1 thread | 2 | 4 |"
+    assert lines[2:] == ["| x | 2.0 (PyTorch 1.5) | 3.2 (PyTorch 2.0) |"]
 
 
 def test_a_row_by_turns():

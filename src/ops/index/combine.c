@@ -315,6 +315,28 @@ typedef struct {
         }                                                                                           \
     }
 
+/* Contiguous elements, each with an index of its own into a contiguous line. */
+static bool lines_of(size_t itemsize, const tpi_places *p) {
+    const int64_t size = (int64_t)itemsize;
+    return p->index_col == 1 && p->indexed_col == 0 && p->plain_col == size && p->scale == size &&
+           (size == sizeof(uint32_t) || size == sizeof(uint64_t));
+}
+
+#define PUT_LINES(type)                                                               \
+    for (int64_t r = 0; r < p->rows; r++) {                                           \
+        const int64_t *index = p->index + r * p->index_row;                           \
+        const type *from = (const type *)(const void *)(p->plain + r * p->plain_row); \
+        type *to = (type *)(void *)p->indexed;                                        \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[index[c]] = from[c];    \
+    }
+#define FETCH_LINES(type)                                                          \
+    for (int64_t r = 0; r < p->rows; r++) {                                        \
+        const int64_t *restrict index = p->index + r * p->index_row;               \
+        const type *restrict from = (const type *)(const void *)p->indexed;        \
+        type *restrict to = (type *)(void *)(p->plain + r * p->plain_row);         \
+        for (int64_t c = 0, cols = p->cols; c < cols; c++) to[c] = from[index[c]]; \
+    }
+
 /* Rows of contiguous elements, one index each. */
 static bool whole_rows(size_t itemsize, const tpi_places *p) {
     return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize &&
@@ -349,6 +371,13 @@ void tpi_fetch(size_t itemsize, const tpi_places *p) {
         if (stream) TPI_ISA_PICK(tpi_stream_end)();
         return;
     }
+    if (lines_of(itemsize, p)) {
+        if (itemsize == sizeof(uint32_t))
+            FETCH_LINES(uint32_t)
+        else
+            FETCH_LINES(uint64_t)
+        return;
+    }
     switch (itemsize) {
     case 1: MOVE(uint8_t, plain, indexed) break;
     case 2: MOVE(uint16_t, plain, indexed) break;
@@ -363,6 +392,13 @@ static void put(size_t itemsize, const tpi_places *p) {
         size_t bytes = (size_t)p->cols * itemsize;
         for (int64_t r = 0; r < p->rows; r++)
             memcpy(p->indexed + p->index[r * p->index_row] * p->scale, p->plain + r * p->plain_row, bytes);
+        return;
+    }
+    if (lines_of(itemsize, p)) {
+        if (itemsize == sizeof(uint32_t))
+            PUT_LINES(uint32_t)
+        else
+            PUT_LINES(uint64_t)
         return;
     }
     switch (itemsize) {

@@ -22,6 +22,17 @@
             }                                                                                                      \
             continue;                                                                                              \
         }                                                                                                          \
+        if (p->index_col == 1 && p->indexed_col == 0 && p->plain_col == (int64_t)sizeof(STORED) &&                 \
+            p->scale == (int64_t)sizeof(STORED)) { /* a contiguous line, an index for each of its elements */      \
+            STORED *to = (STORED *)(void *)p->indexed;                                                             \
+            const STORED *from = (const STORED *)(const void *)plain;                                              \
+            for (int64_t c = 0, cols = p->cols; c < cols; c++) {                                                   \
+                STORED *place = to + index[c];                                                                     \
+                T a = LOAD(*place), b = LOAD(from[c]);                                                             \
+                *place = STORE(expression);                                                                        \
+            }                                                                                                      \
+            continue;                                                                                              \
+        }                                                                                                          \
         for (int64_t c = 0; c < p->cols; c++) {                                                                    \
             STORED *to = (STORED *)(void *)(p->indexed + index[c * p->index_col] * p->scale + c * p->indexed_col); \
             T a = LOAD(*to), b = LOAD(*(const STORED *)(const void *)(plain + c * p->plain_col));                  \

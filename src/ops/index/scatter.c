@@ -100,9 +100,12 @@ typedef struct bounds_job {
 static void bounds_chunk(int64_t chunk, void *context) {
     bounds_job *j = context;
     int64_t i = chunk * 65536, end = i + 65536 < j->n ? i + 65536 : j->n;
-    bool bad = false;
-    for (; i < end; i++) bad |= (uint64_t)j->at[i] >= (uint64_t)j->size;
-    if (bad) atomic_store(&j->bad, true);
+    /* A negative index has its highest bit set, and one that is too large sets that of the difference: two operations
+     * that every instruction set has for vectors, where comparisons of 64 bits are missing in the baseline. */
+    const uint64_t last = (uint64_t)j->size - 1;
+    uint64_t bits = 0;
+    for (; i < end; i++) bits |= (uint64_t)j->at[i] | (last - (uint64_t)j->at[i]);
+    if (bits >> 63) atomic_store(&j->bad, true);
 }
 
 /* The dense case is looked through in parallel; the walk is for expanded and strided indices, and finds the culprit. */
