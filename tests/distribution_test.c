@@ -1,5 +1,5 @@
-/* Distributions against PyTorch 2.15: samples with seed 0, log-probabilities, entropies, divergences; gradients reach the
- * parameters through samples. */
+/* Distributions against PyTorch 2.15: samples with seed 0, log-probabilities, entropies, divergences; gradients reach
+ * the parameters through samples. */
 #include "tape_fixture.h"
 
 typedef struct pair { /* two parameters of a batch of two */
@@ -14,13 +14,55 @@ typedef struct expected {
 } expected;
 
 static const expected two[] = {
-    {tp_distribution_normal, "Normal", {2.811494f, 1.926643f}, {-1.338293f, -17.532642f}, {1.824404f, 0.032644f}, {0.5f, 2.0f}, {2.25f, 0.0625f}},
-    {tp_distribution_log_normal, "LogNormal", {16.634754f, 6.866419f}, {-1.174598f, -56.863831f}, {2.324404f, 2.032644f}, {5.078419f, 7.62361f}, {218.901596f, 3.748381f}},
-    {tp_distribution_laplace, "Laplace", {0.488728f, 2.192207f}, {-1.265279f, -5.306853f}, {2.098612f, 0.306853f}, {0.5f, 2.0f}, {4.5f, 0.125f}},
-    {tp_distribution_cauchy, "Cauchy", {16.396595f, 2.191192f}, {-1.577594f, -3.369353f}, {2.936489f, 1.14473f}, {NAN, NAN}, {INFINITY, INFINITY}},
-    {tp_distribution_gumbel, "Gumbel", {1.033594f, 2.333258f}, {-1.418614f, -396.042511f}, {1.982681f, 0.190921f}, {1.365824f, 2.144304f}, {3.701102f, 0.102808f}},
-    {tp_distribution_gamma, "Gamma", {0.000526f, 2.526162f}, {-1.350791f, -3.590736f}, {-0.314856f, 2.96351f}, {0.333333f, 8.0f}, {0.222222f, 32.0f}},
-    {tp_distribution_beta, "Beta", {0.002248f, 0.992709f}, {-1.000889f, -1.336438f}, {-0.548418f, -2.287087f}, {0.25f, 0.888889f}, {0.0625f, 0.030389f}},
+    {tp_distribution_normal,
+     "Normal",
+     {2.811494f, 1.926643f},
+     {-1.338293f, -17.532642f},
+     {1.824404f, 0.032644f},
+     {0.5f, 2.0f},
+     {2.25f, 0.0625f}},
+    {tp_distribution_log_normal,
+     "LogNormal",
+     {16.634754f, 6.866419f},
+     {-1.174598f, -56.863831f},
+     {2.324404f, 2.032644f},
+     {5.078419f, 7.62361f},
+     {218.901596f, 3.748381f}},
+    {tp_distribution_laplace,
+     "Laplace",
+     {0.488728f, 2.192207f},
+     {-1.265279f, -5.306853f},
+     {2.098612f, 0.306853f},
+     {0.5f, 2.0f},
+     {4.5f, 0.125f}},
+    {tp_distribution_cauchy,
+     "Cauchy",
+     {16.396595f, 2.191192f},
+     {-1.577594f, -3.369353f},
+     {2.936489f, 1.14473f},
+     {NAN, NAN},
+     {INFINITY, INFINITY}},
+    {tp_distribution_gumbel,
+     "Gumbel",
+     {1.033594f, 2.333258f},
+     {-1.418614f, -396.042511f},
+     {1.982681f, 0.190921f},
+     {1.365824f, 2.144304f},
+     {3.701102f, 0.102808f}},
+    {tp_distribution_gamma,
+     "Gamma",
+     {0.000526f, 2.526162f},
+     {-1.350791f, -3.590736f},
+     {-0.314856f, 2.96351f},
+     {0.333333f, 8.0f},
+     {0.222222f, 32.0f}},
+    {tp_distribution_beta,
+     "Beta",
+     {0.002248f, 0.992709f},
+     {-1.000889f, -1.336438f},
+     {-0.548418f, -2.287087f},
+     {0.25f, 0.888889f},
+     {0.0625f, 0.030389f}},
 };
 
 static void check(const expected *e) {
@@ -116,8 +158,7 @@ static void test_divergences_and_gradients(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_pairs),   TEST(test_pairs),
-                                     cmocka_unit_test(test_choices), TEST(test_choices),
-                                     TEST(test_divergences_and_gradients)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_pairs), TEST(test_pairs), cmocka_unit_test(test_choices),
+                                     TEST(test_choices), TEST(test_divergences_and_gradients)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -20,7 +20,8 @@ static bool one_round(shared *s) {
     TP_SCOPE {
         TP_INFERENCE
             good = tp_equal(tp_forward(s->net, s->x), s->want);
-        tp_tensor *mine = tp_set_requires_grad(tp_detach(tp_clone(s->x)), true); /* a graph of its own over shared weights */
+        tp_tensor *mine =
+            tp_set_requires_grad(tp_detach(tp_clone(s->x)), true); /* a graph of its own over shared weights */
         tp_tensor *slope = NULL, *y = tp_sum(tp_forward(s->net, mine));
         good = good && tp_gradients(TP_LIST(y), TP_LIST(mine), NULL, &slope, NULL) && slope;
         tp_release(tp_retain(s->x));

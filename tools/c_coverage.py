@@ -103,6 +103,7 @@ OTHERWISE = {
     "dist_get_global_rank": "tp_group_global_rank", "dist_get_group_rank": "tp_group_rank", "dist_group": "tp_group_new",
     "dist_reduce_op": "tp_dist_all_reduce", "dist_monitored_barrier": "tp_dist_barrier", "dist_Backend": "tp_dist_engine",
     "dist_is_torchelastic_launched": "tp_dist_query", "sparse_mm": "tp_sparse_mm_rows", "sparse_addmm": "tp_sparse_mm_coo",
+    "distribution_kl_divergence": "tp_distribution_kl", "distribution_Distribution": "tp_distribution_log_prob",
     "sparse_sampled_addmm": "tp_sparse_dots",
 }  # fmt: skip
 REASONS = [
@@ -201,9 +202,7 @@ def found(names, prefix, name):
     return None
 
 
-def reason(listed, namespace, name):
-    if f"{namespace}.{name}" in listed:
-        return "modules, not functions"
+def reason(namespace, name):
     for pattern, why, only in REASONS:
         if (not only or only == namespace) and re.match(pattern, name):
             return why
@@ -218,10 +217,11 @@ def main():
     for namespace, prefix in NAMESPACES.items():
         have = lack = 0
         for name in listed.get(namespace, "").split():
-            if found(names, prefix, name):
+            why = "modules, not functions" if f"{namespace}.{name}" in listed else None
+            if not why and found(names, prefix, name):
                 have += 1
                 continue
-            why = reason(listed, namespace, name)
+            why = why or reason(namespace, name)
             if why:
                 left_out.setdefault(why, []).append(f"{namespace}.{name}")
             else:

@@ -1,13 +1,13 @@
-/* Probability distributions: samples, log-probabilities, entropies and divergences, with gradients to the parameters. As
- * PyTorch's torch.distributions, from the same streams.
+/* Probability distributions: samples, log-probabilities, entropies and divergences, with gradients to the parameters.
+ * As PyTorch's torch.distributions, from the same streams.
  *
  *     tp_distribution *d = tp_distribution_normal(mean, std);
  *     tp_tensor *action = tp_distribution_sample(d, tp_no_ints(), NULL);
  *     tp_tensor *loss = tp_neg(tp_mul(tp_distribution_log_prob(d, action), reward));
  *     tp_distribution_free(d);
  *
- * A distribution holds its parameters, broadcast to one shape: that of its batch. Results go to the innermost scope, as an
- * operator's do. */
+ * A distribution holds its parameters, broadcast to one shape: that of its batch. Results go to the innermost scope, as
+ * an operator's do. */
 #ifndef TAPER_DISTRIBUTION_H
 #define TAPER_DISTRIBUTION_H
 #include <taper/random.h>

@@ -143,9 +143,7 @@ static tp_tensor *gumbel_log_prob(tp_tensor *a, tp_tensor *b, tp_tensor *x) {
 }
 static tp_tensor *gumbel_entropy(tp_tensor *a, tp_tensor *b) { return (void)a, tp_add(tp_log(b), 1 + EULER); }
 static tp_tensor *gumbel_mean(tp_tensor *a, tp_tensor *b) { return tp_add(a, tp_mul(b, EULER)); }
-static tp_tensor *gumbel_variance(tp_tensor *a, tp_tensor *b) {
-    return (void)a, tp_mul(tp_square(b), M_PI * M_PI / 6);
-}
+static tp_tensor *gumbel_variance(tp_tensor *a, tp_tensor *b) { return (void)a, tp_mul(tp_square(b), M_PI * M_PI / 6); }
 
 /* ---- Gamma and Beta ---- */
 static tp_tensor *gamma_draw(tp_tensor *a, tp_tensor *b, tp_ints shape, tp_generator *g) {
@@ -262,31 +260,36 @@ static tp_tensor *categorical_kl(const tp_distribution *p, const tp_distribution
     return tp_sum(tp_where(tp_eq(p->a, 0), tp_zeros_like(each), each), .dim = TP_INTS(-1));
 }
 
-static const kind normal = {"Normal", normal_draw, true, normal_log_prob, normal_entropy, first, square_b, normal_kl, 0},
-                  log_normal = {"LogNormal", log_normal_draw, true, log_normal_log_prob, log_normal_entropy,
-                                log_normal_mean, log_normal_variance, normal_kl, 0},
-                  half_normal = {"HalfNormal", half_normal_draw, true, half_normal_log_prob, half_normal_entropy,
-                                 half_normal_mean, half_normal_variance, NULL, 0},
-                  uniform = {"Uniform", uniform_draw, true, uniform_log_prob, uniform_entropy, uniform_mean,
-                             uniform_variance, NULL, 0},
-                  exponential = {"Exponential", exponential_draw, true, exponential_log_prob, exponential_entropy,
-                                 exponential_mean, exponential_variance, exponential_kl, 0},
-                  laplace = {"Laplace", laplace_draw, true, laplace_log_prob, laplace_entropy, first,
-                             laplace_variance, NULL, 0},
-                  cauchy = {"Cauchy", cauchy_draw, true, cauchy_log_prob, cauchy_entropy,
-                            cauchy_mean, cauchy_variance, NULL, 0},
-                  gumbel = {"Gumbel", gumbel_draw, true, gumbel_log_prob, gumbel_entropy, gumbel_mean,
-                            gumbel_variance, NULL, 0},
-                  gamma_kind = {"Gamma", gamma_draw, true, gamma_log_prob, gamma_entropy, gamma_mean, gamma_variance,
-                                gamma_kl, 0},
-                  beta = {"Beta", beta_draw, false, beta_log_prob, beta_entropy, beta_mean, beta_variance, NULL, 0},
-                  poisson = {"Poisson", poisson_draw, false, poisson_log_prob, NULL, first, first, poisson_kl, 0},
-                  bernoulli = {"Bernoulli", bernoulli_draw, false, bernoulli_log_prob, bernoulli_entropy, first,
-                               bernoulli_variance, bernoulli_kl, 0},
-                  geometric = {"Geometric", geometric_draw, false, geometric_log_prob, geometric_entropy,
-                               geometric_mean, geometric_variance, NULL, 0},
-                  categorical = {"Categorical", categorical_draw, false, categorical_log_prob, categorical_entropy,
-                                 NULL, NULL, categorical_kl, 1};
+static const kind
+    normal = {"Normal", normal_draw, true, normal_log_prob, normal_entropy, first, square_b, normal_kl, 0},
+    log_normal = {"LogNormal",         log_normal_draw, true, log_normal_log_prob, log_normal_entropy, log_normal_mean,
+                  log_normal_variance, normal_kl,       0},
+    half_normal = {"HalfNormal",
+                   half_normal_draw,
+                   true,
+                   half_normal_log_prob,
+                   half_normal_entropy,
+                   half_normal_mean,
+                   half_normal_variance,
+                   NULL,
+                   0},
+    uniform = {"Uniform",        uniform_draw, true, uniform_log_prob, uniform_entropy, uniform_mean,
+               uniform_variance, NULL,         0},
+    exponential = {"Exponential",        exponential_draw,    true,
+                   exponential_log_prob, exponential_entropy, exponential_mean,
+                   exponential_variance, exponential_kl,      0},
+    laplace = {"Laplace", laplace_draw, true, laplace_log_prob, laplace_entropy, first, laplace_variance, NULL, 0},
+    cauchy = {"Cauchy", cauchy_draw, true, cauchy_log_prob, cauchy_entropy, cauchy_mean, cauchy_variance, NULL, 0},
+    gumbel = {"Gumbel", gumbel_draw, true, gumbel_log_prob, gumbel_entropy, gumbel_mean, gumbel_variance, NULL, 0},
+    gamma_kind = {"Gamma", gamma_draw, true, gamma_log_prob, gamma_entropy, gamma_mean, gamma_variance, gamma_kl, 0},
+    beta = {"Beta", beta_draw, false, beta_log_prob, beta_entropy, beta_mean, beta_variance, NULL, 0},
+    poisson = {"Poisson", poisson_draw, false, poisson_log_prob, NULL, first, first, poisson_kl, 0},
+    bernoulli = {"Bernoulli",        bernoulli_draw, false, bernoulli_log_prob, bernoulli_entropy, first,
+                 bernoulli_variance, bernoulli_kl,   0},
+    geometric = {"Geometric",        geometric_draw, false, geometric_log_prob, geometric_entropy, geometric_mean,
+                 geometric_variance, NULL,           0},
+    categorical = {"Categorical", categorical_draw, false, categorical_log_prob, categorical_entropy, NULL,
+                   NULL,          categorical_kl,   1};
 
 /* ---- Making ---- */
 static bool floating(const tp_tensor *t, const char *argument, const char *function) {
@@ -330,15 +333,16 @@ TWO(tp_distribution_cauchy, cauchy, loc, scale)
 TWO(tp_distribution_gumbel, gumbel, loc, scale)
 TWO(tp_distribution_gamma, gamma_kind, concentration, rate)
 TWO(tp_distribution_beta, beta, concentration1, concentration0)
-tp_distribution *tp_distribution_half_normal(tp_tensor *scale) { return of_one(&half_normal, scale, "scale", __func__); }
+tp_distribution *tp_distribution_half_normal(tp_tensor *scale) {
+    return of_one(&half_normal, scale, "scale", __func__);
+}
 tp_distribution *tp_distribution_exponential(tp_tensor *rate) { return of_one(&exponential, rate, "rate", __func__); }
 tp_distribution *tp_distribution_poisson(tp_tensor *rate) { return of_one(&poisson, rate, "rate", __func__); }
 
 /* Both forms of a choice: of two (bernoulli), or of the last dim's classes. */
 static tp_distribution *by_chance(const kind *k, tp_tensor *probs, tp_tensor *logits, const char *function) {
     if (!probs == !logits)
-        return tpi_fail(TP_ERR_VALUE,
-                        "%s: Either `probs` or `logits` must be specified, but not both.", function);
+        return tpi_fail(TP_ERR_VALUE, "%s: Either `probs` or `logits` must be specified, but not both.", function);
     tp_tensor *given = probs ? probs : logits;
     if (!floating(given, probs ? "probs" : "logits", function)) return NULL;
     if (k->event_dims && !given->ndim)

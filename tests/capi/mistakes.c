@@ -19,7 +19,7 @@ void mistake(tp_tensor *x, tp_module *m, const char *s) {
     tp_sum(x, .dims = TP_INTS(0));
 #elif CASE == 4 /* says: expected expression */
     tp_linear(x);
-#elif CASE == 5 /* says: (passing argument 1 of .tp_softmax|passing .const char \*. to parameter of type .tp_tensor) */
+#elif CASE == 5 /* says: (argument 1 of .tp_softmax|.const char \*. to parameter of type .tp_tensor) */
     /* a text for a tensor */
     tp_softmax(s, 1);
 #elif CASE == 6 /* says: too many arguments to function( .tp_relu| call, expected single argument .self) */
@@ -27,7 +27,7 @@ void mistake(tp_tensor *x, tp_module *m, const char *s) {
     tp_relu(x, x);
 #elif CASE == 7 /* says: expected expression */
     tp_nn_linear(3);
-#elif CASE == 8 /* says: (incompatible type for argument 1 of .tp_adam|parameter of incompatible type .tp_tensors) */
+#elif CASE == 8 /* says: (argument 1 of .tp_adam|parameter of incompatible type .tp_tensors) */
     /* a tensor for a list */
     tp_adam(x, .lr = 0.1);
 #elif CASE == 9 /* says: (no member named|field designator) .learning_rate */
@@ -39,20 +39,20 @@ void mistake(tp_tensor *x, tp_module *m, const char *s) {
 #elif CASE == 11 /* says: (passing argument 1 of .tp_step|to parameter of type .tp_optimiser) */
     /* a module for an optimiser */
     tp_step(m);
-#elif CASE == 12 /* says: (incompatible type for argument 2 of .tp_reshape|too many arguments to function call, expected 2) */
+#elif CASE == 12 /* says: (argument 2 of .tp_reshape|too many arguments to function call, expected 2) */
     /* numbers for a shape */
     tp_reshape(x, 2, 3);
-#elif CASE == 13 /* says: (incompatible type for argument 1 of .tp_cat|parameter of incompatible type .tp_tensors) */
+#elif CASE == 13 /* says: (argument 1 of .tp_cat|parameter of incompatible type .tp_tensors) */
     tp_cat(x, .dim = 0);
-#elif CASE == 14 /* says: (incompatible type for argument 2 of .tp_matmul|passing .double. to parameter of incompatible type .tp_tensor) */
+#elif CASE == 14 /* says: (argument 2 of .tp_matmul|.double. to parameter of incompatible type .tp_tensor) */
     /* a number for a tensor */
     tp_matmul(x, 2.0);
-#elif CASE == 15 /* says: (type ._Bool. using type .tp_ints|initializing .bool. with an expression of incompatible type .tp_ints) */
+#elif CASE == 15 /* says: (._Bool. using type .tp_ints|.bool. with an expression of incompatible type) */
     /* a list for a truth */
     tp_sum(x, .keepdim = TP_INTS(1));
-#elif CASE == 16 /* says: too few arguments to function( .tp_relu| call, single argument .self. was not specified) */
+#elif CASE == 16 /* says: too few arguments to function( .tp_relu| call, single argument .self) */
     tp_relu();
-#elif CASE == 17 /* says: (incompatible type for argument 1 of .tp_zeros|passing .int. to parameter of incompatible type .tp_ints) */
+#elif CASE == 17 /* says: (argument 1 of .tp_zeros|.int. to parameter of incompatible type .tp_ints) */
     tp_zeros(2, 3);
 #elif CASE == 18 /* says: .tp_module \*.*tp_tensor \* */
     /* a tensor among modules */
@@ -72,7 +72,7 @@ void mistake(tp_tensor *x, tp_module *m, const char *s) {
     (void)y;
 #elif CASE == 24 /* says: (no member named|field designator) .scale */
     tp_scaler_new(.scale = 2);
-#elif CASE == 25 /* says: (incompatible type for argument 2 of .tp_max_pool2d|passing .int. to parameter of incompatible type .tp_ints) */
+#elif CASE == 25 /* says: (argument 2 of .tp_max_pool2d|.int. to parameter of incompatible type .tp_ints) */
     tp_max_pool2d(x, 2);
 #elif CASE == 26 /* says: (no member named|field designator) .batch_size */
     /* PyTorch's name of an option that is called otherwise */
@@ -82,9 +82,9 @@ void mistake(tp_tensor *x, tp_module *m, const char *s) {
     tp_conv2d(x, x, .padding = 1);
 #elif CASE == 28 /* says: .const char \*.*int */
     tp_mse_loss(x, x, .reduction = 1);
-#elif CASE == 29 /* says: (passing argument 2 of .tp_cross_entropy|passing .int. to parameter of type .tp_tensor) */
+#elif CASE == 29 /* says: (argument 2 of .tp_cross_entropy|.int. to parameter of type .tp_tensor) */
     tp_cross_entropy(x, 1);
-#elif CASE == 30 /* says: (incompatible type for argument 2 of .tp_module_to|parameter of incompatible type .tp_dtype) */
+#elif CASE == 30 /* says: (argument 2 of .tp_module_to|parameter of incompatible type .tp_dtype) */
     /* tp_module_to_device moves */
     tp_module_to(m, (tp_device){TP_CPU, 0});
 #elif CASE == 31 /* says: flexible array member */
