@@ -9,6 +9,11 @@ static bool doubles_input(tp_module *m, int64_t nargs, tp_value *args, void *con
     args[0] = tp_value_tensor(tp_mul(args[0].as.tensor, 2));
     return true;
 }
+static bool doubles_first(tp_module *m, int64_t nargs, tp_value *args, void *context) {
+    (void)m, (void)nargs, (void)context;
+    args[0] = tp_value_tensor(tp_mul(args[0].as.tensor, 2));
+    return true;
+}
 static bool adds_one(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results,
                      void *context) {
     (void)m, (void)args;
@@ -39,6 +44,22 @@ static void test_values_pass_through_hooks(void **state) {
     }
     tp_module_release(net);
     assert_int_equal(after, 102);
+}
+
+/* An input that was given by name is still that input when a hook has exchanged it. */
+static void test_named_inputs(void **state) {
+    (void)state;
+    tp_module *loss = tp_nn_l1_loss();
+    int calls = 0;
+    TP_SCOPE {
+        tp_tensor *x = VECTOR(1, 2), *y = VECTOR(4, 6);
+        tp_module_add_prehook(loss, doubles_first, &calls, NULL);
+        const tp_value args[] = {tp_named("target", tp_value_tensor(y)), tp_named("input", tp_value_tensor(x))};
+        tp_value result;
+        assert_true(tp_forward_values(loss, 2, args, 1, &result));
+        assert_float_equal(tp_item(result.as.tensor), 8.5, 1e-6); /* |8 - 1| and |12 - 2| */
+    }
+    tp_module_release(loss);
 }
 
 static bool refuses(tp_module *m, int64_t nargs, tp_value *args, void *context) {
@@ -140,8 +161,13 @@ static void test_failing_allocations(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {
-        TEST(test_values_pass_through_hooks), TEST(test_hooks_can_stop), TEST(test_backward_hooks),
-        cmocka_unit_test(test_modules_move),  TEST(test_modules_move),   cmocka_unit_test(test_failing_allocations)};
+    const struct CMUnitTest all[] = {TEST(test_values_pass_through_hooks),
+                                     cmocka_unit_test(test_named_inputs),
+                                     TEST(test_named_inputs),
+                                     TEST(test_hooks_can_stop),
+                                     TEST(test_backward_hooks),
+                                     cmocka_unit_test(test_modules_move),
+                                     TEST(test_modules_move),
+                                     cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }
