@@ -13,6 +13,21 @@ install(FILES ${CMAKE_BINARY_DIR}/TaperConfig.cmake ${CMAKE_BINARY_DIR}/TaperCon
 # The pkg-config file finds its prefix from where it lies, so an installed tree can be moved.
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+# What libtaper.a needs, where TAPER_STATIC built it.
+get_target_property(pc_private taper_blas INTERFACE_LINK_LIBRARIES)
+list(APPEND pc_private ${OpenMP_C_FLAGS} -lpthread -lm)
+foreach(library ${CMAKE_DL_LIBS})
+    list(APPEND pc_private -l${library})
+endforeach()
+foreach(package ZLIB:z PNG:png JPEG:jpeg)
+    string(REPLACE ":" ";" package ${package})
+    list(GET package 0 found)
+    if(${found}_FOUND)
+        list(GET package 1 library)
+        list(APPEND pc_private -l${library})
+    endif()
+endforeach()
+list(JOIN pc_private " " pc_private)
 configure_file(cmake/taper.pc.in ${CMAKE_BINARY_DIR}/taper.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/taper.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -82,6 +82,14 @@ target_link_options(taper PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake
 set_target_properties(taper PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 
+# For programs that link it statically; `pkg-config --static --libs taper` says what it needs besides.
+if(TAPER_STATIC)
+    add_library(taper_static STATIC ${all_objects})
+    add_dependencies(taper_static taper_generated)
+    set_target_properties(taper_static PROPERTIES OUTPUT_NAME taper)
+    install(TARGETS taper_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
 add_library(taper_testable STATIC EXCLUDE_FROM_ALL ${all_objects})
 target_link_libraries(taper_testable PUBLIC taper_flags taper_includes)
 add_dependencies(taper_testable taper_generated)

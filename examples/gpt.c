@@ -1,6 +1,5 @@
-/* A small GPT over characters: trains on a verse, then writes on with a key-value cache, so that each new character costs
- * one position and not all of them. The cache's answers are those without it.
- *     gpt [STEPS] */
+/* A small GPT over characters: trains on a verse, then writes on with a key-value cache, so that each new character
+ * costs one position and not all of them. The cache's answers are those without it. gpt [STEPS] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +25,9 @@ static tp_module *make_gpt(void) {
         tp_module_add(block, "norm1", tp_nn_layer_norm(TP_INTS(WIDTH)));
         tp_module_add(block, "qkv", tp_nn_linear(WIDTH, 3 * WIDTH));
         tp_module_add(block, "out", tp_nn_linear(WIDTH, WIDTH));
-        tp_module_add(block, "mlp", tp_nn_sequential(tp_nn_layer_norm(TP_INTS(WIDTH)), tp_nn_linear(WIDTH, 4 * WIDTH),
-                                                     tp_nn_gelu(), tp_nn_linear(4 * WIDTH, WIDTH)));
+        tp_module_add(block, "mlp",
+                      tp_nn_sequential(tp_nn_layer_norm(TP_INTS(WIDTH)), tp_nn_linear(WIDTH, 4 * WIDTH), tp_nn_gelu(),
+                                       tp_nn_linear(4 * WIDTH, WIDTH)));
         tp_module_add(gpt, name, block);
     }
     tp_module_add(gpt, "norm", tp_nn_layer_norm(TP_INTS(WIDTH)));

@@ -22,6 +22,16 @@ for include in -I -isystem; do
             case=$((case + 1))
         done
         [[ $case -gt 20 ]] || fail "$cc $include: only $case cases"
+        case=1
+        while [[ $include = -I ]] && pattern=$(sed -n "s,^#elif CASE == $case /\* says: \(.*\) \*/$,\1,p" "$source/mistakes.c") && [[ -n $pattern ]]; do
+            said=$($cc -std=c11 -DCASE=$case $headers -fsyntax-only -fno-diagnostics-color "$source/mistakes.c" 2>&1) || true
+            heads=$(grep -E 'error:|warning:' <<< "$said") || fail "$cc $include says nothing of mistake $case"
+            grep -Eq -- "$pattern" <<< "$heads" || fail "$cc says of mistake $case '$heads', not '$pattern'"
+            [[ $said == *tp_* ]] || fail "$cc $include: what it says of mistake $case names no function"
+            case=$((case + 1))
+        done
+        [[ $include != -I || $case -gt 30 ]] || fail "$cc: only $((case - 1)) mistakes"
+        $cc -std=c11 -Wall -Wextra -Wno-unused-value -Werror -DCASE=0 $headers -fsyntax-only "$source/mistakes.c" || fail "$cc refuses case 0 of mistakes.c"
         for std in c11 gnu17; do
             $cc -std=$std -Wall -Wextra -Wpedantic -Wno-unused-value -Werror $headers "$source/accepted.c" -o "$work/accepted" $libraries
             "$work/accepted" || fail "accepted.c by $cc"

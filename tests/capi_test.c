@@ -628,6 +628,28 @@ static void threads_build_and_differentiate_graphs_of_their_own(void **state) {
     }
 }
 
+/* ---- Options begin with their size: 0 is an error that says so, not a guess ---- */
+static void a_size_of_zero_is_an_error(void **state) {
+    (void)state;
+    tp_tensor *x = tp_ones(TP_INTS(2));
+    const tp_sum_options none = {.size = 0};
+    tp_release(tp_sum_with(x, &none));
+    assert_non_null(tp_error());
+    assert_non_null(strstr(tp_error(), "expected a struct that begins with its size, got size 0"));
+    tp_error_clear();
+    const tp_loader_options loader = {.batch = 2};
+    tp_dataset *data = tp_dataset_of_tensors(TP_LIST(x));
+    assert_null(tp_loader_new_with(data, &loader));
+    assert_non_null(strstr(tp_error(), "begins with its size"));
+    tp_error_clear();
+    const tp_training training = {.epoch = 1};
+    assert_false(tp_training_save("nothing.pt", &training));
+    assert_non_null(strstr(tp_error(), "begins with its size"));
+    tp_error_clear();
+    tp_dataset_release(data);
+    tp_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expression_is_checked_once_at_its_end),
@@ -652,6 +674,7 @@ int main(void) {
         cmocka_unit_test(an_unsigned_number_never_turns_negative),
         cmocka_unit_test(layers_and_lists_are_made_from_left_to_right),
         cmocka_unit_test(a_program_with_smaller_options_still_works),
+        cmocka_unit_test(a_size_of_zero_is_an_error),
         cmocka_unit_test(the_library_knows_its_version),
         cmocka_unit_test(operators_are_called_by_name),
         cmocka_unit_test(wrong_calls_by_name_say_what_is_wrong),

@@ -36,6 +36,7 @@ MADE = [
     "dataset",
     "reader",
     "sampler",
+    "distribution",
     "scaler",
     "loader",
     "schedule",

@@ -65,6 +65,7 @@ static tp_generator *make_generator(void) { return tp_generator_new(1); }
 static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
 static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
 static tp_sampler *make_sampler(void) { return tp_sampler_random(2, false, 0, NULL); }
+static tp_distribution *make_distribution(void) { return tp_distribution_normal(make_tensor(), make_tensor()); }
 static tp_scaler *make_scaler(void) { return tp_scaler_new(); }
 static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
 static tp_optimiser *make_optimiser(void) {
@@ -103,6 +104,7 @@ KIT(generator)
 KIT(dataset)
 KIT(reader)
 KIT(sampler)
+KIT(distribution)
 KIT(scaler)
 KIT(loader)
 KIT(optimiser)

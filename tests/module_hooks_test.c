@@ -1,11 +1,17 @@
 /* Hooks of modules see and change what goes in, what comes out and the gradients in between; modules move between
  * devices with their gradients, and an optimiser goes on with them; no allocation that fails leaks. */
+#include "guarded_device.h"
 #include "tape_fixture.h"
 
 static bool doubles_input(tp_module *m, int64_t nargs, tp_value *args, void *context) {
     (void)m;
     ++*(int *)context;
     assert_int_equal(nargs, 1);
+    args[0] = tp_value_tensor(tp_mul(args[0].as.tensor, 2));
+    return true;
+}
+static bool doubles_first(tp_module *m, int64_t nargs, tp_value *args, void *context) {
+    (void)m, (void)nargs, (void)context;
     args[0] = tp_value_tensor(tp_mul(args[0].as.tensor, 2));
     return true;
 }
@@ -39,6 +45,22 @@ static void test_values_pass_through_hooks(void **state) {
     }
     tp_module_release(net);
     assert_int_equal(after, 102);
+}
+
+/* An input that was given by name is still that input when a hook has exchanged it. */
+static void test_named_inputs(void **state) {
+    (void)state;
+    tp_module *loss = tp_nn_l1_loss();
+    int calls = 0;
+    TP_SCOPE {
+        tp_tensor *x = VECTOR(1, 2), *y = VECTOR(4, 6);
+        tp_module_add_prehook(loss, doubles_first, &calls, NULL);
+        const tp_value args[] = {tp_named("target", tp_value_tensor(y)), tp_named("input", tp_value_tensor(x))};
+        tp_value result;
+        assert_true(tp_forward_values(loss, 2, args, 1, &result));
+        assert_float_equal(tp_item(result.as.tensor), 8.5, 1e-6); /* |8 - 1| and |12 - 2| */
+    }
+    tp_module_release(loss);
 }
 
 static bool refuses(tp_module *m, int64_t nargs, tp_value *args, void *context) {
@@ -118,6 +140,36 @@ static void test_modules_move(void **state) {
     tp_module_release(net);
 }
 
+/* A network that moves in the middle of a training goes on as one that stays. */
+static double train_moving(bool moves) {
+    const tp_device there = {TP_TEST_DEVICE, 0}, here = {TP_CPU, 0};
+    tp_manual_seed(5);
+    tp_module *net = tp_nn_sequential(tp_nn_linear(3, 4), tp_nn_relu(), tp_nn_linear(4, 1));
+    tp_state all = tp_module_parameters(net);
+    tp_optimiser *sgd = tp_sgd(tp_list(all.n, all.tensors), .lr = 0.1);
+    double loss = 0;
+    for (int step = 0; step < 3; step++)
+        TP_SCOPE {
+            if (moves) assert_true(tp_module_to_device(net, step == 1 ? there : here));
+            tp_tensor *x = tp_to(tp_ones(TP_INTS(2, 3)), .device = moves && step == 1 ? there : here);
+            tp_optimiser_zero_grad(sgd);
+            tp_tensor *e = tp_sum(tp_square(tp_forward(net, x)));
+            tp_backward(e);
+            if (moves) assert_true(tp_module_to_device(net, here)); /* with the gradients */
+            tp_step(sgd);
+            loss = e ? tp_item(e) : NAN;
+        }
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    tp_optimiser_free(sgd), tp_state_free(all), tp_module_release(net);
+    return loss;
+}
+static void test_training_moves(void **state) {
+    (void)state;
+    assert_true(guarded_device_open());
+    assert_float_equal(train_moving(true), train_moving(false), 1e-6);
+    assert_int_equal(guarded_device_bytes(), 0);
+}
+
 static void everything(void) {
     int calls = 0;
     seen s = {.replaces = true};
@@ -140,8 +192,14 @@ static void test_failing_allocations(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {
-        TEST(test_values_pass_through_hooks), TEST(test_hooks_can_stop), TEST(test_backward_hooks),
-        cmocka_unit_test(test_modules_move),  TEST(test_modules_move),   cmocka_unit_test(test_failing_allocations)};
+    const struct CMUnitTest all[] = {TEST(test_values_pass_through_hooks),
+                                     cmocka_unit_test(test_named_inputs),
+                                     TEST(test_named_inputs),
+                                     TEST(test_hooks_can_stop),
+                                     TEST(test_backward_hooks),
+                                     cmocka_unit_test(test_modules_move),
+                                     TEST(test_modules_move),
+                                     cmocka_unit_test(test_training_moves),
+                                     cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

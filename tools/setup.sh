@@ -45,6 +45,7 @@ long   want  valgrind     cmd:valgrind              valgrind                    
 long   want  clang        cmd:clang                 clang                                  clang                  clang                  Clang
 long   want  clang-rt     -                         libclang-rt-dev|libclang-rt-14-dev     compiler-rt            -                      -
 long   want  libomp       -                         libomp-dev                             libomp-devel           libomp-devel           -
+long   want  abidiff      cmd:abidiff               abigail-tools                          libabigail             libabigail-tools|libabigail -
 long   want  aarch64-gcc  cmd:aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu                  gcc-aarch64-linux-gnu  cross-aarch64-gcc13    -
 long   want  aarch64-libc -                         libc6-dev-arm64-cross                  -                      -                      -
 long   want  ip           cmd:ip                    iproute2                               iproute                iproute2               -

@@ -14,6 +14,7 @@
 #include <taper/data.h>
 #include <taper/ddp.h>
 #include <taper/dist.h>
+#include <taper/distribution.h>
 #include <taper/device.h>
 #include <taper/events.h>
 #include <taper/gpu.h>

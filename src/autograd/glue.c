@@ -84,9 +84,16 @@ tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
     return tpi_of_scalar(a.scalar, dtype, (tp_device){TP_CPU, 0});
 }
 
+/* A size that is not positive is an error, and nothing is copied. */
 void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size) {
-    size_t n = given_size > 0 && (size_t)given_size < size ? (size_t)given_size : size;
-    memcpy(all, given, n);
+    if (given_size <= 0) { /* how much of it there is to read nobody can know */
+        tpi_fail(TP_ERR_VALUE,
+                 "argument 'options': expected a struct that begins with its size, got size %lld: write .size = sizeof "
+                 "of it",
+                 (long long)given_size);
+        return;
+    }
+    memcpy(all, given, (size_t)given_size < size ? (size_t)given_size : size);
 }
 
 bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {

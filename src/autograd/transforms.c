@@ -15,10 +15,10 @@ typedef struct call { /* one run of the function */
 
 static bool good_arguments(tp_segment_fn fn, tp_tensors inputs, const void *results, const char *function) {
     if (!tpi_given((const void *)(uintptr_t)fn, function, "fn", "a function") ||
-        !tpi_list_there(inputs.v, inputs.n, function, "inputs") ||
-        !tpi_given(results, function, "the results", "an array"))
+        !tpi_list_there(inputs.v, inputs.n, function, "inputs"))
         return false;
     if (!inputs.n) return tpi_refuse(TP_ERR_VALUE, "%s: argument 'inputs': expected tensors, got none", function);
+    if (!tpi_given(results, function, "the results", "an array")) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!tpi_is_tensor(inputs.v[i], "inputs")) return false;
         const tp_dtype dtype = (tp_dtype)inputs.v[i]->dtype;

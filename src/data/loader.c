@@ -59,6 +59,7 @@ void tp_loader_free(tp_loader *l) {
 tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options) {
     tp_loader_options o = {0};
     if (options) tpi_take_options(&o, sizeof o, options, options->size);
+    if (options && o.size <= 0) return NULL;
     if (!dataset) return tpi_fail(TP_ERR_TYPE, "argument 'dataset': expected a dataset, got NULL");
     if (o.batch < 0) return tpi_fail(TP_ERR_VALUE, "option 'batch': expected 1 or more, got %lld", (long long)o.batch);
     if (o.ahead < 0 || o.ahead > 1 << 10)

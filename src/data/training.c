@@ -74,6 +74,7 @@ static bool given(const char *path, const tp_training *training, const char *fun
     if (!tpi_given(path, function, "path", "a file's name") || !tpi_given(training, function, "training", "a training"))
         return false;
     const tp_training t = taken(training);
+    if (t.size <= 0) return false;
     return (t.nschedules >= 0 && (t.schedules || !t.nschedules)) ||
            tpi_refuse(TP_ERR_VALUE, "%s: option 'schedules': expected %lld schedules, got NULL", function,
                       (long long)t.nschedules);

@@ -88,6 +88,7 @@ static bool stopped(const tp_module *m, const char *what) {
  */
 static void take_over(int64_t n, tp_value *values, const tp_value *before) {
     for (int64_t i = 0; i < n; i++) {
+        if (!values[i].name) values[i].name = before[i].name; /* an argument that was given by name stays it */
         const bool same = before[i].kind == TP_K_TENSOR && values[i].kind == TP_K_TENSOR &&
                           before[i].as.tensor == values[i].as.tensor;
         if (same) continue;

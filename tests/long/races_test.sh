@@ -2,6 +2,7 @@
 # Threads under ThreadSanitizer: what they share must be locked or atomic. A test and the rooms that it is about are compiled for it, everything else is this build's.
 #   dist             process groups: watchers, groups and the store have threads of their own
 #   graph_branches   steps of a graph side by side
+#   sharing          what docs/threads.md lets threads share
 set -eu
 cd "$TAPER_BUILD_DIR"
 [ -f build.ninja ] || { echo "SKIPPED: this build is not Ninja's, whose commands are used"; exit 77; }
@@ -34,3 +35,4 @@ races() { # a test, its threads, rooms
 
 races dist 1 dist base
 races graph_branches 4 graph autograd tensor base
+races sharing 2 nn data autograd tensor base

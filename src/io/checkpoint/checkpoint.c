@@ -69,7 +69,8 @@ tp_file *tp_open_file(const char *path, const tp_file_options *options) {
     if (!f) return NULL;
     f->source.fd = f->zip.source.fd = -1;
     if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
-    if (open_any(f, path)) return f;
+    const bool sound = !options || f->options.size > 0;
+    if (sound && open_any(f, path)) return f;
     tp_close_file(f);
     return NULL;
 }
