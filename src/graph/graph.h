@@ -6,6 +6,7 @@
  *   graph.c     a graph's memory; the plan of which value ends with which step
  *   passes/     what is done to a graph before it runs:
  *     parts.c     writes gradients of slices into one tensor
+ *     casts.c     leaves out casts that a native's kernel does by itself
  *     fuse.c      joins chains of maps into block programs
  *     epilogues.c offers such programs to the GPU kernels that make what they read
  *     reuse.c     finds results that may be written over what they are made of
@@ -231,6 +232,8 @@ tpi_watch_step(const tp_compiled *g,
                const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- passes/parts.c ---- */
 bool tpi_graph_dissolve_sums(tp_compiled *g);
+/* ---- passes/casts.c ---- */
+void tpi_graph_drop_casts(tp_compiled *g);
 /* ---- passes/fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 /* ---- passes/epilogues.c ---- */

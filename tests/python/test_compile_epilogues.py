@@ -105,6 +105,25 @@ def test_batch_norm(layout, channels):
     assert not [name for name in after if "relu" in name], names
 
 
+def test_a_cast_before_a_backward_is_left_out():
+    """The gradient of a norm's result that was narrowed is read as it is."""
+    torch.manual_seed(0)
+    weight = drawn(64)
+
+    def function(x):
+        return F.layer_norm(x, (64,), weight, None).to(torch.bfloat16)
+
+    inputs = [drawn(6, 64)]
+    expected, compiled = trained(function, inputs), torch.compile(function)
+    for _ in range(3):
+        same(trained(compiled, inputs), expected)
+    with torch.profiler.profile() as profile:
+        trained(compiled, inputs)
+    names = [e.name for e in profile.events()]
+    between = names[names.index("CompiledFunctionBackward") + 1 : names.index("aten::native_layer_norm_backward")]
+    assert not between, names
+
+
 def test_what_comes_between_stays_in_order():
     """A map that reads what was written after the norm is not moved before the write."""
     torch.manual_seed(0)

@@ -3,7 +3,7 @@
  * reads must have been there before the call, and must not have been written since. */
 #include <string.h>
 #include "base/memory.h"
-#include "dispatch/epilogue_fact.h"
+#include "dispatch/kernel_facts.h"
 #include "graph/graph.h"
 
 typedef struct finder {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "device/launch.h"
-#include "dispatch/epilogue_fact.h"
+#include "dispatch/kernel_facts.h"
 #include "graph/graph.h"
 
 enum { MAX_OPEN = 8, MAX_MEMBERS = TPI_PROGRAM_STEPS, MAX_INPUTS = TPI_MAX_OPERANDS };
@@ -498,6 +498,7 @@ static void count_uses(fuser *f) {
 }
 
 bool tpi_graph_fuse(tp_compiled *g) {
+    tpi_graph_drop_casts(g);
     if (!make_instead(g)) return false;
     fuser *f = tpi_graph_memory_take(&g->room, sizeof *f);
     if (!f) return false;
