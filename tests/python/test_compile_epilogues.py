@@ -105,13 +105,14 @@ def test_batch_norm(layout, channels):
     assert not [name for name in after if "relu" in name], names
 
 
-def test_a_cast_before_a_backward_is_left_out():
-    """The gradient of a norm's result that was narrowed is read as it is."""
+@pytest.mark.parametrize("through", [(6, 64), (2, 3, 64)])
+def test_a_cast_before_a_backward_is_left_out(through):
+    """The gradient of a norm's result that was narrowed is read as it is, also by way of a view."""
     torch.manual_seed(0)
     weight = drawn(64)
 
     def function(x):
-        return F.layer_norm(x, (64,), weight, None).to(torch.bfloat16)
+        return F.layer_norm(x, (64,), weight, None).to(torch.bfloat16).view(through)
 
     inputs = [drawn(6, 64)]
     expected, compiled = trained(function, inputs), torch.compile(function)

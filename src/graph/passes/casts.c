@@ -31,11 +31,11 @@ static int32_t before_cast(const tp_compiled *g, int32_t v, int32_t i) {
     int32_t cast = only_writer(g, v, from, i);
     const tpi_graph_step *s = cast < 0 ? NULL : &g->steps[cast];
     if (!s || s->kind != TPI_STEP_COPY || s->out[0] != v || s->in[0] < 0) return v;
-    int32_t narrow = s->in[0];
-    bool own = g->values[narrow].kind == TPI_VALUE_MADE || g->values[narrow].kind == TPI_VALUE_GRAD;
+    int32_t narrow = s->in[0], root = tpi_value_root(g, narrow);
+    bool own = g->values[root].kind == TPI_VALUE_MADE || g->values[root].kind == TPI_VALUE_GRAD;
     if (!own || !is_widening(&g->values[narrow], &g->values[v])) return v;
     for (int32_t k = cast; k < i; k++)
-        if (only_writer(g, narrow, k, k + 1) >= 0) return v;
+        if (only_writer(g, root, k, k + 1) >= 0) return v;
     return narrow;
 }
 
