@@ -1,11 +1,12 @@
-/* What graphs may ask of natives' kernels: the `epilogue` and `any_float` lines of the tables, in a list that opgen
- * writes. */
+/* What graphs may ask of natives' kernels: the `prologue`, `epilogue` and `any_float` lines of the tables, in a list
+ * that opgen writes. */
 #ifndef TPI_KERNEL_FACTS_H
 #define TPI_KERNEL_FACTS_H
 #include <taper/call.h>
 
 typedef struct tpi_kernel_facts {
     const tp_operator *op; /* NULL: the list's end */
+    int prologue; /* the argument that a GPU's kernel may compute as it reads it (device/epilogue.h); -1: none */
     int epilogue; /* the result over which a GPU's kernel may run a program of maps (device/epilogue.h); -1: none */
     uint64_t any_float; /* bit i: argument i is read in any floating dtype, as if it were converted first */
 } tpi_kernel_facts;

@@ -86,6 +86,11 @@ struct tpi_graph_step {
     int32_t epilogue_of;             /* that result */
     bool epilogue_keeps;             /* others read it as well */
     int32_t tracked;                 /* HAND_ON: which of the graph's tracked tensors */
+    struct tpi_graph_step *prologue; /* CALL: the program that makes one of its arguments, in the same way. What it
+                                        reads and makes stands before the epilogue's */
+    int32_t prologue_of;
+    bool prologue_keeps;
+    bool *prologue_declined; /* the native did not take it once, and is not asked again */
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;                /* values that nobody reads after this step */
@@ -238,6 +243,7 @@ void tpi_graph_drop_casts(tp_compiled *g);
 bool tpi_graph_fuse(tp_compiled *g);
 /* ---- passes/epilogues.c ---- */
 bool tpi_graph_find_epilogues(tp_compiled *g);
+int32_t tpi_graph_prologue_value(const tp_compiled *g, const tpi_graph_step *s); /* which may have one; -1: none */
 /* Inputs and results of a step without its epilogue's. */
 int tpi_step_own_in(const tpi_graph_step *s);
 int tpi_step_own_out(const tpi_graph_step *s);

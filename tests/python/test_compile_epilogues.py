@@ -1,4 +1,4 @@
-"""Maps that follow a norm on a GPU are run by the norm's own kernel: with the bits of the operators one by one, and
+"""Maps before and behind a norm on a GPU are run by the norm's own kernel: with the bits of the operators one by one, and
 without a kernel of their own. On an OpenCL device (PoCL where there is no GPU)."""
 
 import os
@@ -60,7 +60,15 @@ def scaled(x, residual, weight, bias):
     return F.layer_norm(x, (64,), weight, bias) * factor
 
 
-@pytest.mark.parametrize("function", [chain, narrowed, kept, scaled])
+expected_steps = {
+    chain: ["aten::native_layer_norm"],
+    narrowed: ["aten::native_layer_norm"],
+    kept: ["aten::native_layer_norm"],
+    scaled: ["aten::sum", "aten::native_layer_norm"],
+}
+
+
+@pytest.mark.parametrize("function", expected_steps)
 def test_layer_norm(function):
     torch.manual_seed(0)
     inputs = [drawn(6, 64), drawn(6, 64), drawn(64), drawn(64)]
@@ -71,8 +79,22 @@ def test_layer_norm(function):
         for _ in range(2):
             compiled(*inputs)
         names = steps_of(compiled, inputs)
-    after = names[names.index("aten::native_layer_norm") + 1 :]
-    assert not [name for name in after if name.startswith(("fused", "aten::"))], names
+    assert [name for name in names if name.startswith(("fused", "aten::"))] == expected_steps[function], names
+
+
+def test_rows_that_are_too_long():
+    """Kernels that do not take what stands before and behind them: it runs by itself."""
+    torch.manual_seed(0)
+    weight = drawn(40000)
+
+    def function(x, y):
+        return torch.relu(F.layer_norm(x + y, (40000,), weight, None))
+
+    inputs, compiled = [drawn(2, 40000), drawn(2, 40000)], torch.compile(function)
+    with torch.no_grad():
+        for _ in range(3):
+            same([compiled(*inputs)], [function(*inputs)])
+        assert steps_of(compiled, inputs) == ["fused: add", "aten::native_layer_norm", "fused: relu"]
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, LAST])

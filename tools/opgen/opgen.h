@@ -251,6 +251,7 @@ typedef struct op {
     char *numbers_first;
     int accepts_number;                     /* -1: none */
     unsigned from_host, indices, any_float; /* masks of arguments */
+    int prologue; /* 1 + the argument whose elements such a kernel may compute as it reads them */
     int epilogue; /* 1 + the result whose elements a GPU's kernel may compute on as it writes them */
     char *symbol;
     /* The register machine: registers.c */

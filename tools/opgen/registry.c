@@ -112,9 +112,10 @@ text write_registry(void) {
     put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
     put(&t, "const tpi_kernel_facts tpi_kernel_facts_list[] = {\n");
     for (int i = 0; i < nops; i++)
-        if (ops[i]->epilogue || ops[i]->any_float)
-            put(&t, "    {&tpi_operator_%s, %d, %u},\n", ops[i]->cname, ops[i]->epilogue - 1, ops[i]->any_float);
-    put(&t, "    {NULL, 0, 0}\n};\n");
+        if (ops[i]->prologue || ops[i]->epilogue || ops[i]->any_float)
+            put(&t, "    {&tpi_operator_%s, %d, %d, %u},\n", ops[i]->cname, ops[i]->prologue - 1, ops[i]->epilogue - 1,
+                ops[i]->any_float);
+    put(&t, "    {NULL, 0, 0, 0}\n};\n");
     for (kind k = K_MAP; k <= K_SCAN; k++) {
         for (int i = 0; i < nops; i++)
             if (ops[i]->kind == k)
