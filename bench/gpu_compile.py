@@ -111,6 +111,73 @@ def resnet50(b):
     return classifier(b, model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), x, y, mixed=True)
 
 
+def decoder(b, batch):
+    """One token of a decoder of Llama's shape (1.2 billion weights, bfloat16), with the keys and values of the 1,023
+    before it kept. A step reads every weight once: what memory allows is their bytes over its speed."""
+    torch, nn, F = b.torch, b.nn, b.F
+    width, heads, kept, hidden, vocabulary, length = (
+        b.small(2048, 64),
+        32,
+        8,
+        b.small(8192, 96),
+        b.small(128256, 64),
+        1024,
+    )
+    head = width // heads
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.before, self.between = nn.RMSNorm(width), nn.RMSNorm(width)
+            self.q, self.k, self.v = (nn.Linear(width, n * head, bias=False) for n in (heads, kept, kept))
+            self.o = nn.Linear(width, width, bias=False)
+            self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+            self.down = nn.Linear(hidden, width, bias=False)
+            for name in ("keys", "values"):
+                self.register_buffer(name, torch.randn(batch, kept, length, head))
+
+        def turned(self, x, cos, sin):
+            first, second = x.chunk(2, -1)
+            return x * cos + torch.cat([-second, first], -1) * sin
+
+        def forward(self, x, at, cos, sin):
+            h = self.before(x)
+            q, k, v = (f(h).view(batch, 1, -1, head).transpose(1, 2) for f in (self.q, self.k, self.v))
+            self.keys.index_copy_(2, at, self.turned(k, cos, sin))
+            self.values.index_copy_(2, at, v)
+            q = self.turned(q, cos, sin).view(batch, kept, heads // kept, head)  # heads that share keys are queries
+            y = F.scaled_dot_product_attention(q, self.keys, self.values)
+            x = x + self.o(y.reshape(batch, 1, width))
+            h = self.between(x)
+            return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+    class Decoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens = nn.Embedding(vocabulary, width)
+            self.layers = nn.ModuleList([Layer() for _ in range(b.small(16, 2))])
+            self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
+            self.head.weight = self.tokens.weight
+
+        def forward(self, token, at, cos, sin):
+            x = self.tokens(token)
+            for layer in self.layers:
+                x = layer(x, at, cos, sin)
+            return self.head(self.norm(x))
+
+    torch.set_default_device(b.device)
+    model = Decoder().to(torch.bfloat16)
+    angle = 1023 * 500000.0 ** (-torch.arange(0, head, 2).float() / head)
+    cos, sin = (torch.cat([f(angle)] * 2).to(torch.bfloat16) for f in (torch.cos, torch.sin))
+    token, at = torch.randint(0, vocabulary, (batch, 1)), torch.tensor([length - 1])
+
+    def step(run):
+        with torch.no_grad():
+            run(token, at, cos, sin)
+
+    return model, step
+
+
 ROWS = {
     "pointwise_chain": chain,
     "layer_norm": norm,
@@ -118,6 +185,8 @@ ROWS = {
     "cifar_32": cifar,
     "gpt2": gpt2,
     "resnet50": resnet50,
+    "decode_1": lambda b: decoder(b, 1),
+    "decode_32": lambda b: decoder(b, 32),
 }
 
 

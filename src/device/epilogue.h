@@ -16,4 +16,15 @@ typedef struct tpi_epilogue {
 } tpi_epilogue;
 
 extern TPI_THREAD_LOCAL tpi_epilogue *tpi_epilogue_offered; /* NULL: none. gpu/epilogue.c */
+
+/* A prologue is the same before an argument: maps that make it. The argument's tensor has memory, and no elements yet;
+ * `keeps` asks to write them. A native that does not take the offer computes nonsense, and is called again when they
+ * are there. */
+typedef struct tpi_prologue {
+    const tpi_program *program;
+    tp_tensor *operands[TPI_MAX_OPERANDS]; /* the program's, results first */
+    int fed;                               /* which of its results is the argument */
+    bool keeps, taken;
+} tpi_prologue;
+extern TPI_THREAD_LOCAL tpi_prologue *tpi_prologue_offered;
 #endif

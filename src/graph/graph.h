@@ -6,6 +6,7 @@
  *   graph.c     a graph's memory; the plan of which value ends with which step
  *   passes/     what is done to a graph before it runs:
  *     parts.c     writes gradients of slices into one tensor
+ *     casts.c     leaves out casts that a native's kernel does by itself
  *     fuse.c      joins chains of maps into block programs
  *     epilogues.c offers such programs to the GPU kernels that make what they read
  *     reuse.c     finds results that may be written over what they are made of
@@ -79,12 +80,17 @@ struct tpi_graph_step {
                                     program's own in `out` */
     int16_t fed;                 /* that value's operand; it has no memory if it is not in `out` */
     int32_t fed_value;
-    int32_t tracked;                 /* HAND_ON: which of the graph's tracked tensors */
     struct tpi_graph_step *epilogue; /* CALL: a program over one of the call's results, which the native's kernel may
                                         run (device/epilogue.h). What it reads besides and makes stands behind the
                                         call's own in `in` and `out` */
     int32_t epilogue_of;             /* that result */
     bool epilogue_keeps;             /* others read it as well */
+    int32_t tracked;                 /* HAND_ON: which of the graph's tracked tensors */
+    struct tpi_graph_step *prologue; /* CALL: the program that makes one of its arguments, in the same way. What it
+                                        reads and makes stands before the epilogue's */
+    int32_t prologue_of;
+    bool prologue_keeps;
+    bool *prologue_declined; /* the native did not take it once, and is not asked again */
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;                /* values that nobody reads after this step */
@@ -231,10 +237,13 @@ tpi_watch_step(const tp_compiled *g,
                const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- passes/parts.c ---- */
 bool tpi_graph_dissolve_sums(tp_compiled *g);
+/* ---- passes/casts.c ---- */
+void tpi_graph_drop_casts(tp_compiled *g);
 /* ---- passes/fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 /* ---- passes/epilogues.c ---- */
 bool tpi_graph_find_epilogues(tp_compiled *g);
+int32_t tpi_graph_prologue_value(const tp_compiled *g, const tpi_graph_step *s); /* which may have one; -1: none */
 /* Inputs and results of a step without its epilogue's. */
 int tpi_step_own_in(const tpi_graph_step *s);
 int tpi_step_own_out(const tpi_graph_step *s);

@@ -191,10 +191,16 @@ static bool fill_epilogue(graph_run *r, const tpi_graph_step *s, tpi_epilogue *e
 }
 
 static bool run_program(graph_run *r, const tpi_graph_step *s);
+static bool run_watched(graph_run *r, const tpi_graph_step *program) { /* a program that no native took */
+    int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, program) : -1;
+    bool ok = run_program(r, program);
+    if (event >= 0) tpi_watch_end(event);
+    return ok;
+}
 static bool run_native(graph_run *r, const tpi_graph_step *s);
 
-/* A call whose kernel may run the program that follows it; otherwise the program runs by itself. */
-static bool run_call(graph_run *r, const tpi_graph_step *s) {
+/* The call with what its kernel may run behind it, which otherwise runs by itself. */
+static bool run_with_epilogue(graph_run *r, const tpi_graph_step *s) {
     if (!s->epilogue) return run_native(r, s);
     const tpi_graph_value *v = &r->g->values[s->epilogue_of];
     tp_tensor like = {.alive = TPI_ALIVE,
@@ -208,11 +214,37 @@ static bool run_call(graph_run *r, const tpi_graph_step *s) {
     tpi_epilogue_offered = &epilogue;
     bool ok = run_native(r, s);
     tpi_epilogue_offered = NULL;
-    if (!ok || epilogue.taken) return ok;
-    int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, s->epilogue) : -1;
-    ok = run_program(r, s->epilogue);
-    if (event >= 0) tpi_watch_end(event);
-    return ok;
+    bool missing = tpi_prologue_offered && !tpi_prologue_offered->taken; /* then all of it was nonsense */
+    return ok && (missing || epilogue.taken || run_watched(r, s->epilogue));
+}
+
+static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_prologue *e) {
+    const tpi_graph_step *p = s->prologue;
+    int n = 0;
+    for (int i = 0; i < p->nout; i++, n++) {
+        if (!(e->operands[n] = target(r, p->out[i]))) return false;
+        if (p->out[i] == s->prologue_of) e->fed = n;
+    }
+    for (int i = 0; i < p->nin; i++)
+        if (!(e->operands[n++] = value(r, p->in[i]))) return false;
+    e->program = p->program, e->keeps = s->prologue_keeps;
+    return true;
+}
+
+/* A call whose kernel may run the programs before and behind it. One that does not take what comes before is called
+ * again, when that has run. */
+static bool run_call(graph_run *r, const tpi_graph_step *s) {
+    if (!s->prologue) return run_with_epilogue(r, s);
+    if (!__atomic_load_n(s->prologue_declined, __ATOMIC_RELAXED)) {
+        tpi_prologue prologue = {.taken = false};
+        if (!fill_prologue(r, s, &prologue)) return false;
+        tpi_prologue_offered = &prologue;
+        bool ok = run_with_epilogue(r, s);
+        tpi_prologue_offered = NULL;
+        if (!ok || prologue.taken) return ok;
+        __atomic_store_n(s->prologue_declined, true, __ATOMIC_RELAXED);
+    }
+    return run_watched(r, s->prologue) && run_with_epilogue(r, s);
 }
 
 static bool run_native(graph_run *r, const tpi_graph_step *s) {

@@ -1,4 +1,4 @@
-"""Maps that follow a norm on a GPU are run by the norm's own kernel: with the bits of the operators one by one, and
+"""Maps before and behind a norm on a GPU are run by the norm's own kernel: with the bits of the operators one by one, and
 without a kernel of their own. On an OpenCL device (PoCL where there is no GPU)."""
 
 import os
@@ -60,7 +60,15 @@ def scaled(x, residual, weight, bias):
     return F.layer_norm(x, (64,), weight, bias) * factor
 
 
-@pytest.mark.parametrize("function", [chain, narrowed, kept, scaled])
+expected_steps = {
+    chain: ["aten::native_layer_norm"],
+    narrowed: ["aten::native_layer_norm"],
+    kept: ["aten::native_layer_norm"],
+    scaled: ["aten::sum", "aten::native_layer_norm"],
+}
+
+
+@pytest.mark.parametrize("function", expected_steps)
 def test_layer_norm(function):
     torch.manual_seed(0)
     inputs = [drawn(6, 64), drawn(6, 64), drawn(64), drawn(64)]
@@ -71,8 +79,22 @@ def test_layer_norm(function):
         for _ in range(2):
             compiled(*inputs)
         names = steps_of(compiled, inputs)
-    after = names[names.index("aten::native_layer_norm") + 1 :]
-    assert not [name for name in after if name.startswith(("fused", "aten::"))], names
+    assert [name for name in names if name.startswith(("fused", "aten::"))] == expected_steps[function], names
+
+
+def test_rows_that_are_too_long():
+    """Kernels that do not take what stands before and behind them: it runs by itself."""
+    torch.manual_seed(0)
+    weight = drawn(40000)
+
+    def function(x, y):
+        return torch.relu(F.layer_norm(x + y, (40000,), weight, None))
+
+    inputs, compiled = [drawn(2, 40000), drawn(2, 40000)], torch.compile(function)
+    with torch.no_grad():
+        for _ in range(3):
+            same([compiled(*inputs)], [function(*inputs)])
+        assert steps_of(compiled, inputs) == ["fused: add", "aten::native_layer_norm", "fused: relu"]
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, LAST])
@@ -103,6 +125,26 @@ def test_batch_norm(layout, channels):
     after = names[names.index("aten::batch_norm_forward") + 1 :]
     assert [name for name in after if name.startswith(("fused", "aten::"))].count("aten::batch_norm_forward") == 1
     assert not [name for name in after if "relu" in name], names
+
+
+@pytest.mark.parametrize("through", [(6, 64), (2, 3, 64)])
+def test_a_cast_before_a_backward_is_left_out(through):
+    """The gradient of a norm's result that was narrowed is read as it is, also by way of a view."""
+    torch.manual_seed(0)
+    weight = drawn(64)
+
+    def function(x):
+        return F.layer_norm(x, (64,), weight, None).to(torch.bfloat16).view(through)
+
+    inputs = [drawn(6, 64)]
+    expected, compiled = trained(function, inputs), torch.compile(function)
+    for _ in range(3):
+        same(trained(compiled, inputs), expected)
+    with torch.profiler.profile() as profile:
+        trained(compiled, inputs)
+    names = [e.name for e in profile.events()]
+    between = names[names.index("CompiledFunctionBackward") + 1 : names.index("aten::native_layer_norm_backward")]
+    assert not between, names
 
 
 def test_what_comes_between_stays_in_order():

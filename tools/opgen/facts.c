@@ -106,6 +106,10 @@ bool parse_fact(op *o, const char *s, place at) {
         o->from_host = parse_arguments(o, s, at);
     else if (starts(&s, "index"))
         o->indices = parse_arguments(o, s, at);
+    else if (starts(&s, "any_float"))
+        o->any_float = parse_arguments(o, s, at);
+    else if (starts(&s, "prologue"))
+        o->prologue = argument(o, &s, at) + 1, end_of_line(s, at);
     else if (starts(&s, "epilogue"))
         parse_epilogue(o, s, at);
     else if (starts(&s, "symbol"))

@@ -249,9 +249,10 @@ typedef struct op {
     double cost_each;
     bool named_tuple;
     char *numbers_first;
-    int accepts_number;          /* -1: none */
-    unsigned from_host, indices; /* masks of arguments */
-    int epilogue;                /* 1 + the result whose elements a GPU's kernel may compute on as it writes them */
+    int accepts_number;                     /* -1: none */
+    unsigned from_host, indices, any_float; /* masks of arguments */
+    int prologue; /* 1 + the argument whose elements such a kernel may compute as it reads them */
+    int epilogue; /* 1 + the result whose elements a GPU's kernel may compute on as it writes them */
     char *symbol;
     /* The register machine: registers.c */
     bool registers;

@@ -103,17 +103,19 @@ text write_registry(void) {
     text t = {0};
     put(&t, "/* The lists of operators and of their kernels, sorted by name. Written by opgen: do not edit. "
             "*/\n#include <taper/call.h>\n#include \"dispatch/call.h\"\n#include "
-            "\"dispatch/epilogue_fact.h\"\n#include \"ops/kernels.h\"\n\n");
+            "\"dispatch/kernel_facts.h\"\n#include \"ops/kernels.h\"\n\n");
     int n = 0;
     for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
     put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
     for (int i = 0; i < nops; i++)
         if (!ops[i]->hidden) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname), n++;
     put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
-    put(&t, "const tpi_epilogue_fact tpi_epilogue_facts[] = {\n");
+    put(&t, "const tpi_kernel_facts tpi_kernel_facts_list[] = {\n");
     for (int i = 0; i < nops; i++)
-        if (ops[i]->epilogue) put(&t, "    {&tpi_operator_%s, %d},\n", ops[i]->cname, ops[i]->epilogue - 1);
-    put(&t, "    {NULL, 0}\n};\n");
+        if (ops[i]->prologue || ops[i]->epilogue || ops[i]->any_float)
+            put(&t, "    {&tpi_operator_%s, %d, %d, %u},\n", ops[i]->cname, ops[i]->prologue - 1, ops[i]->epilogue - 1,
+                ops[i]->any_float);
+    put(&t, "    {NULL, 0, 0, 0}\n};\n");
     for (kind k = K_MAP; k <= K_SCAN; k++) {
         for (int i = 0; i < nops; i++)
             if (ops[i]->kind == k)

@@ -11,6 +11,14 @@
 #include "device/epilogue.h"
 #include "device/gpu/driver.h"
 
+/* The offer of a prologue that makes `argument`. A kernel that may have one has PROLOGUE_ARGUMENTS behind its last
+ * argument, before the epilogue's; where PROLOGUE is 1, PROLOGUE_READ(at) gives VEC neighbours of the argument from
+ * element `at` on, in storage type, as the member v of a structure of type PROLOGUE_PIECE. */
+tpi_prologue *tpi_gpu_prologue_for(const tp_tensor *argument, int vector);
+bool tpi_gpu_put_prologue_program(tpi_text *t, const tpi_prologue *p);
+bool tpi_gpu_put_prologue(tpi_text *t, const tpi_prologue *p);
+uint64_t tpi_gpu_prologue_form(const tpi_prologue *p);
+
 /* The offer for `result`, if a kernel that moves `vector` elements at a time can run it; NULL: there is none. */
 tpi_epilogue *tpi_gpu_epilogue_for(const tp_tensor *result, int vector);
 /* Its operators' text, before the lines that define the kernel's words, and what calls them, behind these (VEC is one
@@ -24,5 +32,6 @@ enum { TPI_GPU_EPILOGUE_ARGS = TPI_MAX_OPERANDS + 1 };
 typedef struct tpi_gpu_epilogue_params {
     tpi_param p[TPI_PROGRAM_NUMBERS];
 } tpi_gpu_epilogue_params;
+int tpi_gpu_prologue_args(const tpi_prologue *p, tpi_gpu_arg *args, tpi_gpu_epilogue_params *params);
 int tpi_gpu_epilogue_args(const tpi_epilogue *e, tpi_gpu_arg *args, tpi_gpu_epilogue_params *params);
 #endif

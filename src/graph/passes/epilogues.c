@@ -3,7 +3,7 @@
  * reads must have been there before the call, and must not have been written since. */
 #include <string.h>
 #include "base/memory.h"
-#include "dispatch/epilogue_fact.h"
+#include "dispatch/kernel_facts.h"
 #include "graph/graph.h"
 
 typedef struct finder {
@@ -13,11 +13,13 @@ typedef struct finder {
     int32_t from;     /* no program moves before this step */
 } finder;
 
-int tpi_step_own_out(const tpi_graph_step *s) { return s->nout - (s->epilogue ? s->epilogue->nout : 0); }
+int tpi_step_own_out(const tpi_graph_step *s) {
+    return s->nout - (s->epilogue ? s->epilogue->nout : 0) - (s->prologue ? s->prologue->nout : 0);
+}
 int tpi_step_own_in(const tpi_graph_step *s) {
     int more = 0;
     for (int i = 0; s->epilogue && i < s->epilogue->nin; i++) more += s->epilogue->in[i] != s->epilogue_of;
-    return s->nin - more;
+    return s->nin - more - (s->prologue ? s->prologue->nin : 0);
 }
 
 static void count_uses(finder *f) {
@@ -107,6 +109,110 @@ static void mark_written(finder *f, int32_t i) {
     }
 }
 
+/* ---- Prologues ---- */
+
+/* The value that the call reads as the argument that may have a prologue; -1: none. */
+static int32_t prologue_value(const tpi_graph_step *s) {
+    const tpi_kernel_facts *facts = s->kind == TPI_STEP_CALL && !s->inplace ? tpi_kernel_facts_of(s->op) : NULL;
+    int at = 0;
+    for (int a = 0; facts && a < facts->prologue; a++)
+        at += s->args[a].kind == TP_K_TENSORS ? (int)s->args[a].as.tensors.n : s->args[a].kind == TP_K_TENSOR;
+    return facts && facts->prologue >= 0 && s->args[facts->prologue].kind == TP_K_TENSOR ? s->in[at] : -1;
+}
+
+int32_t tpi_graph_prologue_value(const tp_compiled *g, const tpi_graph_step *s) {
+    int32_t v = prologue_value(s);
+    if (v < 0 || g->values[v].kind != TPI_VALUE_MADE) return -1;
+    const tpi_device_ops *device = tpi_devices[g->values[v].device.type];
+    return device && device->gpu ? v : -1;
+}
+
+static bool makes(const tp_compiled *g, const tpi_graph_step *p, int32_t v) {
+    for (int k = 0; k < p->nout; k++)
+        if (p->out[k] == tpi_value_root(g, v)) return true;
+    return false;
+}
+
+static bool reads_root(const tp_compiled *g, const tpi_graph_step *p, int32_t root) {
+    for (int k = 0; k < p->nin; k++)
+        if (tpi_value_root(g, p->in[k]) == root) return true;
+    return false;
+}
+
+/* May step p run where step c is? Nothing between them reads or writes what it makes, or writes what it reads. */
+static bool may_wait(const tp_compiled *g, int32_t p, int32_t c) {
+    const tpi_graph_step *program = &g->steps[p];
+    for (int32_t i = p + 1; i < c; i++) {
+        const tpi_graph_step *s = &g->steps[i];
+        if (s->kind == TPI_STEP_CUSTOM || i == g->nforward) return false;
+        for (int k = 0; k < s->nin; k++)
+            if (s->in[k] >= 0 && makes(g, program, s->in[k])) return false;
+        for (int k = 0; k < s->nout; k++)
+            if (s->out[k] >= 0 &&
+                (makes(g, program, s->out[k]) || reads_root(g, program, tpi_value_root(g, s->out[k]))))
+                return false;
+        for (int w = 0, root; (root = tpi_step_writes(g, s, w)) >= 0; w++)
+            if (makes(g, program, root) || reads_root(g, program, root)) return false;
+    }
+    return c != g->nforward;
+}
+
+static bool fits_before(const tp_compiled *g, const tpi_graph_step *p, int32_t v) {
+    for (int k = 0; k < p->nout; k++)
+        if (!same_place(&g->values[p->out[k]], &g->values[v])) return false;
+    for (int k = 0; k < p->nin; k++) {
+        const tpi_graph_value *w = &g->values[p->in[k]];
+        if (w->kind == TPI_VALUE_LEAF_GRAD || (!same_place(w, &g->values[v]) && tpi_numel_of(tpi_value_shape(w)) != 1))
+            return false;
+    }
+    return true;
+}
+
+static int32_t program_that_makes(const tp_compiled *g, int32_t v, int32_t before) {
+    for (int32_t i = before - 1; i >= 0; i--) {
+        const tpi_graph_step *s = &g->steps[i];
+        for (int k = 0; k < s->nout; k++)
+            if (s->out[k] == v) return s->kind == TPI_STEP_PROGRAM && !s->fold && s->nout ? i : -1;
+    }
+    return -1;
+}
+
+/* The program becomes the call's prologue: its inputs and results stand between the call's own and the epilogue's. */
+static bool take_program(finder *f, int32_t program, int32_t v, int32_t call) {
+    tp_compiled *g = f->g;
+    tpi_graph_step *c = &g->steps[call], *p = tpi_graph_memory_take(&g->room, sizeof *p);
+    int own_in = tpi_step_own_in(c), own_out = tpi_step_own_out(c);
+    bool *declined = tpi_graph_memory_take(&g->room, sizeof *declined);
+    if (!p || !declined) return false;
+    *p = g->steps[program];
+    int32_t *in = tpi_graph_memory_take(&g->room, (size_t)(c->nin + p->nin) * sizeof *in),
+            *out = tpi_graph_memory_take(&g->room, (size_t)(c->nout + p->nout) * sizeof *out);
+    if (!in || !out) return false;
+    memcpy(in, c->in, (size_t)own_in * sizeof *in);
+    memcpy(in + own_in, p->in, (size_t)p->nin * sizeof *in);
+    memcpy(in + own_in + p->nin, c->in + own_in, (size_t)(c->nin - own_in) * sizeof *in);
+    memcpy(out, c->out, (size_t)own_out * sizeof *out);
+    memcpy(out + own_out, p->out, (size_t)p->nout * sizeof *out);
+    memcpy(out + own_out + p->nout, c->out + own_out, (size_t)(c->nout - own_out) * sizeof *out);
+    c->in = in, c->out = out, c->nin = (int16_t)(c->nin + p->nin), c->nout = (int16_t)(c->nout + p->nout);
+    c->prologue = p, c->prologue_of = v, c->prologue_keeps = f->uses[v] > 1, c->prologue_declined = declined;
+    g->steps[program].nout = 0;
+    return true;
+}
+
+static bool find_prologues(finder *f) {
+    tp_compiled *g = f->g;
+    for (int32_t i = 0; i < g->nsteps; i++) {
+        int32_t v = tpi_graph_prologue_value(g, &g->steps[i]);
+        int32_t program = v < 0 ? -1 : program_that_makes(g, v, i);
+        if (program < 0 || (program < g->nforward) != (i < g->nforward) || !fits_before(g, &g->steps[program], v) ||
+            !may_wait(g, program, i))
+            continue;
+        if (!take_program(f, program, v, i)) return false;
+    }
+    return true;
+}
+
 static void drop_moved(tp_compiled *g) {
     int32_t n = 0, forward = 0;
     for (int32_t i = 0; i < g->nsteps; i++) {
@@ -133,6 +239,7 @@ bool tpi_graph_find_epilogues(tp_compiled *g) {
         if (s->kind == TPI_STEP_PROGRAM && !s->fold && device && device->gpu && !offer(&f, i)) return false;
         mark_written(&f, i);
     }
+    if (!find_prologues(&f)) return false;
     drop_moved(g);
     return true;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "device/launch.h"
-#include "dispatch/epilogue_fact.h"
+#include "dispatch/kernel_facts.h"
 #include "graph/graph.h"
 
 enum { MAX_OPEN = 8, MAX_MEMBERS = TPI_PROGRAM_STEPS, MAX_INPUTS = TPI_MAX_OPERANDS };
@@ -26,6 +26,7 @@ typedef struct fuser {
     int32_t *inside; /* per value: how often by members of the group that makes it */
     int8_t *maker;   /* per value: which open group makes it, -1: none */
     bool *there;     /* per value: a step has written it, or a view of it */
+    bool *goes_into; /* per value: the native that reads it may run the maps that make it */
     bool *goes_on;   /* per value: the native that made it may run maps behind it */
     group open[MAX_OPEN];
     int clock;
@@ -285,7 +286,8 @@ static void note_native(fuser *f, const tpi_graph_step *s) {
 static void flush(fuser *f, int k) {
     group *of = &f->open[k];
     if (!of->n) return;
-    if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0]) && !follows_native(f, of))
+    int32_t first = f->old[of->members[0]].out[0];
+    if (of->n == 1 && leaves(f, first) && !follows_native(f, of) && !f->goes_into[first])
         keep(f, &f->old[of->members[0]]);
     else if (!build(f, of, NULL))
         f->ok = false;
@@ -498,6 +500,7 @@ static void count_uses(fuser *f) {
 }
 
 bool tpi_graph_fuse(tp_compiled *g) {
+    tpi_graph_drop_casts(g);
     if (!make_instead(g)) return false;
     fuser *f = tpi_graph_memory_take(&g->room, sizeof *f);
     if (!f) return false;
@@ -508,7 +511,12 @@ bool tpi_graph_fuse(tp_compiled *g) {
     f->maker = tpi_graph_memory_take(&g->room, n);
     f->there = tpi_graph_memory_take(&g->room, n);
     f->goes_on = tpi_graph_memory_take(&g->room, n);
-    if (!f->uses || !f->inside || !f->maker || !f->there || !f->goes_on) return false;
+    f->goes_into = tpi_graph_memory_take(&g->room, n);
+    if (!f->uses || !f->inside || !f->maker || !f->there || !f->goes_on || !f->goes_into) return false;
+    for (int32_t i = 0; i < f->nold; i++) {
+        int32_t v = tpi_graph_prologue_value(g, &f->old[i]);
+        if (v >= 0) f->goes_into[v] = true;
+    }
     memset(f->maker, 0xff, n);
     count_uses(f);
     int32_t half = g->nforward;

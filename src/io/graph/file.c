@@ -106,10 +106,12 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
             if (!put_step(f, steps, &s->parts[i])) return false;
         return !s->fold || put_step(f, steps, s->fold);
     }
-    if (s->epilogue) {
+    if (s->prologue || s->epilogue) {
         tpi_graph_step own = *s;
-        own.nin = (int16_t)tpi_step_own_in(s), own.nout = (int16_t)tpi_step_own_out(s), own.epilogue = NULL;
-        return put_step(f, steps, &own) && put_step(f, steps, s->epilogue);
+        own.nin = (int16_t)tpi_step_own_in(s), own.nout = (int16_t)tpi_step_own_out(s);
+        own.prologue = own.epilogue = NULL;
+        return (!s->prologue || put_step(f, steps, s->prologue)) && put_step(f, steps, &own) &&
+               (!s->epilogue || put_step(f, steps, s->epilogue));
     }
     if (s->kind >= TPI_STEP_CUSTOM)
         return tpi_refuse(TP_ERR_MISSING,

@@ -74,7 +74,7 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool
                                       TPI_DEFINE_DTYPE("Y", c->dtype),
                                       TPI_DEFINE_DTYPE("W", c->weight_dtype),
                                       TPI_DEFINE_DTYPE("R", c->running_dtype)};
-    return tpi_gpu_site_kernel_with(c->device, site, c->wide, 12, defines, then);
+    return tpi_gpu_site_kernel_with(c->device, site, c->wide, 12, defines, NULL, then);
 }
 
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device

@@ -13,7 +13,7 @@ ROW_PIECE(W)
 #ifdef KERNEL_forward
 KERNEL(entry)
 (PTR(out), PTR(in), PTR(weight), PTR(bias), PTR(mean), PTR(rstd), const int64_t rows, const int n,
- const A eps EPILOGUE_ARGUMENTS) {
+ const A eps PROLOGUE_ARGUMENTS EPILOGUE_ARGUMENTS) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     GLOBAL T_Y *y = AT(T_Y, out);
@@ -30,7 +30,7 @@ KERNEL(entry)
     }
 #else
     A v[PER];
-    LOAD_ROW(X, x, from, n, v, 0)
+    FIRST_LOAD_ROW(X, x, from, n, v, 0)
 #if !RMS
     UNROLL
     for (int k = 0; k < PER; k++) m += v[k];

@@ -81,24 +81,28 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
                                                                 : bias ? bias->dtype
                                                                        : x->dtype),
                                           TPI_DEFINE_DTYPE("S", kept)};
+        tpi_prologue *first = r.is_long ? NULL : tpi_gpu_prologue_for(x, r.vector);
         tpi_epilogue *then = r.is_long ? NULL : tpi_gpu_epilogue_for(y, r.vector);
-        tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &forward_site, is_wide(input), 12, defines, then);
+        tpi_gpu_function *kernel =
+            tpi_gpu_site_kernel_with(device, &forward_site, is_wide(input), 12, defines, first, then);
         int64_t rows = x->numel / n;
         int width = (int)n;
         float narrow = (float)eps;
-        tpi_gpu_epilogue_params params;
-        tpi_gpu_arg args[9 + TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(y->data),
-                                                       TPI_GPU_PTR(x->data),
-                                                       TPI_GPU_PTR(tpi_gpu_data(weight)),
-                                                       TPI_GPU_PTR(tpi_gpu_data(bias)),
-                                                       TPI_GPU_PTR(tpi_gpu_data(mean)),
-                                                       TPI_GPU_PTR(rstd->data),
-                                                       TPI_GPU_VAL(rows),
-                                                       TPI_GPU_VAL(width),
-                                                       is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
-        int nargs = 9 + tpi_gpu_epilogue_args(then, args + 9, &params);
+        tpi_gpu_epilogue_params params, first_params;
+        tpi_gpu_arg args[9 + 2 * TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(y->data),
+                                                           TPI_GPU_PTR(x->data),
+                                                           TPI_GPU_PTR(tpi_gpu_data(weight)),
+                                                           TPI_GPU_PTR(tpi_gpu_data(bias)),
+                                                           TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                                           TPI_GPU_PTR(rstd->data),
+                                                           TPI_GPU_VAL(rows),
+                                                           TPI_GPU_VAL(width),
+                                                           is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
+        int nargs = 9 + tpi_gpu_prologue_args(first, args + 9, &first_params);
+        nargs += tpi_gpu_epilogue_args(then, args + nargs, &params);
         ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, nargs, args);
         if (ok && then) then->taken = true;
+        if (ok && first) first->taken = true;
     }
     tpi_release(x);
     if (!ok) return tpi_release(y), tpi_release(mean), tpi_release(rstd), false;
@@ -171,7 +175,7 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
                                           TPI_DEFINE_DTYPE("S", rstd->dtype),
                                           TPI_DEFINE_DTYPE("G", g->dtype)};
         tpi_epilogue *then = r.is_long ? NULL : tpi_gpu_epilogue_for(dx, r.vector);
-        tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &backward_site, wide, 13, defines, then);
+        tpi_gpu_function *kernel = tpi_gpu_site_kernel_with(device, &backward_site, wide, 13, defines, NULL, then);
         int width = (int)n;
         tpi_gpu_epilogue_params params;
         tpi_gpu_arg args[9 + TPI_GPU_EPILOGUE_ARGS] = {TPI_GPU_PTR(dx->data),

@@ -4,6 +4,8 @@
 #include "ops/sort/order_gpu.h"
 #include "tpi_ops.h"
 
+enum { MODE_THREADS = 256 }; /* for a row */
+
 typedef struct ranked {
     tpi_temporaries bag;
     tp_tensor *x, *values, *indices; /* x and its rows in order, borrowed from the bag */
@@ -118,43 +120,36 @@ tpi_served tpi_gpu_nanmedian(tp_tensor *self, tp_tensor **result) {
     return tpi_serve(median_of_all(self, true), result);
 }
 
-/* Is each element of the sorted rows, but for the first, the same as the one before it? NaN is, here. */
-static tp_tensor *repeats(ranked *r) {
-    tpi_temporaries *bag = &r->bag;
-    tp_tensor *next = tpi_put(bag, tpo_narrow(r->values, r->d, 1, r->n - 1)),
-              *before = next ? tpi_put(bag, tpo_narrow(r->values, r->d, 0, r->n - 1)) : NULL;
-    tp_tensor *same = before ? tpi_put(bag, tpo_eq(next, tp_operand_tensor(before))) : NULL;
-    if (!same || !tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same;
-    tp_tensor *lost = tpi_put(bag, tpo_isnan(before)); /* all behind it are NaN too */
-    return lost ? tpi_put(bag, tpo_logical_or(same, lost)) : NULL;
-}
-
-/* The smallest among the most frequent, at the last place it stands at: where the number of equals up to here is
- * largest for the first time. */
-static tp_tensor *most_frequent(ranked *r) {
-    if (r->n == 1) return same_place(r, 0);
-    tpi_temporaries *bag = &r->bag;
-    int64_t shape[TP_MAX_DIMS];
-    for (int i = 0; i < r->x->ndim; i++) shape[i] = i == r->d ? r->n : 1;
-    tp_tensor *same = repeats(r),
-              *line = same ? tpi_put(bag, tpo_arange(tp_int(r->n), TP_INT64, tpi_device(r->x))) : NULL;
-    tp_tensor *at = line ? tpi_put(bag, tpo_reshape(line, tp_ints_view(shape, r->x->ndim))) : NULL,
-              *behind = at ? tpi_put(bag, tpo_narrow(at, r->d, 1, r->n - 1)) : NULL;
-    tp_tensor *starts = behind ? tpi_put(bag, tpo_where(same, tp_operand_int(0), tp_operand_tensor(behind))) : NULL,
-              *first = starts ? same_place(r, 0) : NULL;
-    tp_tensor *all = first ? tpi_put(bag, tpo_cat(tp_list(2, (tp_tensor *[]){first, starts}), r->d)) : NULL,
-              *latest[2] = {NULL, NULL};
-    if (!all || !tpo_cummax(all, r->d, latest)) return NULL;
-    tpi_put(bag, latest[0]), tpi_put(bag, latest[1]);
-    tp_tensor *run = tpi_put(bag, tpo_sub(tp_operand_tensor(at), tp_operand_tensor(latest[0]), tp_int(1)));
-    return run ? tpi_put(bag, tpo_argmax(run, r->d, true)) : NULL;
+/* The rows' most frequent elements, of rows in order that lie one behind the other. */
+static bool find_modes(tp_tensor *sorted, tp_tensor *places, int64_t n, tp_tensor *value, tp_tensor *index) {
+    static const tpi_gpu_site site = {"mode.gpu.h", "mode"};
+    const tpi_gpu_define defines[] = {TPI_DEFINE("GROUP", MODE_THREADS), TPI_DEFINE("GROUPS", 1),
+                                      TPI_DEFINE_DTYPE("X", sorted->dtype)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(sorted), &site, sorted->dtype == TP_FLOAT64, 3, defines);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(value->data), TPI_GPU_PTR(index->data), TPI_GPU_PTR(sorted->data),
+                                TPI_GPU_PTR(places->data), TPI_GPU_VAL(n)};
+    return kernel && tpi_gpu_launch(tpi_device(sorted), kernel, value->numel, MODE_THREADS, 0, 5, args);
 }
 
 tpi_served tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
-    ranked r;
-    if (!rank(&r, self, dim)) {
-        tpi_release_temporaries(&r.bag, NULL);
-        return tpi_not_served();
-    }
-    return tpi_serve_if(pick(&r, most_frequent(&r), keepdim, out));
+    int d = self->ndim ? TPI_DIM(self, dim) : -1;
+    if (d < 0 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype)) return tp_error_clear(), TPI_DECLINED;
+    int64_t shape[TP_MAX_DIMS], n = self->shape[d];
+    for (int i = 0; i < self->ndim; i++) shape[i] = i == d ? 1 : self->shape[i];
+    tpi_temporaries bag = {0};
+    tp_tensor *both[2] = {NULL, NULL}, *alone = tpi_put(&bag, tpi_detached(self)),
+              *last = alone ? tpi_put(&bag, tpi_dim_last(alone, d)) : NULL,
+              *x = last ? tpi_put(&bag, tpi_contiguous_data(last)) : NULL;
+    bool ok = x && tpo_sort(x, -1, false, true, both);
+    tp_tensor *sorted = ok ? tpi_put(&bag, tpi_contiguous_data(tpi_put(&bag, both[0]))) : NULL,
+              *places = ok ? tpi_put(&bag, tpi_contiguous_data(tpi_put(&bag, both[1]))) : NULL;
+    tp_tensor *value =
+                  places ? tpi_empty(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)) : NULL,
+              *index = value ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;
+    ok = sorted && index && find_modes(sorted, places, n, value, index) &&
+         (keepdim || (drop_dim(value, d) && drop_dim(index, d)));
+    tpi_release_temporaries(&bag, NULL);
+    if (!ok) return tpi_release(value), tpi_release(index), tpi_not_served();
+    out[0] = value, out[1] = index;
+    return TPI_SERVED;
 }

@@ -1,5 +1,9 @@
 /* What a kernel's epilogue is where it has none; see device/gpu/epilogue.h. */
 #include "rounding.h"
+#ifndef PROLOGUE
+#define PROLOGUE 0
+#define PROLOGUE_ARGUMENTS
+#endif
 #ifndef EPILOGUE
 #define EPILOGUE       0
 #define EPILOGUE_KEEPS 1

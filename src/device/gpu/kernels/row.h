@@ -40,6 +40,24 @@
         }                                                                                    \
     }
 
+/* The same for an argument that may have a prologue, which is run for each of its elements once. */
+#if PROLOGUE
+#define FIRST_LOAD_ROW(X, x, from, n, value, none)                                   \
+    UNROLL                                                                           \
+    for (int k_ = 0; k_ < PER; k_ += VEC) {                                          \
+        if (ROW_AT(k_) < (n)) {                                                      \
+            const PROLOGUE_PIECE piece_ = PROLOGUE_READ((from) + ROW_AT(k_));        \
+            UNROLL                                                                   \
+            for (int j_ = 0; j_ < VEC; j_++) value[k_ + j_] = GET_##X(piece_.v[j_]); \
+        } else {                                                                     \
+            UNROLL                                                                   \
+            for (int j_ = 0; j_ < VEC; j_++) value[k_ + j_] = none;                  \
+        }                                                                            \
+    }
+#else
+#define FIRST_LOAD_ROW(X, x, from, n, value, none) LOAD_ROW(X, x, from, n, value, none)
+#endif
+
 #define STORE_ROW(X, x, from, n, k, expression)                        \
     UNROLL                                                             \
     for (int k_ = 0; k_ < PER; k_ += VEC)                              \
