@@ -7,7 +7,7 @@ JOBS  ?= $(shell nproc)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist wheels test-chroots bench docs reference clean help
+.PHONY: all lint setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist wheels test-wheels test-chroots bench docs reference clean help
 
 all: configure
 	@$(NINJA)
@@ -85,8 +85,9 @@ wheels:
 	@BUILD=$(BUILD) packaging/wheels/build.sh
 
 # Minimal systems, made by debootstrap (root), where an ordinary user installs the wheels and the sources by the page's words.
-test-chroots:
+test-wheels:
 	@BUILD=$(BUILD) packaging/try/chroots.sh wheels
+test-chroots: test-wheels
 	@BUILD=$(BUILD) packaging/try/chroots.sh sources
 	@BUILD=$(BUILD) packaging/try/chroots.sh blas
 

@@ -85,7 +85,7 @@ run build || fail "dnf: failed although nothing is missing: $said"
 [ -z "$said" ] || fail "dnf: not silent: $said"
 rpm_has "${all_dnf/cmake ninja-build pkgconf-pkg-config openblas-devel/}"
 if run build; then fail "dnf: succeeded without packages and without root: $said"; fi
-[[ $said == *'sudo dnf install -y --setopt=install_weak_deps=False cmake openblas-devel' ]] || fail "dnf: no command to copy: $said"
+[[ $said == *'sudo dnf install -y --setopt=install_weak_deps=False cmake openblas-devel ninja-build pkgconf-pkg-config' ]] || fail "dnf: no command to copy: $said"
 as_root
 run build || fail "dnf: $said"
 [[ $said == *'dnf install -y --setopt=install_weak_deps=False cmake openblas-devel ninja-build pkgconf-pkg-config' ]] || fail "dnf: $said"

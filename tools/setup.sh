@@ -136,7 +136,7 @@ is_here() { # by what the table says of it
 }
 
 # ---- What is missing ----
-missing='' missing_wanted='' missing_extra='' things='' modules=''
+missing='' missing_wanted='' missing_extra='' things='' modules='' modules_wanted=''
 while read -r group weight thing probe apt dnf zypper module; do
     case " $* " in *" $group "*) ;; *) continue ;; esac
     case $column in 5) names=$apt ;; 6) names=$dnf ;; 7) names=$zypper ;; *) names=- ;; esac
@@ -152,7 +152,9 @@ while read -r group weight thing probe apt dnf zypper module; do
         need)
             missing="$missing $names" things="$things${things:+, }$thing"
             case $modules in *"$module"*) ;; *) [ "$module" = - ] || modules="$modules $module" ;; esac ;;
-        want) [ "$names" = - ] || missing_wanted="$missing_wanted $names" ;;
+        want)
+            [ "$names" = - ] || missing_wanted="$missing_wanted $names"
+            case $modules$modules_wanted in *"$module"*) ;; *) [ "$module" = - ] || modules_wanted="$modules_wanted $module" ;; esac ;;
         extra) [ "$names" = - ] || missing_extra="$missing_extra $names" ;;
     esac
 done << END
@@ -160,9 +162,13 @@ $(echo "$table" | sed '/^$/d')
 END
 [ -n "$missing$missing_wanted$missing_extra" ] || exit 0
 
-first_names() { # of each choice
+offered() { # of each choice, the first that the lists have, or the first
     for choice in "$@"; do
-        [ "$choice" = - ] || printf ' %s' "${choice%%|*}"
+        taken=
+        for package in $(echo "$choice" | tr '|' ' '); do
+            [ -z "$taken" ] && [ "$package" != - ] && is_offered "$package" && taken=$package
+        done
+        [ "$choice" = - ] || printf ' %s' "${taken:-${choice%%|*}}"
     done
 }
 
@@ -172,9 +178,11 @@ tell() {
     if [ -n "${MODULEPATH:-}${LMOD_CMD:-}" ] && [ -n "$modules" ]; then
         echo "From the site's modules (\`module spider NAME\`, or \`module avail\`, tells how they are called here):"
         echo "  module load$modules"
+        [ -z "$modules_wanted" ] || echo "and, for packed files, images and a quicker build, where they are there:$modules_wanted"
     fi
+    # What can be done without is in the command too, as root would install it: the examples' data are packed by zlib.
     # shellcheck disable=SC2086
-    packages=$(first_names $missing)
+    packages=$(offered $missing $missing_wanted)
     if [ -n "$manager" ] && [ -n "$packages" ]; then
         echo "As packages. Run this once, then try again:"
         echo "  ${refresh:+sudo ${refresh% -q} && }sudo $install$packages"
@@ -205,15 +213,6 @@ fi
 
 # ---- Installing ----
 export DEBIAN_FRONTEND=noninteractive
-offered() { # of each choice, the first that the lists have, or the first
-    for choice in "$@"; do
-        taken=
-        for package in $(echo "$choice" | tr '|' ' '); do
-            [ -z "$taken" ] && [ "$package" != - ] && is_offered "$package" && taken=$package
-        done
-        [ "$choice" = - ] || printf ' %s' "${taken:-${choice%%|*}}"
-    done
-}
 if [ -n "$missing$missing_wanted" ] && [ -n "${refresh:-}" ]; then
     $as_root $refresh || echo "setup.sh: the package lists could not be refreshed; trying with those there are" >&2
 fi

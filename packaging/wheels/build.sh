@@ -76,13 +76,19 @@ blas() { # processor: sets `blas`
 
 # ---- What it is compiled with: sets `root`, and writes the toolchain's file ----
 sysroot() {
-    root=
+    root='' graft=''
     echo "set(CMAKE_C_COMPILER $compiler)" > "$toolchain"
     [ "$processor" = "$(uname -m)" ] || printf 'set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR %s)\n' "$processor" >> "$toolchain"
     [ "$suite" != here ] || return 0
     say "glibc and libraries of Debian's $suite for $processor"
     root=$work/$suite-$processor
     "$here/sysroot.sh" "$suite" "$name" "$root"
+    # What is taken along, away from the C library beside it, which the tools that look for it could not run with.
+    graft=$root/graft
+    mkdir -p "$graft"
+    for library in gomp png16 jpeg z; do
+        cp --no-dereference --update "$root"/usr/lib/"$triplet"/lib$library.so.* "$root"/lib/"$triplet"/lib$library.so.* "$graft" 2> /dev/null || true
+    done
     ln -sf libgomp.so.1 "$root/usr/lib/$triplet/libgomp.so" # not the compiler's own, which wants a newer C library
     cat >> "$toolchain" << END
 set(CMAKE_SYSROOT $root)
@@ -118,7 +124,7 @@ wheel() { # version, processor, Debian's name for it
         -C build-dir="$objects" . > "$work/log" 2>&1) || { tail -40 "$work/log"; fail "the wheel could not be built: $work/log"; }
     (cd "$raw" && python -m wheel tags --remove --python-tag "$tag" --abi-tag "$tag" --platform-tag "linux_$processor" ./*.whl > /dev/null)
     python "$here/licences.py" "$raw"/*.whl "${root:-/}" "$work/blas-$processor"
-    LD_LIBRARY_PATH="$(dirname "$blas"):$root/usr/lib/$triplet:$root/lib/$triplet" auditwheel repair --strip --wheel-dir "$out" "$raw"/*.whl > "$work/log" 2>&1 ||
+    LD_LIBRARY_PATH="$(dirname "$blas"):$graft" auditwheel repair --strip --wheel-dir "$out" "$raw"/*.whl > "$work/log" 2>&1 ||
         { tail -20 "$work/log"; fail "auditwheel repair: $work/log"; }
 }
 

@@ -57,7 +57,17 @@ def test_layers_examples_run():
             without.add(name)
         else:
             run(name, example)
+    for name in examples.WRITTEN_LAYERS:
+        run(name, examples.of_first(name, ()))
     assert len(by_name) > 120 and not without
+
+
+def test_every_layer_of_the_reference_has_an_example(tmp_path):
+    count, shown = reference.layers(str(ROOT), str(BUILD), str(tmp_path))
+    pages = "".join(path.read_text() for path in (tmp_path / "reference" / "layers").glob("*.md"))
+    entries = [part for part in re.split(r"^## ", pages, flags=re.M)[1:] if ">>>" not in part]
+    # Two that others are derived from, and that compute nothing by themselves.
+    assert {part.split("\n")[0] for part in entries} == {"RNNBase", "RNNCellBase"} and count == shown + 2
 
 
 def test_every_c_function_is_in_the_reference():

@@ -39,6 +39,62 @@ WRITTEN = {
     "view_as_real": ("x = torch.tensor([1.0 + 2.0j, -0.5 + 0.0j])", "torch.view_as_real(x)"),
 }
 
+# Layers that have no sample, or one that C alone takes.
+WRITTEN_LAYERS = {
+    "CTCLoss": (
+        "layer = nn.CTCLoss()",
+        "x = torch.randn(5, 2, 4).log_softmax(2)",
+        "y = torch.tensor([[1, 2], [3, 1]])",
+        "layer(x, y, (5, 5), (2, 2))",
+    ),
+    "CosineEmbeddingLoss": (
+        "layer = nn.CosineEmbeddingLoss()",
+        "x = torch.tensor([[1.0, 0.0], [1.0, 1.0]])",
+        "y = torch.tensor([[1.0, 1.0], [0.0, 1.0]])",
+        "layer(x, y, torch.tensor([1, -1]))",
+    ),
+    "Dropout1d": ("layer = nn.Dropout1d(0.5)", "layer(torch.ones(1, 4, 3))"),
+    "Dropout2d": ("layer = nn.Dropout2d(0.5)", "layer(torch.ones(1, 3, 2, 2))"),
+    "Dropout3d": ("layer = nn.Dropout3d(0.5)", "layer(torch.ones(1, 3, 1, 2, 2))"),
+    "HingeEmbeddingLoss": (
+        "layer = nn.HingeEmbeddingLoss()",
+        "layer(torch.tensor([0.2, 0.9, 1.5]), torch.tensor([1, -1, -1]))",
+    ),
+    "MaxUnpool1d": (
+        "x = torch.tensor([[[1.0, 4.0, 3.0, 2.0]]])",
+        "y, places = nn.MaxPool1d(2, return_indices=True)(x)",
+        "nn.MaxUnpool1d(2)(y, places)",
+    ),
+    "MaxUnpool2d": (
+        "x = torch.arange(16.0).reshape(1, 1, 4, 4)",
+        "y, places = nn.MaxPool2d(2, return_indices=True)(x)",
+        "nn.MaxUnpool2d(2)(y, places)",
+    ),
+    "MaxUnpool3d": (
+        "x = torch.arange(8.0).reshape(1, 1, 2, 2, 2)",
+        "y, places = nn.MaxPool3d(2, return_indices=True)(x)",
+        "nn.MaxUnpool3d(2)(y, places)",
+    ),
+    "NLLLoss2d": (
+        "layer = nn.NLLLoss2d()",
+        "x = torch.randn(1, 3, 2, 2).log_softmax(1)",
+        "layer(x, torch.tensor([[[0, 1], [2, 0]]]))",
+    ),
+    "TransformerDecoder": (
+        "layer = nn.TransformerDecoder(nn.TransformerDecoderLayer(d_model=8, nhead=2), num_layers=2)",
+        "layer(torch.randn(3, 1, 8), torch.randn(5, 1, 8)).shape",
+    ),
+    "TransformerEncoder": (
+        "layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(d_model=8, nhead=2), num_layers=2)",
+        "layer(torch.randn(3, 1, 8)).shape",
+    ),
+    "TripletMarginWithDistanceLoss": (
+        "layer = nn.TripletMarginWithDistanceLoss(distance_function=nn.PairwiseDistance())",
+        "x, y, z = torch.zeros(1, 2), torch.ones(1, 2), torch.full((1, 2), 1.5)",
+        "layer(x, y, z)",
+    ),
+}
+
 
 # ---- The tables ----
 def samples(source):
@@ -227,9 +283,7 @@ def shell(lines, expression, result, seeded):
 def of_operator(name, lines):
     """The first sample that gives an example under one of the operator's names, as shell text; None where none does."""
     if name in WRITTEN:
-        *made, expression = WRITTEN[name]
-        result = run(made, expression)
-        return shell(made, expression, result, _draws(made, expression, result))
+        return _written(*WRITTEN[name])
     for line in lines:
         text, _, limits = line.partition(";")
         if "complex" in limits and "float" not in limits:
@@ -248,6 +302,13 @@ def of_operator(name, lines):
                 continue
             return shell(arguments.lines, expression, result, drawn)
     return None
+
+
+def _written(*lines):
+    """An example of these lines, of which the last is looked at."""
+    *made, expression = lines
+    result = run(made, expression)
+    return shell(made, expression, result, _draws(made, expression, result))
 
 
 def _draws(lines, expression, result):
@@ -282,7 +343,9 @@ def of_layer(text, number):
 
 
 def of_first(name, samples):
-    """The example of the first sample that Python takes as it stands; None where none is."""
+    """A layer's example, from the first sample that Python takes as it stands; None where there is none."""
+    if name in WRITTEN_LAYERS:
+        return _written(*WRITTEN_LAYERS[name])
     for text in samples:
         try:
             return of_layer(text, name)
