@@ -42,15 +42,28 @@ foreach(table ${layer_tables})
     list(APPEND TAPER_GENERATED_MODULES ${TAPER_GENERATED}/modules/${family}.py)
 endforeach()
 list(TRANSFORM generated_headers PREPEND ${TAPER_GENERATED}/)
+set(generated_fortran ${TAPER_GENERATED}/fortran/operators.f90 ${TAPER_GENERATED}/fortran/arrays.f90 ${TAPER_GENERATED}/fortran/layers.f90
+    ${TAPER_GENERATED}/fortran/optimisers.f90)
 
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/opgen.stamp
     # Headers too: one that Ninja does not know to be generated would be seen as changed a build too late.
     BYPRODUCTS ${generated_headers} ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
-        ${TAPER_GENERATED}/optimisers.md ${TAPER_GENERATED}/layer_samples.c ${TAPER_GENERATED}/layer_samples.py ${TAPER_GENERATED}/layers.md ${TAPER_GENERATED_MODULES}
+        ${generated_fortran} ${TAPER_GENERATED}/optimisers.md ${TAPER_GENERATED}/layer_samples.c ${TAPER_GENERATED}/layer_samples.py ${TAPER_GENERATED}/layers.md ${TAPER_GENERATED_MODULES}
     COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables} ${optimiser_tables} ${layer_tables}
     COMMAND ${CMAKE_COMMAND} -E touch ${TAPER_GENERATED}/opgen.stamp
     DEPENDS opgen ${operator_tables} ${optimiser_tables} ${layer_tables}
     COMMENT "Generating code from tables/"
     VERBATIM)
-add_custom_target(taper_generated DEPENDS ${TAPER_GENERATED}/opgen.stamp)
+
+# Fortran's module is one file, its parts in the order in which they use each other: fortran/README.md.
+set(fortran_parts fortran/base.f90 ${TAPER_GENERATED}/fortran/operators.f90 ${TAPER_GENERATED}/fortran/arrays.f90 fortran/objects.f90
+    ${TAPER_GENERATED}/fortran/layers.f90 ${TAPER_GENERATED}/fortran/optimisers.f90 fortran/training.f90 fortran/umbrella.f90)
+add_custom_command(
+    OUTPUT ${TAPER_GENERATED}/include/taper/taper.f90
+    COMMAND cat ${fortran_parts} > ${TAPER_GENERATED}/include/taper/taper.f90
+    DEPENDS ${TAPER_GENERATED}/opgen.stamp fortran/base.f90 fortran/objects.f90 fortran/training.f90 fortran/umbrella.f90
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    COMMENT "Putting the Fortran module together"
+    VERBATIM)
+add_custom_target(taper_generated ALL DEPENDS ${TAPER_GENERATED}/opgen.stamp ${TAPER_GENERATED}/include/taper/taper.f90)

@@ -78,6 +78,16 @@ if command -v g++ > /dev/null; then
     ./outside-cpp || fail "the C++ program returned $?"
 fi
 
+echo "Fortran"
+if command -v gfortran > /dev/null; then
+    mkdir fortran
+    printf 'program outside\n    use taper\n    implicit none\n    type(tp_tensor) :: y\n    y = tp_sum(2 * tp_ones([2, 3]))\n    if (y%%item() /= 12) error stop 2\nend program\n' > fortran/main.f90
+    printf 'cmake_minimum_required(VERSION 3.22)\nproject(outside Fortran)\nfind_package(Taper REQUIRED)\nadd_executable(outside main.f90)\ntarget_link_libraries(outside PRIVATE Taper::fortran)\n' > fortran/CMakeLists.txt
+    cmake -G Ninja -S fortran -B fortran/build -DCMAKE_PREFIX_PATH="$prefix" > cmake.log && cmake --build fortran/build >> cmake.log || { cat cmake.log; exit 1; }
+    ./fortran/build/outside || fail "the Fortran program returned $?"
+    [ -e "$(PKG_CONFIG_PATH=$pkgconfig pkg-config --variable=fortran taper)" ] || fail "pkg-config does not name the Fortran module"
+fi
+
 echo "headers, alone and pedantic"
 for compiler in gcc clang; do
     command -v $compiler > /dev/null || continue

@@ -6,6 +6,8 @@ Fortran that is a whole program is compiled and run; C without a main function i
 `taper` are read by the command's own parser. A comment `<!-- not run: why -->` before a block leaves it out.
 """
 
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -14,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -108,6 +111,15 @@ def test_python_on(page, tmp_path):
         assert says is None or same(printed, says), f"{page}:{line} prints\n{printed}\nnot\n{says}"
 
 
+@functools.cache
+def fortran_module():
+    """The folder with Fortran's module, compiled once for all programs."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    subprocess.run(["gfortran", "-c", f"{BUILD}/generated/include/taper/taper.f90"], cwd=folder, check=True)
+    return folder
+
+
 def compiled(code, language, folder):
     """Compiles a program; the command that runs it."""
     compiler = {"c": ["cc", "-std=gnu11"], "cpp": ["c++", "-std=c++17"], "fortran": ["gfortran"]}[language]
@@ -115,10 +127,10 @@ def compiled(code, language, folder):
     if language == "c" and "int main" not in code:
         code = FRAGMENT % code
     (folder / f"program.{ending}").write_text(code)
-    sources = [str(ROOT / "include" / "taper" / "taper.f90")] if language == "fortran" else []
+    sources = [f"-I{fortran_module()}", f"{fortran_module()}/taper.o"] if language == "fortran" else []
     include = [f"-I{ROOT}/include", f"-I{BUILD}/generated/include"]
     warn = ["-Wall", "-Werror", "-Wno-unused-variable"] if language != "fortran" else []
-    command = [*compiler, *warn, *include, *sources, f"program.{ending}", "-o", "program"]
+    command = [*compiler, *warn, *include, f"program.{ending}", *sources, "-o", "program"]
     subprocess.run([*command, f"-L{BUILD}", "-ltaper", f"-Wl,-rpath,{BUILD}"], cwd=folder, check=True)
     return [str(folder / "program")]
 

@@ -4,16 +4,6 @@
 #include "layer.h"
 #include <string.h>
 
-static bool in_c(const layer *l) { return !is_abstract(l) && with_forward(l); }
-
-/* The constructor's arguments as C has them. */
-static int c_arguments(const layer *l, const arg **out) {
-    int n = 0;
-    for (int i = 0; i < l->make.nargs; i++)
-        if (!has_word(l->python_only, l->make.args[i].name)) out[n++] = &l->make.args[i];
-    return n;
-}
-
 static void write_members(text *t, const layer *l) {
     for (const layer *p = l; p; p = p->parent)
         for (int i = 0; i < p->ntensors; i++) put(t, "    Tensor %s;\n", p->tensors[i].name);
@@ -68,7 +58,7 @@ static void write_forward(text *t, const layer *l) {
 
 static void write_class(text *t, const layer *l) {
     const arg *args[24];
-    int n = c_arguments(l, args);
+    int n = constructor_arguments(l, args);
     char *options = format("%sOptions", l->name);
     const layer *f = with_forward(l);
     char *impl = format("%sImpl%s", l->name, f->forward_c ? "Base" : "");

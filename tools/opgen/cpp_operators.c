@@ -5,8 +5,6 @@
 #include <ctype.h>
 #include <string.h>
 
-typedef enum { FORM_PLAIN, FORM_INPLACE, FORM_OUT } form;
-
 static bool is_none(const arg *a) {
     return a->fallback && a->fallback->kind == E_NAME && !strcmp(a->fallback->name, "None");
 }

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum { FORM_PLAIN, FORM_INPLACE, FORM_OUT } form;
-
 static bool has_options(const op *o) {
     for (int i = 0; i < o->nargs; i++)
         if (o->args[i].fallback) return true;

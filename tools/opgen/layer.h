@@ -89,6 +89,8 @@ typedef struct attribute {
 int attributes_of(const layer *l, attribute *out);               /* at most 48; own ones last */
 const layer_tensor *tensor_of(const layer *l, const char *name); /* own or inherited, or NULL */
 const layer *with_forward(const layer *l);                       /* the stanza whose forward this one uses, or NULL */
+static inline bool in_c(const layer *l) { return !is_abstract(l) && with_forward(l); }
+int constructor_arguments(const layer *l, const arg **out); /* the constructor's arguments as C has them */
 const layer *with_repr(const layer *l);
 const layer *with_reset(const layer *l);
 bool is_set(const layer *l, const char *name); /* by a `set` line of its own */

@@ -322,7 +322,6 @@ static void write_constructor(text *t, const layer *l) {
            "m_;\n}\n\n");
 }
 
-static bool in_c(const layer *l) { return !is_abstract(l) && with_forward(l); }
 /* Does C have the layer, or one that stands on it? */
 static bool built_in_c(const layer *l) {
     bool needed = in_c(l);

@@ -394,6 +394,12 @@ const layer_tensor *tensor_of(const layer *l, const char *name) {
             if (!strcmp(l->tensors[i].name, name)) return &l->tensors[i];
     return NULL;
 }
+int constructor_arguments(const layer *l, const arg **out) {
+    int n = 0;
+    for (int i = 0; i < l->make.nargs; i++)
+        if (!has_word(l->python_only, l->make.args[i].name)) out[n++] = &l->make.args[i];
+    return n;
+}
 const layer *with_forward(const layer *l) {
     while (l && !l->forward && !l->forward_c) l = l->parent;
     return l;

@@ -1,6 +1,7 @@
 /* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h
  * for the parts. */
 #include "cpp.h"
+#include "fortran.h"
 #include "header.h"
 #include "layer.h"
 #include "optimiser.h"
@@ -54,6 +55,18 @@ static void write_cpp(const char *dir) {
     write_if_different(dir, "include/taper/cpp/table_layers.hpp", &t);
     t = write_cpp_optimisers();
     write_if_different(dir, "include/taper/cpp/table_optimisers.hpp", &t);
+}
+
+static void write_fortran(const char *dir) {
+    make_dir(format("%s/fortran", dir));
+    text t = write_fortran_operators();
+    write_if_different(dir, "fortran/operators.f90", &t);
+    t = write_fortran_arrays();
+    write_if_different(dir, "fortran/arrays.f90", &t);
+    t = write_fortran_layers();
+    write_if_different(dir, "fortran/layers.f90", &t);
+    t = write_fortran_optimisers();
+    write_if_different(dir, "fortran/optimisers.f90", &t);
 }
 
 static void write_layers(const char *dir, int ntables, char **tables) {
@@ -135,5 +148,6 @@ int main(int argc, char **argv) {
     write_all_optimisers(dir, argc - 3, argv + 3);
     write_layers(dir, argc - 3, argv + 3);
     write_cpp(dir);
+    write_fortran(dir);
     return 0;
 }

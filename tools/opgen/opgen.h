@@ -282,6 +282,8 @@ enum {
 };
 enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64, RESULT_TRUTH };
 
+/* The functions that an operator has: tp_add, tp_add_, tp_add_out. */
+typedef enum { FORM_PLAIN, FORM_INPLACE, FORM_OUT } form;
 extern op **ops;
 extern int nops;
 void read_table(const char *path);

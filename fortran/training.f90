@@ -1,0 +1,1234 @@
+! Taper for Fortran: what a training needs besides networks: schedules, data, checkpoints, gradients within bounds, mixed precision, and
+! many processes.
+module taper_training
+    use taper_base
+    use taper_objects
+    implicit none
+    public
+
+    integer, parameter :: tp_reduce_sum = 0, tp_reduce_avg = 1, tp_reduce_product = 2, tp_reduce_min = 3, tp_reduce_max = 4
+
+    type, bind(c) :: tpf_autocast_mode
+        integer(c_int64_t) :: device, dtype
+        logical(c_bool) :: enabled, cache
+    end type
+
+    type :: tp_schedule
+        type(tpf_ref) :: ref
+    contains
+        procedure, private :: assign => tpf_assign_schedule
+        generic :: assignment(=) => assign
+        procedure :: handle => tpf_handle_schedule   ! C's pointer, for calls of the C API
+        procedure :: defined => tpf_defined_schedule
+        procedure :: release => tpf_release_schedule ! the variable lets go of it
+        final :: tpf_final_schedule
+        procedure :: step => tpf_schedule_step
+        procedure :: report => tpf_schedule_report     ! ReduceLROnPlateau: the epoch's figure
+        procedure :: last_lr => tpf_schedule_last_lr
+    end type
+
+    type :: tp_dataset
+        type(tpf_ref) :: ref
+    contains
+        procedure, private :: assign => tpf_assign_dataset
+        generic :: assignment(=) => assign
+        procedure :: handle => tpf_handle_dataset   ! C's pointer, for calls of the C API
+        procedure :: defined => tpf_defined_dataset
+        procedure :: release => tpf_release_dataset ! the variable lets go of it
+        final :: tpf_final_dataset
+        procedure :: count => tpf_dataset_count
+    end type
+
+    type :: tp_loader
+        type(tpf_ref) :: ref
+    contains
+        procedure, private :: assign => tpf_assign_loader
+        generic :: assignment(=) => assign
+        procedure :: handle => tpf_handle_loader   ! C's pointer, for calls of the C API
+        procedure :: defined => tpf_defined_loader
+        procedure :: release => tpf_release_loader ! the variable lets go of it
+        final :: tpf_final_loader
+        procedure :: next => tpf_loader_next           ! false at the end of an epoch; the next call begins another
+        procedure :: field => tpf_loader_field         ! of the batch, counted from 0
+        procedure :: batches => tpf_loader_batches     ! in an epoch
+    end type
+
+    type :: tp_ddp
+        type(tpf_ref) :: ref
+    contains
+        procedure, private :: assign => tpf_assign_ddp
+        generic :: assignment(=) => assign
+        procedure :: handle => tpf_handle_ddp   ! C's pointer, for calls of the C API
+        procedure :: defined => tpf_defined_ddp
+        procedure :: release => tpf_release_ddp ! the variable lets go of it
+        final :: tpf_final_ddp
+        procedure :: finish => tpf_ddp_finish          ! waits: gradients are averages over all ranks now
+        procedure :: pause => tpf_ddp_pause            ! while on, gradients add up here and nothing is sent
+        procedure :: broadcast_buffers => tpf_ddp_buffers
+    end type
+
+    type :: tp_autocast ! call cast%begin(tp_bfloat16); products run in that dtype until cast%end(), or the variable's end
+        type(tpf_autocast_mode), private :: before
+        logical, private :: is_open = .false.
+    contains
+        procedure :: begin => tpf_begin_autocast
+        procedure :: end => tpf_end_autocast
+        final :: tpf_final_autocast
+    end type
+
+    interface tp_clip_grad_norm ! scales gradients so that their joint norm is at most max_norm; gives the norm that they had
+        module procedure tpf_clip_norm_tensors, tpf_clip_norm_module
+    end interface
+    interface tp_clip_grad_value
+        module procedure tpf_clip_value_tensors, tpf_clip_value_module
+    end interface
+
+    type, bind(c) :: tpf_schedule_options
+        integer(c_int64_t) :: bytes
+        real(c_double) :: last_epoch, step_size, gamma, factor, total_iters, start_factor, end_factor, power, t_max, eta_min, t_0, &
+            t_mult, base_lr, max_lr, step_size_up, step_size_down, cycle_momentum, base_momentum, max_momentum, total_steps, &
+            pct_start, div_factor, final_div_factor, three_phase, patience, threshold, cooldown, min_lr, eps
+        type(c_ptr) :: mode, anneal_strategy, threshold_mode
+        type(tpf_list) :: milestones
+        type(c_funptr) :: lr_lambda
+        type(c_ptr) :: context
+    end type
+    type, bind(c) :: tpf_loader_options
+        integer(c_int64_t) :: bytes, batch
+        logical(c_bool) :: shuffle, drop_last
+        integer(c_int) :: threads
+        integer(c_int64_t) :: ahead
+        type(c_ptr) :: generator
+    end type
+    type, bind(c) :: tpf_dist_options
+        integer(c_int64_t) :: bytes
+        type(c_ptr) :: backend
+        logical(c_bool) :: placed
+        integer(c_int) :: rank, world_size
+        type(c_ptr) :: store
+        real(c_double) :: timeout, stall
+    end type
+    type, bind(c) :: tpf_ddp_options
+        integer(c_int64_t) :: bytes
+        type(c_ptr) :: group
+        integer(c_int64_t) :: bucket_bytes
+        logical(c_bool) :: find_unused
+    end type
+
+    interface
+        function tpf_c_schedule_new(kind, optimiser, options) bind(c, name="tp_schedule_new") result(s)
+            import
+            character(kind=c_char), intent(in) :: kind(*)
+            type(c_ptr), value :: optimiser
+            type(tpf_schedule_options), intent(in) :: options
+            type(c_ptr) :: s
+        end function
+        function tpf_c_schedule_step(s) bind(c, name="tp_schedule_step") result(ok)
+            import
+            type(c_ptr), value :: s
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_schedule_report(s, figure) bind(c, name="tp_schedule_report") result(ok)
+            import
+            type(c_ptr), value :: s
+            real(c_double), value :: figure
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_schedule_last_lr(s, group) bind(c, name="tp_schedule_last_lr") result(lr)
+            import
+            type(c_ptr), value :: s
+            integer(c_int64_t), value :: group
+            real(c_double) :: lr
+        end function
+        function tpf_c_schedule_state(s, n) bind(c, name="tp_schedule_state") result(at)
+            import
+            type(c_ptr), value :: s
+            integer(c_int64_t), intent(out) :: n
+            type(c_ptr) :: at
+        end function
+        function tpf_c_dataset_of_tensors(tensors) bind(c, name="tp_dataset_of_tensors") result(d)
+            import
+            type(tpf_list), value :: tensors
+            type(c_ptr) :: d
+        end function
+        function tpf_c_dataset_mnist(images, labels) bind(c, name="tp_dataset_mnist") result(d)
+            import
+            character(kind=c_char), intent(in) :: images(*), labels(*)
+            type(c_ptr) :: d
+        end function
+        function tpf_c_dataset_of_file(path, n, names) bind(c, name="tp_dataset_of_file") result(d)
+            import
+            character(kind=c_char), intent(in) :: path(*)
+            integer(c_int64_t), value :: n
+            type(c_ptr), intent(in) :: names(*)
+            type(c_ptr) :: d
+        end function
+        function tpf_c_dataset_subset(dataset, indices) bind(c, name="tp_dataset_subset") result(d)
+            import
+            type(c_ptr), value :: dataset
+            type(tpf_list), value :: indices
+            type(c_ptr) :: d
+        end function
+        function tpf_c_dataset_normalised(dataset, field, divisor, mean, std) bind(c, name="tp_dataset_normalised") result(d)
+            import
+            type(c_ptr), value :: dataset
+            integer(c_int64_t), value :: field
+            real(c_double), value :: divisor
+            type(tpf_list), value :: mean, std
+            type(c_ptr) :: d
+        end function
+        function tpf_c_dataset_count(d) bind(c, name="tp_dataset_count") result(n)
+            import
+            type(c_ptr), value :: d
+            integer(c_int64_t) :: n
+        end function
+        function tpf_c_loader_new(dataset, options) bind(c, name="tp_loader_new_with") result(l)
+            import
+            type(c_ptr), value :: dataset
+            type(tpf_loader_options), intent(in) :: options
+            type(c_ptr) :: l
+        end function
+        function tpf_c_loader_next(l) bind(c, name="tp_loader_next") result(ok)
+            import
+            type(c_ptr), value :: l
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_loader_field(l, field) bind(c, name="tp_loader_field") result(t)
+            import
+            type(c_ptr), value :: l
+            integer(c_int64_t), value :: field
+            type(c_ptr) :: t
+        end function
+        function tpf_c_loader_batches(l) bind(c, name="tp_loader_batches") result(n)
+            import
+            type(c_ptr), value :: l
+            integer(c_int64_t) :: n
+        end function
+        function tpf_c_loader_get_state(l) bind(c, name="tp_loader_get_state") result(t)
+            import
+            type(c_ptr), value :: l
+            type(c_ptr) :: t
+        end function
+        function tpf_c_loader_set_state(l, t) bind(c, name="tp_loader_set_state") result(ok)
+            import
+            type(c_ptr), value :: l, t
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_default_generator() bind(c, name="tp_default_generator") result(g)
+            import
+            type(c_ptr) :: g
+        end function
+        function tpf_c_generator_new(seed) bind(c, name="tp_generator_new") result(g)
+            import
+            integer(c_int64_t), value :: seed
+            type(c_ptr) :: g
+        end function
+        subroutine tpf_c_generator_free(g) bind(c, name="tp_generator_free")
+            import
+            type(c_ptr), value :: g
+        end subroutine
+        function tpf_c_generator_get_state(g) bind(c, name="tp_generator_get_state") result(t)
+            import
+            type(c_ptr), value :: g
+            type(c_ptr) :: t
+        end function
+        function tpf_c_generator_set_state(g, t) bind(c, name="tp_generator_set_state") result(ok)
+            import
+            type(c_ptr), value :: g, t
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_clip_norm(n, params, max_norm) bind(c, name="tp_clip_grad_norm") result(norm)
+            import
+            integer(c_int64_t), value :: n
+            type(c_ptr), value :: params
+            real(c_double), value :: max_norm
+            real(c_double) :: norm
+        end function
+        function tpf_c_clip_value(n, params, clip_value) bind(c, name="tp_clip_grad_value") result(ok)
+            import
+            integer(c_int64_t), value :: n
+            type(c_ptr), value :: params
+            real(c_double), value :: clip_value
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_autocast_enter(device, dtype, on) bind(c, name="tp_autocast_enter") result(before)
+            import
+            integer(c_int), value :: device, dtype
+            logical(c_bool), value :: on
+            type(tpf_autocast_mode) :: before
+        end function
+        subroutine tpf_c_autocast_leave(before) bind(c, name="tp_autocast_leave")
+            import
+            type(tpf_autocast_mode), intent(inout) :: before
+        end subroutine
+        ! files
+        function tpf_c_new_file() bind(c, name="tp_new_file") result(file)
+            import
+            type(c_ptr) :: file
+        end function
+        function tpf_c_open_file(path, options) bind(c, name="tp_open_file") result(file)
+            import
+            character(kind=c_char), intent(in) :: path(*)
+            type(c_ptr), value :: options
+            type(c_ptr) :: file
+        end function
+        function tpf_c_save_file(file, path) bind(c, name="tp_save_file") result(ok)
+            import
+            type(c_ptr), value :: file
+            character(kind=c_char), intent(in) :: path(*)
+            logical(c_bool) :: ok
+        end function
+        subroutine tpf_c_close_file(file) bind(c, name="tp_close_file")
+            import
+            type(c_ptr), value :: file
+        end subroutine
+        function tpf_c_put_dict(file, into, key) bind(c, name="tp_put_dict") result(dict)
+            import
+            type(c_ptr), value :: file, into
+            character(kind=c_char), intent(in) :: key(*)
+            type(c_ptr) :: dict
+        end function
+        function tpf_c_put_dict_int(file, into, key) bind(c, name="tp_put_dict_int") result(dict)
+            import
+            type(c_ptr), value :: file, into
+            integer(c_int64_t), value :: key
+            type(c_ptr) :: dict
+        end function
+        function tpf_c_put_list(file, into, key) bind(c, name="tp_put_list") result(list)
+            import
+            type(c_ptr), value :: file, into
+            character(kind=c_char), intent(in) :: key(*)
+            type(c_ptr) :: list
+        end function
+        function tpf_c_put_tensor(file, into, key, t) bind(c, name="tp_put_tensor") result(ok)
+            import
+            type(c_ptr), value :: file, into, key, t
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_put_number(file, into, key, number) bind(c, name="tp_put_number") result(ok)
+            import
+            type(c_ptr), value :: file, into, key
+            type(tpf_scalar), value :: number
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_file_value(file) bind(c, name="tp_file_value") result(v)
+            import
+            type(c_ptr), value :: file
+            type(c_ptr) :: v
+        end function
+        function tpf_c_saved_get(v, key) bind(c, name="tp_saved_get") result(found)
+            import
+            type(c_ptr), value :: v, key
+            type(c_ptr) :: found
+        end function
+        function tpf_c_saved_get_int(v, key) bind(c, name="tp_saved_get_int") result(found)
+            import
+            type(c_ptr), value :: v
+            integer(c_int64_t), value :: key
+            type(c_ptr) :: found
+        end function
+        function tpf_c_saved_has(v, key) bind(c, name="tp_saved_has") result(yes)
+            import
+            type(c_ptr), value :: v, key
+            logical(c_bool) :: yes
+        end function
+        function tpf_c_saved_count(v) bind(c, name="tp_saved_count") result(n)
+            import
+            type(c_ptr), value :: v
+            integer(c_int64_t) :: n
+        end function
+        function tpf_c_saved_number(v) bind(c, name="tp_saved_number") result(number)
+            import
+            type(c_ptr), value :: v
+            type(tpf_scalar) :: number
+        end function
+        function tpf_c_saved_tensor(v) bind(c, name="tp_saved_tensor") result(t)
+            import
+            type(c_ptr), value :: v
+            type(c_ptr) :: t
+        end function
+        function tpf_c_saved_load(dict, n, names, tensors) bind(c, name="tp_saved_load") result(ok)
+            import
+            type(c_ptr), value :: dict, names, tensors
+            integer(c_int64_t), value :: n
+            logical(c_bool) :: ok
+        end function
+        ! many processes
+        function tpf_c_dist_init(options) bind(c, name="tp_dist_init_with") result(ok)
+            import
+            type(tpf_dist_options), intent(in) :: options
+            logical(c_bool) :: ok
+        end function
+        subroutine tp_dist_end() bind(c, name="tp_dist_end")
+        end subroutine
+        function tpf_c_group_rank(group) bind(c, name="tp_group_rank") result(rank)
+            import
+            type(c_ptr), value :: group
+            integer(c_int) :: rank
+        end function
+        function tpf_c_group_size(group) bind(c, name="tp_group_size") result(n)
+            import
+            type(c_ptr), value :: group
+            integer(c_int) :: n
+        end function
+        function tpf_c_all_reduce(group, t, op) bind(c, name="tp_dist_all_reduce") result(work)
+            import
+            type(c_ptr), value :: group, t
+            integer(c_int), value :: op
+            type(c_ptr) :: work
+        end function
+        function tpf_c_reduce(group, t, op, root) bind(c, name="tp_dist_reduce") result(work)
+            import
+            type(c_ptr), value :: group, t
+            integer(c_int), value :: op, root
+            type(c_ptr) :: work
+        end function
+        function tpf_c_broadcast(group, t, root) bind(c, name="tp_dist_broadcast") result(work)
+            import
+            type(c_ptr), value :: group, t
+            integer(c_int), value :: root
+            type(c_ptr) :: work
+        end function
+        function tpf_c_all_gather_into(group, out, in) bind(c, name="tp_dist_all_gather_into") result(work)
+            import
+            type(c_ptr), value :: group, out, in
+            type(c_ptr) :: work
+        end function
+        function tpf_c_barrier(group) bind(c, name="tp_dist_barrier") result(work)
+            import
+            type(c_ptr), value :: group
+            type(c_ptr) :: work
+        end function
+        function tpf_c_send(group, t, to, tag) bind(c, name="tp_dist_send") result(work)
+            import
+            type(c_ptr), value :: group, t
+            integer(c_int), value :: to
+            integer(c_int64_t), value :: tag
+            type(c_ptr) :: work
+        end function
+        function tpf_c_recv(group, t, from, tag) bind(c, name="tp_dist_recv") result(work)
+            import
+            type(c_ptr), value :: group, t
+            integer(c_int), value :: from
+            integer(c_int64_t), value :: tag
+            type(c_ptr) :: work
+        end function
+        function tpf_c_wait(work) bind(c, name="tp_dist_wait") result(ok)
+            import
+            type(c_ptr), value :: work
+            logical(c_bool) :: ok
+        end function
+        function tpf_c_ddp_new(net, options) bind(c, name="tp_ddp_new_with") result(ddp)
+            import
+            type(c_ptr), value :: net
+            type(tpf_ddp_options), intent(in) :: options
+            type(c_ptr) :: ddp
+        end function
+        function tpf_c_ddp_finish(ddp) bind(c, name="tp_ddp_finish") result(ok)
+            import
+            type(c_ptr), value :: ddp
+            logical(c_bool) :: ok
+        end function
+        subroutine tpf_c_ddp_pause(ddp, on) bind(c, name="tp_ddp_pause")
+            import
+            type(c_ptr), value :: ddp
+            logical(c_bool), value :: on
+        end subroutine
+        function tpf_c_ddp_buffers(ddp) bind(c, name="tp_ddp_broadcast_buffers") result(ok)
+            import
+            type(c_ptr), value :: ddp
+            logical(c_bool) :: ok
+        end function
+    end interface
+
+contains
+
+    impure elemental subroutine tpf_assign_schedule(to, from)
+        class(tp_schedule), intent(inout) :: to
+        type(tp_schedule), intent(in) :: from
+        call tpf_share(to%ref, from%ref)
+    end subroutine
+    impure elemental subroutine tpf_release_schedule(object)
+        class(tp_schedule), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    impure elemental subroutine tpf_final_schedule(object)
+        type(tp_schedule), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    function tpf_handle_schedule(object) result(handle)
+        class(tp_schedule), intent(in) :: object
+        type(c_ptr) :: handle
+        handle = tpf_pointer(object%ref)
+    end function
+    function tpf_defined_schedule(object) result(yes)
+        class(tp_schedule), intent(in) :: object
+        logical :: yes
+        yes = c_associated(tpf_pointer(object%ref))
+    end function
+    impure elemental subroutine tpf_assign_dataset(to, from)
+        class(tp_dataset), intent(inout) :: to
+        type(tp_dataset), intent(in) :: from
+        call tpf_share(to%ref, from%ref)
+    end subroutine
+    impure elemental subroutine tpf_release_dataset(object)
+        class(tp_dataset), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    impure elemental subroutine tpf_final_dataset(object)
+        type(tp_dataset), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    function tpf_handle_dataset(object) result(handle)
+        class(tp_dataset), intent(in) :: object
+        type(c_ptr) :: handle
+        handle = tpf_pointer(object%ref)
+    end function
+    function tpf_defined_dataset(object) result(yes)
+        class(tp_dataset), intent(in) :: object
+        logical :: yes
+        yes = c_associated(tpf_pointer(object%ref))
+    end function
+    impure elemental subroutine tpf_assign_loader(to, from)
+        class(tp_loader), intent(inout) :: to
+        type(tp_loader), intent(in) :: from
+        call tpf_share(to%ref, from%ref)
+    end subroutine
+    impure elemental subroutine tpf_release_loader(object)
+        class(tp_loader), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    impure elemental subroutine tpf_final_loader(object)
+        type(tp_loader), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    function tpf_handle_loader(object) result(handle)
+        class(tp_loader), intent(in) :: object
+        type(c_ptr) :: handle
+        handle = tpf_pointer(object%ref)
+    end function
+    function tpf_defined_loader(object) result(yes)
+        class(tp_loader), intent(in) :: object
+        logical :: yes
+        yes = c_associated(tpf_pointer(object%ref))
+    end function
+    impure elemental subroutine tpf_assign_ddp(to, from)
+        class(tp_ddp), intent(inout) :: to
+        type(tp_ddp), intent(in) :: from
+        call tpf_share(to%ref, from%ref)
+    end subroutine
+    impure elemental subroutine tpf_release_ddp(object)
+        class(tp_ddp), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    impure elemental subroutine tpf_final_ddp(object)
+        type(tp_ddp), intent(inout) :: object
+        call tpf_let_go(object%ref)
+    end subroutine
+    function tpf_handle_ddp(object) result(handle)
+        class(tp_ddp), intent(in) :: object
+        type(c_ptr) :: handle
+        handle = tpf_pointer(object%ref)
+    end function
+    function tpf_defined_ddp(object) result(yes)
+        class(tp_ddp), intent(in) :: object
+        logical :: yes
+        yes = c_associated(tpf_pointer(object%ref))
+    end function
+
+    ! ---- schedules: PyTorch's names, arguments and defaults; numbers may be of any kind ----
+    function tp_schedule_new(kind, optimiser, last_epoch, step_size, gamma, factor, total_iters, start_factor, end_factor, power, &
+            t_max, eta_min, t_0, t_mult, base_lr, max_lr, step_size_up, step_size_down, cycle_momentum, base_momentum, &
+            max_momentum, total_steps, pct_start, div_factor, final_div_factor, three_phase, patience, threshold, cooldown, &
+            min_lr, eps, mode, anneal_strategy, threshold_mode, milestones) result(s)
+        character(len=*), intent(in) :: kind ! "StepLR"
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in), optional :: last_epoch, step_size, gamma, factor, total_iters, start_factor, end_factor, power, &
+            t_max, eta_min, t_0, t_mult, base_lr, max_lr, step_size_up, step_size_down, base_momentum, max_momentum, total_steps, &
+            pct_start, div_factor, final_div_factor, patience, threshold, cooldown, min_lr, eps
+        logical, intent(in), optional :: cycle_momentum, three_phase
+        character(len=*), intent(in), optional :: mode, anneal_strategy, threshold_mode
+        integer, intent(in), optional :: milestones(:)
+        type(tp_schedule) :: s
+        type(tpf_schedule_options) :: o
+        type(tpf_frame), target :: f
+        o%bytes = int(storage_size(o) / 8, c_int64_t)
+        o%last_epoch = tpf_real(last_epoch, tpf_no_float)
+        o%step_size = tpf_real(step_size, tpf_no_float)
+        o%gamma = tpf_real(gamma, tpf_no_float)
+        o%factor = tpf_real(factor, tpf_no_float)
+        o%total_iters = tpf_real(total_iters, tpf_no_float)
+        o%start_factor = tpf_real(start_factor, tpf_no_float)
+        o%end_factor = tpf_real(end_factor, tpf_no_float)
+        o%power = tpf_real(power, tpf_no_float)
+        o%t_max = tpf_real(t_max, tpf_no_float)
+        o%eta_min = tpf_real(eta_min, tpf_no_float)
+        o%t_0 = tpf_real(t_0, tpf_no_float)
+        o%t_mult = tpf_real(t_mult, tpf_no_float)
+        o%base_lr = tpf_real(base_lr, tpf_no_float)
+        o%max_lr = tpf_real(max_lr, tpf_no_float)
+        o%step_size_up = tpf_real(step_size_up, tpf_no_float)
+        o%step_size_down = tpf_real(step_size_down, tpf_no_float)
+        o%cycle_momentum = tpf_yes(cycle_momentum)
+        o%base_momentum = tpf_real(base_momentum, tpf_no_float)
+        o%max_momentum = tpf_real(max_momentum, tpf_no_float)
+        o%total_steps = tpf_real(total_steps, tpf_no_float)
+        o%pct_start = tpf_real(pct_start, tpf_no_float)
+        o%div_factor = tpf_real(div_factor, tpf_no_float)
+        o%final_div_factor = tpf_real(final_div_factor, tpf_no_float)
+        o%three_phase = tpf_yes(three_phase)
+        o%patience = tpf_real(patience, tpf_no_float)
+        o%threshold = tpf_real(threshold, tpf_no_float)
+        o%cooldown = tpf_real(cooldown, tpf_no_float)
+        o%min_lr = tpf_real(min_lr, tpf_no_float)
+        o%eps = tpf_real(eps, tpf_no_float)
+        o%mode = tpf_text_of(f, mode)
+        o%anneal_strategy = tpf_text_of(f, anneal_strategy)
+        o%threshold_mode = tpf_text_of(f, threshold_mode)
+        o%milestones = tpf_integers(f, milestones)
+        o%lr_lambda = c_null_funptr
+        o%context = c_null_ptr
+        call tpf_made(s%ref, tpf_is_schedule, tpf_c_schedule_new(kind // c_null_char, optimiser%handle(), o), optimiser%ref)
+    end function
+    function tpf_yes(value) result(x)
+        logical, intent(in), optional :: value
+        real(c_double) :: x
+        x = tpf_no_float
+        if (present(value)) x = merge(1._c_double, 0._c_double, value)
+    end function
+    function tp_step_lr(optimiser, step_size, gamma) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: step_size
+        class(*), intent(in), optional :: gamma
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("StepLR", optimiser, step_size=step_size, gamma=gamma))
+    end function
+    function tp_multi_step_lr(optimiser, milestones, gamma) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        integer, intent(in) :: milestones(:)
+        class(*), intent(in), optional :: gamma
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("MultiStepLR", optimiser, milestones=milestones, gamma=gamma))
+    end function
+    function tp_constant_lr(optimiser, factor, total_iters) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in), optional :: factor, total_iters
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("ConstantLR", optimiser, factor=factor, total_iters=total_iters))
+    end function
+    function tp_linear_lr(optimiser, start_factor, end_factor, total_iters) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in), optional :: start_factor, end_factor, total_iters
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("LinearLR", optimiser, start_factor=start_factor, end_factor=end_factor, &
+                                           total_iters=total_iters))
+    end function
+    function tp_exponential_lr(optimiser, gamma) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: gamma
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("ExponentialLR", optimiser, gamma=gamma))
+    end function
+    function tp_polynomial_lr(optimiser, total_iters, power) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in), optional :: total_iters, power
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("PolynomialLR", optimiser, total_iters=total_iters, power=power))
+    end function
+    function tp_cosine_annealing_lr(optimiser, t_max, eta_min) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: t_max
+        class(*), intent(in), optional :: eta_min
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("CosineAnnealingLR", optimiser, t_max=t_max, eta_min=eta_min))
+    end function
+    function tp_cosine_annealing_warm_restarts(optimiser, t_0, t_mult, eta_min) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: t_0
+        class(*), intent(in), optional :: t_mult, eta_min
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("CosineAnnealingWarmRestarts", optimiser, t_0=t_0, t_mult=t_mult, eta_min=eta_min))
+    end function
+    function tp_cyclic_lr(optimiser, base_lr, max_lr, step_size_up, step_size_down, mode, gamma, cycle_momentum) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: base_lr, max_lr
+        class(*), intent(in), optional :: step_size_up, step_size_down, gamma
+        character(len=*), intent(in), optional :: mode
+        logical, intent(in), optional :: cycle_momentum
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("CyclicLR", optimiser, base_lr=base_lr, max_lr=max_lr, step_size_up=step_size_up, &
+                                           step_size_down=step_size_down, mode=mode, gamma=gamma, cycle_momentum=cycle_momentum))
+    end function
+    function tp_one_cycle_lr(optimiser, max_lr, total_steps, pct_start, anneal_strategy, cycle_momentum, div_factor, &
+            final_div_factor, three_phase) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in) :: max_lr, total_steps
+        class(*), intent(in), optional :: pct_start, div_factor, final_div_factor
+        character(len=*), intent(in), optional :: anneal_strategy
+        logical, intent(in), optional :: cycle_momentum, three_phase
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("OneCycleLR", optimiser, max_lr=max_lr, total_steps=total_steps, pct_start=pct_start, &
+                                           anneal_strategy=anneal_strategy, cycle_momentum=cycle_momentum, div_factor=div_factor, &
+                                           final_div_factor=final_div_factor, three_phase=three_phase))
+    end function
+    function tp_reduce_lr_on_plateau(optimiser, mode, factor, patience, threshold, threshold_mode, cooldown, min_lr, eps) result(s)
+        type(tp_optimiser), intent(in) :: optimiser
+        class(*), intent(in), optional :: factor, patience, threshold, cooldown, min_lr, eps
+        character(len=*), intent(in), optional :: mode, threshold_mode
+        type(tp_schedule) :: s
+        s%ref = tpf_ref_of(tp_schedule_new("ReduceLROnPlateau", optimiser, mode=mode, factor=factor, patience=patience, &
+                                           threshold=threshold, threshold_mode=threshold_mode, cooldown=cooldown, min_lr=min_lr, &
+                                           eps=eps))
+    end function
+    function tpf_ref_of(s) result(ref)
+        type(tp_schedule), intent(in) :: s
+        type(tpf_ref) :: ref
+        ref = s%ref
+    end function
+    subroutine tpf_schedule_step(s)
+        class(tp_schedule), intent(in) :: s
+        logical(c_bool) :: ok
+        ok = tpf_c_schedule_step(s%handle())
+    end subroutine
+    subroutine tpf_schedule_report(s, figure)
+        class(tp_schedule), intent(in) :: s
+        class(*), intent(in) :: figure
+        logical(c_bool) :: ok
+        ok = tpf_c_schedule_report(s%handle(), tpf_real(figure, 0._c_double))
+    end subroutine
+    function tpf_schedule_last_lr(s, group) result(lr)
+        class(tp_schedule), intent(in) :: s
+        integer, intent(in), optional :: group
+        real(c_double) :: lr
+        lr = tpf_c_schedule_last_lr(s%handle(), int(tpf_enum(group), c_int64_t))
+    end function
+
+    ! ---- data ----
+    function tp_dataset_of_tensors(tensors) result(d) ! item i: the i-th row of each
+        type(tp_tensor), intent(in) :: tensors(:)
+        type(tp_dataset) :: d
+        type(tpf_frame), target :: f
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_of_tensors(tpf_handles(f, tensors)))
+    end function
+    function tp_dataset_mnist(images, labels) result(d)
+        character(len=*), intent(in) :: images, labels
+        type(tp_dataset) :: d
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_mnist(trim(images) // c_null_char, trim(labels) // c_null_char))
+    end function
+    function tp_dataset_of_file(path, names) result(d) ! named tensors of an .npz, .safetensors or .pt
+        character(len=*), intent(in) :: path, names(:)
+        type(tp_dataset) :: d
+        type(tpf_frame), target :: f
+        type(c_ptr) :: texts(size(names))
+        integer :: i
+        do i = 1, size(names)
+            texts(i) = tpf_text_of(f, trim(names(i)))
+        end do
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_of_file(trim(path) // c_null_char, size(names, kind=c_int64_t), texts))
+    end function
+    function tp_dataset_subset(dataset, indices) result(d) ! counted from 0
+        type(tp_dataset), intent(in) :: dataset
+        integer, intent(in) :: indices(:)
+        type(tp_dataset) :: d
+        type(tpf_frame), target :: f
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_subset(dataset%handle(), tpf_integers(f, indices)))
+    end function
+    function tp_dataset_normalised(dataset, field, divisor, mean, std) result(d) ! (x / divisor - mean) / std as float32
+        type(tp_dataset), intent(in) :: dataset
+        integer, intent(in) :: field
+        class(*), intent(in) :: divisor
+        real(c_double), intent(in), optional :: mean(:), std(:)
+        type(tp_dataset) :: d
+        type(tpf_frame), target :: f
+        call tpf_made(d%ref, tpf_is_dataset, tpf_c_dataset_normalised(dataset%handle(), int(field, c_int64_t), &
+                                                                      tpf_real(divisor, 1._c_double), tpf_reals(f, mean), &
+                                                                      tpf_reals(f, std)))
+    end function
+    function tpf_dataset_count(d) result(n)
+        class(tp_dataset), intent(in) :: d
+        integer(c_int64_t) :: n
+        n = tpf_c_dataset_count(d%handle())
+    end function
+    function tp_loader_new(dataset, batch, shuffle, drop_last, threads, ahead, generator) result(l)
+        type(tp_dataset), intent(in) :: dataset
+        integer, intent(in), optional :: batch, threads, ahead
+        logical, intent(in), optional :: shuffle, drop_last
+        type(tp_generator), intent(in), optional :: generator
+        type(tp_loader) :: l
+        type(tpf_loader_options) :: o
+        o%bytes = int(storage_size(o) / 8, c_int64_t)
+        o%batch = tpf_enum(batch)
+        o%shuffle = tpf_truth(shuffle, .false.)
+        o%drop_last = tpf_truth(drop_last, .false.)
+        o%threads = int(tpf_enum(threads), c_int)
+        o%ahead = tpf_enum(ahead)
+        o%generator = c_null_ptr
+        if (present(generator)) o%generator = generator%handle
+        call tpf_made(l%ref, tpf_is_loader, tpf_c_loader_new(dataset%handle(), o), dataset%ref)
+    end function
+    function tpf_loader_next(l) result(ok)
+        class(tp_loader), intent(in) :: l
+        logical :: ok
+        ok = tpf_c_loader_next(l%handle())
+    end function
+    function tpf_loader_field(l, field) result(t)
+        class(tp_loader), intent(in) :: l
+        integer, intent(in) :: field
+        type(tp_tensor) :: t
+        t%handle = tpf_c_loader_field(l%handle(), int(field, c_int64_t))
+    end function
+    function tpf_loader_batches(l) result(n)
+        class(tp_loader), intent(in) :: l
+        integer :: n
+        n = int(tpf_c_loader_batches(l%handle()))
+    end function
+    function tp_generator_new(seed) result(g) ! the program's to free
+        class(*), intent(in) :: seed
+        type(tp_generator) :: g
+        g%handle = tpf_c_generator_new(tpf_whole(seed, 0_c_int64_t))
+    end function
+    subroutine tp_generator_free(g)
+        type(tp_generator), intent(inout) :: g
+        call tpf_c_generator_free(g%handle)
+        g%handle = c_null_ptr
+    end subroutine
+
+    ! ---- gradients within bounds ----
+    function tpf_clip_norm_tensors(params, max_norm) result(norm)
+        type(tp_tensor), intent(in) :: params(:)
+        class(*), intent(in) :: max_norm
+        real(c_double) :: norm
+        type(tpf_frame), target :: f
+        type(tpf_list) :: list
+        list = tpf_handles(f, params)
+        norm = tpf_c_clip_norm(list%n, list%v, tpf_real(max_norm, 0._c_double))
+    end function
+    function tpf_clip_norm_module(net, max_norm) result(norm)
+        type(tp_module), intent(in) :: net
+        class(*), intent(in) :: max_norm
+        real(c_double) :: norm
+        type(tpf_named) :: named
+        norm = -1
+        named = tpf_c_module_parameters(net%handle())
+        if (named%n < 0) return
+        norm = tpf_c_clip_norm(named%n, named%tensors, tpf_real(max_norm, 0._c_double))
+        call tpf_c_state_free(named)
+    end function
+    subroutine tpf_clip_value_tensors(params, clip_value)
+        type(tp_tensor), intent(in) :: params(:)
+        class(*), intent(in) :: clip_value
+        type(tpf_frame), target :: f
+        type(tpf_list) :: list
+        logical(c_bool) :: ok
+        list = tpf_handles(f, params)
+        ok = tpf_c_clip_value(list%n, list%v, tpf_real(clip_value, 0._c_double))
+    end subroutine
+    subroutine tpf_clip_value_module(net, clip_value)
+        type(tp_module), intent(in) :: net
+        class(*), intent(in) :: clip_value
+        type(tpf_named) :: named
+        logical(c_bool) :: ok
+        named = tpf_c_module_parameters(net%handle())
+        if (named%n < 0) return
+        ok = tpf_c_clip_value(named%n, named%tensors, tpf_real(clip_value, 0._c_double))
+        call tpf_c_state_free(named)
+    end subroutine
+
+    ! ---- mixed precision ----
+    subroutine tpf_begin_autocast(mode, dtype, device)
+        class(tp_autocast), intent(inout) :: mode
+        integer, intent(in) :: dtype
+        character(len=*), intent(in), optional :: device ! "cuda"; the CPU where none is named
+        type(tpf_device) :: place
+        if (mode%is_open) return
+        place = tpf_device_of("cpu")
+        if (present(device)) place = tpf_device_of(device)
+        mode%before = tpf_c_autocast_enter(int(place%kind, c_int), int(dtype, c_int), .true._c_bool)
+        mode%is_open = .true.
+    end subroutine
+    subroutine tpf_end_autocast(mode)
+        class(tp_autocast), intent(inout) :: mode
+        if (mode%is_open) call tpf_c_autocast_leave(mode%before)
+        mode%is_open = .false.
+    end subroutine
+    subroutine tpf_final_autocast(mode)
+        type(tp_autocast), intent(inout) :: mode
+        call mode%end()
+    end subroutine
+
+    ! ---- files ----
+    subroutine tp_save(path, names, tensors) ! .safetensors, .npz, or PyTorch's format
+        character(len=*), intent(in) :: path, names(:)
+        type(tp_tensor), intent(in) :: tensors(:)
+        type(c_ptr) :: texts(size(names)), handles(size(names))
+        target :: texts, handles
+        type(tpf_frame), target :: f
+        logical(c_bool) :: ok
+        call tpf_pointers(f, names, tensors, texts, handles)
+        if (tp_ok()) ok = tpf_c_save(trim(path) // c_null_char, size(names, kind=c_int64_t), c_loc(texts), c_loc(handles))
+    end subroutine
+    subroutine tp_load(path, names, tensors) ! into tensors of the shapes that were saved
+        character(len=*), intent(in) :: path, names(:)
+        type(tp_tensor), intent(in) :: tensors(:)
+        type(c_ptr) :: texts(size(names)), handles(size(names))
+        target :: texts, handles
+        type(tpf_frame), target :: f
+        logical(c_bool) :: ok
+        call tpf_pointers(f, names, tensors, texts, handles)
+        if (tp_ok()) ok = tpf_c_load(trim(path) // c_null_char, size(names, kind=c_int64_t), c_loc(texts), c_loc(handles))
+    end subroutine
+    subroutine tpf_pointers(f, names, tensors, texts, handles)
+        type(tpf_frame), intent(inout), target :: f
+        character(len=*), intent(in) :: names(:)
+        type(tp_tensor), intent(in) :: tensors(:)
+        type(c_ptr), intent(out) :: texts(:), handles(:)
+        type(tpf_list) :: list
+        integer(c_int64_t), allocatable :: words(:)
+        integer :: i, room
+        texts = c_null_ptr
+        handles = c_null_ptr
+        if (size(names) /= size(tensors)) then
+            call tpf_fail(tpf_err_value, "as many names as tensors are expected")
+            return
+        end if
+        room = len(names) / 8 + 1 ! words of a name
+        allocate (words(room * size(names)))
+        do i = 1, size(names)
+            words((i - 1) * room + 1:i * room) = tpf_padded(names(i), room)
+            handles(i) = tensors(i)%handle
+        end do
+        list = tpf_keep(f, words)
+        do i = 1, size(names)
+            texts(i) = c_loc(f%slots(f%used)%words((i - 1) * room + 1))
+        end do
+    end subroutine
+    function tpf_padded(text, room) result(words)
+        character(len=*), intent(in) :: text
+        integer, intent(in) :: room
+        integer(c_int64_t) :: words(room), short(len_trim(text) / 8 + 1)
+        short = tpf_packed(trim(text))
+        words = 0
+        words(:size(short)) = short
+    end function
+
+    ! ---- a training's checkpoint: one file with all that is given, and the default generator's place ----
+    ! The network is under "model", as PyTorch's programs have it.
+    subroutine tp_training_save(path, net, optimiser, schedule, loader, epoch)
+        character(len=*), intent(in) :: path
+        type(tp_module), intent(in) :: net
+        type(tp_optimiser), intent(in), optional :: optimiser
+        type(tp_schedule), intent(in), optional :: schedule
+        type(tp_loader), intent(in), optional :: loader
+        integer, intent(in), optional :: epoch
+        type(c_ptr) :: file
+        type(tp_tensor) :: place
+        type(tp_scope) :: scope
+        logical(c_bool) :: ok
+        if (.not. tp_ok()) return
+        call scope%open()
+        file = tpf_c_new_file()
+        call tpf_put_module(file, net)
+        if (present(optimiser)) call tpf_put_optimiser(file, optimiser)
+        if (present(schedule)) call tpf_put_schedule(file, schedule)
+        if (present(loader)) then
+            place = tpf_borrowed(tpf_c_loader_get_state(loader%handle()))
+            call tpf_put_named(file, c_null_ptr, "loader", place%handle)
+        end if
+        call tpf_put_named(file, c_null_ptr, "generator", tpf_c_generator_get_state(tpf_c_default_generator()))
+        if (present(epoch)) call tpf_put_number_named(file, c_null_ptr, "epoch", tpf_boxed(epoch))
+        if (tp_ok()) ok = tpf_c_save_file(file, trim(path) // c_null_char)
+        call tpf_c_close_file(file)
+        call scope%close()
+    end subroutine
+    subroutine tp_training_load(path, net, optimiser, schedule, loader, epoch)
+        character(len=*), intent(in) :: path
+        type(tp_module), intent(in) :: net
+        type(tp_optimiser), intent(in), optional :: optimiser
+        type(tp_schedule), intent(in), optional :: schedule
+        type(tp_loader), intent(in), optional :: loader
+        integer, intent(out), optional :: epoch
+        type(c_ptr) :: file, all
+        type(tp_scope) :: scope
+        type(tpf_scalar) :: number
+        logical(c_bool) :: ok
+        if (present(epoch)) epoch = 0
+        if (.not. tp_ok()) return
+        call scope%open()
+        file = tpf_c_open_file(trim(path) // c_null_char, c_null_ptr)
+        all = tpf_c_file_value(file)
+        call tpf_get_module(all, net)
+        if (present(optimiser)) call tpf_get_optimiser(all, optimiser)
+        if (present(schedule)) call tpf_get_schedule(all, schedule)
+        if (present(loader)) ok = tpf_c_loader_set_state(loader%handle(), tpf_c_saved_tensor(tpf_saved(all, "loader")))
+        ok = tpf_c_generator_set_state(tpf_c_default_generator(), tpf_c_saved_tensor(tpf_saved(all, "generator")))
+        if (present(epoch)) then
+            number = tpf_c_saved_number(tpf_saved(all, "epoch"))
+            epoch = int(number%word(1))
+        end if
+        call tpf_c_close_file(file)
+        call scope%close()
+    end subroutine
+    subroutine tpf_put_named(file, into, key, t)
+        type(c_ptr), intent(in) :: file, into, t
+        character(len=*), intent(in) :: key
+        type(tpf_frame), target :: f
+        logical(c_bool) :: ok
+        ok = tpf_c_put_tensor(file, into, tpf_text_of(f, key), t)
+    end subroutine
+    subroutine tpf_put_number_named(file, into, key, number)
+        type(c_ptr), intent(in) :: file, into
+        character(len=*), intent(in) :: key
+        type(tpf_scalar), intent(in) :: number
+        type(tpf_frame), target :: f
+        logical(c_bool) :: ok
+        ok = tpf_c_put_number(file, into, tpf_text_of(f, key), number)
+    end subroutine
+    function tpf_saved(v, key) result(found)
+        type(c_ptr), intent(in) :: v
+        character(len=*), intent(in) :: key
+        type(c_ptr) :: found
+        type(tpf_frame), target :: f
+        found = tpf_c_saved_get(v, tpf_text_of(f, key))
+    end function
+    subroutine tpf_put_module(file, net)
+        type(c_ptr), intent(in) :: file
+        type(tp_module), intent(in) :: net
+        type(tpf_named) :: named
+        type(c_ptr), pointer :: names(:), tensors(:)
+        type(c_ptr) :: dict
+        integer(c_int64_t) :: i
+        logical(c_bool) :: ok
+        named = tpf_c_module_state(net%handle())
+        if (named%n < 0) return
+        dict = tpf_c_put_dict(file, c_null_ptr, "model" // c_null_char)
+        call c_f_pointer(named%names, names, [named%n])
+        call c_f_pointer(named%tensors, tensors, [named%n])
+        do i = 1, named%n
+            ok = tpf_c_put_tensor(file, dict, names(i), tensors(i))
+        end do
+        call tpf_c_state_free(named)
+    end subroutine
+    subroutine tpf_get_module(all, net)
+        type(c_ptr), intent(in) :: all
+        type(tp_module), intent(in) :: net
+        type(tpf_named) :: named
+        logical(c_bool) :: ok
+        named = tpf_c_module_state(net%handle())
+        if (named%n < 0) return
+        ok = tpf_c_saved_load(tpf_saved(all, "model"), named%n, named%names, named%tensors)
+        call tpf_c_state_free(named)
+    end subroutine
+    ! Options by group, then state by parameter and name.
+    subroutine tpf_put_optimiser(file, o)
+        type(c_ptr), intent(in) :: file
+        type(tp_optimiser), intent(in) :: o
+        type(tpf_optimiser_kind), pointer :: kind
+        type(c_ptr), pointer :: values(:), states(:)
+        type(c_ptr) :: dict, groups, group, params, param, t
+        integer(c_int64_t) :: g, i, k
+        logical(c_bool) :: ok
+        if (.not. o%defined()) return
+        call c_f_pointer(tpf_c_optimiser_kind_of(o%handle()), kind)
+        call c_f_pointer(kind%values, values, [kind%nvalues])
+        call c_f_pointer(kind%states, states, [kind%nstates])
+        dict = tpf_c_put_dict(file, c_null_ptr, "optimizer" // c_null_char)
+        groups = tpf_c_put_dict(file, dict, "groups" // c_null_char)
+        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
+            group = tpf_c_put_dict_int(file, groups, g)
+            do k = 1, kind%nvalues
+                ok = tpf_c_put_number(file, group, values(k), tpf_pair(3, tpf_option_at(o, g, values(k)), 0._c_double))
+            end do
+        end do
+        params = tpf_c_put_dict(file, dict, "state" // c_null_char)
+        do i = 0, tpf_params(o) - 1
+            param = tpf_c_put_dict_int(file, params, i)
+            do k = 1, kind%nstates
+                t = tpf_c_optimiser_state(o%handle(), i, states(k))
+                if (c_associated(t)) ok = tpf_c_put_tensor(file, param, states(k), t)
+            end do
+        end do
+    end subroutine
+    subroutine tpf_get_optimiser(all, o)
+        type(c_ptr), intent(in) :: all
+        type(tp_optimiser), intent(in) :: o
+        type(tpf_optimiser_kind), pointer :: kind
+        type(c_ptr), pointer :: values(:), states(:)
+        type(c_ptr) :: dict, groups, group, params, param
+        type(tpf_scalar) :: number
+        integer(c_int64_t) :: g, i, k
+        logical(c_bool) :: ok
+        dict = tpf_saved(all, "optimizer")
+        if (.not. c_associated(dict) .or. .not. o%defined()) return
+        call c_f_pointer(tpf_c_optimiser_kind_of(o%handle()), kind)
+        call c_f_pointer(kind%values, values, [kind%nvalues])
+        call c_f_pointer(kind%states, states, [kind%nstates])
+        groups = tpf_saved(dict, "groups")
+        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
+            group = tpf_c_saved_get_int(groups, g)
+            do k = 1, kind%nvalues
+                number = tpf_c_saved_number(tpf_c_saved_get(group, values(k)))
+                if (tp_ok()) call tpf_set_option_at(o, g, values(k), transfer(number%word(1), 0._c_double))
+            end do
+        end do
+        params = tpf_saved(dict, "state")
+        do i = 0, tpf_params(o) - 1
+            param = tpf_c_saved_get_int(params, i)
+            do k = 1, kind%nstates
+                if (.not. tpf_c_saved_has(param, states(k))) cycle
+                ok = tpf_c_optimiser_set_state(o%handle(), i, states(k), tpf_c_saved_tensor(tpf_c_saved_get(param, states(k))))
+            end do
+        end do
+    end subroutine
+    function tpf_params(o) result(n) ! of all groups
+        type(tp_optimiser), intent(in) :: o
+        integer(c_int64_t) :: n, g
+        type(tpf_list) :: list
+        n = 0
+        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
+            list = tpf_c_optimiser_params(o%handle(), g)
+            n = n + list%n
+        end do
+    end function
+    function tpf_option_at(o, group, name) result(x)
+        type(tp_optimiser), intent(in) :: o
+        integer(c_int64_t), intent(in) :: group
+        type(c_ptr), intent(in) :: name
+        real(c_double) :: x
+        x = o%option(tpf_text_at(name), int(group))
+    end function
+    subroutine tpf_set_option_at(o, group, name, x)
+        type(tp_optimiser), intent(in) :: o
+        integer(c_int64_t), intent(in) :: group
+        type(c_ptr), intent(in) :: name
+        real(c_double), intent(in) :: x
+        call o%set_option(tpf_text_at(name), x, int(group))
+    end subroutine
+    subroutine tpf_put_schedule(file, s)
+        type(c_ptr), intent(in) :: file
+        type(tp_schedule), intent(in) :: s
+        real(c_double), pointer :: numbers(:)
+        type(c_ptr) :: list, at
+        integer(c_int64_t) :: i, n
+        logical(c_bool) :: ok
+        at = tpf_c_schedule_state(s%handle(), n)
+        if (.not. c_associated(at)) return
+        call c_f_pointer(at, numbers, [n])
+        list = tpf_c_put_list(file, c_null_ptr, "schedule" // c_null_char)
+        do i = 1, n
+            ok = tpf_c_put_number(file, list, c_null_ptr, tpf_pair(3, numbers(i), 0._c_double))
+        end do
+    end subroutine
+    subroutine tpf_get_schedule(all, s)
+        type(c_ptr), intent(in) :: all
+        type(tp_schedule), intent(in) :: s
+        real(c_double), pointer :: numbers(:)
+        type(c_ptr) :: list, at
+        type(tpf_scalar) :: number
+        integer(c_int64_t) :: i, n
+        list = tpf_saved(all, "schedule")
+        at = tpf_c_schedule_state(s%handle(), n)
+        if (.not. c_associated(at) .or. .not. c_associated(list)) return
+        if (tpf_c_saved_count(list) /= n) then
+            call tpf_fail(tpf_err_value, "tp_training_load: the checkpoint is of another schedule")
+            return
+        end if
+        call c_f_pointer(at, numbers, [n])
+        do i = 1, n
+            number = tpf_c_saved_number(tpf_c_saved_get_int(list, i - 1))
+            numbers(i) = transfer(number%word(1), 0._c_double)
+        end do
+    end subroutine
+
+    ! ---- many processes: rank, number and where to meet come from the launcher, mpirun's or another's ----
+    subroutine tp_dist_init(backend, timeout)
+        character(len=*), intent(in), optional :: backend ! "mpi", "gloo", "tcp", "nccl"; none: by what is there
+        class(*), intent(in), optional :: timeout         ! seconds, of each collective
+        type(tpf_dist_options) :: o
+        type(tpf_frame), target :: f
+        logical(c_bool) :: ok
+        o%bytes = int(storage_size(o) / 8, c_int64_t)
+        o%backend = tpf_text_of(f, backend)
+        o%placed = .false.
+        o%rank = 0
+        o%world_size = 0
+        o%store = c_null_ptr
+        o%timeout = tpf_real(timeout, 0._c_double)
+        o%stall = 0
+        ok = tpf_c_dist_init(o)
+    end subroutine
+    function tp_rank() result(rank)
+        integer :: rank
+        rank = int(tpf_c_group_rank(c_null_ptr))
+    end function
+    function tp_ranks() result(n)
+        integer :: n
+        n = int(tpf_c_group_size(c_null_ptr))
+    end function
+    subroutine tpf_finished(work)
+        type(c_ptr), intent(in) :: work
+        logical(c_bool) :: ok
+        ok = tpf_c_wait(work)
+    end subroutine
+    subroutine tp_dist_all_reduce(t, op) ! in place, over all ranks; a sum unless op says otherwise
+        type(tp_tensor), intent(in) :: t
+        integer, intent(in), optional :: op
+        call tpf_finished(tpf_c_all_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int)))
+    end subroutine
+    subroutine tp_dist_reduce(t, root, op)
+        type(tp_tensor), intent(in) :: t
+        integer, intent(in) :: root
+        integer, intent(in), optional :: op
+        call tpf_finished(tpf_c_reduce(c_null_ptr, t%handle, int(tpf_enum(op), c_int), int(root, c_int)))
+    end subroutine
+    subroutine tp_dist_broadcast(t, root)
+        type(tp_tensor), intent(in) :: t
+        integer, intent(in) :: root
+        call tpf_finished(tpf_c_broadcast(c_null_ptr, t%handle, int(root, c_int)))
+    end subroutine
+    subroutine tp_dist_all_gather_into(out, t) ! one rank's after the other's in out's memory
+        type(tp_tensor), intent(in) :: out, t
+        call tpf_finished(tpf_c_all_gather_into(c_null_ptr, out%handle, t%handle))
+    end subroutine
+    subroutine tp_dist_barrier()
+        call tpf_finished(tpf_c_barrier(c_null_ptr))
+    end subroutine
+    subroutine tp_dist_send(t, to, tag)
+        type(tp_tensor), intent(in) :: t
+        integer, intent(in) :: to
+        integer, intent(in), optional :: tag
+        call tpf_finished(tpf_c_send(c_null_ptr, t%handle, int(to, c_int), int(tpf_enum(tag), c_int64_t)))
+    end subroutine
+    subroutine tp_dist_recv(t, from, tag)
+        type(tp_tensor), intent(in) :: t
+        integer, intent(in) :: from
+        integer, intent(in), optional :: tag
+        call tpf_finished(tpf_c_recv(c_null_ptr, t%handle, int(from, c_int), int(tpf_enum(tag), c_int64_t)))
+    end subroutine
+    function tp_ddp_new(net, bucket_bytes, find_unused) result(d) ! rank 0's parameters become everybody's
+        type(tp_module), intent(in) :: net
+        integer, intent(in), optional :: bucket_bytes
+        logical, intent(in), optional :: find_unused
+        type(tp_ddp) :: d
+        type(tpf_ddp_options) :: o
+        o%bytes = int(storage_size(o) / 8, c_int64_t)
+        o%group = c_null_ptr
+        o%bucket_bytes = tpf_enum(bucket_bytes)
+        o%find_unused = tpf_truth(find_unused, .false.)
+        call tpf_made(d%ref, tpf_is_ddp, tpf_c_ddp_new(net%handle(), o), net%ref)
+    end function
+    subroutine tpf_ddp_finish(d)
+        class(tp_ddp), intent(in) :: d
+        logical(c_bool) :: ok
+        ok = tpf_c_ddp_finish(d%handle())
+    end subroutine
+    subroutine tpf_ddp_pause(d, on)
+        class(tp_ddp), intent(in) :: d
+        logical, intent(in) :: on
+        call tpf_c_ddp_pause(d%handle(), logical(on, c_bool))
+    end subroutine
+    subroutine tpf_ddp_buffers(d)
+        class(tp_ddp), intent(in) :: d
+        logical(c_bool) :: ok
+        ok = tpf_c_ddp_buffers(d%handle())
+    end subroutine
+end module taper_training
