@@ -44,7 +44,7 @@ typedef struct tpi_gpu_map_call {
 bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *plan);
 
 /* transpose.c: a copy (operand 0 from operand 1, converting) whose two sides run fastest along different dims. */
-bool tpi_gpu_turns(const tpi_plan *plan);
+bool tpi_gpu_is_transpose(const tpi_plan *plan);
 bool tpi_gpu_transpose(tp_device device, const tpi_plan *plan);
 
 /* The compute type of a dtype's elements, TPI_B8 for bool, and what the dialect calls it: "float", "f32". */
