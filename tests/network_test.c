@@ -356,20 +356,20 @@ static void at_the_address_that_the_job_uses(void **state) {
     where("localhost", "127.0.0.1");
     where("127.0.0.1", "127.0.0.1");
     where("192.0.2.77", "*"); /* an address that others translate to ours */
-    tpi_listen_beside("10.0.0.1", "10.0.0.2", text);
+    tpi_listen_near("10.0.0.1", "10.0.0.2", text);
     assert_string_equal(text, "10.0.0.2");
-    tpi_listen_beside("127.0.0.1", "127.0.0.1", text);
+    tpi_listen_near("127.0.0.1", "127.0.0.1", text);
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
-    tpi_listen_beside("node7", "127.0.1.1", text); /* a name that means loopback on this host alone */
+    tpi_listen_near("node7", "127.0.1.1", text); /* a name that means loopback on this host alone */
     assert_string_equal(text, "*");
     setenv("RANK", "0", 1), setenv("WORLD_SIZE", "4", 1), setenv("LOCAL_WORLD_SIZE", "4", 1);
-    tpi_listen_beside("node7", "127.0.1.1", text); /* but all ranks are on it */
+    tpi_listen_near("node7", "127.0.1.1", text); /* but all ranks are on it */
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
     setenv("LOCAL_WORLD_SIZE", "2", 1);
     where("localhost", "*"); /* ranks are elsewhere, and know this host by another name */
     unsetenv("RANK"), unsetenv("WORLD_SIZE"), unsetenv("LOCAL_WORLD_SIZE");
     setenv("TAPER_SOCKET_IFNAME", "lo", 1);
-    tpi_listen_beside("10.0.0.1", "10.0.0.2", text);
+    tpi_listen_near("10.0.0.1", "10.0.0.2", text);
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
     tp_store *everywhere = tp_store_tcp("192.0.2.77", 0, true, 10); /* what ranks exchange goes over the interface */
     assert_int_equal(strncmp(tp_store_listen(everywhere), "127.0.0.1", 9), 0);

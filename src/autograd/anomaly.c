@@ -31,7 +31,10 @@ static tracer *known_tracer(const tp_trace_hooks *h) {
     while (t && (t->hooks.record != h->record || t->hooks.describe != h->describe || t->hooks.drop != h->drop ||
                  t->hooks.context != h->context))
         t = t->next;
-    if (!t && (t = tpi_new0(sizeof *t))) *t = (tracer){*h, all}, all = t;
+    if (!t && (t = tpi_new0(sizeof *t))) {
+        *t = (tracer){*h, all};
+        all = t;
+    }
     pthread_mutex_unlock(&lock);
     return t;
 }

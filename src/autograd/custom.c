@@ -28,7 +28,8 @@ struct tp_function_call {
 static void drop_kept(tp_function_call *call) {
     for (int64_t i = 0; i < call->nkept; i++) tpi_release(call->kept[i]);
     tpi_mfree(call->kept);
-    call->kept = NULL, call->nkept = 0;
+    call->kept = NULL;
+    call->nkept = 0;
 }
 
 static void call_free(tp_function_call *call) {
@@ -97,8 +98,10 @@ static tp_function_call *call_new(const tp_function *function, void *context, in
         if (given.release) given.release(context);
         return NULL;
     }
-    call->function = given, call->context = context;
-    call->ninputs = ninputs, call->noutputs = noutputs;
+    call->function = given;
+    call->context = context;
+    call->ninputs = ninputs;
+    call->noutputs = noutputs;
     call->name = tpi_strdup(given.name ? given.name : "custom function");
     call->class_name = call->name ? joined(call->name, "Backward") : NULL;
     call->dirty = tpi_malloc((size_t)(ninputs + noutputs + 1));

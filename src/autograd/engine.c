@@ -97,13 +97,23 @@ GROW(grad_inputs)
 
 static void run_start(run *r, const tpi_run_request *request) {
     r->request = request;
-    r->entries = r->few_entries, r->entries_room = FEW, r->nentries = 0;
-    r->table = r->few_table, r->table_room = FEW_TABLE;
+    r->entries = r->few_entries;
+    r->entries_room = FEW;
+    r->nentries = 0;
+    r->table = r->few_table;
+    r->table_room = FEW_TABLE;
     memset(r->few_table, 0, sizeof r->few_table);
-    r->slots = r->few_slots, r->slots_room = FEW_SLOTS, r->nslots = 0;
-    r->kids = r->few_kids, r->kids_room = FEW_KIDS, r->nkids = 0;
-    r->ready = r->few_ready, r->ready_room = FEW, r->nready = 0;
-    r->grad_inputs = r->few_grad_inputs, r->grad_inputs_room = 16;
+    r->slots = r->few_slots;
+    r->slots_room = FEW_SLOTS;
+    r->nslots = 0;
+    r->kids = r->few_kids;
+    r->kids_room = FEW_KIDS;
+    r->nkids = 0;
+    r->ready = r->few_ready;
+    r->ready_room = FEW;
+    r->nready = 0;
+    r->grad_inputs = r->few_grad_inputs;
+    r->grad_inputs_room = 16;
     r->captures = NULL;
     r->now = r->turn = NO_KID;
     r->met.n = 0;
@@ -140,7 +150,8 @@ static bool double_table(run *r) {
     if (!table) return false;
     memset(table, 0, room * sizeof *table);
     if (r->table != r->few_table) tpi_mfree(r->table);
-    r->table = table, r->table_room = room;
+    r->table = table;
+    r->table_room = room;
     for (size_t i = 0; i < r->nentries; i++) r->table[place_of(r, r->entries[i].node)] = (uint32_t)i + 1;
     return true;
 }
@@ -378,7 +389,8 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
     bool opaque = tpi_opaque(g) || tpi_opaque(*slot);
     if (!opaque && is_ours(r, g) && !is_ours(r, *slot)) { /* a + b is b + a to the last bit */
         tp_tensor *other = *slot;
-        *slot = g, g = other;
+        *slot = g;
+        g = other;
     }
     if (!opaque && is_ours(r, *slot)) {
         bool ok = tpi_add_grads_into(*slot, g);
@@ -497,7 +509,7 @@ static bool apply(run *r, const entry *e, tp_tensor **grads) {
     return node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs);
 }
 
-static bool turn(run *r, uint32_t id) {
+static bool run_node(run *r, uint32_t id) {
     entry *e = &r->entries[id];
     tpi_node *node = e->node;
     tp_tensor **grads = r->slots + e->slot;
@@ -617,7 +629,7 @@ static bool walk(run *r, const tpi_edge *roots) {
     for (uint32_t i = 0; i < r->nentries; i++)
         if (!r->entries[i].deps && !push_ready(r, i)) return false; /* roots; stops that nothing leads to */
     while (r->nready)
-        if (!turn(r, pop_ready(r))) return false;
+        if (!run_node(r, pop_ready(r))) return false;
     return true;
 }
 

@@ -97,7 +97,8 @@ void tpi_take_options(void *all, size_t size, const void *given, int64_t given_s
 }
 
 bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    (void)grads, (void)grad_inputs;
+    (void)grads;
+    (void)grad_inputs;
     return tpi_refuse(TP_ERR_MISSING, "the derivative of %s is not implemented", node->cls->op);
 }
 

@@ -133,7 +133,8 @@ bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks
     tpi_release(saved->t);
     if (leaf) { /* what the hooks give back is another tensor with the leaf's history */
         saved->kind = TPI_SAVED_ALIAS;
-        saved->fn = history.node, saved->output = history.output;
+        saved->fn = history.node;
+        saved->output = history.output;
     }
     saved->packed = packed;
     saved->is_packed = true;
@@ -153,8 +154,10 @@ bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs
         if (!grad_inputs[i]) continue;
         if (ok)
             ok = (grad_inputs[i] = tpi_to_scope(grad_inputs[i])) != NULL;
-        else
-            tpi_release(grad_inputs[i]), grad_inputs[i] = NULL;
+        else {
+            tpi_release(grad_inputs[i]);
+            grad_inputs[i] = NULL;
+        }
     }
     return ok;
 }

@@ -62,7 +62,9 @@ static int64_t add_to(tpi_hook **list, tpi_hook made) {
     static atomic_llong handles;
     tpi_hook *hook = tpi_new0(sizeof *hook);
     if (!hook) return 0;
-    hook->fn = made.fn, hook->context = made.context, hook->release = made.release;
+    hook->fn = made.fn;
+    hook->context = made.context;
+    hook->release = made.release;
     atomic_init(&hook->refs, 1);
     int64_t handle = hook->handle = atomic_fetch_add(&handles, 1) + 1;
     tpi_hook **end = list;
@@ -93,7 +95,8 @@ typedef struct held {
 
 static bool hold(tpi_hook **list, held *h) {
     int64_t n = 0;
-    h->n = 0, h->v = h->few;
+    h->n = 0;
+    h->v = h->few;
     tpi_weak_lock(list);
     for (tpi_hook *hook = *list; hook; hook = hook->next) n++;
     tpi_weak_unlock(list);

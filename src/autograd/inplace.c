@@ -170,13 +170,15 @@ static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
 static void slice_fill(slice *s, const tp_tensor *base, const tp_tensor *view, int self_edge, int output) {
     int nb = base->ndim, nv = view->ndim;
     *s = (slice){nb, nv, self_edge, output, tpi_offset(base), tpi_offset(view)};
-    if (nb)
-        memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t)),
-            memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
+    if (nb) {
+        memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t));
+        memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
+    }
     int64_t *at = s->dims + 2 * nb;
-    if (nv)
-        memcpy(at, view->shape, (size_t)nv * sizeof(int64_t)),
-            memcpy(at + nv, view->strides, (size_t)nv * sizeof(int64_t));
+    if (nv) {
+        memcpy(at, view->shape, (size_t)nv * sizeof(int64_t));
+        memcpy(at + nv, view->strides, (size_t)nv * sizeof(int64_t));
+    }
 }
 
 static tp_ints base_shape(const slice *s) { return (tp_ints){s->dims, s->base_ndim}; }

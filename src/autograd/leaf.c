@@ -169,7 +169,10 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
     if (!made) return false;
     tpi_weak_lock(leaf);
     edge->node = known_accumulator(ag); /* another thread may have been faster */
-    if (!edge->node) ag->accumulator = made, edge->node = made;
+    if (!edge->node) {
+        ag->accumulator = made;
+        edge->node = made;
+    }
     tpi_weak_unlock(leaf);
     if (edge->node != made) tpi_node_release(made);
     return true;

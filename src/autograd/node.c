@@ -30,7 +30,9 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     atomic_init(&node->refs, 1);
     node->cls = cls;
     node->name = cls->name;
-    node->nedges = (uint32_t)nedges, node->nsaved = (uint32_t)nsaved, node->noutputs = (uint32_t)noutputs;
+    node->nedges = (uint32_t)nedges;
+    node->nsaved = (uint32_t)nsaved;
+    node->noutputs = (uint32_t)noutputs;
     node->sequence = ++tpi_nodes_made;
     node->bytes = bytes;
     node->edges = (tpi_edge *)(block + at_edges);

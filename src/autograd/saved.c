@@ -64,7 +64,9 @@ bool tpi_saved_output(tpi_saved *slot, tp_tensor *t, uint32_t output) {
 
 void tpi_saved_drop(tpi_saved *slot) {
     tpi_saved had = *slot;
-    slot->t = NULL, slot->fn = NULL; /* the kind stays: it tells a freed slot from one that was never given */
+    /* the kind stays: it tells a freed slot from one that was never given */
+    slot->t = NULL;
+    slot->fn = NULL;
     if (!had.is_packed)
         tpi_release(had.t);
     else if (had.packed)

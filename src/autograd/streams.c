@@ -34,7 +34,8 @@ bool tpi_meet(tpi_met *met, const tpi_node *node) {
         const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
         return driver && driver->device_sync(device.index);
     }
-    met->with[met->n].device = device, met->with[met->n++].stream = then;
+    met->with[met->n].device = device;
+    met->with[met->n++].stream = then;
     return wait_for(device, now, then);
 }
 

@@ -154,7 +154,7 @@ tp_dtype tp_dtype_to_complex(tp_dtype dtype) {
     case TP_BFLOAT16: return TP_BCOMPLEX32;
     case TP_FLOAT32: return TP_COMPLEX64;
     case TP_FLOAT64: return TP_COMPLEX128;
-    default: return tpi_fail(TP_ERR_RUNTIME, "Unknown Complex ScalarType for %s", tp_dtype_word(dtype)), TP_NO_DTYPE;
+    default: tpi_fail(TP_ERR_RUNTIME, "Unknown Complex ScalarType for %s", tp_dtype_word(dtype)); return TP_NO_DTYPE;
     }
 }
 

@@ -129,7 +129,8 @@ void *tp_left_by_break(const char *block, const char *file, int line) {
 bool tp_error_leave(tp_code code, const char *message) {
     const bool known = code > TP_OK && code <= TP_ERR_LINALG;
     const char *text = message && *message ? message : "a callback failed without saying why";
-    return tpi_fail(known ? code : TP_ERR_RUNTIME, "%s", text), false;
+    tpi_fail(known ? code : TP_ERR_RUNTIME, "%s", text);
+    return false;
 }
 
 /* ---- Reading ---- */

@@ -139,8 +139,11 @@ static void move_blocks(block_list *from, block_list *to, int64_t n) {
     free_block *last = from->head;
     for (int64_t i = 1; i < n; i++) last = last->next;
     free_block *rest = last->next;
-    last->next = to->head, to->head = from->head, to->n += n;
-    from->head = rest, from->n -= n;
+    last->next = to->head;
+    to->head = from->head;
+    to->n += n;
+    from->head = rest;
+    from->n -= n;
 }
 
 static void give_back_shared(void) {
@@ -166,7 +169,8 @@ static void thread_ends(void *owned) {
     pthread_mutex_lock(&shared.lock);
     give_back_thread(t);
     settle_drift(t);
-    shared.made += t->made, shared.freed += t->freed;
+    shared.made += t->made;
+    shared.freed += t->freed;
     if (t->prev)
         t->prev->next = t->next;
     else
@@ -306,7 +310,8 @@ static __attribute__((noinline)) void *take_slowly(size_t bytes, const char *wha
     } else {
         if (t && c < SMALL_CLASSES && t->list[c].head) { /* here because failures are being injected */
             block = t->list[c].head;
-            t->list[c].head = t->list[c].head->next, t->list[c].n--;
+            t->list[c].head = t->list[c].head->next;
+            t->list[c].n--;
         }
         if (!block) block = from_shared(t, c);
         if (!block) block = from_system(room);
@@ -322,7 +327,8 @@ static inline void *take(size_t bytes, const char *what) {
         int c = class_of(bytes);
         free_block *block = t->list[c].head;
         if (likely(block)) {
-            t->list[c].head = block->next, t->list[c].n--;
+            t->list[c].head = block->next;
+            t->list[c].n--;
             count_made(t, class_bytes(c));
             return block;
         }
@@ -356,7 +362,9 @@ static inline void give(void *block, size_t bytes) {
         block_list *l = &t->list[c];
         if (likely(l->n < keep_limit(c))) {
             free_block *b = block;
-            b->next = l->head, l->head = b, l->n++;
+            b->next = l->head;
+            l->head = b;
+            l->n++;
             count_freed(t, class_bytes(c));
             return;
         }
@@ -441,8 +449,12 @@ void tp_memory_trim(void) {
 
 static void count_blocks(int64_t *made, int64_t *freed) {
     pthread_mutex_lock(&shared.lock);
-    *made = shared.made, *freed = shared.freed;
-    for (thread_cache *t = shared.threads; t; t = t->next) *made += t->made, *freed += t->freed;
+    *made = shared.made;
+    *freed = shared.freed;
+    for (thread_cache *t = shared.threads; t; t = t->next) {
+        *made += t->made;
+        *freed += t->freed;
+    }
     pthread_mutex_unlock(&shared.lock);
 }
 

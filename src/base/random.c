@@ -17,9 +17,11 @@ static void seed_words(tp_generator *g, uint64_t seed) {
     g->seed = seed;
     g->word[0] = (uint32_t)seed;
     for (uint32_t i = 1; i < TPI_MT_WORDS; i++) g->word[i] = 1812433253u * (g->word[i - 1] ^ g->word[i - 1] >> 30) + i;
-    g->left = 1, g->next = 0;
+    g->left = 1;
+    g->next = 0;
     g->has_normal = g->has_float_normal = false;
-    g->normal = 0, g->float_normal = 0;
+    g->normal = 0;
+    g->float_normal = 0;
     g->offset = 0;
 }
 
@@ -34,7 +36,8 @@ static void turn(tp_generator *g) {
     for (; i < TPI_MT_WORDS - MIDDLE; i++) w[i] = twist(w[i], w[i + 1], w[i + MIDDLE]);
     for (; i < TPI_MT_WORDS - 1; i++) w[i] = twist(w[i], w[i + 1], w[i + MIDDLE - TPI_MT_WORDS]);
     w[i] = twist(w[i], w[0], w[MIDDLE - 1]);
-    g->left = TPI_MT_WORDS, g->next = 0;
+    g->left = TPI_MT_WORDS;
+    g->next = 0;
 }
 
 static inline uint32_t temper(uint32_t y) {
@@ -53,7 +56,8 @@ void tpi_philox_group(uint64_t seed, uint64_t counter, uint32_t out[4]) {
         uint32_t next[4] = {(uint32_t)(b >> 32) ^ c[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ key[1],
                             (uint32_t)a};
         memcpy(c, next, sizeof c);
-        key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u;
+        key[0] += 0x9e3779b9u;
+        key[1] += 0xbb67ae85u;
     }
     memcpy(out, c, sizeof c);
 }
@@ -89,8 +93,10 @@ void tpi_random_words(tp_generator *g, int64_t n, uint32_t *out) {
         int64_t run = n < g->left ? n : g->left; /* the words from `next` to the end */
         const uint32_t *word = g->word + g->next;
         for (int64_t i = 0; i < run; i++) out[i] = temper(word[i]);
-        g->next += (uint32_t)run, g->left -= (int)run - 1;
-        out += run, n -= run;
+        g->next += (uint32_t)run;
+        g->left -= (int)run - 1;
+        out += run;
+        n -= run;
     }
 }
 
@@ -172,7 +178,10 @@ bool tp_generator_set_offset(tp_generator *g, int64_t offset) {
 }
 
 bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out) {
-    if (device.type == TP_META) return *out = (tpi_philox){0, 0}, true; /* no element takes one */
+    if (device.type == TP_META) { /* no element takes one */
+        *out = (tpi_philox){0, 0};
+        return true;
+    }
     if (!g && !(g = tp_default_generator_of(device))) return false;
     if (g->device.type != device.type)
         return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found '%s'",
@@ -239,7 +248,9 @@ void tp_manual_seed(uint64_t seed) {
         for (int i = 0; i < MAX_DEVICES; i++) {
             tp_generator *g = &of_device[type][i];
             pthread_mutex_lock(&g->lock);
-            g->seed = seed, g->offset = 0, g->has_normal = false;
+            g->seed = seed;
+            g->offset = 0;
+            g->has_normal = false;
             pthread_mutex_unlock(&g->lock);
         }
 }
@@ -257,10 +268,14 @@ tp_generator *tp_generator_clone(const tp_generator *of) {
     tp_generator *copy = tp_generator_new(0);
     if (!copy) return NULL;
     tp_generator *g = tpi_generator_lock((tp_generator *)of);
-    copy->seed = g->seed, copy->left = g->left, copy->next = g->next;
+    copy->seed = g->seed;
+    copy->left = g->left;
+    copy->next = g->next;
     memcpy(copy->word, g->word, sizeof copy->word);
-    copy->has_normal = g->has_normal, copy->normal = g->normal;
-    copy->has_float_normal = g->has_float_normal, copy->float_normal = g->float_normal;
+    copy->has_normal = g->has_normal;
+    copy->normal = g->normal;
+    copy->has_float_normal = g->has_float_normal;
+    copy->float_normal = g->float_normal;
     copy->device = g->device;
     philox_seek(copy, g->offset);
     tpi_generator_unlock(g);

@@ -20,24 +20,28 @@ static inline tp_scalar tpi_scalar_pack(tp_scalar a, tp_scalar b, double re, dou
 static inline tp_scalar tpi_scalar_add(tp_scalar a, tp_scalar b) {
     double p, q, r, s;
     if (tpi_scalar_whole(a, b)) return tp_int((int64_t)((uint64_t)a.as.i + (uint64_t)b.as.i));
-    tpi_scalar_parts(a, &p, &q), tpi_scalar_parts(b, &r, &s);
+    tpi_scalar_parts(a, &p, &q);
+    tpi_scalar_parts(b, &r, &s);
     return tpi_scalar_pack(a, b, p + r, q + s);
 }
 static inline tp_scalar tpi_scalar_sub(tp_scalar a, tp_scalar b) {
     double p, q, r, s;
     if (tpi_scalar_whole(a, b)) return tp_int((int64_t)((uint64_t)a.as.i - (uint64_t)b.as.i));
-    tpi_scalar_parts(a, &p, &q), tpi_scalar_parts(b, &r, &s);
+    tpi_scalar_parts(a, &p, &q);
+    tpi_scalar_parts(b, &r, &s);
     return tpi_scalar_pack(a, b, p - r, q - s);
 }
 static inline tp_scalar tpi_scalar_mul(tp_scalar a, tp_scalar b) {
     double p, q, r, s;
     if (tpi_scalar_whole(a, b)) return tp_int((int64_t)((uint64_t)a.as.i * (uint64_t)b.as.i));
-    tpi_scalar_parts(a, &p, &q), tpi_scalar_parts(b, &r, &s);
+    tpi_scalar_parts(a, &p, &q);
+    tpi_scalar_parts(b, &r, &s);
     return tpi_scalar_pack(a, b, p * r - q * s, p * s + q * r);
 }
 static inline tp_scalar tpi_scalar_div(tp_scalar a, tp_scalar b) { /* true division: always floating or complex */
     double p, q, r, s;
-    tpi_scalar_parts(a, &p, &q), tpi_scalar_parts(b, &r, &s);
+    tpi_scalar_parts(a, &p, &q);
+    tpi_scalar_parts(b, &r, &s);
     if (s == 0) return tpi_scalar_pack(a, b, p / r, q / r);
     double n = r * r + s * s;
     return tpi_scalar_pack(a, b, (p * r + q * s) / n, (q * r - p * s) / n);

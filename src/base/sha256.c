@@ -50,7 +50,9 @@ void tpi_sha256_add(tpi_sha256 *s, const void *data, size_t n) {
     while (n) {
         size_t have = s->bytes % 64, take = 64 - have < n ? 64 - have : n;
         memcpy(s->block + have, from, take);
-        s->bytes += take, from += take, n -= take;
+        s->bytes += take;
+        from += take;
+        n -= take;
         if (s->bytes % 64 == 0) take_block(s->state, s->block);
     }
 }

@@ -189,7 +189,9 @@ static bool more_will_come(bool brief) {
 bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (threads > MOST_MEMBERS) threads = MOST_MEMBERS;
-    team.fn = fn, team.context = context, team.members = threads;
+    team.fn = fn;
+    team.context = context;
+    team.members = threads;
     if (team.workers < threads - 1) grow_to(threads - 1);
     deal_out(chunks);
     atomic_store_explicit(&team.inside, OPEN, memory_order_release);

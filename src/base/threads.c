@@ -79,7 +79,8 @@ static double group_quota(void) {
          line = strtok_r(NULL, "\n", &rest)) { /* "0::/group" or "4:cpu,cpuacct:/group" */
         char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
         if (!group) continue;
-        *group++ = 0, names++;
+        *group++ = 0;
+        names++;
         double here = 0;
         if (*names == 0)
             here = tightest("/sys/fs/cgroup", group, quota_v2);
@@ -190,7 +191,7 @@ void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context)
     for (int i = 0; i < threads; i++) fn(i, context);
 }
 
-int tpi_threads_beside(void) {
+int tpi_step_threads(void) {
     pthread_once(&find_once, find_allowed);
     return tpi_at_work || forked ? 1 : tp_num_interop_threads();
 }

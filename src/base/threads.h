@@ -15,7 +15,7 @@ void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void
 /* Calls fn once for each of so many threads, which share work by themselves; where others have the team, one after the
  * other: the first call must then leave nothing to do. */
 void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context);
-int tpi_threads_beside(
+int tpi_step_threads(
     void); /* for steps side by side: tp_num_interop_threads(), 1 inside a parallel loop or a forked child */
 bool tpi_in_parallel(void);
 /* Between two looks at what another thread will write. */

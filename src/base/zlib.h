@@ -31,15 +31,19 @@ typedef struct z_stream {
 } z_stream;
 
 static inline int inflateInit2(z_stream *z, int bits) {
-    (void)z, (void)bits;
+    (void)z;
+    (void)bits;
     return Z_VERSION_ERROR;
 }
 static inline int inflateSetDictionary(z_stream *z, const unsigned char *text, unsigned bytes) {
-    (void)z, (void)text, (void)bytes;
+    (void)z;
+    (void)text;
+    (void)bytes;
     return Z_VERSION_ERROR;
 }
 static inline int inflate(z_stream *z, int flush) {
-    (void)z, (void)flush;
+    (void)z;
+    (void)flush;
     return Z_VERSION_ERROR;
 }
 static inline int inflateEnd(z_stream *z) {

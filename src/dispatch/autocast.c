@@ -61,7 +61,8 @@ static bool make_room(void) {
 void tp_clear_autocast_cache(void) {
     kept *table = here.table;
     int64_t room = here.room;
-    here.table = NULL, here.room = here.n = 0;
+    here.table = NULL;
+    here.room = here.n = 0;
     for (int64_t i = 0; i < room; i++) {
         tp_release(table[i].from);
         tp_release(table[i].cast);
@@ -76,7 +77,10 @@ static tp_tensor *kept_cast(tp_tensor *t, tp_dtype to) {
     if (k->from && k->version == tpi_version(t) && k->cast->dtype == to) return tpi_retain(k->cast);
     tp_tensor *cast = tpi_above.cast(t, to);
     if (!cast) return NULL;
-    if (!k->from) here.n++, k->from = tpi_retain(t);
+    if (!k->from) {
+        here.n++;
+        k->from = tpi_retain(t);
+    }
     tp_release(k->cast);
     k->cast = tpi_retain(cast);
     k->version = tpi_version(t);

@@ -42,7 +42,9 @@ bool tpi_detour_begin(tpi_detour *detour, const tpi_operator_entry *entry, void 
         }
     }
     if ((tpi_detours & TPI_RECORDED) && entry->step) {
-        detour->recorder = tpi_recording, detour->entry = entry, detour->args = args;
+        detour->recorder = tpi_recording;
+        detour->entry = entry;
+        detour->args = args;
         tpi_recording = NULL;
         tpi_detours &= (uint8_t)~TPI_RECORDED;
     }

@@ -21,8 +21,10 @@ static bool make_up(tp_tensor *copy) {
     if (!tpi_fill_data(copy, tp_int(0)) || copy->ndim < 2 || !copy->numel) return tp_ok();
     int n = copy->ndim;
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], rows = copy->shape[n - 2], cols = copy->shape[n - 1];
-    memcpy(shape, copy->shape, sizeof *shape * (size_t)n), memcpy(strides, copy->strides, sizeof *strides * (size_t)n);
-    shape[n - 2] = rows < cols ? rows : cols, strides[n - 2] += strides[n - 1];
+    memcpy(shape, copy->shape, sizeof *shape * (size_t)n);
+    memcpy(strides, copy->strides, sizeof *strides * (size_t)n);
+    shape[n - 2] = rows < cols ? rows : cols;
+    strides[n - 2] += strides[n - 1];
     tp_tensor *diagonal = tpi_alias(copy, n - 1, shape, strides, 0);
     bool ok = diagonal && tpi_fill_data(diagonal, tp_int(1));
     tp_release(diagonal);
@@ -77,7 +79,9 @@ static tp_tensor *stand_in(tpi_fallback *e, tp_tensor *t, tp_device to, bool bac
     tp_tensor *here = like(t, to);
     if (!here) return NULL;
     here->flags = t->flags;
-    e->tensor[e->moved].there = t, e->tensor[e->moved].here = here, e->tensor[e->moved++].back = back;
+    e->tensor[e->moved].there = t;
+    e->tensor[e->moved].here = here;
+    e->tensor[e->moved++].back = back;
     return here;
 }
 
@@ -98,7 +102,8 @@ static bool move_list(tpi_fallback *e, tp_tensors *list, tp_device to) {
     for (int64_t i = 0; i < list->n; i++) {
         tp_tensor *t = list->v[i], *here = !t || tpi_same_device(tpi_device(t), to) ? tpi_retain(t) : like(t, to);
         if (t && !here) return false;
-        ours->v[i] = here, ours->n = i + 1;
+        ours->v[i] = here;
+        ours->n = i + 1;
     }
     *list = *ours;
     return true;
@@ -126,7 +131,10 @@ static bool move(tpi_fallback *e, tp_device to) {
  * host. */
 static void settle(tpi_fallback *e, const tp_tensor *t, bool *found) {
     if (!t || (*found && e->device.type != TP_CPU)) return;
-    if (!*found || !tpi_on_cpu(t)) e->device = tpi_device(t), *found = true;
+    if (!*found || !tpi_on_cpu(t)) {
+        e->device = tpi_device(t);
+        *found = true;
+    }
 }
 
 /* Tensors of no dimensions may come from the host, as may what says where to look in a tensor. */
@@ -159,7 +167,10 @@ static bool asks_for_device(tpi_fallback *e) {
     bool asked = false;
     for (int i = 0; letter(e, i); i++) {
         tp_device d = letter(e, i) == 'D' ? *(tp_device *)e->args[i] : (tp_device){0, 0};
-        if (d.type) e->device = d, asked = true;
+        if (d.type) {
+            e->device = d;
+            asked = true;
+        }
     }
     return asked;
 }
@@ -182,8 +193,12 @@ static bool settle_device(tpi_fallback *e) {
 
 bool tpi_fallback_begin(tpi_fallback *e, const tp_operator *op, bool inplace, void *const *args) {
     tpi_gpu_operator = op->name;
-    e->op = op, e->name = op->name, e->inplace = inplace, e->args = args;
-    e->moved = e->lists = 0, e->kernels = e->away = false;
+    e->op = op;
+    e->name = op->name;
+    e->inplace = inplace;
+    e->args = args;
+    e->moved = e->lists = 0;
+    e->kernels = e->away = false;
     if (!asks_for_device(e) && !settle_device(e)) return false;
     const tpi_device_ops *ops = tpi_device_ops_of(e->device);
     if (!ops) return false;
@@ -262,7 +277,10 @@ void tpi_fallback_end(tpi_fallback *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
     e->moved = e->lists = 0;
-    if (e->away) tpi_random_home = e->home, tpi_shapes_only = false;
+    if (e->away) {
+        tpi_random_home = e->home;
+        tpi_shapes_only = false;
+    }
     e->away = false;
     tpi_gpu_took(tpi_gpu_owner == e->name);
 }

@@ -20,7 +20,10 @@ static tpi_plain *keep(tpi_detour *detour, tp_tensor *tensor, tp_tensors list) {
 static bool resolve_one(tpi_detour *detour, tp_tensor **t) {
     if (!tpi_marked(*t)) return true;
     tp_tensor *plain = tpi_resolve(*t);
-    if (!plain || !keep(detour, plain, (tp_tensors){NULL, 0})) return tp_release(plain), false;
+    if (!plain || !keep(detour, plain, (tp_tensors){NULL, 0})) {
+        tp_release(plain);
+        return false;
+    }
     *t = plain;
     return true;
 }
@@ -35,7 +38,10 @@ static bool resolve_list(tpi_detour *detour, tp_tensors *list) {
         made.v[made.n] = t ? tpi_resolved(t) : NULL;
         if (t && !made.v[made.n]) break;
     }
-    if (!made.v || made.n < list->n || !keep(detour, NULL, made)) return tpi_release_list(made), false;
+    if (!made.v || made.n < list->n || !keep(detour, NULL, made)) {
+        tpi_release_list(made);
+        return false;
+    }
     *list = made;
     return true;
 }
@@ -54,12 +60,18 @@ static bool turn_arguments(tpi_detour *detour, const tpi_operator_entry *entry, 
                            tp_tensor **written) {
     detour->written = *written;
     *written = tpi_above.marked_view(*written);
-    if (!*written || !keep(detour, *written, (tp_tensors){NULL, 0})) return tp_release(*written), false;
+    if (!*written || !keep(detour, *written, (tp_tensors){NULL, 0})) {
+        tp_release(*written);
+        return false;
+    }
     for (int i = 1; entry->args[i]; i++) {
         tp_tensor **t = entry->args[i] == 't' ? args[i] : NULL;
         if (!t || !*t) continue;
         tp_tensor *turned = tpi_above.turned(*t, (tp_dtype)(*written)->dtype);
-        if (!turned || !keep(detour, turned, (tp_tensors){NULL, 0})) return tp_release(turned), false;
+        if (!turned || !keep(detour, turned, (tp_tensors){NULL, 0})) {
+            tp_release(turned);
+            return false;
+        }
         *t = turned;
     }
     return true;

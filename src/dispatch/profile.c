@@ -53,7 +53,10 @@ static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
     int64_t wanted = *room ? 2 * *room : 256;
     bool fine = tp_ok();
     void *moved = tpi_realloc(*(void **)list, (size_t)wanted * each);
-    if (!moved) return forget_error(fine), false;
+    if (!moved) {
+        forget_error(fine);
+        return false;
+    }
     *(void **)list = moved;
     *room = wanted;
     return true;
@@ -62,7 +65,10 @@ static bool grow(void *list, int64_t n, int64_t *room, size_t each) {
 int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) {
     tp_profile *p = watching;
     if (!p) return -1;
-    if (!grow(&p->records, p->n, &p->room, sizeof *p->records)) return p->lost++, -1;
+    if (!grow(&p->records, p->n, &p->room, sizeof *p->records)) {
+        p->lost++;
+        return -1;
+    }
     record *r = &p->records[p->n];
     *r = (record){.event = {.name = name, .kind = kind, .parent = p->open, .sequence = sequence},
                   .inputs = p->nnumbers,
@@ -90,7 +96,9 @@ static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, in
     while (p->nnumbers + 3 + n > p->numbers_room)
         if (!grow(&p->numbers, p->numbers_room, &p->numbers_room, sizeof *p->numbers)) return;
     int64_t *to = p->numbers + p->nnumbers;
-    to[0] = dtype, to[1] = count, to[2] = n;
+    to[0] = dtype;
+    to[1] = count;
+    to[2] = n;
     if (n) memcpy(to + 3, numbers, (size_t)n * sizeof *to);
     p->nnumbers += 3 + n;
     r->event.ninputs++;
@@ -130,7 +138,9 @@ tp_profile *tp_profile_start(const tp_profile_options *o) {
     p->open = -1;
     p->thread = (int64_t)syscall(SYS_gettid);
     p->shapes = OPTION(o, shapes);
-    p->note = OPTION(o, note), p->drop_note = OPTION(o, drop_note), p->context = OPTION(o, context);
+    p->note = OPTION(o, note);
+    p->drop_note = OPTION(o, drop_note);
+    p->context = OPTION(o, context);
     p->running = true;
     watching = p;
     tpi_detours |= TPI_WATCHED;
@@ -187,7 +197,11 @@ int64_t tp_range_begin(const char *name) {
     if (!p || !name) return -1;
     bool fine = tp_ok();
     char *copy = grow(&p->names, p->nnames, &p->names_room, sizeof *p->names) ? tpi_strdup(name) : NULL;
-    if (!copy) return forget_error(fine), p->lost++, -1;
+    if (!copy) {
+        forget_error(fine);
+        p->lost++;
+        return -1;
+    }
     p->names[p->nnames++] = copy;
     int64_t event = tpi_watch_begin(copy, TP_EVENT_RANGE, -1);
     return event < 0 ? -1 : p->serial << RANGE_BITS | event;

@@ -13,11 +13,17 @@ extern TPI_THREAD_LOCAL uint8_t tpi_detours;
  * records. */
 static inline tpi_recorder *tpi_recording_off(void) {
     tpi_recorder *recorder = tpi_recording;
-    if (__builtin_expect(recorder != NULL, 0)) tpi_recording = NULL, tpi_detours &= (uint8_t)~TPI_RECORDED;
+    if (__builtin_expect(recorder != NULL, 0)) {
+        tpi_recording = NULL;
+        tpi_detours &= (uint8_t)~TPI_RECORDED;
+    }
     return recorder;
 }
 static inline void tpi_recording_on(tpi_recorder *recorder) {
-    if (__builtin_expect(recorder && !recorder->ended, 0)) tpi_recording = recorder, tpi_detours |= TPI_RECORDED;
+    if (__builtin_expect(recorder && !recorder->ended, 0)) {
+        tpi_recording = recorder;
+        tpi_detours |= TPI_RECORDED;
+    }
 }
 
 /* Opens an event under the one that is open; the name must outlive the profile. Its number, -1 where nobody watches or

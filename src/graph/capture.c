@@ -38,13 +38,15 @@ static TPI_THREAD_LOCAL tp_capture *capturing;
 
 void tpi_capture_stop(tp_capture *c) {
     if (!c->on) return;
-    c->on = false, c->recorder.ended = true;
+    c->on = false;
+    c->recorder.ended = true;
     tpi_recording = NULL;
     tpi_detours &= (uint8_t)~TPI_RECORDED;
 }
 
 void tpi_capture_start(tp_capture *c) {
-    c->on = true, c->recorder.ended = false;
+    c->on = true;
+    c->recorder.ended = false;
     tpi_recording = &c->recorder;
     tpi_detours |= TPI_RECORDED;
 }
@@ -69,8 +71,11 @@ static size_t bucket(const void *key) {
 }
 
 static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
-    place *p = tpi_graph_memory_take(&c->room, sizeof *p);
-    if (!p) return tpi_capture_no_memory(c), false;
+    place *p = tpi_graph_memory_take(&c->memory, sizeof *p);
+    if (!p) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     place **head = &table[bucket(key)];
     *p = (place){key, value, NULL, *head};
     *head = p;
@@ -90,13 +95,21 @@ enum { WORTH_FREEING = 4096 };
 static bool join_family(tp_capture *c, place *p, tp_tensor *t) {
     if (!p->family && t->storage->bytes < WORTH_FREEING) return true;
     if (!p->family) {
-        if (!(p->family = tpi_graph_memory_take(&c->room, sizeof *p->family))) return tpi_capture_no_memory(c), false;
-        p->family->next = c->families, c->families = p->family;
+        if (!(p->family = tpi_graph_memory_take(&c->memory, sizeof *p->family))) {
+            tpi_capture_no_memory(c);
+            return false;
+        }
+        p->family->next = c->families;
+        c->families = p->family;
     }
-    struct member *m = tpi_graph_memory_take(&c->room, sizeof *m);
-    if (!m) return tpi_capture_no_memory(c), false;
+    struct member *m = tpi_graph_memory_take(&c->memory, sizeof *m);
+    if (!m) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     *m = (struct member){p->family->members, t};
-    p->family->members = m, p->family->n++;
+    p->family->members = m;
+    p->family->n++;
     return true;
 }
 
@@ -146,7 +159,10 @@ int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_
                          .offset = offset,
                          .device = tpi_device(t)};
     int32_t id = tpi_graph_add_value(c->g, &v, tpi_shape(t), tpi_strides(t));
-    if (id < 0) return tpi_capture_no_memory(c), -1;
+    if (id < 0) {
+        tpi_capture_no_memory(c);
+        return -1;
+    }
     c->g->values[id].tensor = tpi_retain(t);
     if (!put(c, c->by_data, t->data, id)) return -1;
     place *p = storage_place(c, t);
@@ -199,7 +215,7 @@ static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
 /* ---- Steps ---- */
 
 static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
-    tp_scalar *to = tpi_graph_memory_take(&c->g->room, (size_t)n * sizeof *to);
+    tp_scalar *to = tpi_graph_memory_take(&c->g->memory, (size_t)n * sizeof *to);
     if (to && n) memcpy(to, from, (size_t)n * sizeof *to);
     if (!to) tpi_capture_no_memory(c);
     return to;
@@ -208,8 +224,11 @@ static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
 static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
     *to = from;
     if (!from.v) return true;
-    int64_t *v = tpi_graph_memory_take(&c->g->room, (size_t)from.n * sizeof *v);
-    if (!v) return tpi_capture_no_memory(c), false;
+    int64_t *v = tpi_graph_memory_take(&c->g->memory, (size_t)from.n * sizeof *v);
+    if (!v) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     if (from.n) memcpy(v, from.v, (size_t)from.n * sizeof *v);
     to->v = v;
     return true;
@@ -238,7 +257,9 @@ static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, boo
     int32_t out = result_of(c, result, made);
     tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_MAP, op->nin, 1) : NULL;
     if (!s) return;
-    s->op = op, s->inplace = !made, s->out[0] = out;
+    s->op = op;
+    s->inplace = !made;
+    s->out[0] = out;
     memcpy(s->in, ids, sizeof *ids * op->nin);
     s->numbers = copy_scalars(c, numbers, op->nin);
     s->params = copy_scalars(c, params, op->nparam);
@@ -262,7 +283,9 @@ static void on_fold(tpi_recorder *r, const tpi_fold_op *op, tp_tensor *const *re
     tp_capture *c = (tp_capture *)r;
     tpi_graph_step *s = reduction(c, TPI_STEP_FOLD, op->name, op->nout, results, x);
     if (!s) return;
-    s->op = op, s->keepdim = keepdim, s->dtype = dtype;
+    s->op = op;
+    s->keepdim = keepdim;
+    s->dtype = dtype;
     s->params = copy_scalars(c, params, op->nparam);
     copy_ints(c, &s->dims, dims);
 }
@@ -272,7 +295,8 @@ static void on_scan(tpi_recorder *r, const tpi_scan_op *op, tp_tensor *const *re
     tp_capture *c = (tp_capture *)r;
     tpi_graph_step *s = reduction(c, TPI_STEP_SCAN, op->name, op->nout, results, x);
     if (!s) return;
-    s->op = op, s->dtype = dtype;
+    s->op = op;
+    s->dtype = dtype;
     s->params = copy_scalars(c, params, op->nparam);
     copy_ints(c, &s->dims, tp_ints_view(&dim, 1));
 }
@@ -282,7 +306,10 @@ static void on_copy(tpi_recorder *r, tp_tensor *dst, const tp_tensor *src) {
     c->doing = "copy";
     int32_t in = tpi_capture_value(c, (tp_tensor *)src), out = in >= 0 ? result_of(c, dst, false) : -1;
     tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_COPY, 1, 1) : NULL;
-    if (s) s->in[0] = in, s->out[0] = out;
+    if (s) {
+        s->in[0] = in;
+        s->out[0] = out;
+    }
 }
 
 static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
@@ -298,8 +325,11 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
 /* ---- Native operators: their arguments in boxes ---- */
 
 static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
-    void *copy = tpi_graph_memory_take(&c->g->room, bytes);
-    if (!copy) return tpi_capture_no_memory(c), false;
+    void *copy = tpi_graph_memory_take(&c->g->memory, bytes);
+    if (!copy) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     if (bytes) memcpy(copy, from, bytes);
     *to = copy;
     return true;
@@ -313,11 +343,17 @@ static bool box_list(tp_capture *c, char letter, const void *arg, tp_value *v) {
     }
     if (letter == 'F') {
         *v = tp_value_floats(*(const tp_floats *)arg);
-        if (!v->as.floats.v) return v->kind = TP_K_NONE, true;
+        if (!v->as.floats.v) {
+            v->kind = TP_K_NONE;
+            return true;
+        }
         return copy_bytes(c, v->as.floats.v, (size_t)v->as.floats.n * sizeof(double), (const void **)&v->as.floats.v);
     }
     *v = tp_value_scalars(*(const tp_scalars *)arg);
-    if (!v->as.scalars.v) return v->kind = TP_K_NONE, true;
+    if (!v->as.scalars.v) {
+        v->kind = TP_K_NONE;
+        return true;
+    }
     return copy_bytes(c, v->as.scalars.v, (size_t)v->as.scalars.n * sizeof(tp_scalar), (const void **)&v->as.scalars.v);
 }
 
@@ -361,7 +397,10 @@ static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
 
 /* Tensor arguments: how many values they are, and which. */
 static int64_t tensors_in(char letter, const void *arg, tp_tensor *const **list) {
-    if (letter == 'l') return *list = ((const tp_tensors *)arg)->v, ((const tp_tensors *)arg)->n;
+    if (letter == 'l') {
+        *list = ((const tp_tensors *)arg)->v;
+        return ((const tp_tensors *)arg)->n;
+    }
     *list = letter == 't' ? arg : &((const tp_operand *)arg)->tensor;
     return 1;
 }
@@ -372,9 +411,10 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
     int64_t count = tensors_in(letter, arg, &list);
     if (letter == 'l')
         *v = tp_value_tensors((tp_tensors){NULL, count});
-    else if (letter == 'o' && !*list)
-        return *v = tp_value_scalar(((const tp_operand *)arg)->scalar), true;
-    else
+    else if (letter == 'o' && !*list) {
+        *v = tp_value_scalar(((const tp_operand *)arg)->scalar);
+        return true;
+    } else
         *v = (tp_value){.kind = *list ? TP_K_TENSOR : TP_K_NONE};
     if (v->kind == TP_K_NONE) return true;
     for (int64_t i = 0; i < count; i++) {
@@ -409,8 +449,8 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
         if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
-    int32_t *ids = tpi_graph_memory_take(&c->room, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
-    tp_value *values = tpi_graph_memory_take(&c->g->room, (size_t)nargs * sizeof *values);
+    int32_t *ids = tpi_graph_memory_take(&c->memory, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
+    tp_value *values = tpi_graph_memory_take(&c->g->memory, (size_t)nargs * sizeof *values);
     if (!ids || !values) return tpi_capture_no_memory(c);
     for (int i = 0; i < nargs; i++)
         if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
@@ -419,7 +459,9 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
             return tpi_capture_give_up(c, "%s leaves a result out", name);
     tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CALL, n, (int)nresults);
     if (!s) return;
-    s->op = op, s->inplace = inplace, s->args = values;
+    s->op = op;
+    s->inplace = inplace;
+    s->args = values;
     memcpy(s->in, ids, sizeof *ids * (size_t)n);
     memcpy(s->out, outs, sizeof *ids * (size_t)nresults);
 }
@@ -427,14 +469,14 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
 static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp_tensors out) {
     tp_capture *c = (tp_capture *)r;
     c->doing = done->name;
-    tpi_graph_custom *custom = tpi_graph_memory_take(&c->g->room, sizeof *custom);
+    tpi_graph_custom *custom = tpi_graph_memory_take(&c->g->memory, sizeof *custom);
     if (!custom) {
         if (done->drop) done->drop(done->context);
         return tpi_capture_no_memory(c);
     }
     *custom = (tpi_graph_custom){*done, c->g->customs};
     c->g->customs = custom;
-    int32_t *ids = tpi_graph_memory_take(&c->room, (size_t)(in.n + out.n) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_take(&c->memory, (size_t)(in.n + out.n) * sizeof *ids);
     if (!ids) return tpi_capture_no_memory(c);
     for (int64_t i = 0; i < in.n + out.n; i++)
         if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i])
@@ -475,15 +517,15 @@ static void capture_free(tp_capture *c) {
     tpi_capture_stop(c);
     capturing = NULL;
     tp_compiled_release(c->g);
-    tpi_graph_memory_empty(&c->room);
+    tpi_graph_memory_empty(&c->memory);
     tpi_delete(c, sizeof *c);
 }
 
 static bool take_inputs(tp_capture *c, tp_tensors inputs) {
     tp_compiled *g = c->g;
     g->ninputs = (int32_t)inputs.n;
-    g->inputs = tpi_graph_memory_take(&g->room, (size_t)inputs.n * sizeof *g->inputs);
-    g->input_tracked = tpi_graph_memory_take(&g->room, (size_t)inputs.n);
+    g->inputs = tpi_graph_memory_take(&g->memory, (size_t)inputs.n * sizeof *g->inputs);
+    g->input_tracked = tpi_graph_memory_take(&g->memory, (size_t)inputs.n);
     if (!g->inputs || !g->input_tracked) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!inputs.v[i])
@@ -515,8 +557,13 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
     c->g = tpi_graph_new();
     c->doing = "capture";
     capturing = c;
-    if (!c->g || !take_inputs(c, inputs)) return capture_free(c), NULL;
-    c->g->grad_off = tpi_grad_off, c->g->inference = tpi_inference, c->g->default_dtype = tp_default_dtype();
+    if (!c->g || !take_inputs(c, inputs)) {
+        capture_free(c);
+        return NULL;
+    }
+    c->g->grad_off = tpi_grad_off;
+    c->g->inference = tpi_inference;
+    c->g->default_dtype = tp_default_dtype();
     if (tpi_packers_now)
         tpi_capture_give_up(c, "%s", "hooks of the program's pack saved tensors");
     else
@@ -530,7 +577,10 @@ void tp_capture_cancel(tp_capture *c) {
     if (c) capture_free(c);
 }
 void tp_capture_on_break(tp_capture *c, void (*told)(const char *why, void *context), void *context) {
-    if (c) c->told = told, c->context = context;
+    if (c) {
+        c->told = told;
+        c->context = context;
+    }
 }
 
 bool tp_capture_break(const char *why) {
@@ -546,7 +596,8 @@ typedef struct own_call {
 } own_call;
 
 static bool call_again(void *context, tp_tensors in, tp_tensor **out) {
-    (void)in, (void)out;
+    (void)in;
+    (void)out;
     const own_call *call = context;
     return call->run(call->context);
 }
@@ -584,13 +635,19 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     tp_compiled *g = c->g;
     c->doing = "the result";
     g->noutputs = (int32_t)outputs.n;
-    g->outputs = tpi_graph_memory_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
-    g->follows = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
-    g->tracks = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
-    g->spent = tpi_graph_memory_take(&g->room, (size_t)outputs.n);
-    if (!g->outputs || !g->follows || !g->tracks || !g->spent) return tpi_capture_no_memory(c), false;
+    g->outputs = tpi_graph_memory_take(&g->memory, (size_t)outputs.n * sizeof *g->outputs);
+    g->follows = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
+    g->tracks = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
+    g->spent = tpi_graph_memory_take(&g->memory, (size_t)outputs.n);
+    if (!g->outputs || !g->follows || !g->tracks || !g->spent) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     for (int64_t i = 0; i < outputs.n; i++) {
-        if (!outputs.v[i]) return tpi_capture_give_up(c, "%s", "a result is no tensor"), false;
+        if (!outputs.v[i]) {
+            tpi_capture_give_up(c, "%s", "a result is no tensor");
+            return false;
+        }
         if ((g->outputs[i] = tpi_capture_value(c, outputs.v[i])) < 0) return false;
         const tpi_graph_value *v = &g->values[g->outputs[i]], *root = &g->values[tpi_value_root(g, g->outputs[i])];
         bool made = root->kind == TPI_VALUE_MADE, has_history = outputs.v[i]->requires_grad;
@@ -598,10 +655,14 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
         g->tracks[i] = !made && has_history && (v == root || c->walked);
         g->follows[i] = has_history && tp_grad_fn_name(outputs.v[i]) && !g->spent[i] && !g->tracks[i];
         g->differentiable |= g->follows[i];
-        if (g->follows[i] && c->walked)
-            return tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient"), false;
-        if (!made && has_history && v->dtype != root->dtype)
-            return tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype"), false;
+        if (g->follows[i] && c->walked) {
+            tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient");
+            return false;
+        }
+        if (!made && has_history && v->dtype != root->dtype) {
+            tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype");
+            return false;
+        }
     }
     return true;
 }
@@ -617,12 +678,14 @@ static bool check_writes(tp_capture *c) {
                 g->writes |= v->kind == TPI_VALUE_LEAF_GRAD;
                 continue;
             }
-            if (v->kind == TPI_VALUE_CONSTANT)
-                return tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place"), false;
-            if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward))
-                return tpi_capture_give_up(c, "%s",
-                                           "a tensor of the program's that has a gradient is written in place"),
-                       false;
+            if (v->kind == TPI_VALUE_CONSTANT) {
+                tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place");
+                return false;
+            }
+            if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward)) {
+                tpi_capture_give_up(c, "%s", "a tensor of the program's that has a gradient is written in place");
+                return false;
+            }
             g->writes = true;
         }
     return true;
@@ -647,9 +710,11 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     ok = ok && tpi_graph_dissolve_sums(c->g) && tpi_graph_fuse(c->g) && tpi_graph_find_epilogues(c->g) &&
          tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
-    if (ok)
-        g = c->g, c->g = NULL, let_go(g);
-    else if (!c->failed && tp_ok())
+    if (ok) {
+        g = c->g;
+        c->g = NULL;
+        let_go(g);
+    } else if (!c->failed && tp_ok())
         tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");
     capture_free(c);
     return g;

@@ -10,7 +10,7 @@ enum { TPI_BUCKETS = 4096 };
 struct tp_capture {
     tpi_recorder recorder; /* first: the recorder is the capture */
     tp_compiled *g;
-    tpi_graph_memory room;
+    tpi_graph_memory memory;
     struct place *by_data[TPI_BUCKETS], *by_storage[TPI_BUCKETS];
     struct family *families; /* what steps made, as long as it has memory */
     bool on, failed;         /* failed: no memory, an error is pending */

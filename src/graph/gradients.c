@@ -54,8 +54,11 @@ static bool expect(tp_capture *c, int32_t leaf, bool there) {
     for (tpi_graph_grad *e = g->expected; e; e = e->next)
         if (e->leaf == leaf) return true;
     if (is_set(g, leaf)) return true;
-    tpi_graph_grad *e = tpi_graph_memory_take(&g->room, sizeof *e);
-    if (!e) return tpi_capture_no_memory(c), false;
+    tpi_graph_grad *e = tpi_graph_memory_take(&g->memory, sizeof *e);
+    if (!e) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     *e = (tpi_graph_grad){leaf, there, g->expected};
     g->expected = e;
     return true;
@@ -77,7 +80,8 @@ static void on_set_grad(tpi_recorder *r, tp_tensor *t, tp_tensor *grad) {
     int32_t leaf = leaf_of(c, t);
     tpi_graph_step *s = leaf >= 0 ? tpi_capture_step(c, TPI_STEP_FORGET, 1, 1) : NULL;
     if (!s) return;
-    s->in[0] = leaf, s->out[0] = find_leaf_grad(c->g, leaf);
+    s->in[0] = leaf;
+    s->out[0] = find_leaf_grad(c->g, leaf);
     c->walked = true;
 }
 
@@ -95,14 +99,17 @@ static void on_accumulated(tpi_recorder *r, tp_tensor *leaf, tp_tensor *grad) {
     int32_t id = leaf_of(c, leaf), from = id >= 0 ? tpi_capture_value(c, grad) : -1;
     tpi_graph_step *s = from >= 0 ? tpi_capture_step(c, TPI_STEP_ACCUMULATE, 2, 1) : NULL;
     if (!s) return;
-    s->in[0] = id, s->in[1] = from;
+    s->in[0] = id;
+    s->in[1] = from;
     int32_t at = c->g->nsteps - 1, now = leaf_grad(c, id, grad_of(leaf));
     if (now >= 0) c->g->steps[at].out[0] = now;
     c->walked = true;
 }
 
 void tpi_capture_watch_grads(tpi_recorder *r) {
-    r->read_grad = on_read_grad, r->set_grad = on_set_grad, r->accumulated = on_accumulated;
+    r->read_grad = on_read_grad;
+    r->set_grad = on_set_grad;
+    r->accumulated = on_accumulated;
 }
 
 bool tpi_capture_is_spent(const tp_tensor *output) {
@@ -113,8 +120,10 @@ bool tpi_capture_is_spent(const tp_tensor *output) {
 bool tpi_capture_check_walk(tp_capture *c) {
     for (int32_t i = 0; i < c->g->nvalues; i++) {
         const tpi_graph_value *v = &c->g->values[i];
-        if ((v->kind == TPI_VALUE_INPUT || v->kind == TPI_VALUE_OUTSIDE) && tpi_capture_is_spent(v->tensor))
-            return tpi_capture_give_up(c, "%s", "a backward goes on into what was computed before"), false;
+        if ((v->kind == TPI_VALUE_INPUT || v->kind == TPI_VALUE_OUTSIDE) && tpi_capture_is_spent(v->tensor)) {
+            tpi_capture_give_up(c, "%s", "a backward goes on into what was computed before");
+            return false;
+        }
     }
     return true;
 }
@@ -124,17 +133,23 @@ bool tpi_capture_check_walk(tp_capture *c) {
 /* Inputs and outside tensors that gradients flow to. */
 static bool find_tracked(tp_capture *c) {
     tp_compiled *g = c->g;
-    g->tracked = tpi_graph_memory_take(&g->room, (size_t)g->nvalues * sizeof *g->tracked);
-    if (!g->tracked) return tpi_capture_no_memory(c), false;
+    g->tracked = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues * sizeof *g->tracked);
+    if (!g->tracked) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
         if ((v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) || !tpi_tracks(v->tensor) ||
             !tpi_differentiable(v->tensor))
             continue;
-        if (has_hooks(v->tensor)) return tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated"), false;
+        if (has_hooks(v->tensor)) {
+            tpi_capture_give_up(c, "%s", "a tensor with hooks is differentiated");
+            return false;
+        }
         g->tracked[g->ntracked++] = i;
     }
-    g->gradients = tpi_graph_memory_take(&g->room, (size_t)g->ntracked * sizeof *g->gradients);
+    g->gradients = tpi_graph_memory_take(&g->memory, (size_t)g->ntracked * sizeof *g->gradients);
     return g->gradients || (tpi_capture_no_memory(c), false);
 }
 
@@ -143,11 +158,15 @@ static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots,
     for (int64_t i = 0; i < outputs.n; i++) {
         if (!c->g->follows[i]) continue;
         tp_tensor *grad = tpi_empty(tpi_shape(outputs.v[i]), (tp_dtype)outputs.v[i]->dtype, tpi_device(outputs.v[i]));
-        roots[*n] = outputs.v[i], grads[(*n)++] = grad;
+        roots[*n] = outputs.v[i];
+        grads[(*n)++] = grad;
         tpi_capture_stop(c);
         bool ok = grad && tpi_fill_data(grad, tp_int(1));
         tpi_capture_start(c);
-        if (!ok) return tpi_capture_no_memory(c), false;
+        if (!ok) {
+            tpi_capture_no_memory(c);
+            return false;
+        }
         if (tpi_capture_add(c, TPI_VALUE_GRAD, grad, (int32_t)i, 0) < 0) return false;
     }
     return true;
@@ -205,7 +224,10 @@ static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_t
 bool tpi_capture_backward(tp_capture *c, tp_tensors outputs) {
     if (!find_tracked(c)) return false;
     size_t n = (size_t)c->g->ntracked, m = (size_t)outputs.n;
-    tp_tensor **lists = tpi_graph_memory_take(&c->room, (2 * n + 2 * m) * sizeof *lists);
-    if (!lists) return tpi_capture_no_memory(c), false;
+    tp_tensor **lists = tpi_graph_memory_take(&c->memory, (2 * n + 2 * m) * sizeof *lists);
+    if (!lists) {
+        tpi_capture_no_memory(c);
+        return false;
+    }
     return run_backward(c, lists, lists + n, lists + 2 * n, lists + 2 * n + m, outputs);
 }

@@ -10,17 +10,17 @@ typedef struct tpi_graph_memory_block {
     struct tpi_graph_memory_block *next;
     size_t used, bytes;
     _Alignas(16) char data[];
-} room_block;
+} memory_block;
 
-void *tpi_graph_memory_take(tpi_graph_memory *room, size_t bytes) {
+void *tpi_graph_memory_take(tpi_graph_memory *memory, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
-    room_block *b = room->blocks;
+    memory_block *b = memory->blocks;
     if (!b || b->bytes - b->used < bytes) {
         size_t size = bytes > 8000 ? bytes : 8000;
         b = tpi_malloc(sizeof *b + size);
         if (!b) return NULL;
-        *b = (room_block){.next = room->blocks, .bytes = size};
-        room->blocks = b;
+        *b = (memory_block){.next = memory->blocks, .bytes = size};
+        memory->blocks = b;
     }
     void *p = b->data + b->used;
     b->used += bytes;
@@ -28,10 +28,10 @@ void *tpi_graph_memory_take(tpi_graph_memory *room, size_t bytes) {
     return p;
 }
 
-void tpi_graph_memory_empty(tpi_graph_memory *room) {
-    while (room->blocks) {
-        room_block *b = room->blocks;
-        room->blocks = b->next;
+void tpi_graph_memory_empty(tpi_graph_memory *memory) {
+    while (memory->blocks) {
+        memory_block *b = memory->blocks;
+        memory->blocks = b->next;
         tpi_mfree(b);
     }
 }
@@ -56,7 +56,7 @@ void tp_compiled_release(tp_compiled *g) {
     tpi_mfree(g->steps);
     tpi_mfree(g->note);
     tpi_graph_drop_sizes(g->sizes);
-    tpi_graph_memory_empty(&g->room);
+    tpi_graph_memory_empty(&g->memory);
     tpi_delete(g, sizeof *g);
 }
 
@@ -64,7 +64,10 @@ int64_t tp_compiled_inputs(const tp_compiled *g) { return g ? g->ninputs : -1; }
 int64_t tp_compiled_outputs(const tp_compiled *g) { return g ? g->noutputs : -1; }
 tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
     for (int32_t v = 0; g && v < g->nvalues; v++)
-        if (g->values[v].kind == TPI_VALUE_OUTSIDE && i-- == 0) return *value = v, g->values[v].tensor;
+        if (g->values[v].kind == TPI_VALUE_OUTSIDE && i-- == 0) {
+            *value = v;
+            return g->values[v].tensor;
+        }
     return NULL;
 }
 
@@ -77,23 +80,25 @@ static bool grow(void **list, int32_t n, int32_t *room, size_t size) {
     int32_t more = *room ? 2 * *room : 64;
     void *moved = tpi_realloc(*list, (size_t)more * size);
     if (!moved) return false;
-    *list = moved, *room = more;
+    *list = moved;
+    *room = more;
     return true;
 }
 
 int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides) {
-    int64_t *dims = tpi_graph_memory_take(&g->room, (size_t)(2 * shape.n) * sizeof *dims);
+    int64_t *dims = tpi_graph_memory_take(&g->memory, (size_t)(2 * shape.n) * sizeof *dims);
     if (!dims || !grow((void **)&g->values, g->nvalues, &g->values_room, sizeof *g->values)) return -1;
     memcpy(dims, shape.v, (size_t)shape.n * sizeof *dims);
     memcpy(dims + shape.n, strides.v, (size_t)shape.n * sizeof *dims);
     tpi_graph_value *v = &g->values[g->nvalues];
     *v = *value;
-    v->dims = dims, v->ndim = (uint8_t)shape.n;
+    v->dims = dims;
+    v->ndim = (uint8_t)shape.n;
     return g->nvalues++;
 }
 
 tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout) {
-    int32_t *ids = tpi_graph_memory_take(&g->room, (size_t)(nin + nout) * sizeof *ids);
+    int32_t *ids = tpi_graph_memory_take(&g->memory, (size_t)(nin + nout) * sizeof *ids);
     if (!ids || !grow((void **)&g->steps, g->nsteps, &g->steps_room, sizeof *g->steps)) return NULL;
     tpi_graph_step *s = &g->steps[g->nsteps++];
     *s = (tpi_graph_step){
@@ -164,7 +169,8 @@ static bool place_ends(planner *p, int32_t from, int32_t to) {
         if (is_owned(&g->values[v]) && p->last[v] >= from && !p->kept[v]) g->steps[p->last[v]].ndead++;
     for (int32_t i = from; i < to; i++) {
         tpi_graph_step *s = &g->steps[i];
-        if (s->ndead && !(s->dead = tpi_graph_memory_take(&g->room, (size_t)s->ndead * sizeof *s->dead))) return false;
+        if (s->ndead && !(s->dead = tpi_graph_memory_take(&g->memory, (size_t)s->ndead * sizeof *s->dead)))
+            return false;
         s->ndead = 0;
     }
     for (int32_t v = 0; v < g->nvalues; v++) {
@@ -181,7 +187,7 @@ static bool reads_of_forward(planner *p) {
         for (int k = 0; k < g->steps[i].nout; k++)
             if (g->steps[i].out[k] >= 0) p->made[tpi_value_root(g, g->steps[i].out[k])] = true;
     int32_t n = 0;
-    bool *wanted = tpi_graph_memory_take(&g->room, (size_t)g->nvalues + 1);
+    bool *wanted = tpi_graph_memory_take(&g->memory, (size_t)g->nvalues + 1);
     if (!wanted) return false;
     for (int32_t i = g->nforward; i < g->nsteps; i++)
         for (int k = 0; k < g->steps[i].nin; k++) {
@@ -195,22 +201,27 @@ static bool reads_of_forward(planner *p) {
     for (int32_t i = 0; i < g->ntracked; i++) { /* a gradient may be a value of the forward, handed through */
         int32_t v = g->gradients[i] < 0 ? -1 : tpi_value_root(g, g->gradients[i]);
         if (v >= 0 && !wanted[v] &&
-            (p->made[v] || g->values[v].kind == TPI_VALUE_INPUT || g->values[v].kind == TPI_VALUE_OUTSIDE))
-            wanted[v] = true, n++;
+            (p->made[v] || g->values[v].kind == TPI_VALUE_INPUT || g->values[v].kind == TPI_VALUE_OUTSIDE)) {
+            wanted[v] = true;
+            n++;
+        }
     }
-    g->saved = tpi_graph_memory_take(&g->room, (size_t)n * sizeof *g->saved);
+    g->saved = tpi_graph_memory_take(&g->memory, (size_t)n * sizeof *g->saved);
     if (!g->saved) return false;
     for (int32_t v = 0; v < g->nvalues; v++)
-        if (wanted[v]) g->saved[g->nsaved++] = v, p->kept[v] = true;
+        if (wanted[v]) {
+            g->saved[g->nsaved++] = v;
+            p->kept[v] = true;
+        }
     return true;
 }
 
 bool tpi_graph_plan(tp_compiled *g) {
     planner p = {.g = g};
     size_t n = (size_t)g->nvalues + 1;
-    p.last = tpi_graph_memory_take(&g->room, n * sizeof *p.last);
-    p.made = tpi_graph_memory_take(&g->room, n);
-    p.kept = tpi_graph_memory_take(&g->room, n);
+    p.last = tpi_graph_memory_take(&g->memory, n * sizeof *p.last);
+    p.made = tpi_graph_memory_take(&g->memory, n);
+    p.kept = tpi_graph_memory_take(&g->memory, n);
     if (!p.last || !p.made || !p.kept || !reads_of_forward(&p)) return false;
     for (int32_t i = 0; i < g->noutputs; i++) p.kept[g->outputs[i]] = p.kept[tpi_value_root(g, g->outputs[i])] = true;
     memset(p.last, 0xff, n * sizeof *p.last);

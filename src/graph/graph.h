@@ -127,8 +127,8 @@ typedef struct tpi_graph_grad { /* before a run: has the leaf a gradient? */
 typedef struct tpi_graph_memory { /* memory that goes all at once, with the graph */
     struct tpi_graph_memory_block *blocks;
 } tpi_graph_memory;
-void *tpi_graph_memory_take(tpi_graph_memory *room, size_t bytes); /* zeroed; NULL and an error without memory */
-void tpi_graph_memory_empty(tpi_graph_memory *room);
+void *tpi_graph_memory_take(tpi_graph_memory *memory, size_t bytes); /* zeroed; NULL and an error without memory */
+void tpi_graph_memory_empty(tpi_graph_memory *memory);
 
 /* Sizes that may change, of a graph from a file (sizes.c). A dim of an input is factor * symbol + offset. */
 enum { TPI_SIZE_SYMBOLS = 64 }; /* the most that a graph has */
@@ -154,7 +154,7 @@ typedef struct tpi_graph_sizes {
 
 struct tp_compiled {
     atomic_int refs;
-    tpi_graph_memory room;
+    tpi_graph_memory memory;
     tpi_graph_value *values;
     int32_t nvalues, values_room;
     tpi_graph_step *steps;

@@ -39,7 +39,10 @@ typedef struct beside {
 
 static modes exchange_modes(modes to) {
     modes from = {tpi_op_now, tpi_device_default, tpi_grad_off, tpi_inference};
-    tpi_op_now = to.op, tpi_device_default = to.device, tpi_grad_off = to.grad_off, tpi_inference = to.inference;
+    tpi_op_now = to.op;
+    tpi_device_default = to.device;
+    tpi_grad_off = to.grad_off;
+    tpi_inference = to.inference;
     return from;
 }
 
@@ -117,7 +120,8 @@ bool tpi_run_parallel_steps(const tpi_parallel_steps *how, const tpi_branches *b
                 .before = tpi_new0(bytes),
                 .told = ATOMIC_FLAG_INIT};
     if (!s.before) return false;
-    s.ready = s.before + n, s.users = s.ready + n;
+    s.ready = s.before + n;
+    s.users = s.ready + n;
     atomic_init(&s.left, (int)n);
     for (int32_t e = 0; e < b->nends; e++) atomic_init(&s.users[e], b->users[e]);
     for (int32_t i = b->from; i < b->to; i++) {

@@ -27,7 +27,8 @@ typedef struct graph_run {
 /* ---- Values ---- */
 
 static bool run_start(graph_run *r, const tp_compiled *g) {
-    r->g = g, r->casts = tpi_detours & TPI_AUTOCASTS;
+    r->g = g;
+    r->casts = tpi_detours & TPI_AUTOCASTS;
     r->slots = tpi_new0((size_t)g->nvalues * sizeof *r->slots + 1);
     if (!r->slots) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
@@ -260,13 +261,18 @@ static bool run_native(graph_run *r, const tpi_graph_step *s) {
     for (int64_t i = 0, at = 0; i < op->nargs; i++) {
         if (args[i].kind == TP_K_TENSOR)
             args[i].as.tensor = list[at++];
-        else if (args[i].kind == TP_K_TENSORS)
-            args[i].as.tensors.v = list + at, at += args[i].as.tensors.n;
+        else if (args[i].kind == TP_K_TENSORS) {
+            args[i].as.tensors.v = list + at;
+            at += args[i].as.tensors.n;
+        }
     }
     ok = ok && (s->inplace ? op->invoke_inplace : op->invoke)(args, results);
     if (list != few) tpi_mfree(list);
     if (!ok) return false;
-    if (s->inplace) return tpi_release(results[0].as.tensor), true;
+    if (s->inplace) {
+        tpi_release(results[0].as.tensor);
+        return true;
+    }
     return take_results(r, s, results);
 }
 
@@ -371,9 +377,9 @@ static void end_value(void *context, int32_t v) {
 
 /* On how many threads may steps run side by side? One where somebody watches what this thread calls, and where an input
  * is a tensor that a step writes. */
-static int threads_beside(const graph_run *r) {
+static int threads_for_steps(const graph_run *r) {
     const tp_compiled *g = r->g;
-    int threads = g->branches && !tpi_detours ? tpi_threads_beside() : 1;
+    int threads = g->branches && !tpi_detours ? tpi_step_threads() : 1;
     for (int32_t w = 0; w < g->nwritten && threads > 1; w++)
         for (int32_t i = 0; i < g->ninputs; i++) {
             const tp_tensor *input = r->slots[g->inputs[i]];
@@ -385,7 +391,7 @@ static int threads_beside(const graph_run *r) {
 static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     bool off = tpi_grad_off, ok = true;
     tpi_detours &= (uint8_t)~r->casts;
-    int threads = threads_beside(r);
+    int threads = threads_for_steps(r);
     const tpi_branches *b = threads > 1 ? r->g->branches : NULL;
     tpi_grad_off = true;
     for (int32_t i = from; i < to && ok;) {
@@ -450,7 +456,9 @@ static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
 
 /* The history of a result that a backward of the graph's own has been through. */
 static bool spent_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    (void)node, (void)grads, (void)grad_inputs;
+    (void)node;
+    (void)grads;
+    (void)grad_inputs;
     return tpi_refuse(TP_ERR_RUNTIME,
                       "Trying to backward through the graph a second time (or directly access saved tensors after they "
                       "have already been freed). "
@@ -469,7 +477,10 @@ static tpi_node *new_node(graph_run *r, tp_compiled *g) {
     *(node_attrs *)tpi_node_attrs(node) = (node_attrs){tp_compiled_retain(g)};
     for (int32_t i = 0; i < g->ntracked; i++) tpi_node_edge(node, i, r->slots[g->tracked[i]]);
     for (int32_t i = 0; i < g->nsaved; i++)
-        if (!tpi_node_save(node, i, r->slots[g->saved[i]])) return tpi_node_done(node), NULL;
+        if (!tpi_node_save(node, i, r->slots[g->saved[i]])) {
+            tpi_node_done(node);
+            return NULL;
+        }
     return node;
 }
 

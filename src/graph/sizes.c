@@ -124,7 +124,8 @@ void tpi_size_bounds(const tp_compiled *g, int64_t i, int d, int64_t *least, int
     *least = *most = g->values[g->inputs[i]].dims[d];
     if (at->symbol < 0) return;
     const tpi_size_symbol *symbol = &g->sizes->symbols[at->symbol];
-    *least = scaled(symbol->least, at), *most = scaled(symbol->most, at);
+    *least = scaled(symbol->least, at);
+    *most = scaled(symbol->most, at);
 }
 
 /* ---- The graph for them ---- */
@@ -157,7 +158,10 @@ tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs) {
     int64_t sizes[TPI_SIZE_SYMBOLS];
     misfit m;
     if (!are_comparable(g, inputs)) return tp_compiled_retain(g); /* whose run says what is wrong */
-    if (!find_sizes(g, inputs, sizes, &m)) return say_misfit(g, inputs, sizes, &m), NULL;
+    if (!find_sizes(g, inputs, sizes, &m)) {
+        say_misfit(g, inputs, sizes, &m);
+        return NULL;
+    }
     bool other = false;
     for (int32_t i = 0; i < s->nsymbols; i++) {
         if (sizes[i] < 0) sizes[i] = s->symbols[i].size;
@@ -171,7 +175,8 @@ tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs) {
     else
         k = make_kept(g, sizes);
     if (k) {
-        k->next = s->kept, s->kept = k;
+        k->next = s->kept;
+        s->kept = k;
         drop_beyond(k, KEPT);
     }
     tp_compiled *graph = k ? tp_compiled_retain(k->graph) : NULL;

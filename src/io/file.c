@@ -29,7 +29,10 @@ static bool read_all(int fd, char *data, size_t n, const char *path) {
 tp_tensor *tpi_read_file(const char *path) {
     if (!named(path)) return NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return failed("open", path), NULL;
+    if (fd < 0) {
+        failed("open", path);
+        return NULL;
+    }
     struct stat info;
     tp_tensor *t = NULL;
     if (fstat(fd, &info) < 0)

@@ -41,7 +41,10 @@ void tpi_source_close(tpi_source *s) {
 
 /* Says why it failed: errno, 0 where the file became shorter. */
 static bool read_whole(const tpi_source *s, uint64_t at, char *p, size_t bytes) {
-    if (s->fd < 0) return memcpy(p, s->memory + at, bytes), true;
+    if (s->fd < 0) {
+        memcpy(p, s->memory + at, bytes);
+        return true;
+    }
     while (bytes) {
         ssize_t n = pread(s->fd, p, bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30, (off_t)at);
         if (n < 0 && errno == EINTR) continue;

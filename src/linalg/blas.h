@@ -20,6 +20,8 @@ typedef struct tpi_product {
     int64_t c_batch, c_row;
     tp_scalar alpha, beta; /* beta 0: what c held, NaN included, does not matter */
     const char *every_row; /* not NULL: c starts as this vector of n elements in every row, and beta counts as 1 */
+    bool recurrent; /* of a recurrent layer. On GPUs: TP_GPU_CONV_TF32 says whether it may be made in TF32 if it is
+                       large, as of all that is cuDNN's in PyTorch, and not TP_GPU_MATMUL_TF32 */
 } tpi_product;
 
 /* Can a matrix with these sizes and strides be handed over without a copy? */

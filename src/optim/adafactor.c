@@ -33,7 +33,8 @@ static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_te
         tp_tensor *column = tp_lerp(state[ADAFACTOR_STATE_COL_VAR], mean_square(g, -2), fresh);
         estimate = tp_div(tp_matmul(row, column),
                           tp_clamp(tp_mean(row, .dim = TP_INTS(-2), .keepdim = true), .min = tp_float(eps1)));
-        out[1 + ADAFACTOR_STATE_ROW_VAR] = tp_retain(row), out[1 + ADAFACTOR_STATE_COL_VAR] = tp_retain(column);
+        out[1 + ADAFACTOR_STATE_ROW_VAR] = tp_retain(row);
+        out[1 + ADAFACTOR_STATE_COL_VAR] = tp_retain(column);
     } else {
         estimate = tp_lerp(state[ADAFACTOR_STATE_VARIANCE], tp_square(g), fresh);
         out[1 + ADAFACTOR_STATE_VARIANCE] = tp_retain(estimate);

@@ -19,7 +19,10 @@ struct tp_lbfgs_memory {
 /* ---- The memory ---- */
 tp_lbfgs_memory *tp_lbfgs_memory_new(void) {
     tp_lbfgs_memory *m = tpi_new0(sizeof *m);
-    if (m) m->s.size = (int64_t)sizeof m->s, m->s.h_diag = 1;
+    if (m) {
+        m->s.size = (int64_t)sizeof m->s;
+        m->s.h_diag = 1;
+    }
     return m;
 }
 
@@ -42,7 +45,9 @@ void tp_lbfgs_memory_free(tp_lbfgs_memory *m) {
 void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
     if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return;
     *state = m->s;
-    state->old_dirs = m->dirs, state->old_stps = m->steps, state->ro = m->ro;
+    state->old_dirs = m->dirs;
+    state->old_stps = m->steps;
+    state->ro = m->ro;
 }
 
 static bool make_room(tp_lbfgs_memory *m, int64_t n) {
@@ -53,14 +58,20 @@ static bool make_room(tp_lbfgs_memory *m, int64_t n) {
     tp_tensor **steps = dirs ? tpi_realloc(m->steps, (size_t)room * sizeof *steps) : NULL;
     if (steps) m->steps = steps;
     double *ro = steps ? tpi_realloc(m->ro, (size_t)room * sizeof *ro) : NULL;
-    if (ro) m->ro = ro, m->room = room;
+    if (ro) {
+        m->ro = ro;
+        m->room = room;
+    }
     return ro != NULL;
 }
 
 /* A copy that holds references of its own. */
 static bool copy_state(tp_lbfgs_memory *m, const tp_lbfgs_state *from) {
     memset(m, 0, sizeof *m);
-    if (!make_room(m, from->n + 1)) return clear(m), false;
+    if (!make_room(m, from->n + 1)) {
+        clear(m);
+        return false;
+    }
     m->s = *from;
     tpi_retain(m->s.d);
     tpi_retain(m->s.prev_flat_grad);
@@ -83,7 +94,9 @@ bool tp_lbfgs_set(tp_lbfgs_memory *m, const tp_lbfgs_state *state) {
 
 static bool remember(tp_lbfgs_memory *m, tp_tensor *dir, tp_tensor *step, double ro, int64_t most) {
     if (!make_room(m, m->s.n + 1)) return false;
-    m->dirs[m->s.n] = tpi_retain(dir), m->steps[m->s.n] = tpi_retain(step), m->ro[m->s.n] = ro;
+    m->dirs[m->s.n] = tpi_retain(dir);
+    m->steps[m->s.n] = tpi_retain(step);
+    m->ro[m->s.n] = ro;
     m->s.n++;
     if (m->s.n <= most) return true;
     tpi_release(m->dirs[0]);
@@ -171,7 +184,8 @@ bool tpi_evaluate_at(tpi_problem *p, tp_tensor *direction, double t, tpi_point *
     bool ok = move(p, t, direction) && evaluate(p, &out->loss, &out->grad);
     go_back(p);
     if (!ok) return false;
-    out->t = t, out->slope = tpi_vector_dot(out->grad, direction);
+    out->t = t;
+    out->slope = tpi_vector_dot(out->grad, direction);
     return tp_ok();
 }
 
@@ -236,7 +250,9 @@ static bool advance(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progres
             ok = take_start(p);
         if (!ok || !tpi_strong_wolfe(p, s->d, &from, s->t, &found)) return false;
         tpi_release(now->grad);
-        now->loss = found.loss, now->grad = found.grad, s->t = found.t;
+        now->loss = found.loss;
+        now->grad = found.grad;
+        s->t = found.t;
         ok = move(p, s->t, s->d);
     } else
         ok = move(p, s->t, s->d) && (last || evaluate(p, &now->loss, &now->grad));

@@ -45,7 +45,8 @@ static bool fill_group(const tp_optimiser *o, tpi_group *g, tp_tensors params) {
     if (!g->values || !g->params || !g->grads || !g->states) return false;
     memcpy(g->values, o->defaults, (size_t)o->kind->nvalues * sizeof(double));
     memset(g->states, 0, n * nstates * pointer);
-    g->n = params.n, g->initial_lr = NAN;
+    g->n = params.n;
+    g->initial_lr = NAN;
     for (int64_t i = 0; i < params.n; i++) g->params[i] = tpi_retain(params.v[i]);
     return true;
 }
@@ -111,7 +112,10 @@ static bool refuse_values(const tp_optimiser_kind *kind, const double *values, c
 static tp_optimiser *make(const tp_optimiser_kind *kind, tp_tensors params, const double *values) {
     if (!values) values = kind->defaults;
     int64_t failed = tp_optimiser_check(kind, values);
-    if (failed >= 0) return refuse_values(kind, values, kind->messages[failed]), NULL;
+    if (failed >= 0) {
+        refuse_values(kind, values, kind->messages[failed]);
+        return NULL;
+    }
     tp_optimiser *o = tpi_new0(sizeof *o);
     if (!o) return NULL;
     o->alive = TPI_HANDLE_ALIVE;
@@ -175,7 +179,8 @@ static bool step(tp_optimiser *o) {
 }
 
 static bool step_again(void *o, tp_tensors in, tp_tensor **out) {
-    (void)in, (void)out;
+    (void)in;
+    (void)out;
     return step(o);
 }
 

@@ -78,7 +78,8 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
             (m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
             operand++;
         }
-        at += m, n -= m;
+        at += m;
+        n -= m;
     }
 }
 
@@ -159,7 +160,9 @@ static void split_complex(tpi_plan *p, int n) {
         p->shape[d] = p->shape[d - 1];
         for (int k = 0; k < n; k++) p->stride[k][d] = p->stride[k][d - 1];
     }
-    p->shape[0] = 2, p->ndim++, p->numel *= 2;
+    p->shape[0] = 2;
+    p->ndim++;
+    p->numel *= 2;
     for (int k = 0; k < n; k++) {
         p->dtype[k] = (uint8_t)real_dtype(p->dtype[k]);
         p->stride[k][0] = tpi_dtype_bytes[p->dtype[k]];
@@ -202,8 +205,10 @@ void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_update_entry *e
         wide = wide && e->state[k]->dtype == TP_FLOAT64;
     }
     if (s->option == e->option && s->wide == wide && memcmp(s->before, before, sizeof before) == 0) return;
-    s->option = e->option, s->wide = wide;
-    memcpy(s->before, before, sizeof before), memcpy(s->state, before, sizeof before);
+    s->option = e->option;
+    s->wide = wide;
+    memcpy(s->before, before, sizeof before);
+    memcpy(s->state, before, sizeof before);
     if (kind->ops->scalars) kind->ops->scalars(e->option, s->state, s->out, wide);
 }
 
@@ -296,7 +301,10 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
         for (int64_t k = 0; k < kind->nstates; k++)
             if (ops->slots[k].shape != TPI_STATE_SCALAR)
                 arg[nargs++] = tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
-        it->plan = NULL, it->from = j->total, it->option = e->option, it->first = e->first;
+        it->plan = NULL;
+        it->from = j->total;
+        it->option = e->option;
+        it->first = e->first;
         if (!place(it, nargs, arg)) return false;
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
         j->nargs = nargs;

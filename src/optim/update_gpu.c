@@ -45,7 +45,8 @@ static bool place(item *it, int k, tp_tensor *t, const tp_tensor *p) {
     tp_tensor *copy = tpi_is_dense(p)
                           ? tpi_empty_strided(tpi_shape(p), tpi_strides(p), (tp_dtype)t->dtype, tpi_device(t))
                           : tpi_empty(tpi_shape(p), (tp_dtype)t->dtype, tpi_device(t));
-    it->arg[k] = copy, it->whole[k] = k == 1 ? NULL : t;
+    it->arg[k] = copy;
+    it->whole[k] = k == 1 ? NULL : t;
     return copy && tpi_copy_data(copy, t);
 }
 
@@ -79,8 +80,12 @@ static void drop(item *it) {
 /* ---- Kernels ---- */
 static void describe(launch_kind *l, const tp_optimiser_kind *kind, const tpi_update_entry *e, const item *it) {
     memset(l, 0, sizeof *l);
-    l->device = tpi_device(e->param), l->ops = kind->ops, l->option = e->option, l->flags = kind->ops->flags(e->option);
-    l->noptions = (int)kind->nvalues, l->nscalars = kind->ops->nscalars > 0 ? kind->ops->nscalars : 1;
+    l->device = tpi_device(e->param);
+    l->ops = kind->ops;
+    l->option = e->option;
+    l->flags = kind->ops->flags(e->option);
+    l->noptions = (int)kind->nvalues;
+    l->nscalars = kind->ops->nscalars > 0 ? kind->ops->nscalars : 1;
     l->nargs = 2;
     for (int64_t k = 0; k < kind->nstates; k++) l->nargs += kind->ops->slots[k].shape != TPI_STATE_SCALAR;
     for (int k = 0; k < l->nargs; k++) {

@@ -48,10 +48,22 @@ static bool is_flat(const tpi_point *from, const tpi_point *x) { return fabs(x->
 static bool grow(tpi_problem *p, tp_tensor *direction, const tpi_point *from, tpi_point *now, tpi_point *before,
                  bracket *b) {
     for (;; b->steps++) {
-        if (b->steps == MOST_STEPS) return set_ends(b, from, now), true;
-        if (too_high(from, now) || (b->steps > 1 && now->loss >= before->loss)) return set_ends(b, before, now), true;
-        if (is_flat(from, now)) return set_ends(b, now, now), b->done = true;
-        if (now->slope >= 0) return set_ends(b, before, now), true;
+        if (b->steps == MOST_STEPS) {
+            set_ends(b, from, now);
+            return true;
+        }
+        if (too_high(from, now) || (b->steps > 1 && now->loss >= before->loss)) {
+            set_ends(b, before, now);
+            return true;
+        }
+        if (is_flat(from, now)) {
+            set_ends(b, now, now);
+            return b->done = true;
+        }
+        if (now->slope >= 0) {
+            set_ends(b, before, now);
+            return true;
+        }
         const double next = cubic_minimum(before, now, now->t + 0.01 * (now->t - before->t), now->t * 10);
         set_point(before, now);
         if (!tpi_evaluate_at(p, direction, next, now)) return false;
@@ -63,8 +75,14 @@ static double inside(const bracket *b, bool *stuck) {
     const tpi_point *one = &b->end[0], *two = &b->end[1];
     const double low = fmin(one->t, two->t), high = fmax(one->t, two->t), margin = 0.1 * (high - low);
     double t = cubic_minimum(one, two, low, high);
-    if (!(fmin(high - t, t - low) < margin)) return *stuck = false, t;
-    if (!*stuck && t < high && t > low) return *stuck = true, t;
+    if (!(fmin(high - t, t - low) < margin)) {
+        *stuck = false;
+        return t;
+    }
+    if (!*stuck && t < high && t > low) {
+        *stuck = true;
+        return t;
+    }
     *stuck = false;
     return fabs(t - high) < fabs(t - low) ? high - margin : low + margin;
 }

@@ -16,7 +16,11 @@ tp_dtype tp_dtype_of(const tp_tensor *t) { return given(t) ? (tp_dtype)t->dtype 
 tp_device tp_device_of(const tp_tensor *t) { return given(t) ? tpi_device(t) : (tp_device){0, 0}; }
 int64_t tp_storage_offset(const tp_tensor *t) { return given(t) ? tpi_offset(t) : -1; }
 int64_t tp_storage_bytes(const tp_tensor *t) { return given(t) ? (int64_t)t->storage->bytes : -1; }
-void *tp_data(const tp_tensor *t) { return given(t) && tpi_device(t).type != TP_META ? tpi_looked(t), t->data : NULL; }
+void *tp_data(const tp_tensor *t) {
+    if (!given(t) || tpi_device(t).type == TP_META) return NULL;
+    tpi_looked(t);
+    return t->data;
+}
 bool tp_is_view(const tp_tensor *t) { return given(t) && t->base; }
 bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) {
     return given(a) && given(b) && a->storage == b->storage;
@@ -88,8 +92,10 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
         return s;
     }
     if (tpi_device(t).type == TP_CPU) return tpi_load_scalar(t->data, (tp_dtype)t->dtype);
-    if (tpi_device(t).type == TP_META)
-        return tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors"), tp_no_scalar();
+    if (tpi_device(t).type == TP_META) {
+        tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
+        return tp_no_scalar();
+    }
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     tp_scalar s = here && tpi_copy_data(here, t) ? tpi_load_scalar(here->data, (tp_dtype)t->dtype) : tp_no_scalar();
     tp_release(here);
@@ -136,7 +142,10 @@ bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes) {
         return ok;
     }
     tpi_looked(t);
-    if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) return memcpy(out, t->data, need), true;
+    if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) {
+        memcpy(out, t->data, need);
+        return true;
+    }
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     bool ok = here && tpi_copy_data(here, t);
     if (ok) memcpy(out, here->data, need);

@@ -230,7 +230,8 @@ void tpi_order_dims(int ndim, const int64_t *shape, int nargs, const int64_t *co
             if (verdict < 0) break;
             if (verdict == 0) continue;
             int moved = perm[j];
-            perm[j] = perm[at], perm[at] = moved;
+            perm[j] = perm[at];
+            perm[at] = moved;
             at = j;
         }
     }

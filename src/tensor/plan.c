@@ -111,7 +111,8 @@ bool tpi_plan_make(tpi_plan *p, tp_ints shape, int nout, int nargs, tp_tensor *c
     if (shape.n > TP_MAX_DIMS)
         return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
     p->nout = nout;
-    p->nargs = nargs, p->numbers = 0;
+    p->nargs = nargs;
+    p->numbers = 0;
     for (int k = 0; k < nargs; k++) {
         p->data[k] = operands[k]->data;
         p->dtype[k] = operands[k]->dtype;

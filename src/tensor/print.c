@@ -27,11 +27,15 @@ static tp_print_options options_now(void) {
 
 /* How much of a caller's struct there is: one built against another version may know fewer fields, or more. */
 static size_t known(const tp_print_options *o) {
-    if (!o) return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a tp_print_options, got NULL"), 0;
-    if (o->size < (int64_t)sizeof o->size)
-        return tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld",
-                        (long long)o->size),
-               0;
+    if (!o) {
+        tpi_fail(TP_ERR_VALUE, "argument 'options': expected a tp_print_options, got NULL");
+        return 0;
+    }
+    if (o->size < (int64_t)sizeof o->size) {
+        tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld",
+                 (long long)o->size);
+        return 0;
+    }
     return (size_t)o->size < sizeof *o ? (size_t)o->size : sizeof *o;
 }
 

@@ -45,7 +45,8 @@ static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fo
 static void borrow(segment *g) {
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    g->next = borrowed, g->link = &borrowed;
+    g->next = borrowed;
+    g->link = &borrowed;
     if (borrowed) borrowed->link = &g->next;
     borrowed = g;
     pthread_mutex_unlock(&lock);
@@ -169,7 +170,8 @@ tp_storage *tp_storage_new_shared_file(const char *path, int64_t bytes) {
     if (ours && !reserve(fd, lines(bytes) + TPI_ALIGN)) {
         int why = errno;
         close(fd);
-        fd = -1, errno = why;
+        fd = -1;
+        errno = why;
     }
     tp_storage *s = made(fd, bytes, path);
     if (!s && ours) unlink(path);
@@ -224,6 +226,9 @@ const char *tp_storage_shared_path(const tp_storage *s) {
 
 int64_t tp_storage_shared_count(tp_storage *s, int64_t add) {
     segment *g = segment_of(s);
-    if (!g) return tpi_fail(TP_ERR_TYPE, "argument 'storage': expected shared memory"), -1;
+    if (!g) {
+        tpi_fail(TP_ERR_TYPE, "argument 'storage': expected shared memory");
+        return -1;
+    }
     return add_to_count(g, add);
 }

@@ -53,10 +53,16 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     tpi_storage *s = header_new(device, inside ? lines * TPI_ALIGN : 0);
     if (!s) return NULL;
     s->bytes = bytes;
-    if (inside) return tpi_storage_balance += (int64_t)bytes, born(s);
+    if (inside) {
+        tpi_storage_balance += (int64_t)bytes;
+        return born(s);
+    }
     s->data = tpi_above.alloc(device, bytes);
     s->capacity = bytes;
-    if (s->data) return tpi_storage_balance += (int64_t)bytes, born(s);
+    if (s->data) {
+        tpi_storage_balance += (int64_t)bytes;
+        return born(s);
+    }
     header_free(s);
     return NULL;
 }
@@ -81,7 +87,10 @@ static tp_tensor *bytes_over(tp_device device, char *data, size_t bytes) {
 }
 
 static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
-    if (device.type == TP_CPU) return memcpy(to, from, bytes), true;
+    if (device.type == TP_CPU) {
+        memcpy(to, from, bytes);
+        return true;
+    }
     tp_tensor *a = bytes_over(device, to, bytes), *b = bytes_over(device, from, bytes);
     bool ok = a && b && tpi_copy_data(a, b);
     tp_release(a);

@@ -288,7 +288,10 @@ tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_
      * 0 here. */
     int64_t strides[5], step = shape.v[1];
     strides[1] = 1;
-    for (int64_t i = want - 1; i >= 2; i--) strides[i] = step, step *= shape.v[i];
+    for (int64_t i = want - 1; i >= 2; i--) {
+        strides[i] = step;
+        step *= shape.v[i];
+    }
     strides[0] = step;
     return tpi_empty_strided(shape, tp_ints_view(strides, want), dtype, device);
 }

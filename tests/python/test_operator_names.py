@@ -1,5 +1,6 @@
 """Facts about operators stand in their stanzas (docs/tables.md), so no code of the folders below compares an operator's
-name with a text or lists operators by name. Calls by name are fine."""
+name with a text, lists operators by name, or knows one by its record or kernel (tpi_map_NAME, tpk_NAME,
+== TPI_OPERATOR(NAME)). Calls by name are fine."""
 
 import re
 from pathlib import Path
@@ -48,13 +49,16 @@ COMPARED = re.compile(
 LIST = re.compile(r"=\s*\{|\[\]\)\{")
 METHODS = re.compile(r"\b(?:PyMethodDef|PyGetSetDef|PyMemberDef)\b[^;{]*$")
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# What opgen writes for an operator, and the record of one in a comparison.
+SYMBOL = re.compile(r"\b(?:tpi_(?:map|fold|scan)|tpk|tpt)_(\w+)\b")
+RECORD = re.compile(r"[!=]=\s*TPI_OPERATOR\((\w+)\)|TPI_OPERATOR\((\w+)\)\s*[!=]=")
 
 
 def operator_names():
     names = set()
     for table in (ROOT / "tables/operators").glob("*.op"):
         for name in re.findall(r"^op ([\w.]+)", table.read_text(), re.M):
-            names |= {name, name.split(".")[0], name.split(".")[0] + "_"}
+            names |= {name, name.replace(".", "_"), name.split(".")[0], name.split(".")[0] + "_"}
     return names
 
 
@@ -74,7 +78,11 @@ def lists(code):
 def names_in(code, operators):
     code = COMMENT.sub(" ", code)
     found = [match.group(1) for match in COMPARED.finditer(code)] + list(lists(code))
-    return {text for part in found for text in TEXT.findall(part)} & operators
+    named = {text for part in found for text in TEXT.findall(part)}
+    named |= {first or second for first, second in RECORD.findall(code)}
+    for symbol in SYMBOL.findall(code):
+        named |= {symbol, symbol.split("_grad_")[0]}
+    return named & operators
 
 
 def test_no_operator_is_known_by_its_name():
@@ -95,4 +103,9 @@ def test_the_test_finds_names():
     assert names_in('static const char *const cheap[] = {"add", "mul", NULL};', operators) == {"add", "mul"}
     assert names_in('struct { const char *name; int code; } known[] = {{"relu", 3}, {"x", 4}};', operators) == {"relu"}
     assert names_in('static PyMethodDef methods[] = {{"add", store_add, METH_VARARGS, NULL}};', operators) == set()
+    assert names_in("extern const tpi_map_op tpi_map_add;", operators) == {"add"}
+    assert names_in("return s->op == &tpi_fold_sum;", operators) == {"sum"}
+    assert names_in("return f == tpk_mul_grad_self[0];", operators) == {"mul"}
+    assert names_in("return op == TPI_OPERATOR(softmax);", operators) == {"softmax"}
+    assert names_in("return tpi_map_settle(map, in) && TPI_OPERATOR(copy)->name;", operators) == set()
     assert names_in('return tpy_call_name("copy_", args, 2, NULL); /* strcmp(name, "add") */', operators) == set()

@@ -1,7 +1,6 @@
 /* Facts about an operator that other parts of the library ask for: the words `draws`, `cost`, `dynamic_shape`,
- * `writes`, `from_host`,
- * `index`, `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a stanza, and the members of tp_operator
- * that hold them. docs/tables.md has their meaning. */
+ * `writes`, `copies`, `adds`, `from_host`, `index`, `named_tuple`, `numbers_first`, `accepts_number` and `symbol` of a
+ * stanza, and the members of tp_operator that hold them. docs/tables.md has their meaning. */
 #include "facts.h"
 #include <string.h>
 
@@ -112,6 +111,10 @@ bool parse_fact(op *o, const char *s, place at) {
         o->prologue = argument(o, &s, at) + 1, end_of_line(s, at);
     else if (starts(&s, "epilogue"))
         parse_epilogue(o, s, at);
+    else if (starts(&s, "copies"))
+        o->copies = true, end_of_line(s, at);
+    else if (starts(&s, "adds"))
+        o->adds = true, end_of_line(s, at);
     else if (starts(&s, "symbol"))
         o->symbol = copy_n(s, strcspn(s, " \n"));
     else
@@ -143,9 +146,15 @@ void derive_facts(void) {
         for (int i = 0; i < nops; i++)
             if (!ops[i]->draws && body_draws(ops[i])) ops[i]->draws = more = true;
     }
-    for (int i = 0; i < nops; i++)
+    int copying = 0, adding = 0;
+    for (int i = 0; i < nops; i++) {
         if (ops[i]->named_tuple && ops[i]->nresults < 2)
             fail(ops[i]->at, "%s: 'named_tuple' is for several results", ops[i]->name);
+        if (ops[i]->copies && (ops[i]->kind != K_MAP || copying++))
+            fail(ops[i]->at, "%s: 'copies' is for one map alone", ops[i]->name);
+        if (ops[i]->adds && (ops[i]->kind != K_MAP || adding++))
+            fail(ops[i]->at, "%s: 'adds' is for one map alone", ops[i]->name);
+    }
 }
 
 /* ---- The record ---- */

@@ -763,6 +763,8 @@ void write_descriptors(text *t, const op *o) {
         map_descriptor(t, o, -1);
         for (int a = 0; a < o->nargs; a++)
             if (has_fused_grad(o, a)) map_descriptor(t, o, a);
+        if (o->copies) put(t, "const tpi_map_op *const tpi_copying_map = &tpi_map_%s;\n", o->cname);
+        if (o->adds) put(t, "const tpi_map_op *const tpi_adding_map = &tpi_map_%s;\n", o->cname);
     }
     if (o->kind == K_FOLD || o->kind == K_SCAN) fold_descriptor(t, o);
     if (o->function) put(t, "%s;\n", function_prototype(o));

@@ -248,6 +248,8 @@ typedef struct op {
     expr *cost;      /* multiply-adds, NULL: not known */
     double cost_each;
     bool named_tuple;
+    bool copies; /* the map gives what it takes */
+    bool adds;   /* the map is the sum of its two operands, where its numbers are 1 */
     char *numbers_first;
     int accepts_number;                     /* -1: none */
     unsigned from_host, indices, any_float; /* masks of arguments */

@@ -43,7 +43,7 @@ bool tpi_gpu_copy(tp_device device, tpi_plan *p) {
         }
         p->dtype[0] = p->dtype[1] = (uint8_t)word_of((int)size);
     }
-    return tpi_gpu_turns(p) ? tpi_gpu_transpose(device, p) : run_identity(device, p);
+    return tpi_gpu_is_transpose(p) ? tpi_gpu_transpose(device, p) : run_identity(device, p);
 }
 
 bool tpi_gpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {

@@ -193,7 +193,7 @@ static tpi_plan straight_copy(const tpi_plan *p, int k, char *to) {
 static bool better_straight(const tpi_plan *p, int k) {
     if (is_number(p, k) || p->ndim < 2 || p->numel < 1 << 16) return false;
     tpi_plan copy = straight_copy(p, k, p->data[k]);
-    return tpi_gpu_turns(&copy);
+    return tpi_gpu_is_transpose(&copy);
 }
 
 static void free_blocks(tp_device device, const tpi_plan *p, void *const *blocks) {

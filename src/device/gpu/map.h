@@ -50,7 +50,7 @@ int tpi_gpu_program_numbers(const struct tpi_program *p);
 void tpi_gpu_fill_params(const struct tpi_program *p, tpi_param *to);
 
 /* transpose.c: a copy (operand 0 from operand 1, converting) whose two sides run fastest along different dims. */
-bool tpi_gpu_turns(const tpi_plan *plan);
+bool tpi_gpu_is_transpose(const tpi_plan *plan);
 bool tpi_gpu_transpose(tp_device device, const tpi_plan *plan);
 
 /* The compute type of a dtype's elements, TPI_B8 for bool, and what the dialect calls it: "float", "f32". */

@@ -58,7 +58,7 @@ static int access_of(const tpi_plan *p, int k, int along) {
     return bits % 16 || p->shape[along] % n ? 1 : n;
 }
 
-bool tpi_gpu_turns(const tpi_plan *p) { return across(p) && p->numel <= (int64_t)1 << 40; }
+bool tpi_gpu_is_transpose(const tpi_plan *p) { return across(p) && p->numel <= (int64_t)1 << 40; }
 
 bool tpi_gpu_transpose(tp_device device, const tpi_plan *p) {
     static const char what;

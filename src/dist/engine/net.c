@@ -249,7 +249,7 @@ const char *tpi_net_host(void) {
 }
 
 /* Two processes share a loopback if they share the kernel and its network namespace. */
-void tpi_net_place(char *word, size_t room) {
+void tpi_net_loopback_word(char *word, size_t room) {
     char boot[64] = "?", space[64] = "?";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(boot, sizeof boot, file)) strcpy(boot, "?");
@@ -297,7 +297,7 @@ bool tpi_net_interface(const char *name, char *text, size_t room) { return inter
 
 bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES]) {
     char word[192];
-    tpi_net_place(word, sizeof word);
+    tpi_net_loopback_word(word, sizeof word);
     int at = snprintf(text, TPI_ADDRESS_BYTES, "%s %d %s", word, port, listen);
     if (at >= TPI_ADDRESS_BYTES - 1)
         return tpi_refuse(TP_ERR_VALUE, "more addresses to listen at than can be told: '%s'", listen);
@@ -309,7 +309,7 @@ bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES])
 
 int tpi_net_connect_to(const char *address, double deadline, const tpi_recogniser *recogniser) {
     char text[TPI_ADDRESS_BYTES], word[192], *rest = NULL;
-    tpi_net_place(word, sizeof word);
+    tpi_net_loopback_word(word, sizeof word);
     snprintf(text, sizeof text, "%s", address);
     char *there = strtok_r(text, " ", &rest), *port = strtok_r(NULL, " ", &rest);
     if (!there || !port) {

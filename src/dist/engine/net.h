@@ -45,5 +45,5 @@ bool tpi_net_interface(const char *name, char *text,
 void tpi_net_more_descriptors(void); /* a connection per rank may be more than the usual limit */
 bool tpi_net_own_address(int fd, char *text, size_t room); /* the local end of a connection: "10.0.0.1" */
 const char *tpi_net_host(void);                            /* the machine's name */
-void tpi_net_place(char *word, size_t room); /* a word that is the same for processes which share a loopback */
+void tpi_net_loopback_word(char *word, size_t room); /* a word that is the same for processes which share a loopback */
 #endif

@@ -86,7 +86,7 @@ void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]) {
                                                    address that others translate */
 }
 
-void tpi_listen_beside(const char *host, const char *own, char where[TPI_LISTEN_BYTES]) {
+void tpi_listen_near(const char *host, const char *own, char where[TPI_LISTEN_BYTES]) {
     int together = tpi_one_machine();
     if (tpi_listen_by_setting(true, where)) return;
     if (*own && !is_loopback(own))

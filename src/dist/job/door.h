@@ -21,7 +21,7 @@ enum {
 void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]);
 /* Of a process that reaches the store by that name ("": by an address that it was told), from that address of its own
  * ("": not known). */
-void tpi_listen_beside(const char *host, const char *own, char where[TPI_LISTEN_BYTES]);
+void tpi_listen_near(const char *host, const char *own, char where[TPI_LISTEN_BYTES]);
 
 /* TAPER_LISTEN's or, with_interface, the interface's; false: neither is set. */
 bool tpi_listen_by_setting(bool with_interface, char where[TPI_LISTEN_BYTES]);

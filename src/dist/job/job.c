@@ -137,7 +137,7 @@ static bool on_one_machine(tpi_job *job, bool *one) {
     size_t n = 0;
     int64_t came = 0;
     double begun = tpi_now(), told = begun;
-    tpi_net_place(word, sizeof word);
+    tpi_net_loopback_word(word, sizeof word);
     size_t length = strlen(word);
     word[length++] = '\n';
     if (!tp_store_append(job->store, "places", word, length) || !tp_store_add(job->store, "placed", 1, &came))
@@ -167,7 +167,7 @@ static bool settle_address(tpi_job *job) {
     const tp_store *store = job->store;
     bool one = false;
     snprintf(job->listen, sizeof job->listen, "%s", store->listen);
-    if (!*job->listen) tpi_listen_beside("", "", job->listen);
+    if (!*job->listen) tpi_listen_near("", "", job->listen);
     if (strcmp(job->listen, "*") == 0 && store->path && job->size > 1 && !on_one_machine(job, &one)) return false;
     if (one) snprintf(job->listen, sizeof job->listen, "%s", TPI_LOOPBACK);
     if (strcmp(job->listen, "*") != 0)

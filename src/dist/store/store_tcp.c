@@ -115,7 +115,7 @@ static tp_store *connected(tcp_store *t) {
     if (!tpi_net_own_address(t->fd, own, sizeof own)) own[0] = 0;
     char named[TPI_LISTEN_BYTES];
     if (!t->server)
-        tpi_listen_beside(t->host, own, t->store.listen);
+        tpi_listen_near(t->host, own, t->store.listen);
     else if (tpi_listen_by_setting(true, named))
         memcpy(t->store.listen, named, sizeof named);
     return &t->store;
@@ -218,7 +218,7 @@ tp_store *tpi_store_tcp_meet(const tpi_meeting *m, bool serve_it, double timeout
 tp_store *tpi_store_tcp_here(double timeout) {
     tcp_store *t = client_new("", 0, timeout);
     if (!t) return NULL;
-    tpi_listen_beside("", "", t->store.listen);
+    tpi_listen_near("", "", t->store.listen);
     t->server = tpi_store_server_new(t->store.listen, 0, &t->store.port);
     if (t->server) t->fd = connect_to_own(t, tpi_now() + t->store.timeout);
     return connected(t);

@@ -244,7 +244,7 @@ void tpi_time_up_text(const tp_work *work, double seconds, char *text, size_t ro
 
 /* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about
  * everything that waits. */
-void tpi_look_for_stalls(tpi_watch *w) {
+void tpi_check_stalls(tpi_watch *w) {
     tpi_job *job = w->job;
     enum { MOST = 8 };
     tpi_question due[MOST];

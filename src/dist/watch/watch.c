@@ -371,7 +371,7 @@ static void *watch_main(void *context) {
         tpi_take_own_question(w);
         tpi_look_at_inquests(w);
         if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2))
-            looked = now, look_at_gpus(w), tpi_look_for_stalls(w);
+            looked = now, look_at_gpus(w), tpi_check_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
             if (listener_of.end) listener_of.end(w->job->reason);

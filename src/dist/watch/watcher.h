@@ -84,7 +84,7 @@ void tpi_watch_tell_state(tpi_watch *w);
 void tpi_watch_fail(tpi_watch *w, const char *text, bool ends);
 
 /* stall_report.c */
-void tpi_look_for_stalls(tpi_watch *w);  /* asks about what has waited for long */
+void tpi_check_stalls(tpi_watch *w);     /* asks about what has waited for long */
 void tpi_look_at_inquests(tpi_watch *w); /* rank 0: answers what can be answered */
 void tpi_take_own_question(tpi_watch *w);
 void tpi_asked(tpi_watch *w, int asker, const char *body, size_t n); /* rank 0 */

@@ -21,7 +21,7 @@ typedef struct link { /* of a list of steps */
 
 typedef struct finder {
     tp_compiled *g;
-    tpi_graph_memory room; /* of what is only needed here */
+    tpi_graph_memory memory; /* of what is only needed here */
     int32_t *writer;     /* per value, and one more for the generator: the step that wrote it last, -1: none of these */
     link **readers;      /* since then */
     link **after;        /* per step */
@@ -36,7 +36,7 @@ typedef struct finder {
 
 /* ---- Steps that run alone ---- */
 
-static bool is_elsewhere(const tp_compiled *g, const int32_t *values, int n) {
+static bool is_off_cpu(const tp_compiled *g, const int32_t *values, int n) {
     for (int i = 0; i < n; i++) {
         if (values[i] < 0) continue;
         const tpi_graph_value *v = &g->values[values[i]], *root = &g->values[tpi_value_root(g, values[i])];
@@ -69,9 +69,9 @@ static bool runs_alone(finder *f, int32_t i) {
     const tp_compiled *g = f->g;
     const tpi_graph_step *s = &g->steps[i];
     if (s->kind == TPI_STEP_ACCUMULATE || s->kind == TPI_STEP_FORGET)
-        return adds_to_gradient(f, s) || is_elsewhere(g, s->in, s->nin);
-    if (s->kind == TPI_STEP_CUSTOM || s->kind == TPI_STEP_HAND_ON || is_elsewhere(g, s->in, s->nin) ||
-        is_elsewhere(g, s->out, s->nout) || writes_unseen(g, i))
+        return adds_to_gradient(f, s) || is_off_cpu(g, s->in, s->nin);
+    if (s->kind == TPI_STEP_CUSTOM || s->kind == TPI_STEP_HAND_ON || is_off_cpu(g, s->in, s->nin) ||
+        is_off_cpu(g, s->out, s->nout) || writes_unseen(g, i))
         return true;
     return (f->work[i] = tpi_step_work(g, s)) >= LARGE;
 }
@@ -79,17 +79,20 @@ static bool runs_alone(finder *f, int32_t i) {
 /* ---- What depends on what ---- */
 
 static void put(finder *f, link **list, int32_t step) {
-    link *l = tpi_graph_memory_take(&f->room, sizeof *l);
+    link *l = tpi_graph_memory_take(&f->memory, sizeof *l);
     if (!l)
         f->ok = false;
-    else
-        *l = (link){step, *list}, *list = l;
+    else {
+        *l = (link){step, *list};
+        *list = l;
+    }
 }
 
 static void depend(finder *f, int32_t before, int32_t step) {
     if (before < 0 || before == step || (f->after[before] && f->after[before]->step == step)) return;
     put(f, &f->after[before], step);
-    f->g->steps[before].nafter++, f->g->steps[step].nbefore++;
+    f->g->steps[before].nafter++;
+    f->g->steps[step].nbefore++;
     if (f->done[before] > f->done[step]) f->done[step] = f->done[before];
 }
 
@@ -101,7 +104,8 @@ static void read_value(finder *f, int32_t root, int32_t step) {
 static void write_value(finder *f, int32_t root, int32_t step) {
     depend(f, f->writer[root], step);
     for (const link *l = f->readers[root]; l; l = l->next) depend(f, l->step, step);
-    f->writer[root] = step, f->readers[root] = NULL;
+    f->writer[root] = step;
+    f->readers[root] = NULL;
 }
 
 static void follow(finder *f, int32_t i) {
@@ -126,7 +130,7 @@ static void follow(finder *f, int32_t i) {
 
 static bool list_after(finder *f, int32_t i) {
     tpi_graph_step *s = &f->g->steps[i];
-    if (!(s->after = tpi_graph_memory_take(&f->g->room, (size_t)s->nafter * sizeof *s->after))) return false;
+    if (!(s->after = tpi_graph_memory_take(&f->g->memory, (size_t)s->nafter * sizeof *s->after))) return false;
     int32_t at = s->nafter;
     for (const link *l = f->after[i]; l; l = l->next) s->after[--at] = l->step; /* the list has the last one first */
     return true;
@@ -136,7 +140,10 @@ static void use(finder *f, tpi_branches *b, int32_t v, int32_t i, bool fill) {
     if (v < 0 || f->place[v] < 0 || f->seen[v] == i) return;
     tpi_graph_step *s = &f->g->steps[i];
     f->seen[v] = i;
-    if (fill) s->uses[s->nuses] = f->place[v], b->users[f->place[v]]++;
+    if (fill) {
+        s->uses[s->nuses] = f->place[v];
+        b->users[f->place[v]]++;
+    }
     s->nuses++;
 }
 
@@ -158,27 +165,31 @@ static void use_all(finder *f, tpi_branches *b, int32_t i, bool fill) {
 static bool place_ends(finder *f, tpi_branches *b) {
     tp_compiled *g = f->g;
     for (int32_t i = b->from; i < b->to; i++) b->nends += g->steps[i].ndead;
-    b->ends = tpi_graph_memory_take(&g->room, (size_t)b->nends * sizeof *b->ends);
-    b->users = tpi_graph_memory_take(&g->room, (size_t)b->nends * sizeof *b->users);
+    b->ends = tpi_graph_memory_take(&g->memory, (size_t)b->nends * sizeof *b->ends);
+    b->users = tpi_graph_memory_take(&g->memory, (size_t)b->nends * sizeof *b->users);
     if (!b->ends || !b->users) return false;
     for (int32_t i = b->from, n = 0; i < b->to; i++)
-        for (int32_t d = 0; d < g->steps[i].ndead; d++, n++) b->ends[n] = g->steps[i].dead[d], f->place[b->ends[n]] = n;
+        for (int32_t d = 0; d < g->steps[i].ndead; d++, n++) {
+            b->ends[n] = g->steps[i].dead[d];
+            f->place[b->ends[n]] = n;
+        }
     for (int32_t i = b->from; i < b->to; i++) {
         tpi_graph_step *s = &g->steps[i];
         use_all(f, b, i, false);
-        if (!(s->uses = tpi_graph_memory_take(&g->room, (size_t)s->nuses * sizeof *s->uses))) return false;
+        if (!(s->uses = tpi_graph_memory_take(&g->memory, (size_t)s->nuses * sizeof *s->uses))) return false;
         use_all(f, b, i, true);
     }
     return true;
 }
 
 static bool make_branches(finder *f, int32_t from, int32_t to, double sum, double longest, tpi_branches ***last) {
-    tpi_branches *b = tpi_graph_memory_take(&f->g->room, sizeof *b);
+    tpi_branches *b = tpi_graph_memory_take(&f->g->memory, sizeof *b);
     if (!b) return false;
     *b = (tpi_branches){.from = from, .to = to, .width = (int32_t)(sum / longest) + 1, .brief = sum < BRIEF};
     for (int32_t i = from; i < to; i++)
         if (!list_after(f, i)) return false;
-    **last = b, *last = &b->next;
+    **last = b;
+    *last = &b->next;
     return place_ends(f, b);
 }
 
@@ -219,7 +230,7 @@ static bool find(finder *f) {
 
 static bool keep_written(finder *f) {
     tp_compiled *g = f->g;
-    g->written = tpi_graph_memory_take(&g->room, (size_t)f->nwritten * sizeof *g->written);
+    g->written = tpi_graph_memory_take(&g->memory, (size_t)f->nwritten * sizeof *g->written);
     if (!g->written) return false;
     if (f->nwritten) memcpy(g->written, f->written, (size_t)f->nwritten * sizeof *g->written);
     g->nwritten = f->nwritten;
@@ -232,18 +243,18 @@ bool tpi_graph_find_branches(tp_compiled *g) {
     size_t writes = 1;
     for (int32_t i = 0; i < g->nsteps; i++)
         for (int w = 0; tpi_step_writes(g, &g->steps[i], w) >= 0; w++) writes++;
-    f.writer = tpi_graph_memory_take(&f.room, n * sizeof *f.writer);
-    f.readers = tpi_graph_memory_take(&f.room, n * sizeof *f.readers);
-    f.after = tpi_graph_memory_take(&f.room, m * sizeof *f.after);
-    f.work = tpi_graph_memory_take(&f.room, m * sizeof *f.work);
-    f.done = tpi_graph_memory_take(&f.room, m * sizeof *f.done);
-    f.place = tpi_graph_memory_take(&f.room, n * sizeof *f.place);
-    f.seen = tpi_graph_memory_take(&f.room, n * sizeof *f.seen);
-    f.has_grad = tpi_graph_memory_take(&f.room, n);
-    f.written = tpi_graph_memory_take(&f.room, writes * sizeof *f.written);
+    f.writer = tpi_graph_memory_take(&f.memory, n * sizeof *f.writer);
+    f.readers = tpi_graph_memory_take(&f.memory, n * sizeof *f.readers);
+    f.after = tpi_graph_memory_take(&f.memory, m * sizeof *f.after);
+    f.work = tpi_graph_memory_take(&f.memory, m * sizeof *f.work);
+    f.done = tpi_graph_memory_take(&f.memory, m * sizeof *f.done);
+    f.place = tpi_graph_memory_take(&f.memory, n * sizeof *f.place);
+    f.seen = tpi_graph_memory_take(&f.memory, n * sizeof *f.seen);
+    f.has_grad = tpi_graph_memory_take(&f.memory, n);
+    f.written = tpi_graph_memory_take(&f.memory, writes * sizeof *f.written);
     bool ok = f.writer && f.readers && f.after && f.work && f.done && f.place && f.seen && f.has_grad && f.written;
     if (ok) memset(f.seen, 0xff, n * sizeof *f.seen);
     ok = ok && find(&f) && keep_written(&f);
-    tpi_graph_memory_empty(&f.room);
+    tpi_graph_memory_empty(&f.memory);
     return ok;
 }

@@ -33,12 +33,10 @@ typedef struct fuser {
     bool ok;
 } fuser;
 
-extern const tpi_map_op tpi_map_identity; /* of tables/operators/elementary.op: gives what it takes */
+extern const tpi_map_op *const tpi_copying_map; /* of the stanza that says `copies`; written by opgen */
 
-/* What an element-wise step computes; a copy gives what it takes. */
-static const tpi_map_op *map_of(const tpi_graph_step *s) {
-    return s->kind == TPI_STEP_COPY ? &tpi_map_identity : s->op;
-}
+/* What an element-wise step computes. */
+static const tpi_map_op *map_of(const tpi_graph_step *s) { return s->kind == TPI_STEP_COPY ? tpi_copying_map : s->op; }
 
 /* ---- In place, but nobody would notice ---- */
 
@@ -175,7 +173,8 @@ static bool fill_step(builder *b, int i) {
     tp_dtype dtype;
     tpi_ctype compute;
     if (!tpi_map_step_settles(b->f->g, s, &dtype, &compute)) return false;
-    to->op = op, to->compute = (uint8_t)compute;
+    to->op = op;
+    to->compute = (uint8_t)compute;
     to->type = (uint8_t)tpi_result_dtype(op->result, tpi_ctype_dtype(compute));
     for (int k = 0; k < op->nin; k++) {
         tpi_ctype reads = op->in_type[k] == TPI_CTYPES ? compute : (tpi_ctype)op->in_type[k];
@@ -202,14 +201,16 @@ static void place_blocks(builder *b) {
     for (int i = 0; i < p->nsteps; i++) {
         p->values[p->steps[i].out].block = take_block(b);
         for (int v = 0; v < p->nvalues; v++)
-            if (p->values[v].operand < p->nout && p->values[v].block >= 0 && b->last[v] <= i && v != p->steps[i].out)
-                b->taken[p->values[v].block] = false, b->last[v] = MAX_MEMBERS;
+            if (p->values[v].operand < p->nout && p->values[v].block >= 0 && b->last[v] <= i && v != p->steps[i].out) {
+                b->taken[p->values[v].block] = false;
+                b->last[v] = MAX_MEMBERS;
+            }
     }
 }
 
 /* The step as it was, in the graph's room. */
 static tpi_graph_step *copied(tp_compiled *g, const tpi_graph_step *s) {
-    tpi_graph_step *copy = tpi_graph_memory_take(&g->room, sizeof *copy);
+    tpi_graph_step *copy = tpi_graph_memory_take(&g->memory, sizeof *copy);
     if (copy) *copy = *s;
     return copy;
 }
@@ -222,25 +223,30 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
         aside = fold && f->uses[fed] == f->inside[fed] + 1; /* nobody else reads what the fold takes */
     for (int i = 0; i < of->n; i++) nout += leaves(f, f->old[of->members[i]].out[0]);
     if (!nout) return true; /* nobody reads any of it */
-    tpi_program *p = tpi_graph_memory_take(&g->room, sizeof *p);
+    tpi_program *p = tpi_graph_memory_take(&g->memory, sizeof *p);
     tpi_graph_step *s =
         p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout - aside + (fold ? fold->nout : 0)) : NULL;
     if (!s || (fold && !(s->fold = copied(g, fold)))) return false;
-    p->nsteps = of->n, p->nout = nout, p->noperands = nout + of->ninputs;
-    p->steps = tpi_graph_memory_take(&g->room, (size_t)of->n * sizeof *p->steps);
-    p->values = tpi_graph_memory_take(&g->room, (size_t)total * sizeof *p->values);
+    p->nsteps = of->n;
+    p->nout = nout;
+    p->noperands = nout + of->ninputs;
+    p->steps = tpi_graph_memory_take(&g->memory, (size_t)of->n * sizeof *p->steps);
+    p->values = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof *p->values);
     builder b = {.f = f,
                  .of = of,
                  .p = p,
-                 .ids = tpi_graph_memory_take(&g->room, (size_t)total * sizeof(int32_t)),
-                 .last = tpi_graph_memory_take(&g->room, (size_t)total * sizeof(int32_t))};
-    s->parts = tpi_graph_memory_take(&g->room, (size_t)of->n * sizeof *s->parts);
+                 .ids = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof(int32_t)),
+                 .last = tpi_graph_memory_take(&g->memory, (size_t)total * sizeof(int32_t))};
+    s->parts = tpi_graph_memory_take(&g->memory, (size_t)of->n * sizeof *s->parts);
     if (!p->steps || !p->values || !b.ids || !b.last || !s->parts) return false;
     for (int i = 0; i < of->n; i++) s->parts[i] = f->old[of->members[i]];
     int o = 0;
     for (int i = 0; i < of->n; i++) {
         int32_t v = f->old[of->members[i]].out[0];
-        if (v == fed) s->fed = (int16_t)(aside ? nout - 1 : o), s->fed_value = v;
+        if (v == fed) {
+            s->fed = (int16_t)(aside ? nout - 1 : o);
+            s->fed_value = v;
+        }
         bool own = leaves(f, v) && !(v == fed && aside);
         if (own) s->out[o] = v;
         new_value(&b, v, own ? o++ : v == fed ? nout - 1 : -1); /* what has no memory comes last */
@@ -502,16 +508,16 @@ static void count_uses(fuser *f) {
 bool tpi_graph_fuse(tp_compiled *g) {
     tpi_graph_drop_casts(g);
     if (!make_instead(g)) return false;
-    fuser *f = tpi_graph_memory_take(&g->room, sizeof *f);
+    fuser *f = tpi_graph_memory_take(&g->memory, sizeof *f);
     if (!f) return false;
     size_t n = (size_t)g->nvalues + 1;
     *f = (fuser){.g = g, .old = g->steps, .nold = g->nsteps, .ok = true};
-    f->uses = tpi_graph_memory_take(&g->room, n * sizeof *f->uses);
-    f->inside = tpi_graph_memory_take(&g->room, n * sizeof *f->inside);
-    f->maker = tpi_graph_memory_take(&g->room, n);
-    f->there = tpi_graph_memory_take(&g->room, n);
-    f->goes_on = tpi_graph_memory_take(&g->room, n);
-    f->goes_into = tpi_graph_memory_take(&g->room, n);
+    f->uses = tpi_graph_memory_take(&g->memory, n * sizeof *f->uses);
+    f->inside = tpi_graph_memory_take(&g->memory, n * sizeof *f->inside);
+    f->maker = tpi_graph_memory_take(&g->memory, n);
+    f->there = tpi_graph_memory_take(&g->memory, n);
+    f->goes_on = tpi_graph_memory_take(&g->memory, n);
+    f->goes_into = tpi_graph_memory_take(&g->memory, n);
     if (!f->uses || !f->inside || !f->maker || !f->there || !f->goes_on || !f->goes_into) return false;
     for (int32_t i = 0; i < f->nold; i++) {
         int32_t v = tpi_graph_prologue_value(g, &f->old[i]);
@@ -520,17 +526,24 @@ bool tpi_graph_fuse(tp_compiled *g) {
     memset(f->maker, 0xff, n);
     count_uses(f);
     int32_t half = g->nforward;
-    g->steps = NULL, g->nsteps = g->steps_room = 0;
+    g->steps = NULL;
+    g->nsteps = g->steps_room = 0;
     for (int32_t i = 0; i < f->nold && f->ok; i++) {
-        if (i == half) flush_all(f), g->nforward = g->nsteps;
+        if (i == half) {
+            flush_all(f);
+            g->nforward = g->nsteps;
+        }
         if (fusable(f, &f->old[i]))
             join(f, i);
         else if (feeds(f, &f->old[i]))
             ;
-        else if (f->old[i].kind == TPI_STEP_CUSTOM)
-            flush_all(f), keep(f, &f->old[i]); /* it may read and write anything */
-        else
-            flush_for(f, &f->old[i]), keep(f, &f->old[i]);
+        else if (f->old[i].kind == TPI_STEP_CUSTOM) { /* it may read and write anything */
+            flush_all(f);
+            keep(f, &f->old[i]);
+        } else {
+            flush_for(f, &f->old[i]);
+            keep(f, &f->old[i]);
+        }
         mark_there(f, &f->old[i]);
         note_native(f, &f->old[i]);
     }

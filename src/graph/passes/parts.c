@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "graph/graph.h"
 
-extern const tpi_map_op tpi_map_add; /* of tables/operators/pointwise.op */
+extern const tpi_map_op *const tpi_adding_map; /* of the stanza that says `adds`; written by opgen */
 
 typedef struct part {
     int32_t view; /* of the value that it was made in: a rectangle of it */
@@ -36,9 +36,9 @@ static bool is_number(const tp_scalar *s, int64_t n) {
     return s->kind == TP_SCALAR_INT ? s->as.i == n : s->kind == TP_SCALAR_FLOAT && s->as.d[0] == (double)n;
 }
 
-/* self + other, both tensors. */
+/* The sum of two tensors. */
 static bool is_addition(const tpi_graph_step *s) {
-    return s->kind == TPI_STEP_MAP && s->op == &tpi_map_add && s->in[0] >= 0 && s->in[1] >= 0 &&
+    return s->kind == TPI_STEP_MAP && s->op == tpi_adding_map && s->in[0] >= 0 && s->in[1] >= 0 &&
            is_number(&s->params[0], 1);
 }
 
@@ -58,7 +58,8 @@ static bool rectangle(const tpi_graph_value *root, const tpi_graph_value *view, 
     for (int d = 0; d < root->ndim; d++) {
         int64_t stride = root->dims[root->ndim + d];
         if (view->dims[d] != 1 && view->dims[view->ndim + d] != stride) return false;
-        from[d] = stride ? left / stride : 0, left -= from[d] * stride;
+        from[d] = stride ? left / stride : 0;
+        left -= from[d] * stride;
         if (from[d] + view->dims[d] > root->dims[d]) return false;
     }
     return left == 0;
@@ -118,7 +119,7 @@ static bool find_part(dissolver *d, int32_t i) {
         memcmp(g->values[s->in[1]].dims, g->values[view].dims, g->values[view].ndim * sizeof(int64_t)) ||
         g->values[s->in[1]].ndim != g->values[view].ndim || g->values[s->in[1]].dtype != g->values[view].dtype)
         return true;
-    part *p = tpi_graph_memory_take(&g->room, sizeof *p);
+    part *p = tpi_graph_memory_take(&g->memory, sizeof *p);
     if (!p) return false;
     *p = (part){view, s->in[1], fill, i, NULL};
     d->sums[root] = (sum){p, i};
@@ -171,35 +172,46 @@ static bool fills_all(const tp_compiled *g, const part *p, int32_t of) {
     return n == tpi_numel_of(tpi_value_shape(&g->values[of]));
 }
 
-static tp_scalar *scalars(tp_compiled *g, int n, int64_t first, int64_t second) {
-    tp_scalar *s = tpi_graph_memory_take(&g->room, (size_t)n * sizeof *s);
-    for (int i = 0; s && i < n; i++) s[i] = tp_int(i ? second : first);
+static tp_scalar *zeros(tp_compiled *g, int n) {
+    tp_scalar *s = tpi_graph_memory_take(&g->memory, (size_t)n * sizeof *s);
+    for (int i = 0; s && i < n; i++) s[i] = tp_int(0);
     return s;
 }
 
-/* The part's gradient, + 0, into its place in `of`: added to what is there, or written. */
-static bool put_part(tp_compiled *g, const part *p, int32_t of, bool written) {
+/* The part's gradient, + 0, into its place in `of`: added to what is there, or written. `add`: its own addition. */
+static bool put_part(tp_compiled *g, const tpi_graph_step *add, const part *p, int32_t of, bool written) {
     tpi_graph_value like = g->values[p->view];
-    like.of = of, like.tensor = tpi_retain(like.tensor);
+    like.of = of;
+    like.tensor = tpi_retain(like.tensor);
     int32_t view = tpi_graph_add_value(g, &like, tpi_value_shape(&like), tpi_value_strides(&like));
     tpi_graph_step *s = view >= 0 ? tpi_graph_add_step(g, TPI_STEP_MAP, 2, 1) : NULL;
-    if (!s) return tpi_release(like.tensor), false;
+    if (!s) {
+        tpi_release(like.tensor);
+        return false;
+    }
     g->values[view].tensor = like.tensor;
-    s->op = &tpi_map_add, s->inplace = true, s->out[0] = view;
-    s->in[0] = p->gradient, s->in[1] = written ? view : -1;
-    s->numbers = scalars(g, 2, 0, 0), s->params = scalars(g, 1, 1, 1);
-    return s->numbers && s->params;
+    s->op = add->op;
+    s->params = add->params;
+    s->inplace = true;
+    s->out[0] = view;
+    s->in[0] = p->gradient;
+    s->in[1] = written ? view : -1;
+    s->numbers = zeros(g, 2);
+    return s->numbers;
 }
 
 static bool put_sum(tp_compiled *g, const tpi_graph_step *old, const part *parts, int32_t of) {
     bool all = fills_all(g, parts, of);
     tpi_graph_step *fill = all ? NULL : tpi_graph_add_step(g, TPI_STEP_FILL, 0, 1);
     if (!all && !fill) return false;
-    if (fill) *fill = old[parts->fill], fill->out = tpi_graph_memory_take(&g->room, sizeof *fill->out);
+    if (fill) {
+        *fill = old[parts->fill];
+        fill->out = tpi_graph_memory_take(&g->memory, sizeof *fill->out);
+    }
     if (fill && !fill->out) return false;
     if (fill) fill->out[0] = of;
     for (const part *p = parts; p; p = p->next)
-        if (!put_part(g, p, of, !all)) return false;
+        if (!put_part(g, &old[p->add], p, of, !all)) return false;
     return true;
 }
 
@@ -208,7 +220,8 @@ static bool rewrite(dissolver *d) {
     tpi_graph_step *old = g->steps;
     int32_t n = g->nsteps, half = g->nforward;
     bool ok = true;
-    g->steps = NULL, g->nsteps = g->steps_room = 0;
+    g->steps = NULL;
+    g->nsteps = g->steps_room = 0;
     for (int32_t i = 0; i < n && ok; i++) {
         if (i == half) g->nforward = g->nsteps;
         int32_t out = old[i].nout ? old[i].out[0] : -1;
@@ -226,10 +239,10 @@ static bool rewrite(dissolver *d) {
 bool tpi_graph_dissolve_sums(tp_compiled *g) {
     size_t n = (size_t)g->nvalues + 1;
     dissolver d = {.g = g};
-    d.sums = tpi_graph_memory_take(&g->room, n * sizeof *d.sums);
-    d.uses = tpi_graph_memory_take(&g->room, n * sizeof *d.uses);
-    d.first = tpi_graph_memory_take(&g->room, n * sizeof *d.first);
-    d.gone = tpi_graph_memory_take(&g->room, (size_t)g->nsteps + 1);
+    d.sums = tpi_graph_memory_take(&g->memory, n * sizeof *d.sums);
+    d.uses = tpi_graph_memory_take(&g->memory, n * sizeof *d.uses);
+    d.first = tpi_graph_memory_take(&g->memory, n * sizeof *d.first);
+    d.gone = tpi_graph_memory_take(&g->memory, (size_t)g->nsteps + 1);
     if (!d.sums || !d.uses || !d.first || !d.gone) return false;
     memset(d.first, 0xff, n * sizeof *d.first);
     count_uses(&d);

@@ -84,7 +84,11 @@ void tpi_file_forget_tensors(tp_file *f) {
     tpi_mapping_release(f->mapping);
     tpi_zip_close(&f->zip);
     tpi_source_close(&f->source);
-    f->stores = NULL, f->members = NULL, f->pickle = NULL, f->mapping = NULL, f->nstores = f->stores_room = 0;
+    f->stores = NULL;
+    f->members = NULL;
+    f->pickle = NULL;
+    f->mapping = NULL;
+    f->nstores = f->stores_room = 0;
 }
 
 void tp_close_file(tp_file *f) {
@@ -174,7 +178,8 @@ static void swap_bytes(char *data, int64_t bytes, int64_t item) {
     for (; bytes >= item; bytes -= item, data += item)
         for (int64_t i = 0; i < item / 2; i++) {
             char c = data[i];
-            data[i] = data[item - 1 - i], data[item - 1 - i] = c;
+            data[i] = data[item - 1 - i];
+            data[item - 1 - i] = c;
         }
 }
 

@@ -74,7 +74,8 @@ static uint32_t by_processor(uint32_t crc, const unsigned char **data, size_t *b
 }
 #else
 static uint32_t by_processor(uint32_t crc, const unsigned char **data, size_t *bytes) {
-    (void)data, (void)bytes;
+    (void)data;
+    (void)bytes;
     return crc;
 }
 #endif

@@ -318,7 +318,8 @@ static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp
                                                : store->dtype;
     view->dtype_name = call->global == G_REBUILD_V3 ? dtype->as.text : store->dtype_name;
     const tp_saved *metadata = call->global == G_REBUILD ? NULL : argument(args, least);
-    view->conjugated = is_marked(metadata, "conj"), view->negated = is_marked(metadata, "neg");
+    view->conjugated = is_marked(metadata, "conj");
+    view->negated = is_marked(metadata, "neg");
     return t;
 }
 

@@ -103,7 +103,10 @@ static bool tuple(parser *s, tpi_npy *h) {
 
 static bool read_descr(const parser *s, tpi_npy *h, const char *descr, bool is_bfloat16) {
     char order = descr[0];
-    if (is_bfloat16 && strcmp(descr + (order != 0), "V2") == 0) return h->dtype = TP_BFLOAT16, true;
+    if (is_bfloat16 && strcmp(descr + (order != 0), "V2") == 0) {
+        h->dtype = TP_BFLOAT16;
+        return true;
+    }
     for (int i = 1; i < TP_DTYPE_COUNT; i++) {
         const char *ours = descr_of[i];
         if (!ours || strcmp(descr + (order != 0), ours + 1) != 0) continue;

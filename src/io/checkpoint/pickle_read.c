@@ -24,7 +24,10 @@ static void *refuse(machine *m, const char *what) {
     return tpi_fail(TP_ERR_VALUE, "'%s': its pickle is not readable at byte %zu: %s", m->p->path, m->at, what);
 }
 
-static bool refused(machine *m, const char *what) { return refuse(m, what), false; }
+static bool refused(machine *m, const char *what) {
+    refuse(m, what);
+    return false;
+}
 
 /* The next n bytes, or NULL and an error at the end. */
 static const unsigned char *take(machine *m, size_t n) {
@@ -292,7 +295,10 @@ static bool container_opcode(machine *m, unsigned char op) {
     switch (op) {
     case '(': return push_mark(m);
     case '0': /* a mark counts as a value here, as in Python */
-        if (m->n == floor_of(m) && m->nmarks) return m->nmarks--, true;
+        if (m->n == floor_of(m) && m->nmarks) {
+            m->nmarks--;
+            return true;
+        }
         return pop(m) != NULL;
     case '1': return pop_mark(m, &values, &n);
     case '2': return push(m, top(m));

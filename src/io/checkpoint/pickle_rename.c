@@ -166,8 +166,8 @@ static bool step_depth(depths *d, unsigned char op) {
     case 'p':
     case '.': return true;
     case '(': return push_depth(d, MARK);
-    case '0': return pop_depths(d, 1), true;
-    case '1': return pop_depths(d, -1), true;
+    case '0': pop_depths(d, 1); return true;
+    case '1': pop_depths(d, -1); return true;
     case 't':
     case 'l':
     case 'd':
@@ -186,8 +186,8 @@ static bool step_depth(depths *d, unsigned char op) {
     case 0x81: return put_into(d, 1);
     case 's':
     case 0x92: return put_into(d, 2);
-    case 0x93: return pop_depths(d, 2), push_depth(d, 1);
-    case 'Q': return pop_depths(d, 1), push_depth(d, 1);
+    case 0x93: pop_depths(d, 2); return push_depth(d, 1);
+    case 'Q': pop_depths(d, 1); return push_depth(d, 1);
     case 'N':
     case 'K':
     case 'M':

@@ -37,9 +37,18 @@ static bool text(writer *w, const char *s, size_t n) {
 static bool integer(writer *w, int64_t v) {
     unsigned char code[10];
     if (v >= 0 && v < 256) return put(w, (unsigned char[]){'K', (unsigned char)v}, 2);
-    if (v >= 0 && v < 65536) return code[0] = 'M', put16(code + 1, (uint16_t)v), put(w, code, 3);
-    if (v >= INT32_MIN && v <= INT32_MAX) return code[0] = 'J', put32(code + 1, (uint32_t)v), put(w, code, 5);
-    code[0] = 0x8a, code[1] = 8;
+    if (v >= 0 && v < 65536) {
+        code[0] = 'M';
+        put16(code + 1, (uint16_t)v);
+        return put(w, code, 3);
+    }
+    if (v >= INT32_MIN && v <= INT32_MAX) {
+        code[0] = 'J';
+        put32(code + 1, (uint32_t)v);
+        return put(w, code, 5);
+    }
+    code[0] = 0x8a;
+    code[1] = 8;
     put64(code + 2, (uint64_t)v);
     return put(w, code, 10);
 }

@@ -56,7 +56,8 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
         if (f->swapped)
             for (int k = 0; k < 4; k++) {
                 unsigned char c = count[k];
-                count[k] = count[7 - k], count[7 - k] = c;
+                count[k] = count[7 - k];
+                count[7 - k] = c;
             }
         if (get64(count) != (uint64_t)s->numel) return refuse(f, "a storage has another size than its pickle says");
         s->at = at + 8;

@@ -126,7 +126,10 @@ static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
                        .dtype = (tp_dtype)t->dtype,
                        .dtype_name = tp_dtype_name((tp_dtype)t->dtype),
                        .requires_grad = t->requires_grad};
-    for (int i = 0; i < t->ndim; i++) view->shape[i] = t->shape[i], view->strides[i] = t->strides[i];
+    for (int i = 0; i < t->ndim; i++) {
+        view->shape[i] = t->shape[i];
+        view->strides[i] = t->strides[i];
+    }
     v->as.view = view;
     return v;
 }
@@ -151,7 +154,10 @@ static const char *number_of(void *context, const tp_saved *storage) {
     numbering *all = context;
     tpi_store *store = storage->as.storage.store;
     for (size_t i = 0; i < all->n; i++)
-        if (all->stores[i] == store) return snprintf(all->last, sizeof all->last, "%zu", i), all->last;
+        if (all->stores[i] == store) {
+            snprintf(all->last, sizeof all->last, "%zu", i);
+            return all->last;
+        }
     tp_storage *s = tp_saved_storage(storage);
     if (!s) return NULL;
     tp_storage_release(s); /* its store keeps it */

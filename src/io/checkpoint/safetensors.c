@@ -78,18 +78,30 @@ static void write_header(tpi_wire *t, int64_t n, const entry *entries) {
     for (int64_t i = 0; i < n; i++) {
         char crc[12];
         snprintf(crc, sizeof crc, "%08x", entries[i].crc);
-        add_text(t, ","), add_string(t, crc_key, entries[i].name), add_text(t, ":"), add_string(t, "", crc);
+        add_text(t, ",");
+        add_string(t, crc_key, entries[i].name);
+        add_text(t, ":");
+        add_string(t, "", crc);
     }
     add_text(t, "}");
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         const tp_tensor *h = entries[i].here;
-        add_text(t, ","), add_string(t, "", entries[i].name), add_text(t, ":{\"dtype\":"),
-            add_string(t, "", word_of[h->dtype]), add_text(t, ",\"shape\":[");
-        for (int k = 0; k < h->ndim; k++) add_text(t, k ? "," : ""), add_number(t, h->shape[k]);
-        add_text(t, "],\"data_offsets\":["), add_number(t, (long long)at), add_text(t, ",");
+        add_text(t, ",");
+        add_string(t, "", entries[i].name);
+        add_text(t, ":{\"dtype\":");
+        add_string(t, "", word_of[h->dtype]);
+        add_text(t, ",\"shape\":[");
+        for (int k = 0; k < h->ndim; k++) {
+            add_text(t, k ? "," : "");
+            add_number(t, h->shape[k]);
+        }
+        add_text(t, "],\"data_offsets\":[");
+        add_number(t, (long long)at);
+        add_text(t, ",");
         at += bytes_of(&entries[i]);
-        add_number(t, (long long)at), add_text(t, "]}");
+        add_number(t, (long long)at);
+        add_text(t, "]}");
     }
     add_text(t, "}");
     while (!t->failed && (t->n + 8) % TPI_ALIGN) add_text(t, " ");
@@ -169,14 +181,20 @@ static bool hex4(parser *s, unsigned *out) {
 }
 
 static char *put_utf8(char *out, unsigned c) {
-    if (c < 0x80) return *out++ = (char)c, out;
+    if (c < 0x80) {
+        *out++ = (char)c;
+        return out;
+    }
     if (c < 0x800)
         *out++ = (char)(0xc0 | c >> 6);
-    else if (c < 0x10000)
-        *out++ = (char)(0xe0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-    else
-        *out++ = (char)(0xf0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3f)),
+    else if (c < 0x10000) {
+        *out++ = (char)(0xe0 | c >> 12);
         *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+    } else {
+        *out++ = (char)(0xf0 | c >> 18);
+        *out++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+    }
     *out++ = (char)(0x80 | (c & 0x3f));
     return out;
 }
@@ -186,7 +204,10 @@ static bool escape(parser *s, char **out) {
     unsigned char c = s->p < s->end ? *s->p++ : 0;
     const char *simple = c ? strchr(from, c) : NULL;
     unsigned code, low;
-    if (simple) return *(*out)++ = to[simple - from], true;
+    if (simple) {
+        *(*out)++ = to[simple - from];
+        return true;
+    }
     if (c != 'u') return refuse(s, "a text has an unknown escape");
     if (!hex4(s, &code)) return false;
     if (code >= 0xd800 && code < 0xdc00) {
@@ -204,24 +225,39 @@ static bool escape(parser *s, char **out) {
 
 /* A text in the arena. Escapes only ever make it shorter. */
 static tp_saved *string(parser *s) {
-    if (!take(s, '"')) return refuse(s, "expected a text"), NULL;
+    if (!take(s, '"')) {
+        refuse(s, "expected a text");
+        return NULL;
+    }
     const unsigned char *end = s->p;
     while (end < s->end && *end != '"') end += *end == '\\' ? 2 : 1;
-    if (end >= s->end) return refuse(s, "a text does not end"), NULL;
+    if (end >= s->end) {
+        refuse(s, "a text does not end");
+        return NULL;
+    }
     char *bytes = tpi_arena_new(&s->file->arena, (size_t)(end - s->p) + 1), *out = bytes;
     if (!bytes) return NULL;
     while (s->p < end) {
         unsigned char c = *s->p++;
-        if (c < 0x20) return refuse(s, "a text holds a control character"), NULL;
+        if (c < 0x20) {
+            refuse(s, "a text holds a control character");
+            return NULL;
+        }
         if (c != '\\')
             *out++ = (char)c;
         else if (!escape(s, &out))
             return NULL;
     }
     s->p++;
-    if (!tpi_is_utf8(bytes, (size_t)(out - bytes))) return refuse(s, "a text is not UTF-8"), NULL;
+    if (!tpi_is_utf8(bytes, (size_t)(out - bytes))) {
+        refuse(s, "a text is not UTF-8");
+        return NULL;
+    }
     tp_saved *v = tpi_saved_new(&s->file->arena, TP_SAVED_TEXT);
-    if (v) v->n = out - bytes, v->as.text = bytes;
+    if (v) {
+        v->n = out - bytes;
+        v->as.text = bytes;
+    }
     return v;
 }
 

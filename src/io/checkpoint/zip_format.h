@@ -23,7 +23,8 @@ enum { /* fixed parts of the records, in bytes */
 #define ZIP_EPOCH      0x00210000u /* 1980-01-01: the same contents always make the same file */
 
 static inline unsigned char *put16(unsigned char *p, uint16_t v) {
-    p[0] = (unsigned char)v, p[1] = (unsigned char)(v >> 8);
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
     return p + 2;
 }
 static inline unsigned char *put32(unsigned char *p, uint32_t v) {

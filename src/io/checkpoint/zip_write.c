@@ -75,11 +75,17 @@ static uint32_t small_or_mark(uint64_t v) { return is_large(v) ? 0xffffffffu : (
  * it. */
 static size_t local_extra(const tpi_zip_writer *w, const record *r, unsigned char extra[ZIP_EXTRA_ROOM]) {
     unsigned char *p = extra;
-    if (is_large(r->bytes)) p = put16(p, ZIP_EXTRA64), p = put16(p, 16), p = put64(p, r->bytes), p = put64(p, r->bytes);
+    if (is_large(r->bytes)) {
+        p = put16(p, ZIP_EXTRA64);
+        p = put16(p, 16);
+        p = put64(p, r->bytes);
+        p = put64(p, r->bytes);
+    }
     if (w->align <= 1) return (size_t)(p - extra);
     uint64_t start = r->at + ZIP_LOCAL_BYTES + strlen(r->name) + (uint64_t)(p - extra) + 4;
     size_t padding = (size_t)((w->align - start % w->align) % w->align);
-    p = put16(p, ZIP_PADDING), p = put16(p, (uint16_t)padding);
+    p = put16(p, ZIP_PADDING);
+    p = put16(p, (uint16_t)padding);
     memset(p, 'Z', padding);
     return (size_t)(p - extra) + padding;
 }
@@ -99,8 +105,13 @@ bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int n
     }
     unsigned char head[ZIP_LOCAL_BYTES], extra[ZIP_EXTRA_ROOM], *p = head;
     size_t extra_bytes = local_extra(w, r, extra);
-    p = put32(p, ZIP_LOCAL), p = put16(p, is_large(r->bytes) ? 45 : 20), p = put16(p, ZIP_UTF8), p = put16(p, 0);
-    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)),
+    p = put32(p, ZIP_LOCAL);
+    p = put16(p, is_large(r->bytes) ? 45 : 20);
+    p = put16(p, ZIP_UTF8);
+    p = put16(p, 0);
+    p = put32(p, ZIP_EPOCH);
+    p = put32(p, r->crc);
+    p = put32(p, small_or_mark(r->bytes));
     p = put32(p, small_or_mark(r->bytes));
     put16(put16(p, (uint16_t)length), (uint16_t)extra_bytes);
     bool ok = tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, name, length) &&
@@ -111,17 +122,30 @@ bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int n
 
 static bool write_directory_entry(tpi_zip_writer *w, const record *r) {
     unsigned char head[ZIP_ENTRY_BYTES], extra[28], *p = head, *e = extra + 4;
-    if (is_large(r->bytes)) e = put64(e, r->bytes), e = put64(e, r->bytes);
+    if (is_large(r->bytes)) {
+        e = put64(e, r->bytes);
+        e = put64(e, r->bytes);
+    }
     if (is_large(r->at)) e = put64(e, r->at);
     uint16_t extra_bytes = (uint16_t)(e == extra + 4 ? 0 : e - extra);
     put16(put16(extra, ZIP_EXTRA64), (uint16_t)(e - extra - 4));
     size_t length = strlen(r->name), comment = r->comment ? strlen(r->comment) : 0;
-    p = put32(p, ZIP_ENTRY), p = put16(p, 45), p = put16(p, extra_bytes ? 45 : 20), p = put16(p, ZIP_UTF8),
+    p = put32(p, ZIP_ENTRY);
+    p = put16(p, 45);
+    p = put16(p, extra_bytes ? 45 : 20);
+    p = put16(p, ZIP_UTF8);
     p = put16(p, 0);
-    p = put32(p, ZIP_EPOCH), p = put32(p, r->crc), p = put32(p, small_or_mark(r->bytes)),
+    p = put32(p, ZIP_EPOCH);
+    p = put32(p, r->crc);
     p = put32(p, small_or_mark(r->bytes));
-    p = put16(p, (uint16_t)length), p = put16(p, extra_bytes), p = put16(p, (uint16_t)comment);
-    p = put16(p, 0), p = put16(p, 0), p = put32(p, 0), p = put32(p, small_or_mark(r->at));
+    p = put32(p, small_or_mark(r->bytes));
+    p = put16(p, (uint16_t)length);
+    p = put16(p, extra_bytes);
+    p = put16(p, (uint16_t)comment);
+    p = put16(p, 0);
+    p = put16(p, 0);
+    p = put32(p, 0);
+    p = put32(p, small_or_mark(r->at));
     return tpi_out_write(&w->out, head, sizeof head) && tpi_out_write(&w->out, r->name, length) &&
            tpi_out_write(&w->out, extra, extra_bytes) && (!comment || tpi_out_write(&w->out, r->comment, comment));
 }
@@ -134,14 +158,29 @@ static bool write_end(tpi_zip_writer *w) {
     bool many = n >= 0xffff || n >= tpi_zip64_from;
     unsigned char tail[ZIP_END64_BYTES + ZIP_LOCATOR_BYTES + ZIP_END_BYTES], *p = tail;
     if (many || is_large(start) || is_large(bytes)) {
-        p = put32(p, ZIP_END64), p = put64(p, ZIP_END64_BYTES - 12), p = put16(p, 45), p = put16(p, 45),
-        p = put32(p, 0), p = put32(p, 0);
-        p = put64(p, n), p = put64(p, n), p = put64(p, bytes), p = put64(p, start);
-        p = put32(p, ZIP_LOCATOR), p = put32(p, 0), p = put64(p, end64), p = put32(p, 1);
+        p = put32(p, ZIP_END64);
+        p = put64(p, ZIP_END64_BYTES - 12);
+        p = put16(p, 45);
+        p = put16(p, 45);
+        p = put32(p, 0);
+        p = put32(p, 0);
+        p = put64(p, n);
+        p = put64(p, n);
+        p = put64(p, bytes);
+        p = put64(p, start);
+        p = put32(p, ZIP_LOCATOR);
+        p = put32(p, 0);
+        p = put64(p, end64);
+        p = put32(p, 1);
     }
-    p = put32(p, ZIP_END), p = put16(p, 0), p = put16(p, 0), p = put16(p, many ? 0xffff : (uint16_t)n),
+    p = put32(p, ZIP_END);
+    p = put16(p, 0);
+    p = put16(p, 0);
     p = put16(p, many ? 0xffff : (uint16_t)n);
-    p = put32(p, small_or_mark(bytes)), p = put32(p, small_or_mark(start)), p = put16(p, 0);
+    p = put16(p, many ? 0xffff : (uint16_t)n);
+    p = put32(p, small_or_mark(bytes));
+    p = put32(p, small_or_mark(start));
+    p = put16(p, 0);
     return tpi_out_write(&w->out, tail, (size_t)(p - tail));
 }
 

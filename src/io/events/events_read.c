@@ -64,7 +64,10 @@ static int want(tp_event_file *f, size_t bytes) {
         }
         ssize_t got = read(f->fd, f->data + f->n, f->room - f->n);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return tpi_fail(TP_ERR_IO, "could not read '%s': %s", f->path, strerror(errno)), -1;
+        if (got < 0) {
+            tpi_fail(TP_ERR_IO, "could not read '%s': %s", f->path, strerror(errno));
+            return -1;
+        }
         if (!got) return 0;
         f->n += (size_t)got;
     }
@@ -134,8 +137,14 @@ static void read_value(const tpi_field *of, tp_point point, tp_point_fn fn, void
     tpi_field f, tensor = {0};
     bool plain = false, scalars = false;
     for (size_t at = 0; tpi_wire_next(of->data, of->bytes, &at, &f);) {
-        if (f.number == 1) point.tag = (const char *)f.data, point.tag_bytes = f.bytes;
-        if (f.number == 2) plain = true, point.value = tpi_field_double(&f);
+        if (f.number == 1) {
+            point.tag = (const char *)f.data;
+            point.tag_bytes = f.bytes;
+        }
+        if (f.number == 2) {
+            plain = true;
+            point.value = tpi_field_double(&f);
+        }
         if (f.number == 8) tensor = f;
         if (f.number == 9) scalars = is_scalars_plugin(&f);
     }

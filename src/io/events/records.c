@@ -126,7 +126,10 @@ static void in_parent(void) { pthread_mutex_unlock(&lock); }
 static void in_child(void) {
     thread_runs = false; /* threads stay behind */
     make_condition();
-    for (tp_records *r = files; r; r = r->next) r->waiting.n = 0, r->count = 0;
+    for (tp_records *r = files; r; r = r->next) {
+        r->waiting.n = 0;
+        r->count = 0;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -191,7 +194,10 @@ static bool append(tp_records *r, const void *data, size_t bytes) {
     tpi_wire_raw(&r->waiting, data, bytes);
     tpi_wire_raw(&r->waiting, tail, sizeof tail);
     bool ok = !r->waiting.failed;
-    if (!ok) r->waiting.n = before, r->waiting.failed = false;
+    if (!ok) {
+        r->waiting.n = before;
+        r->waiting.failed = false;
+    }
     return ok;
 }
 

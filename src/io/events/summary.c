@@ -55,7 +55,10 @@ tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_sc
     if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
     tp_summary *s = tpi_summary_new();
     size_t opened;
-    if (!s || !tpi_value_open(s, tag, &opened)) return tp_summary_free(s), NULL;
+    if (!s || !tpi_value_open(s, tag, &opened)) {
+        tp_summary_free(s);
+        return NULL;
+    }
     tpi_wire *w = &s->wire;
     if (o.as_tensor) {
         size_t tensor = tpi_wire_open(w, 8);

@@ -76,7 +76,10 @@ static bool sum_up(values *x) {
         s.sum += c.sum;
         s.squares += c.squares;
     }
-    x->min = s.min, x->max = s.max, x->sum = s.sum, x->squares = s.squares;
+    x->min = s.min;
+    x->max = s.max;
+    x->sum = s.sum;
+    x->squares = s.squares;
     tpi_mfree(w.sums);
     return true;
 }
@@ -125,7 +128,10 @@ static bool tensorboards_bins(histogram *h) {
     if (!histogram_new(h, 2 * positive)) return false;
     double v = 1e-12;
     h->edges[positive] = 0;
-    for (int64_t i = 1; i <= positive; i++, v *= 1.1) h->edges[positive + i] = v, h->edges[positive - i] = -v;
+    for (int64_t i = 1; i <= positive; i++, v *= 1.1) {
+        h->edges[positive + i] = v;
+        h->edges[positive - i] = -v;
+    }
     return true;
 }
 
@@ -146,7 +152,10 @@ static bool given_bins(histogram *h, tp_tensor *edges) {
 
 static bool equal_bins(histogram *h, const values *x, int64_t n) {
     double first = x->min, last = x->max;
-    if (first == last) first -= 0.5, last += 0.5;
+    if (first == last) {
+        first -= 0.5;
+        last += 0.5;
+    }
     if (n < 1 || n > MAX_BINS)
         return tpi_refuse(TP_ERR_VALUE, "argument 'bins': expected 1 to %d bins, got %lld", MAX_BINS, (long long)n);
     if (!histogram_new(h, n)) return false;
@@ -210,7 +219,10 @@ static bool stone_width(const values *x, double *width) { /* the number of bins 
         histogram_free(&h);
         if (!ok) return false;
         double loss = (2 - (n + 1) * squares) / wide;
-        if (loss < best) best = loss, chosen = bins;
+        if (loss < best) {
+            best = loss;
+            chosen = bins;
+        }
     }
     *width = range / (double)chosen;
     return true;
@@ -316,8 +328,10 @@ tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_
     if (!of->numel) return tpi_fail(TP_ERR_VALUE, "argument 'values': expected at least one element, got none");
     tp_tensor *doubles = tpi_doubles_of(of);
     tp_summary *s = doubles ? tpi_summary_new() : NULL;
-    if (s && !write_histogram(s, tag, &(values){.v = (const double *)doubles->data, .n = doubles->numel}, &o))
-        tp_summary_free(s), s = NULL;
+    if (s && !write_histogram(s, tag, &(values){.v = (const double *)doubles->data, .n = doubles->numel}, &o)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_release(doubles);
     return tpi_summary_done(s);
 }
@@ -331,7 +345,10 @@ tp_summary *tp_summary_histogram_raw(const char *tag, double min, double max, do
                         (long long)limits.n, (long long)counts.n);
     tp_summary *s = tpi_summary_new();
     size_t value;
-    if (!s || !tpi_value_open(s, tag, &value)) return tp_summary_free(s), NULL;
+    if (!s || !tpi_value_open(s, tag, &value)) {
+        tp_summary_free(s);
+        return NULL;
+    }
     size_t histo = tpi_wire_open(&s->wire, 5);
     const double fields[] = {min, max, num, sum, sum_squares};
     for (int i = 0; i < 5; i++) tpi_wire_double(&s->wire, i + 1, fields[i]);

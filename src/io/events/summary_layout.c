@@ -157,8 +157,10 @@ tp_summary *tp_summary_custom_scalars(int64_t n, const tp_chart *charts) {
         tpi_wire_close(&layout, category);
     }
     tp_summary *s = layout.failed ? NULL : tpi_summary_new();
-    if (s && !tpi_write_text(s, "custom_scalars__config__", "custom_scalars", layout.data, layout.n, 0))
-        tp_summary_free(s), s = NULL;
+    if (s && !tpi_write_text(s, "custom_scalars__config__", "custom_scalars", layout.data, layout.n, 0)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_wire_free(&layout);
     return tpi_summary_done(s);
 }

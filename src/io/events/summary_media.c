@@ -51,10 +51,22 @@ static bool open_pictures(pictures *p, const tp_tensor *t, const char *format) {
         if (seen[letter]) return bad_format(format, t);
         seen[letter] = true;
         switch (letter) {
-        case 'N': p->n = t->shape[d], p->step_n = step; break;
-        case 'C': p->channels = t->shape[d], p->step_c = step; break;
-        case 'H': p->height = t->shape[d], p->step_h = step; break;
-        case 'W': p->width = t->shape[d], p->step_w = step; break;
+        case 'N':
+            p->n = t->shape[d];
+            p->step_n = step;
+            break;
+        case 'C':
+            p->channels = t->shape[d];
+            p->step_c = step;
+            break;
+        case 'H':
+            p->height = t->shape[d];
+            p->step_h = step;
+            break;
+        case 'W':
+            p->width = t->shape[d];
+            p->step_w = step;
+            break;
         default: return bad_format(format, t);
         }
     }
@@ -110,8 +122,14 @@ static bool draw_boxes(tp_tensor *image, const tp_tensor *boxes) {
         int64_t x0 = pixel_at(b[0], image->shape[2]), y0 = pixel_at(b[1], image->shape[1]),
                 x1 = pixel_at(b[2], image->shape[2]), y1 = pixel_at(b[3], image->shape[1]);
         for (int thick = 0; thick < 2; thick++) { /* two pixels wide, inwards */
-            for (int64_t x = x0; x <= x1; x++) paint(image, y0 + thick, x), paint(image, y1 - thick, x);
-            for (int64_t y = y0; y <= y1; y++) paint(image, y, x0 + thick), paint(image, y, x1 - thick);
+            for (int64_t x = x0; x <= x1; x++) {
+                paint(image, y0 + thick, x);
+                paint(image, y1 - thick, x);
+            }
+            for (int64_t y = y0; y <= y1; y++) {
+                paint(image, y, x0 + thick);
+                paint(image, y, x1 - thick);
+            }
         }
     }
     tpi_release(corners);
@@ -157,12 +175,18 @@ tp_summary *tp_summary_image(const char *tag, const tp_tensor *image, const tp_s
     pictures p;
     tp_tensor *pixels = open_pictures(&p, image, o.format) ? lay_out(&p) : NULL;
     tpi_release(p.owner);
-    if (pixels && o.boxes && !draw_boxes(pixels, o.boxes)) tpi_release(pixels), pixels = NULL;
+    if (pixels && o.boxes && !draw_boxes(pixels, o.boxes)) {
+        tpi_release(pixels);
+        pixels = NULL;
+    }
     if (pixels && o.rescale && o.rescale != 1) pixels = resize(pixels, o.rescale);
     tp_tensor *png = pixels ? tp_own(tp_encode_png(pixels)) : NULL;
     tp_summary *s = png ? tpi_summary_new() : NULL;
-    if (s && !write_image(s, tag, pixels->shape[1], pixels->shape[2], pixels->shape[0], png->data, (size_t)png->numel))
-        tp_summary_free(s), s = NULL;
+    if (s &&
+        !write_image(s, tag, pixels->shape[1], pixels->shape[2], pixels->shape[0], png->data, (size_t)png->numel)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_release(pixels);
     tpi_release(png);
     return tpi_summary_done(s);
@@ -177,7 +201,9 @@ static tp_tensor *frames_of(const tp_tensor *video, int64_t *frames, int64_t *he
     while (slots < n) slots *= 2;
     while (rows * rows * 4 <= slots) rows *= 2;
     int64_t columns = slots / rows;
-    *frames = t, *height = rows * h, *width = columns * w;
+    *frames = t;
+    *height = rows * h;
+    *width = columns * w;
     if (*height > 65535 || *width > 65535)
         return tpi_fail(TP_ERR_VALUE, "argument 'vid_tensor': expected at most 65535 pixels a side, got %lld x %lld",
                         (long long)*height, (long long)*width);
@@ -213,7 +239,10 @@ tp_summary *tp_summary_video(const char *tag, const tp_tensor *video, double fps
                    (int)fmin(65535, fmax(1, round(100 / fps))));
     tpi_release(pixels);
     tp_summary *s = gif.failed ? NULL : tpi_summary_new();
-    if (s && !write_image(s, tag, height, width, 3, gif.data, gif.n)) tp_summary_free(s), s = NULL;
+    if (s && !write_image(s, tag, height, width, 3, gif.data, gif.n)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_wire_free(&gif);
     return tpi_summary_done(s);
 }
@@ -247,7 +276,10 @@ tp_summary *tp_summary_audio(const char *tag, const tp_tensor *sound, int64_t sa
     }
     tp_tensor *wav = samples ? tp_own(tp_encode_wav(samples, sample_rate)) : NULL;
     tp_summary *s = wav ? tpi_summary_new() : NULL;
-    if (s && !write_audio(s, tag, samples, sample_rate, wav)) tp_summary_free(s), s = NULL;
+    if (s && !write_audio(s, tag, samples, sample_rate, wav)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_release(floats);
     tpi_release(samples);
     tpi_release(wav);

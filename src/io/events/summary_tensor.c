@@ -84,7 +84,10 @@ static bool write_value(tp_summary *s, const char *tag, const tp_tensor *t, cons
 tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t) {
     if (!tpi_is_tensor(t, "t")) return NULL;
     tp_summary *s = tpi_summary_new();
-    if (s && !write_value(s, tag, t, "tensor", NULL)) tp_summary_free(s), s = NULL;
+    if (s && !write_value(s, tag, t, "tensor", NULL)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     return tpi_summary_done(s);
 }
 
@@ -106,7 +109,10 @@ bool tpi_write_text(tp_summary *s, const char *tag, const char *plugin, const vo
 tp_summary *tp_summary_text(const char *tag, const char *text) {
     if (!text) return tpi_fail(TP_ERR_VALUE, "argument 'text': expected a text, got none");
     tp_summary *s = tpi_summary_new();
-    if (s && !tpi_write_text(s, tag, "text", text, strlen(text), 1)) tp_summary_free(s), s = NULL;
+    if (s && !tpi_write_text(s, tag, "text", text, strlen(text), 1)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     return tpi_summary_done(s);
 }
 
@@ -118,7 +124,10 @@ static tp_summary *pr_summary(const char *tag, const tp_tensor *rows) { /* (6, t
     tpi_wire content = {0};
     tpi_wire_int(&content, 2, rows->shape[1]);
     tp_summary *s = content.failed ? NULL : tpi_summary_new();
-    if (s && !write_value(s, tag, rows, "pr_curves", &content)) tp_summary_free(s), s = NULL;
+    if (s && !write_value(s, tag, rows, "pr_curves", &content)) {
+        tp_summary_free(s);
+        s = NULL;
+    }
     tpi_wire_free(&content);
     return tpi_summary_done(s);
 }
@@ -232,6 +241,9 @@ tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp
     }
     tp_summary *s = tpi_summary_new();
     for (int i = 1; s && i < 4; i++)
-        if (parts[i] && !write_mesh_part(s, tag, parts[i], i, components, config)) tp_summary_free(s), s = NULL;
+        if (parts[i] && !write_mesh_part(s, tag, parts[i], i, components, config)) {
+            tp_summary_free(s);
+            s = NULL;
+        }
     return tpi_summary_done(s);
 }

@@ -20,20 +20,23 @@ static bool reserve(tpi_wire *w, size_t more) {
     size_t room = w->room ? 2 * w->room : 128;
     while (room - w->n < more && room < SIZE_MAX / 2) room *= 2;
     unsigned char *larger = room - w->n >= more ? tpi_realloc(w->data, room) : NULL;
-    if (!larger) return w->failed = true, false;
+    if (!larger) {
+        w->failed = true;
+        return false;
+    }
     w->data = larger;
     w->room = room;
     return true;
 }
 
-void *tpi_wire_room(tpi_wire *w, size_t bytes) {
+void *tpi_wire_reserve(tpi_wire *w, size_t bytes) {
     if (!reserve(w, bytes)) return NULL;
     w->n += bytes;
     return w->data + w->n - bytes;
 }
 
 void tpi_wire_raw(tpi_wire *w, const void *data, size_t bytes) {
-    void *room = tpi_wire_room(w, bytes);
+    void *room = tpi_wire_reserve(w, bytes);
     if (room && bytes) memcpy(room, data, bytes);
 }
 
@@ -92,13 +95,13 @@ void tpi_wire_text(tpi_wire *w, int field, const char *text) {
 void tpi_wire_doubles(tpi_wire *w, int field, const double *v, size_t n) {
     head(w, field, BYTES);
     tpi_wire_varint(w, 8 * n);
-    unsigned char *out = tpi_wire_room(w, 8 * n);
+    unsigned char *out = tpi_wire_reserve(w, 8 * n);
     for (size_t i = 0; out && i < n; i++) little_double(out + 8 * i, v[i]);
 }
 void tpi_wire_floats(tpi_wire *w, int field, const float *v, size_t n) {
     head(w, field, BYTES);
     tpi_wire_varint(w, 4 * n);
-    unsigned char *out = tpi_wire_room(w, 4 * n);
+    unsigned char *out = tpi_wire_reserve(w, 4 * n);
     for (size_t i = 0; out && i < n; i++) little_float(out + 4 * i, v[i]);
 }
 
@@ -110,7 +113,7 @@ void tpi_wire_close(tpi_wire *w, size_t opened) { /* the length goes in front of
     if (w->failed) return;
     unsigned char length[MAX_VARINT];
     size_t bytes = w->n - opened, n = put_varint(length, bytes);
-    if (!tpi_wire_room(w, n)) return;
+    if (!tpi_wire_reserve(w, n)) return;
     memmove(w->data + opened + n, w->data + opened, bytes);
     memcpy(w->data + opened, length, n);
 }

@@ -16,8 +16,8 @@ typedef struct tpi_wire {
 
 void tpi_wire_free(tpi_wire *w); /* and makes it empty */
 void tpi_wire_raw(tpi_wire *w, const void *data, size_t bytes);
-void *tpi_wire_room(tpi_wire *w,
-                    size_t bytes); /* room for so many bytes at the end, counted as written; NULL if there is none */
+void *tpi_wire_reserve(tpi_wire *w,
+                       size_t bytes); /* room for so many bytes at the end, counted as written; NULL if there is none */
 
 void tpi_wire_int(tpi_wire *w, int field, int64_t v); /* int32, int64, bool and enums */
 void tpi_wire_double(tpi_wire *w, int field, double v);

@@ -181,7 +181,10 @@ bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) 
 bool tpi_graph_broken(const char *what) { return tpi_refuse(TP_ERR_IO, "the graph's file is damaged: %s", what); }
 
 int64_t tpi_graph_number(const tp_saved *v, int64_t low, int64_t high, bool *ok) {
-    if (tp_saved_kind_of(v) != TP_SAVED_NUMBER) return *ok = false, low;
+    if (tp_saved_kind_of(v) != TP_SAVED_NUMBER) {
+        *ok = false;
+        return low;
+    }
     int64_t n = tp_scalar_to_int(tp_saved_number(v));
     if (n < low || n > high) *ok = false;
     return n < low || n > high ? low : n;
@@ -190,21 +193,30 @@ int64_t tpi_graph_number(const tp_saved *v, int64_t low, int64_t high, bool *ok)
 int64_t tpi_graph_list(const tp_saved *v, int64_t most, bool *ok) {
     tp_saved_kind kind = tp_saved_kind_of(v);
     int64_t n = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE ? tp_saved_count(v) : -1;
-    if (n < 0 || n > most) return *ok = false, 0;
+    if (n < 0 || n > most) {
+        *ok = false;
+        return 0;
+    }
     return n;
 }
 
 static const int64_t *read_ints(tpi_graph_memory *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
     *n = tpi_graph_list(v, most, ok);
     int64_t *list = tpi_graph_memory_take(room, (size_t)*n * sizeof *list);
-    if (!list) return *ok = false, NULL;
+    if (!list) {
+        *ok = false;
+        return NULL;
+    }
     for (int64_t i = 0; i < *n; i++) list[i] = tpi_graph_number(tp_saved_at(v, i), INT64_MIN, INT64_MAX, ok);
     return list;
 }
 
 static tp_scalar *read_scalars(tpi_graph_memory *room, const tp_saved *v, int64_t n, bool *ok) {
     tp_scalar *list = tpi_graph_memory_take(room, (size_t)n * sizeof *list);
-    if (!list || tpi_graph_list(v, n, ok) != n) return *ok = false, list;
+    if (!list || tpi_graph_list(v, n, ok) != n) {
+        *ok = false;
+        return list;
+    }
     for (int64_t i = 0; i < n; i++) {
         const tp_saved *at = tp_saved_at(v, i);
         list[i] = tp_saved_kind_of(at) == TP_SAVED_NUMBER ? tp_saved_number(at) : tp_no_scalar();
@@ -260,9 +272,9 @@ static tp_tensor *tensor_on(const tp_saved *v, tp_device device) {
 static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device, const tp_compiled *base) {
     bool ok = true;
     int64_t n, ndim, nstrides;
-    const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok),
-                  *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
-                  *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
+    const int64_t *facts = read_ints(&g->memory, tp_saved_at(v, 0), 5, &n, &ok),
+                  *shape = read_ints(&g->memory, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
+                  *strides = read_ints(&g->memory, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
     if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[0] == TPI_VALUE_GRAD ||
         facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT)
         return tpi_graph_broken("a value");
@@ -308,25 +320,32 @@ static bool read_argument(tpi_graph_memory *room, const tp_saved *v, tp_device d
         to->as.scalar =
             tp_saved_kind_of(held) == TP_SAVED_NUMBER ? tp_saved_number(held) : (ok = false, tp_no_scalar());
         break;
-    case TP_K_INTS: to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok), to->as.ints.n = n; break;
+    case TP_K_INTS:
+        to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok);
+        to->as.ints.n = n;
+        break;
     case TP_K_DTYPE: to->as.dtype = (tp_dtype)tpi_graph_number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
     case TP_K_LAYOUT: to->as.layout = (tp_layout)tpi_graph_number(held, 0, 16, &ok); break;
     case TP_K_DEVICE: to->as.device = device; break;
     case TP_K_SCALARS:
-        to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok);
+        to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok);
+        to->as.scalars.v = read_scalars(room, held, n, &ok);
         break;
     case TP_K_FLOATS: {
         n = tpi_graph_list(held, 1 << 20, &ok);
         double *floats = tpi_graph_memory_take(room, (size_t)n * sizeof *floats);
         for (int64_t i = 0; floats && i < n; i++)
             floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
-        to->as.floats.v = floats, to->as.floats.n = n, ok = ok && floats;
+        to->as.floats.v = floats;
+        to->as.floats.n = n;
+        ok = ok && floats;
         break;
     }
     case TP_K_STRING: {
         const char *text = tp_saved_kind_of(held) == TP_SAVED_TEXT ? tp_saved_text(held) : NULL;
         char *copy = text ? tpi_graph_memory_take(room, strlen(text) + 1) : NULL;
-        to->as.string = copy ? strcpy(copy, text) : NULL, ok = ok && copy;
+        to->as.string = copy ? strcpy(copy, text) : NULL;
+        ok = ok && copy;
         break;
     }
     default: ok = false;
@@ -350,12 +369,12 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     const tp_operator *op = s->op;
     const tp_saved *args = tp_saved_get(d, "args");
     int64_t tensors = 0;
-    s->args = tpi_graph_memory_take(&g->room, (size_t)op->nargs * sizeof *s->args);
+    s->args = tpi_graph_memory_take(&g->memory, (size_t)op->nargs * sizeof *s->args);
     if (!s->args) return false;
     if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace))
         return tpi_graph_broken("a call");
     for (int64_t i = 0; i < op->nargs; i++)
-        if (!read_argument(&g->room, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
+        if (!read_argument(&g->memory, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
     if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return tpi_graph_broken("a call in place");
     return (tensors == s->nin && has_its_tensors(op, s)) || tpi_graph_broken("a call's tensors");
 }
@@ -372,12 +391,14 @@ static bool read_kernel(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
     int wants = s->kind == TPI_STEP_MAP ? ((const tpi_map_op *)s->op)->nin : s->kind == TPI_STEP_FILL ? 0 : 1;
     if (s->nin != wants || s->nout != outs_of(s)) return tpi_graph_broken("a step's values");
     for (int i = 0; i < s->nin; i++) ok = ok && (s->kind == TPI_STEP_MAP || s->in[i] >= 0);
-    if (s->kind == TPI_STEP_MAP) s->numbers = read_scalars(&g->room, tp_saved_get(d, "numbers"), s->nin, &ok);
-    if (s->kind == TPI_STEP_FILL) s->numbers = read_scalars(&g->room, tp_saved_get(d, "numbers"), 1, &ok);
-    if (s->kind <= TPI_STEP_SCAN) s->params = read_scalars(&g->room, tp_saved_get(d, "params"), count_params(s), &ok);
+    if (s->kind == TPI_STEP_MAP) s->numbers = read_scalars(&g->memory, tp_saved_get(d, "numbers"), s->nin, &ok);
+    if (s->kind == TPI_STEP_FILL) s->numbers = read_scalars(&g->memory, tp_saved_get(d, "numbers"), 1, &ok);
+    if (s->kind <= TPI_STEP_SCAN) s->params = read_scalars(&g->memory, tp_saved_get(d, "params"), count_params(s), &ok);
     if (s->kind == TPI_STEP_FOLD || s->kind == TPI_STEP_SCAN) {
-        if (tp_saved_has(d, "dims"))
-            s->dims.v = read_ints(&g->room, tp_saved_get(d, "dims"), TP_MAX_DIMS, &n, &ok), s->dims.n = n;
+        if (tp_saved_has(d, "dims")) {
+            s->dims.v = read_ints(&g->memory, tp_saved_get(d, "dims"), TP_MAX_DIMS, &n, &ok);
+            s->dims.n = n;
+        }
         s->keepdim = tpi_graph_number(tp_saved_get(d, "keepdim"), 0, 1, &ok);
         s->dtype = (tp_dtype)tpi_graph_number(tp_saved_get(d, "dtype"), 0, TP_DTYPE_COUNT - 1, &ok);
     }
@@ -398,7 +419,8 @@ static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     int64_t nin = tpi_graph_list(in, 1 << 14, &ok), nout = tpi_graph_list(out, 64, &ok);
     tpi_graph_step *s = ok ? tpi_graph_add_step(g, (tpi_step_kind)k, (int)nin, (int)nout) : NULL;
     if (!s) return ok ? false : tpi_graph_broken("a step's values");
-    s->op = op, s->inplace = tpi_graph_number(tp_saved_get(d, "inplace"), 0, 1, &ok);
+    s->op = op;
+    s->inplace = tpi_graph_number(tp_saved_get(d, "inplace"), 0, 1, &ok);
     if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0))
         return ok ? false : tpi_graph_broken("a step");
     return k == TPI_STEP_CALL ? read_call(g, s, d, device) : read_kernel(g, s, d);
@@ -407,12 +429,13 @@ static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
 static bool read_ends(tp_compiled *g, const tp_saved *root) {
     bool ok = true;
     const tp_saved *in = tp_saved_get(root, "inputs"), *out = tp_saved_get(root, "outputs");
-    g->ninputs = (int32_t)tpi_graph_list(in, 1 << 20, &ok), g->noutputs = (int32_t)tpi_graph_list(out, 1 << 20, &ok);
-    g->inputs = tpi_graph_memory_take(&g->room, (size_t)g->ninputs * sizeof *g->inputs);
-    g->outputs = tpi_graph_memory_take(&g->room, (size_t)g->noutputs * sizeof *g->outputs);
-    g->input_tracked = tpi_graph_memory_take(&g->room, (size_t)g->ninputs);
-    g->follows = tpi_graph_memory_take(&g->room, (size_t)g->noutputs);
-    g->tracks = tpi_graph_memory_take(&g->room, (size_t)g->noutputs);
+    g->ninputs = (int32_t)tpi_graph_list(in, 1 << 20, &ok);
+    g->noutputs = (int32_t)tpi_graph_list(out, 1 << 20, &ok);
+    g->inputs = tpi_graph_memory_take(&g->memory, (size_t)g->ninputs * sizeof *g->inputs);
+    g->outputs = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs * sizeof *g->outputs);
+    g->input_tracked = tpi_graph_memory_take(&g->memory, (size_t)g->ninputs);
+    g->follows = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs);
+    g->tracks = tpi_graph_memory_take(&g->memory, (size_t)g->noutputs);
     if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks)
         return ok ? false : tpi_graph_broken("inputs and outputs");
     if (!read_ids(g, in, g->inputs, g->ninputs, 0) || !read_ids(g, out, g->outputs, g->noutputs, 0)) return false;
@@ -461,7 +484,8 @@ static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *
 tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {
     tp_compiled *g = tpi_graph_new();
     if (!g) return NULL;
-    g->grad_off = true, g->default_dtype = base ? base->default_dtype : tp_default_dtype();
+    g->grad_off = true;
+    g->default_dtype = base ? base->default_dtype : tp_default_dtype();
     if (read_graph(g, root, base)) return g;
     tp_compiled_release(g);
     if (tp_ok()) tpi_graph_broken("it does not fit together");
@@ -475,7 +499,10 @@ tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other) {
     if (!f) return NULL;
     tp_compiled *g = tpi_graph_read(tp_file_value(f), other);
     if (!g || !tpi_graph_read_sizes(g, f)) tp_close_file(f);
-    if (g && !g->sizes && !tp_ok()) tp_compiled_release(g), g = NULL;
+    if (g && !g->sizes && !tp_ok()) {
+        tp_compiled_release(g);
+        g = NULL;
+    }
     return g;
 }
 
@@ -486,7 +513,8 @@ bool tp_compiled_input(const tp_compiled *g, int64_t i, tp_dtype *dtype, tp_ints
         return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected an input from 0 to %d, got %lld",
                           g ? g->ninputs - 1 : -1, (long long)i);
     const tpi_graph_value *v = &g->values[g->inputs[i]];
-    *dtype = (tp_dtype)v->dtype, *shape = tpi_value_shape(v);
+    *dtype = (tp_dtype)v->dtype;
+    *shape = tpi_value_shape(v);
     return true;
 }
 

@@ -68,12 +68,13 @@ static tp_saved *follow(const tp_saved *root, const tp_saved *path, bool *ok) {
     for (int64_t i = 0; i < n && *ok; i++) {
         const tp_saved *key = tp_saved_at(path, i);
         tp_saved_kind kind = tp_saved_kind_of(at);
-        if (tp_saved_kind_of(key) == TP_SAVED_TEXT)
-            *ok = kind == TP_SAVED_DICT && tp_saved_has(at, tp_saved_text(key)),
+        if (tp_saved_kind_of(key) == TP_SAVED_TEXT) {
+            *ok = kind == TP_SAVED_DICT && tp_saved_has(at, tp_saved_text(key));
             at = *ok ? tp_saved_get(at, tp_saved_text(key)) : NULL;
-        else
-            *ok = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE,
+        } else {
+            *ok = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE;
             at = *ok ? tp_saved_at(at, tpi_graph_number(key, 0, tp_saved_count(at) - 1, ok)) : NULL;
+        }
     }
     *ok = *ok && tp_saved_kind_of(at) == TP_SAVED_NUMBER && at->as.number.kind == TP_SCALAR_INT;
     return (tp_saved *)at; /* a number of this file's, which nobody else looks at */
@@ -118,7 +119,7 @@ static bool read_symbol(tpi_graph_memory *room, const tp_saved *v, tpi_size_symb
 static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved *v, int32_t nsymbols) {
     const int ndim = g->values[g->inputs[input]].ndim;
     bool ok = tpi_graph_list(v, ndim, &(bool){true}) == ndim;
-    tpi_size_place *places = tpi_graph_memory_take(&g->room, (size_t)ndim * sizeof *places);
+    tpi_size_place *places = tpi_graph_memory_take(&g->memory, (size_t)ndim * sizeof *places);
     for (int d = 0; places && d < ndim && ok; d++) {
         const tp_saved *one = tp_saved_at(v, d);
         places[d].symbol = -1;
@@ -142,18 +143,18 @@ bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
     int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok),
             ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);
     if (!ok || !nsymbols || ninputs != g->ninputs) return tpi_graph_broken("its sizes");
-    source *from = tpi_graph_memory_take(&g->room, sizeof *from);
+    source *from = tpi_graph_memory_take(&g->memory, sizeof *from);
     tpi_graph_sizes s = {.nsymbols = (int32_t)nsymbols, .make = make, .drop = drop, .source = from};
-    s.symbols = tpi_graph_memory_take(&g->room, (size_t)nsymbols * sizeof *s.symbols);
-    s.places = tpi_graph_memory_take(&g->room, (size_t)ninputs * sizeof *s.places);
-    rule *all = tpi_graph_memory_take(&g->room, (size_t)nrules * sizeof *all);
+    s.symbols = tpi_graph_memory_take(&g->memory, (size_t)nsymbols * sizeof *s.symbols);
+    s.places = tpi_graph_memory_take(&g->memory, (size_t)ninputs * sizeof *s.places);
+    rule *all = tpi_graph_memory_take(&g->memory, (size_t)nrules * sizeof *all);
     if (!from || !s.symbols || !s.places || !all) return false;
     for (int64_t i = 0; i < nsymbols; i++)
-        if (!read_symbol(&g->room, tp_saved_at(symbols, i), &s.symbols[i])) return false;
+        if (!read_symbol(&g->memory, tp_saved_at(symbols, i), &s.symbols[i])) return false;
     for (int32_t i = 0; i < ninputs; i++)
         if (!(s.places[i] = read_places(g, i, tp_saved_at(places, i), s.nsymbols))) return false;
     for (int64_t i = 0; i < nrules; i++)
-        if (!read_rule(&g->room, root, tp_saved_at(rules, i), s.nsymbols, &all[i])) return false;
+        if (!read_rule(&g->memory, root, tp_saved_at(rules, i), s.nsymbols, &all[i])) return false;
     *from = (source){file, s.symbols, s.nsymbols, nrules, all};
     if (!tpi_graph_set_sizes(g, &s)) return false;
     tpi_file_forget_tensors(file);

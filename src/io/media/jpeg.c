@@ -95,8 +95,11 @@ static void from_inks(uint8_t *row, const uint8_t *inks, int64_t width, bool gra
         int r = inks[0] * inks[3] / 255, g = inks[1] * inks[3] / 255, b = inks[2] * inks[3] / 255;
         if (gray)
             row[x] = (uint8_t)((r * 19595 + g * 38470 + b * 7471 + 0x8000) >> 16);
-        else
-            row[3 * x] = (uint8_t)r, row[3 * x + 1] = (uint8_t)g, row[3 * x + 2] = (uint8_t)b;
+        else {
+            row[3 * x] = (uint8_t)r;
+            row[3 * x + 1] = (uint8_t)g;
+            row[3 * x + 2] = (uint8_t)b;
+        }
     }
 }
 

@@ -33,7 +33,10 @@ static void on_error(png_structp png, const char *message) {
     snprintf(s->message, sizeof s->message, "%s", message);
     longjmp(s->fail, 1);
 }
-static void on_warning(png_structp png, const char *message) { (void)png, (void)message; }
+static void on_warning(png_structp png, const char *message) {
+    (void)png;
+    (void)message;
+}
 static void *take_memory(png_structp png, png_alloc_size_t bytes) {
     const session *s = png_get_mem_ptr(png);
     return s->most && bytes > s->most ? NULL : tpi_malloc(bytes);

@@ -127,7 +127,10 @@ static tp_tensor *decode(const tp_tensor *bytes, int64_t *sample_rate, const tp_
     size_t n = 0;
     tp_tensor *here = tpi_file_bytes(bytes, &data, &n), *out = NULL;
     sound s;
-    if (!here || !parse(&s, data, n)) return tp_release(here), NULL;
+    if (!here || !parse(&s, data, n)) {
+        tp_release(here);
+        return NULL;
+    }
     const tp_wav_info *info = &s.info;
     if (o->frame_offset < 0 || o->num_frames < -1 || o->num_frames == 0)
         tpi_fail(
@@ -228,7 +231,10 @@ static bool settle(tp_wav_options *o, tp_dtype dtype) {
     if (!bits[dtype])
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'sound': expected float32, float64, int32, int16 or uint8, got %s",
                           tp_dtype_name(dtype));
-    if (!o->bits) o->bits = bits[dtype], o->floating = tp_dtype_is_floating(dtype);
+    if (!o->bits) {
+        o->bits = bits[dtype];
+        o->floating = tp_dtype_is_floating(dtype);
+    }
     bool fits =
         o->floating ? o->bits == 32 || o->bits == 64 : o->bits == 8 || o->bits == 16 || o->bits == 24 || o->bits == 32;
     return fits ||

@@ -26,7 +26,7 @@ static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **
                                 TPI_GPU_VAL(above)};
     bool ok = scratch && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&site, held, vectors}, x, 6, args);
     tpi_release(x), tpi_release(scratch);
-    return tpi_gpu_give(2, (tp_tensor *[]){values, v}, ok, out);
+    return tpi_gpu_hand_over(2, (tp_tensor *[]){values, v}, ok, out);
 }
 
 static bool eigen(tp_tensor *self, const char *UPLO, bool vectors,
@@ -50,7 +50,7 @@ static bool eigen(tp_tensor *self, const char *UPLO, bool vectors,
                                                       .info = (int32_t *)info->data}) &&
               tpi_gpu_info_clear(info);
     tpi_release(info);
-    return tpi_gpu_give(2, (tp_tensor *[]){values, a}, ok, out);
+    return tpi_gpu_hand_over(2, (tp_tensor *[]){values, a}, ok, out);
 }
 
 tpi_served tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) {

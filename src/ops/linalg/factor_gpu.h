@@ -34,8 +34,8 @@ bool tpi_gpu_fill_identity(tp_tensor *t);
 const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t);
 bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s);
 
-bool tpi_gpu_info_clear(const tp_tensor *info);                             /* all zero? waits for the device */
-bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out); /* hands over, or drops; returns ok */
+bool tpi_gpu_info_clear(const tp_tensor *info);                                  /* all zero? waits for the device */
+bool tpi_gpu_hand_over(int n, tp_tensor *const *made, bool ok, tp_tensor **out); /* hands over, or drops; returns ok */
 
 bool tpi_gpu_is_finite(tpi_temporaries *bag, tp_tensor *t); /* every element? waits for the device */
 /* A = U diag(S) Vh of matrices with no fewer rows than columns: out is U, as large as A, S and Vh. */

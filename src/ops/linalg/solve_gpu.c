@@ -33,7 +33,7 @@ bool tpi_gpu_info_clear(const tp_tensor *info) {
     return zero;
 }
 
-bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out) {
+bool tpi_gpu_hand_over(int n, tp_tensor *const *made, bool ok, tp_tensor **out) {
     for (int i = 0; i < n; i++) {
         if (ok)
             out[i] = made[i];
@@ -62,7 +62,7 @@ tpi_served tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, t
     ok = ok && (!check_errors || tpi_gpu_info_clear(info)) &&
          (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
     if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint_physical(l))) != NULL;
-    return tpi_serve_if(tpi_gpu_give(2, (tp_tensor *[]){l, info}, ok, out));
+    return tpi_serve_if(tpi_gpu_hand_over(2, (tp_tensor *[]){l, info}, ok, out));
 }
 
 /* The factors take a's place; pivots are 64-bit, as the library's are. */
@@ -77,7 +77,7 @@ static bool lu_of_blocks(tp_tensor *A, bool check_errors, tp_tensor **out) {
     tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *pivots = lu ? tpi_rows_new(A, 2, least, TP_INT32) : NULL,
               *info = pivots ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info && tpi_gpu_block_lu(lu, pivots, info) && (!check_errors || tpi_gpu_info_clear(info));
-    return tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok, out);
+    return tpi_gpu_hand_over(3, (tp_tensor *[]){lu, pivots, info}, ok, out);
 }
 
 tpi_served tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
@@ -90,7 +90,7 @@ tpi_served tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_
     bool ok = info && factor(driver, lu, wide, info) && (!check_errors || tpi_gpu_info_clear(info));
     tp_tensor *pivots = ok ? tpi_as_dtype_data(wide, TP_INT32) : NULL;
     tpi_release(wide);
-    return tpi_serve_if(tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out));
+    return tpi_serve_if(tpi_gpu_hand_over(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out));
 }
 
 /* b becomes the solution of a x = b by the library; a is scratch. */
@@ -125,7 +125,7 @@ tpi_served tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     tp_tensor *x = tpi_columns_new(A, 2, rows_of(A), cols_of(A), (tp_dtype)A->dtype),
               *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info && solve(driver, A, tp_no_ints(), x, true, info) && (!check_errors || tpi_gpu_info_clear(info));
-    return tpi_serve_if(tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out));
+    return tpi_serve_if(tpi_gpu_hand_over(2, (tp_tensor *[]){x, info}, ok, out));
 }
 
 /* A X = B for matrices on both sides, whose batch dims may broadcast. */
@@ -141,7 +141,7 @@ static bool solve_systems(tp_tensor *A, tp_tensor *B, bool check_errors, tp_tens
     bool ok = info && (driver || tpi_gpu_blocks_fit(A)) &&
               solve(driver, A, tp_ints_view(batch, ndim), x, false, info) &&
               (!check_errors || tpi_gpu_info_clear(info));
-    return tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out);
+    return tpi_gpu_hand_over(2, (tp_tensor *[]){x, info}, ok, out);
 }
 
 /* X A = B is A^T X^T = B^T; a vector is a matrix of one column. */
@@ -182,7 +182,7 @@ static bool library_svd(const tpi_gpu_driver *driver, tp_tensor *A, bool rotatio
               tpi_gpu_info_clear(info);
     tpi_release(a), tpi_release(info);
     if (ok && rotations) ok = (vh = tpi_after(vh, tpo_adjoint(vh))) != NULL;
-    return tpi_gpu_give(3, (tp_tensor *[]){u, values, vh}, ok, out);
+    return tpi_gpu_hand_over(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }
 
 bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out) {

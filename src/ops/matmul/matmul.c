@@ -93,6 +93,7 @@ typedef struct extra {
     tp_tensor *start; /* NULL: none */
     const char *name; /* what messages call it */
     tp_scalar alpha, beta;
+    bool recurrent; /* of a recurrent layer: see tpi_product */
 } extra;
 static const extra PLAIN = {.alpha = {TP_SCALAR_INT, {1}}, .beta = {TP_SCALAR_INT, {0}}};
 
@@ -164,7 +165,8 @@ static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like,
                      .c_batch = m * n,
                      .c_row = n > 1 ? n : 1,
                      .alpha = x.alpha,
-                     .beta = tp_int(0)};
+                     .beta = tp_int(0),
+                     .recurrent = x.recurrent};
     bool ok = lay_start(out, &x, &p, &row) && tpi_gpu_multiply(out, &p, row);
     tpi_release(row);
     return ok ? out : tpi_after(out, NULL);
@@ -243,7 +245,7 @@ tp_tensor *tpi_native_mm(tp_tensor *self, tp_tensor *mat2) { return mm_with(self
 
 tp_tensor *tpi_native_addmm(tp_tensor *self, tp_tensor *mat1, tp_tensor *mat2, tp_scalar beta, tp_scalar alpha) {
     if (!tpi_check_same_dtype(self, "self", mat1, "mat1")) return NULL;
-    return mm_with(mat1, "mat1", mat2, "mat2", (extra){self, "self", alpha, beta});
+    return mm_with(mat1, "mat1", mat2, "mat2", (extra){self, "self", alpha, beta, .recurrent = false});
 }
 
 static tp_tensor *bmm_with(tp_tensor *a, const char *a_name, tp_tensor *b, const char *b_name, extra x) {
@@ -259,7 +261,7 @@ tp_tensor *tpi_native_bmm(tp_tensor *self, tp_tensor *mat2) { return bmm_with(se
 
 tp_tensor *tpi_native_baddbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
     if (!tpi_check_same_dtype(self, "self", batch1, "batch1")) return NULL;
-    return bmm_with(batch1, "batch1", batch2, "batch2", (extra){self, "self", alpha, beta});
+    return bmm_with(batch1, "batch1", batch2, "batch2", (extra){self, "self", alpha, beta, .recurrent = false});
 }
 
 static tp_tensor *mv_with(tp_tensor *a, const char *a_name, tp_tensor *vec, extra x) {
@@ -272,7 +274,7 @@ tp_tensor *tpi_native_mv(tp_tensor *self, tp_tensor *vec) { return mv_with(self,
 
 tp_tensor *tpi_native_addmv(tp_tensor *self, tp_tensor *mat, tp_tensor *vec, tp_scalar beta, tp_scalar alpha) {
     if (!tpi_check_same_dtype(self, "self", mat, "mat")) return NULL;
-    return mv_with(mat, "mat", vec, (extra){self, "self", alpha, beta});
+    return mv_with(mat, "mat", vec, (extra){self, "self", alpha, beta, .recurrent = false});
 }
 
 tp_tensor *tpi_native_dot(tp_tensor *self, tp_tensor *tensor) {
@@ -283,7 +285,8 @@ tp_tensor *tpi_native_dot(tp_tensor *self, tp_tensor *tensor) {
 }
 
 /* input (..., in), weight (out, in) or (in), bias broadcast over the result (..., out) or (...). */
-tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
+static tp_tensor *linear_with(tp_tensor *input, tp_tensor *weight, extra x) {
+    tp_tensor *bias = x.start;
     if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least one dimension, got none");
     if (weight->ndim != 1 && weight->ndim != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected 1 or 2 dimensions, got shape %s",
@@ -297,6 +300,13 @@ tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bia
     memcpy(shape, input->shape, sizeof *shape * (size_t)input->ndim);
     if (weight->ndim == 2) shape[input->ndim - 1] = weight->shape[0];
     tp_ints result = tp_ints_view(shape, input->ndim - (weight->ndim == 1));
-    extra x = {bias, "bias", tp_int(1), tp_int(1)};
     return product_of(result, 1, input, ROWS, weight, weight->ndim == 2 ? TRANSPOSED : COLUMN, x);
+}
+
+tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
+    return linear_with(input, weight, (extra){bias, "bias", tp_int(1), tp_int(1), .recurrent = false});
+}
+
+tp_tensor *tpi_native_rnn_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
+    return linear_with(input, weight, (extra){bias, "bias", tp_int(1), tp_int(1), .recurrent = true});
 }

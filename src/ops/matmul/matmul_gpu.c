@@ -6,20 +6,12 @@
 #include "device/gpu/map.h"
 #include <taper/gpu.h>
 
-static TPI_THREAD_LOCAL bool recurrent;
-
-bool tpi_gpu_recurrent(bool on) {
-    bool before = recurrent;
-    recurrent = on;
-    return before;
-}
-
 /* A small product is no faster in TF32. */
 enum { WORTH_TF32 = 1 << 20 }; /* multiply-adds, of a recurrent layer's */
 
 static bool in_tf32(const tpi_product *p) {
-    return recurrent ? p->m * p->n * p->k >= WORTH_TF32 && tp_gpu_is_on(TP_GPU_CONV_TF32)
-                     : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
+    return p->recurrent ? p->m * p->n * p->k >= WORTH_TF32 && tp_gpu_is_on(TP_GPU_CONV_TF32)
+                        : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
 }
 
 /* ---- By the library ---- */

@@ -8,10 +8,6 @@
  * column) unless it is NULL. p->c is not read. */
 bool tpi_gpu_multiply(tp_tensor *out, const tpi_product *p, const tp_tensor *bias);
 
-/* The thread's products are those of a recurrent layer: whether large ones are made in TF32 is said by
- * TP_GPU_CONV_TF32, as of all that is cuDNN's in PyTorch. Returns what was said before, for the end. */
-bool tpi_gpu_recurrent(bool on);
-
 /* What a kernel of ops/matmul/matmul.gpu.h is written for. */
 typedef struct tpi_gpu_matmul_form {
     tp_dtype dtype;

@@ -46,7 +46,8 @@ static bool times_weight(const layer *l, bool forward, tp_tensor *a, tp_tensor *
                      .k = k,
                      .c_row = n,
                      .alpha = tp_int(1),
-                     .beta = tp_int(beta)};
+                     .beta = tp_int(beta),
+                     .recurrent = true};
     p.a = (tpi_operand_matrix){a->data, 0, k, 1};
     p.b = (tpi_operand_matrix){l->w_hh->data, 0, forward ? 1 : l->width, forward ? l->width : 1};
     return tpi_gpu_multiply(c, &p, NULL);
@@ -86,9 +87,7 @@ tpi_served tpi_gpu_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp
               *cells = tpi_empty(TP_INTS(steps * l.batch, l.width), l.dtype, l.device);
     l.w_hh = tpi_contiguous_data(w_hh);
     bool ok = h && c && acts && o && cells && l.w_hh;
-    bool before = tpi_gpu_recurrent(true);
     for (int64_t s = 0; s < steps && ok; s++) ok = step(&l, s, acts, cells, o, &h, &c);
-    tpi_gpu_recurrent(before);
     out[0] = o, out[1] = ok ? copy_of(h) : NULL, out[2] = ok ? copy_of(c) : NULL, out[3] = acts, out[4] = cells;
     tpi_release(h), tpi_release(c), tpi_release(l.w_hh);
     ok = ok && out[1] && out[2];
@@ -106,7 +105,8 @@ static bool weight_product(const layer *l, tp_tensor *dgates, int64_t first, int
                      .k = rows,
                      .c_row = l->width,
                      .alpha = tp_int(1),
-                     .beta = tp_int(beta)};
+                     .beta = tp_int(beta),
+                     .recurrent = true};
     p.a = (tpi_operand_matrix){dgates->data + first * 4 * l->width * (int64_t)tpi_itemsize(dgates), 0, 1, 4 * l->width};
     p.b = (tpi_operand_matrix){before, 0, l->width, 1};
     return tpi_gpu_multiply(dw, &p, NULL);
@@ -141,14 +141,12 @@ tpi_served tpi_gpu_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp
               *dw = tpi_empty(tpi_shape(w_hh), l.dtype, l.device);
     l.w_hh = tpi_contiguous_data(w_hh);
     bool ok = h && c && o && a && k && g && dh && dc && dgates && dw && l.w_hh;
-    bool before = tpi_gpu_recurrent(true);
     for (int64_t s = steps - 1; s >= 0 && ok; s--) ok = step_back(&l, s, a, k, c, g, dgates, dh, dc);
     int64_t start = reverse ? (steps - 1) * l.batch : 0, item = ok ? (int64_t)tpi_itemsize(o) : 0;
     ok = ok && weight_product(&l, dgates, start, l.batch, h->data, 0, dw);
     if (ok && steps > 1)
         ok = weight_product(&l, dgates, reverse ? 0 : l.batch, (steps - 1) * l.batch,
                             o->data + (reverse ? l.batch * l.width * item : 0), 1, dw);
-    tpi_gpu_recurrent(before);
     tp_tensor *held[] = {h, c, o, a, k, g, l.w_hh};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) tpi_release(held[i]);
     out[0] = dgates, out[1] = dh, out[2] = dc, out[3] = dw;

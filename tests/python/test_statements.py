@@ -1,0 +1,60 @@
+"""tools/statements.py finds statements that are chained by commas, and only those, and writes them out."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+spec = importlib.util.spec_from_file_location("statements", Path(__file__).parents[2] / "tools/statements.py")
+statements = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(statements)
+
+
+def found(body):
+    code = statements.masked("static int f(int n) {\n" + body + "\n}\n")
+    return [code[start:end] for start, end, _, _ in statements.chains(code)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = 1, b = 2;",
+        "return release(p), NULL;",
+        "if (n) close(a), close(b);",
+        "for (int i = 0, k = 1; i < n; i++) a += i, b -= i;",
+        "case 3: a = 1, b = 2; break;",
+        "list = (pair){1, 2}, n = 2;",
+        "else\n    a = f(1, 2), b = 3; /* why */",
+    ],
+)
+def test_chains_are_found(body):
+    assert len(found(body)) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int a = 1, b = 2;",
+        "long long quota, period;",
+        "_Alignas(8) char table[64], options[8];",
+        "return given(t) ? looked(t), t->data : NULL;",
+        "tp_tensor *x = f(a, b), *y = g(a, b);",
+        'const char *name, *text = "a, b";',
+        "call(a, b, (pair){1, 2});",
+        "for (i = 0, k = 1; i < n; i++, k++) call(i, k);",
+        "#define TWO(a, b) a = 1, b = 2;",
+        "/* a = 1, b = 2; */ static const int list[] = {1, 2, 3};",
+        "pair p = {.a = 1, .b = 2};",
+        "return (pair){1, 2};",
+        "enum { FIRST, SECOND };",
+    ],
+)
+def test_other_commas_are_left_alone(body):
+    assert found(body) == []
+
+
+def test_chains_are_written_out():
+    code = "void f(void) {\n    if (n) a = 1, b = g(2, 3); /* why */\n    return h(a), b;\n}\n"
+    assert statements.written_out(code) == (
+        "void f(void) {\n    if (n) { /* why */\n        a = 1;\n        b = g(2, 3);\n    }\n    h(a);\n    return b;\n}\n"
+    )
