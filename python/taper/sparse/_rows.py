@@ -1,7 +1,7 @@
 """Sparse gradients: those of the rows that an embedding with sparse=True looked up, and what optimisers do with them.
 
 The tape's gradients are dense, so a lookup puts the gradient of its table there itself when the backward reaches it,
-and tells the tape of none."""
+and tells the tape of none. A table that is no leaf, or that a data-parallel wrapper reduces, gets a dense one."""
 
 import taper
 from taper.autograd import Function
@@ -26,7 +26,7 @@ class _Pick(Function):
             kept = rows != ctx.padding
             rows, grad = rows[kept], grad[kept]
         made = coo(rows.unsqueeze(0), grad.detach(), ctx.table.shape)
-        if not ctx.table.is_leaf:
+        if not ctx.table.is_leaf or getattr(ctx.table, "_dense_gradient", False):
             return made.to_dense(), None, None
         if not _sparse_gradients:
             _sparse_gradients.append(True)

@@ -105,6 +105,9 @@ class DistributedDataParallel(Module, Joinable):
             self._sync_from(
                 0, [t for name, t in [*module.named_parameters(), *module.named_buffers()] if name not in self._ignored]
             )
+        for part in module.modules():  # buckets are dense: embeddings with sparse=True give such gradients here
+            if isinstance(part, (taper.nn.Embedding, taper.nn.EmbeddingBag)) and part.sparse:
+                part.weight._dense_gradient = True
         self.reducer = Reducer(
             [p for _, p in named],
             [name for name, _ in named],

@@ -146,3 +146,17 @@ for model in (own, plain):
     F.cross_entropy(ddp(x), y).backward()
 assert type(own.a.weight.grad) is Marked and Marked.copies == 1
 assert torch.equal(own.a.weight.grad.as_subclass(torch.Tensor), plain.a.weight.grad)
+
+# embeddings with sparse gradients are averaged like the others
+torch.manual_seed(0)
+tables = [torch.nn.Sequential(torch.nn.Embedding(10, 3, sparse=sparse), torch.nn.Linear(3, 2)) for sparse in (0, 1)]
+tables[1].load_state_dict(tables[0].state_dict())
+words = torch.tensor([[1, 2, 2], [7, 2, 9]])
+ddp = DDP(tables[1])
+for step in range(2):
+    for p in tables[1].parameters():
+        p.grad = None
+    ddp(words[r]).square().sum().backward()
+sum(tables[0](words[i]).square().sum() for i in range(n)).backward()
+for dense, sparse in zip(tables[0].parameters(), tables[1].parameters()):
+    assert torch.allclose(dense.grad / n, sparse.grad, atol=1e-6)
