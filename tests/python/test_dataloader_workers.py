@@ -228,7 +228,7 @@ def test_a_killed_worker():
         RuntimeError, match=r"DataLoader worker \(pid \d+\) is killed by signal: Killed. \(It was worker 1 of 2.\)"
     ):
         next(batches)
-    assert time.monotonic() - start < 5 and no_children()
+    assert time.monotonic() - start < 25 and no_children()
 
 
 def test_a_worker_that_is_killed_while_the_program_waits_for_another():
@@ -243,7 +243,7 @@ def test_a_worker_that_is_killed_while_the_program_waits_for_another():
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="is killed by signal: User defined signal 1. .It was worker 1 of 2"):
         next(batches)
-    assert time.monotonic() - start < 5 and no_children()
+    assert time.monotonic() - start < 25 and no_children()
 
 
 def test_a_worker_that_exits():
@@ -260,7 +260,7 @@ def test_timeout():
     start = time.monotonic()
     with pytest.raises(RuntimeError, match="DataLoader timed out after 0.3 seconds"):
         list(DataLoader(Of(2, lambda i: time.sleep(60)), num_workers=1, timeout=0.3))
-    assert time.monotonic() - start < 5 and no_children()
+    assert time.monotonic() - start < 25 and no_children()
 
 
 def test_without_shared_memory():
@@ -344,10 +344,10 @@ def test_a_program_that_ends_takes_its_workers_along(how):
     workers = {int(program.stdout.readline()) for _ in range(4)}
     start = time.monotonic()
     os.killpg(program.pid, how) if how == signal.SIGINT else program.send_signal(how)  # Ctrl-C reaches all of them
-    _, said = program.communicate(timeout=20)
-    assert time.monotonic() - start < 5 and program.returncode == -how
+    _, said = program.communicate(timeout=40)
+    assert time.monotonic() - start < 20 and program.returncode == -how
     assert ("KeyboardInterrupt" in said) == (how == signal.SIGINT) and said.count("Traceback") <= 1
-    until = time.monotonic() + 5
+    until = time.monotonic() + 25
     while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in workers)
