@@ -36,3 +36,17 @@ def is_integer_dtype(dtype):
 
 def is_low_precision_dtype(dtype):
     return dtype in (_C.float16, _C.bfloat16)
+
+
+def compare_tensor_meta(a, b, check_sizes=True, check_strides=False, *, allow_rhs_unbacked=False, check_conj=True):
+    """Raises where two tensors differ in what can be told without their elements."""
+    told = [("dtype", a.dtype, b.dtype), ("device", a.device, b.device)]
+    if check_sizes:
+        told.append(("shape", tuple(a.shape), tuple(b.shape)))
+    if check_strides:
+        told.append(("strides", a.stride(), b.stride()))
+    if check_conj:
+        told.append(("is_conj", a.is_conj(), b.is_conj()))
+    for name, one, other in told:
+        if one != other:
+            raise AssertionError(f"{name}: {one} and {other} are not the same")
