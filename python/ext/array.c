@@ -359,7 +359,10 @@ static PyObject *tensor_numpy(PyObject *o, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$p:numpy", names, &force)) return NULL;
     if (!force) return as_ndarray(o);
     PyObject *plain = tpy_wrap(tpy_own(tp_detach(tpy_unwrap(o)))),
-             *near = plain ? PyObject_CallMethod(plain, "cpu", NULL) : NULL, *array = near ? as_ndarray(near) : NULL;
+             *near = plain ? PyObject_CallMethod(plain, "cpu", NULL) : NULL;
+    if (near && tp_is_conj(tpy_unwrap(near))) Py_SETREF(near, PyObject_CallMethod(near, "resolve_conj", NULL));
+    if (near && tp_is_neg(tpy_unwrap(near))) Py_SETREF(near, PyObject_CallMethod(near, "resolve_neg", NULL));
+    PyObject *array = near ? as_ndarray(near) : NULL;
     Py_XDECREF(plain);
     Py_XDECREF(near);
     return array;

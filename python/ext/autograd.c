@@ -314,12 +314,17 @@ static PyObject *get_grad(PyObject *o, void *quiet) {
     PyObject *dict = grad ? NULL : ((tpy_tensor *)o)->dict,
              *sparse = dict ? PyDict_GetItemWithError(dict, sparse_grad_name) : NULL;
     if (sparse) return Py_NewRef(sparse);
-    return PyErr_Occurred() ? NULL : tpy_tensor_or_none(grad);
+    PyObject *found = PyErr_Occurred() ? NULL : tpy_tensor_or_none(grad);
+    if (found && found != Py_None) ((tpy_tensor *)found)->lasting = true;
+    return found;
 }
 static bool is_sparse_grad(PyObject *value) {
     return Py_TYPE(value) != tpy_tensor_type && PyObject_HasAttr((PyObject *)Py_TYPE(value), sparse_grad_name);
 }
 static int set_sparse_grad(PyObject *o, PyObject *value) {
+    PyObject *told = PyObject_CallMethodNoArgs((PyObject *)Py_TYPE(value), sparse_grad_name);
+    if (!told) return -1;
+    Py_DECREF(told);
     if (!tp_set_grad(tpy_unwrap(o), NULL)) return tpy_raise(), -1;
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
     int done = dict ? PyDict_SetItem(dict, sparse_grad_name, value) : -1;

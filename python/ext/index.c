@@ -316,6 +316,11 @@ static tp_tensor *without_leading_ones(tp_tensor *value, int64_t keep) {
 
 static bool write_view(tp_tensor *view, tp_tensor *value) {
     tp_tensor *plain = without_leading_ones(value, tp_ndim(view)), *done = NULL;
+    if (plain && !tp_ndim(plain) && tp_ndim(view) && tp_shares_storage(plain, view)) { /* x[0] = x[0, 0]: one number */
+        tp_tensor *copy = tpy_own(tp_clone(plain));
+        tp_release(plain);
+        plain = copy;
+    }
     if (plain) TPY_HEAVY(tp_numel(view), done = tp_copy_(view, plain));
     tp_release(plain);
     return done;

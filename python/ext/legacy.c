@@ -50,9 +50,14 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
     return tpy_tensor_of(o, dtype, device);
 }
 
-static bool read_device(PyObject *kwargs, tp_device *device) {
+/* The keywords of old constructors: device, and the size of a tensor that has no other arguments. */
+static bool read_options(PyObject *kwargs, tp_device *device, PyObject **size) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &key, &value);) {
+        if (!PyUnicode_CompareWithASCIIString(key, "size")) {
+            *size = value;
+            continue;
+        }
         if (PyUnicode_CompareWithASCIIString(key, "device"))
             return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key), false;
         int fits = value == Py_None ? 1 : tpy_fit_device(value, device);
@@ -65,8 +70,16 @@ static bool read_device(PyObject *kwargs, tp_device *device) {
 }
 
 static tp_tensor *make(PyObject *args, PyObject *kwargs, tp_dtype dtype, tp_device device, bool any) {
-    if (!read_device(kwargs, &device)) return NULL;
+    PyObject *size = NULL;
+    if (!read_options(kwargs, &device, &size)) return NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (size) {
+        if (n) return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): 'size' stands beside other arguments");
+        PyObject *sizes = PySequence_Tuple(size);
+        tp_tensor *sized = sizes ? of_sizes(sizes, dtype, device) : NULL;
+        Py_XDECREF(sizes);
+        return sized;
+    }
     int64_t nothing = 0;
     if (n > 1) return of_sizes(args, dtype, device);
     if (n == 1) return of_one(PyTuple_GET_ITEM(args, 0), dtype, device, any);
@@ -128,7 +141,10 @@ static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwa
 /* ---- Subclasses ---- */
 static PyObject *wrap_subclass(PyObject *cls, PyObject *data, int require_grad) {
     if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type))
-        return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
+        return PyErr_Format(
+            PyExc_TypeError,
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+            "class inherits from Tensor.");
     if (!tpy_is_tensor(data)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(data)->tp_name);
     tp_tensor *t = tpy_own(tp_detach(tpy_unwrap(data)));
     if (t && require_grad && !tp_set_requires_grad(t, true)) {
@@ -150,7 +166,10 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwarg
 
 static PyObject *as_subclass(PyObject *self, PyObject *cls) { /* differentiable, unlike _make_subclass */
     if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type))
-        return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
+        return PyErr_Format(
+            PyExc_TypeError,
+            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
+            "class inherits from Tensor.");
     return tpy_wrap_as(tpy_own(tp_alias(tpy_unwrap(self))), (PyTypeObject *)cls);
 }
 

@@ -230,7 +230,16 @@ static bool warn_of_scalar(PyObject *o) {
                         1) == 0;
 }
 static PyObject *converted(PyObject *o, PyObject *(*convert)(PyObject *)) {
-    PyObject *number = warn_of_scalar(o) ? item(o) : NULL, *result = number ? convert(number) : NULL;
+    PyObject *number = warn_of_scalar(o) ? item(o) : NULL;
+    if (number && PyComplex_CheckExact(number)) { /* a real number may be written as a complex one */
+        Py_complex value = PyComplex_AsCComplex(number);
+        Py_DECREF(number);
+        number = value.imag == 0
+                     ? PyFloat_FromDouble(value.real)
+                     : PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow",
+                                    convert == PyNumber_Float ? "double" : "int64_t");
+    }
+    PyObject *result = number ? convert(number) : NULL;
     Py_XDECREF(number);
     return result;
 }

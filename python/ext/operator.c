@@ -737,7 +737,12 @@ static PyMemberDef operator_members[] = {
     }
 #define OPERATOR_FLAGS \
     (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION)
-static PyType_Slot function_slots[] = {OPERATOR_SLOTS, {0, NULL}};
+/* As a built-in function, it stays what it is in a class; that it can be asked makes inspect.isroutine say yes. */
+static PyObject *function_get(PyObject *self, PyObject *instance, PyObject *owner) {
+    (void)instance, (void)owner;
+    return Py_NewRef(self);
+}
+static PyType_Slot function_slots[] = {OPERATOR_SLOTS, {Py_tp_descr_get, function_get}, {0, NULL}};
 static PyType_Slot method_slots[] = {OPERATOR_SLOTS, {Py_tp_descr_get, method_bind}, {0, NULL}};
 static PyType_Spec function_spec = {"taper.Function", sizeof(tpy_operator), 0, OPERATOR_FLAGS, function_slots};
 static PyType_Spec method_spec = {"taper.Method", sizeof(tpy_operator), 0,

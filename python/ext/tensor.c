@@ -4,15 +4,17 @@
  * a reference to the tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object
  * as long as that lives.
  *
- * An object with something of its own (a subclass, attributes, weak references) must not be lost when Python lets go of
- * it while the library still holds the tensor. Then the two change places: the tensor owns the object (`kept`), and the
- * object only borrows the tensor. They change back when the tensor is handed to Python again, and when the library lets
- * go of the tensor: its last reference is the object's then. */
+ * An object with something of its own (a subclass, attributes, weak references, or that it is a gradient) must not be
+ * lost when Python lets go of it while the library still holds the tensor. Then the two change places: the tensor owns
+ * the object (`kept`), and the object only borrows the tensor. They change back when the tensor is handed to Python
+ * again, and when the library lets go of the tensor: its last reference is the object's then. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
 
 PyTypeObject *tpy_tensor_type;
+
+static void keep_from_del(PyObject *o);
 
 /* ---- Objects for tensors ---- */
 PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
@@ -24,7 +26,10 @@ PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
     }
     o->t = t;
     if (!tp_binding(t)) tp_set_binding(t, o, NULL);
-    if (type != tpy_tensor_type && tpy_dispatches(type)) tp_set_opaque(t, true);
+    if (type != tpy_tensor_type) {
+        if (!type->tp_del) type->tp_del = keep_from_del; /* the slot is not inherited */
+        if (tpy_dispatches(type)) tp_set_opaque(t, true);
+    }
     return (PyObject *)o;
 }
 
@@ -55,15 +60,30 @@ static void tensor_gone(void *object) {
 }
 
 /* In the object's last moment: does the library still want it? */
+static bool is_wanted(const tpy_tensor *o) { return o->t && tp_binding(o->t) == o && tp_references(o->t) > 1; }
+
 static bool keep_alive(tpy_tensor *o) {
-    bool own = Py_TYPE(o) != tpy_tensor_type || (o->dict && PyDict_GET_SIZE(o->dict)) || o->weakrefs;
-    if (!own || !o->t || tp_binding(o->t) != o || tp_references(o->t) < 2) return false;
+    bool own = o->lasting || Py_TYPE(o) != tpy_tensor_type || (o->dict && PyDict_GET_SIZE(o->dict)) || o->weakrefs;
+    if (!own || !is_wanted(o)) return false;
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT((PyObject *)o, 1);
     o->kept = true;
     tp_set_binding(o->t, o, tensor_gone);
     tp_release(o->t); /* may be the last after all, if another thread was quick: then the object is gone here */
     return true;
+}
+
+/* The same for a class that a program made. Python empties the __slots__ of such an object before it calls
+ * tensor_dealloc, so the object must be kept earlier; Python looks at the count after this function. */
+static void keep_from_del(PyObject *object) {
+    tpy_tensor *o = (tpy_tensor *)object;
+    if (!is_wanted(o)) return;
+    PyObject_GC_UnTrack(o);
+    Py_SET_REFCNT(object, 2); /* the tensor's reference, and one that holds the object until the end of this function */
+    o->kept = true;
+    tp_set_binding(o->t, o, tensor_gone);
+    tp_release(o->t);
+    Py_SET_REFCNT(object, Py_REFCNT(object) - 1);
 }
 
 PyObject *tpy_wrap_list(tp_tensors list) {

@@ -19,6 +19,7 @@ typedef struct tpy_tensor {
     PyObject *dict; /* attributes a user sets, made on demand */
     PyObject *weakrefs;
     bool kept;       /* the tensor owns this object and t is borrowed (tensor.c) */
+    bool lasting;    /* a gradient that was read: x.grad is the same object as long as x has it */
     PyObject *place; /* of a wrapper: the device that it says it is on; NULL for others */
 } tpy_tensor;
 extern PyTypeObject *tpy_tensor_type; /* taper.Tensor */

@@ -363,6 +363,11 @@ static PyObject *size_concat(PyObject *a, PyObject *b) {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
     return size_from(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
 }
+/* Python asks for this one last: nobody else answers. */
+static PyObject *size_concat_only(PyObject *a, PyObject *b) {
+    if (PyTuple_Check(b)) return size_concat(a, b);
+    return PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not %s) to torch.Size", Py_TYPE(b)->tp_name);
+}
 static PyObject *size_repeat(PyObject *self, Py_ssize_t n) {
     return size_from(PyTuple_Type.tp_as_sequence->sq_repeat(self, n));
 }
@@ -384,7 +389,7 @@ static PyMethodDef size_methods[] = {
 static PyType_Slot size_slots[] = {{Py_tp_new, size_new},
                                    {Py_tp_repr, size_repr},
                                    {Py_nb_add, size_concat},
-                                   {Py_sq_concat, size_concat},
+                                   {Py_sq_concat, size_concat_only},
                                    {Py_sq_repeat, size_repeat},
                                    {Py_mp_subscript, size_item},
                                    {Py_tp_methods, size_methods},

@@ -82,9 +82,9 @@ def _map_tensors(function, item):
             if isinstance(item, list)
             else tuple(parts)
             if type(item) is tuple
-            else type(item)(parts)
-            if hasattr(item, "n_fields")
             else type(item)(*parts)
+            if hasattr(item, "_fields")
+            else type(item)(parts)
         )
     return item
 

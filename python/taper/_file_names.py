@@ -22,12 +22,14 @@ _PLAIN = {
     "torch._tensor": "_rebuild_from_type_v2",
     "torch.serialization": "_get_layout",
     "torch._utils": "_rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3 _rebuild_parameter "
-    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_nested_tensor _rebuild_meta_tensor_no_storage",
+    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_nested_tensor _rebuild_meta_tensor_no_storage "
+    "_rebuild_wrapper_subclass",
 }
 _PLAIN_CALLS = (
     "torch.serialization._get_layout",
     "torch._utils._rebuild_sparse_tensor",
     "torch._utils._rebuild_nested_tensor",
+    "torch._tensor._rebuild_from_type_v2",  # of wrappers alone: the library makes other subclasses
 )
 
 

@@ -262,11 +262,21 @@ def _telling(ours, path):
     return spec
 
 
+def _hide_modules(alias, package, ours):
+    """A function that a package takes from a file of the same name (`torch.nn.utils.weight_norm`) hides the file's
+    module. To import the module later must not undo that, so it counts as imported, as it is in PyTorch."""
+    for name, value in list(vars(package).items()):
+        module = sys.modules.get(f"{ours}.{name}")
+        if isinstance(module, ModuleType) and not isinstance(value, ModuleType):
+            sys.modules.setdefault(f"{alias}.{name}", module)
+
+
 class Loader:
     """Hands out a module that exists already."""
 
-    def __init__(self, module):
+    def __init__(self, module, alias):
         self.module = module
+        self.alias = alias
         self.spec = module.__spec__
 
     def create_module(self, spec):
@@ -277,6 +287,7 @@ class Loader:
             module.__name__ = "torch"  # packages that patch PyTorch ask for it
         if self.spec is not None:
             module.__spec__ = self.spec  # the import system has put that of the alias there
+            _hide_modules(self.alias, module, self.spec.name)
 
     def get_code(self, name):
         """For `python -m torch.distributed.run`, which wants the module's code rather than the module."""
@@ -317,7 +328,7 @@ class Finder:
         from importlib.machinery import ModuleSpec
 
         return ModuleSpec(
-            name, Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
+            name, Loader(module, name), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
         )
 
     @staticmethod

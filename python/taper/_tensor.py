@@ -506,7 +506,7 @@ def __deepcopy__(self, memo):
         copied.requires_grad = self.requires_grad
         if self.grad is not None:
             copied.grad = deepcopy(self.grad, memo)
-        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        _copy_attributes(self, copied, memo)
         return copied
     if self.is_conj() or self.is_neg():
         copied = self.detach().clone()
@@ -519,9 +519,22 @@ def __deepcopy__(self, memo):
     memo[id(self)] = copied
     if self.grad is not None:
         copied.grad = self.grad.__deepcopy__(memo)
+    _copy_attributes(self, copied, memo)
+    return copied
+
+
+def _copy_attributes(self, copied, memo):
+    """What a program has put on a tensor, in its __dict__ and in the __slots__ of its class."""
+    from copy import deepcopy
+
     if self.__dict__:
         copied.__dict__.update(deepcopy(self.__dict__, memo))
-    return copied
+    if type(self) is not Tensor:
+        from copyreg import _slotnames
+
+        for name in _slotnames(type(self)):
+            if hasattr(self, name):
+                setattr(copied, name, deepcopy(getattr(self, name), memo))
 
 
 @_method

@@ -341,7 +341,10 @@ def broadcast_shapes(*shapes):
         for i in _count(1, len(shorter) + 1):
             a, b = longer[-i], shorter[-i]
             if a != b and a != 1 and b != 1:
-                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+                raise RuntimeError(
+                    "Shape mismatch: objects cannot be broadcast to a single shape; "
+                    f"expected shape should be broadcastable to {list(longer)}, got {list(shorter)}"
+                )
             longer[-i] = b if a == 1 else a
         result = longer
     return Size(result)
@@ -636,6 +639,9 @@ def _between(name):
             raise RuntimeError(
                 f"{name} only supports 0-dimensional start and end tensors, but got {' and '.join(dims)}."
             )
+        start, end = (  # a factory's result is on no tape
+            value.detach() if isinstance(value, Tensor) and value.requires_grad else value for value in (start, end)
+        )
         return operator(start, end, *([] if steps is None else [steps]), *rest, **options)
 
     function.__name__ = function.__qualname__ = name

@@ -56,6 +56,9 @@ def _rebuild_from_type_v2(func, type, args, state):
     tensor = func(*args)
     if type not in (None, _C.Tensor) and not isinstance(tensor, type):
         tensor = _C.Tensor._make_subclass(type, tensor, tensor.requires_grad)
+    if getattr(tensor.__class__, "__setstate__", None) is not getattr(_C.Tensor, "__setstate__", None):
+        tensor.__setstate__(state)
+        return tensor
     return _set_state(tensor, state)
 
 

@@ -3,3 +3,4 @@
 from taper import _C
 
 globals().update(_C._namespace("fft"))
+__all__ = sorted(_C._namespace("fft"))

@@ -112,7 +112,8 @@ def _full_name(entry):
     """(name in files, object) of an entry: a class or function, or a tuple of one with its name."""
     if isinstance(entry, tuple):
         return entry[1], entry[0]
-    return f"{_torch_name(entry.__module__) or entry.__module__}.{entry.__qualname__}", entry
+    module = entry.__module__  # None for a method of a class that is written in C
+    return f"{_torch_name(module) or module}.{entry.__qualname__}" if module else entry.__qualname__, entry
 
 
 def add_safe_globals(safe_globals):

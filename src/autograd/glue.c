@@ -54,6 +54,21 @@ static bool is_bool(tp_operand a) { return a.tensor ? a.tensor->dtype == TP_BOOL
 
 int tpi_count_bools(tp_operand a, tp_operand b) { return is_bool(a) + is_bool(b); }
 
+static bool is_complex(tp_operand a) {
+    return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX;
+}
+
+tpi_factor_fault tpi_find_factor_fault(tp_operand a, tp_operand b, tp_scalar factor) {
+    switch (factor.kind) {
+    case TP_SCALAR_BOOL: return is_bool(a) && is_bool(b) ? TPI_FACTOR_FITS : TPI_FACTOR_BOOL;
+    case TP_SCALAR_FLOAT: return is_whole(a) && is_whole(b) ? TPI_FACTOR_FLOAT : TPI_FACTOR_FITS;
+    case TP_SCALAR_COMPLEX:
+        if (is_whole(a) && is_whole(b)) return TPI_FACTOR_FLOAT;
+        return is_complex(a) || is_complex(b) ? TPI_FACTOR_FITS : TPI_FACTOR_COMPLEX;
+    default: return TPI_FACTOR_FITS;
+    }
+}
+
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
     if (!is_whole(dividend) || !is_whole(divisor) || (dividend.tensor && dividend.tensor->numel == 0)) return true;
     if (!divisor.tensor) return divisor.scalar.kind == TP_SCALAR_NONE || divisor.scalar.as.i != 0;

@@ -67,6 +67,9 @@ void tpi_take_options(void *all, size_t size, const void *given, int64_t given_s
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor);
 /* How many of the two are bools, as tensors or numbers. */
 int tpi_count_bools(tp_operand a, tp_operand b);
+/* What is wrong with a factor of one of two summands: it changes no dtype, so its kind must not be above theirs. */
+typedef enum { TPI_FACTOR_FITS, TPI_FACTOR_BOOL, TPI_FACTOR_FLOAT, TPI_FACTOR_COMPLEX } tpi_factor_fault;
+tpi_factor_fault tpi_find_factor_fault(tp_operand a, tp_operand b, tp_scalar factor);
 
 /* ---- plain facts that derivatives use ---- */
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim);

@@ -45,13 +45,14 @@ static bool make_outs(const char *op, tp_tensor **outs, int n, tp_ints shape, co
 static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims, const bool *reduced) {
     if (!op->empty_error || x->numel) return true;
     if (!dims.v || dims.n == 0) /* PyTorch's kinds of error */
-        return tpi_refuse((tp_code)op->empty_error,
-                          "argument 'dim': expected a reduction dim for input.numel() == 0 in %s, got none", op->name);
+        return tpi_refuse(
+            (tp_code)op->empty_error,
+            "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument.");
     for (int d = 0; d < x->ndim; d++)
         if (reduced[d] && x->shape[d] == 0)
-            return tpi_refuse(TP_ERR_INDEX,
-                              "argument 'dim': expected reduction dim %d to have non-zero size in %s, got shape %s", d,
-                              op->name, tpi_shape_text(tpi_shape(x)));
+            return tpi_refuse(TP_ERR_INDEX, "Expected reduction dim %d to have non-zero size, but the shape is %s", d,
+                              tpi_shape_text(tpi_shape(x)));
     return true;
 }
 

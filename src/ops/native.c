@@ -40,6 +40,9 @@ tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
 }
 
 bool tpi_index_error(const char *name, int64_t index, int64_t dim, int64_t size) {
+    if (!size)
+        return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of bounds for dimension with size 0 (%lld)",
+                          name, (long long)index, (long long)dim);
     return tpi_refuse(TP_ERR_INDEX, "argument '%s': index %lld is out of bounds for dimension %lld with size %lld",
                       name, (long long)index, (long long)dim, (long long)size);
 }

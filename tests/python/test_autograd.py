@@ -448,6 +448,18 @@ def test_mutation_on_saved_tensors_can_be_allowed():
         y.mul_(2)
         z.sum().backward()
     assert torch.allclose(x.grad, x.exp().detach())
+    with graph.allow_mutation_on_saved_tensors():
+        with pytest.raises(RuntimeError, match="contexts cannot be nested"):
+            graph.allow_mutation_on_saved_tensors().__enter__()
+        y = (x * x).sum()
+    with pytest.raises(AssertionError, match="Trying to backward outside of the"):
+        y.backward()
+
+
+def test_increment_version_passes_over_inference_tensors():
+    with torch.inference_mode():
+        x = torch.ones(2)
+    graph.increment_version([x])
 
 
 def test_multi_grad_hook():

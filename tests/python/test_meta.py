@@ -353,3 +353,21 @@ def test_matrices():
         and torch.linalg.det(meta(4, 5, 5)).shape == (4,)
         and torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)
     )
+
+
+def test_fake_results_are_compared_with_real_ones():
+    from taper._prims_common import compare_tensor_meta
+    from taper._subclasses.fake_tensor import FakeTensorMode
+    from taper._subclasses.fake_utils import outputs_alias_inputs
+    from taper.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    x = torch.ones(2, 3)
+    fake = mode.from_tensor(x)
+    with mode:
+        turned, sum_ = fake.t(), fake + fake
+    compare_tensor_meta(turned, x.t(), True, check_strides=True)
+    with pytest.raises(AssertionError, match="shape"):
+        compare_tensor_meta(sum_, x.t(), True)
+    assert outputs_alias_inputs(turned, fake) and outputs_alias_inputs(x.t(), x)
+    assert not outputs_alias_inputs(sum_, fake) and not outputs_alias_inputs(x + x, x)

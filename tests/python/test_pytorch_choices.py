@@ -39,3 +39,17 @@ def test_embedding_bag_rounds_the_weighted_sum_once():
     weights = (torch.arange(10).reshape(2, 5) * 0.37).bfloat16()
     bags = F.embedding_bag(torch.arange(10).reshape(2, 5), rows, mode="sum", per_sample_weights=weights)
     assert bags.tolist() == [[28.75, 33.5], [245.0, 262.0]]
+
+
+def test_a_truncated_quotient_of_16_bit_numbers_is_that_of_the_rounded_quotient():
+    a, b = torch.tensor([-3.890625, 7.0]).bfloat16(), torch.tensor([-0.216796875, 2.0]).bfloat16()
+    assert torch.div(a, b, rounding_mode="trunc").tolist() == [18.0, 3.0]
+    assert torch.div(a.float(), b.float(), rounding_mode="trunc").tolist() == [17.0, 3.0]
+
+
+def test_addbmm_of_16_bit_numbers_is_rounded_after_each_product():
+    a = (torch.arange(60).reshape(10, 2, 3) % 7 * 0.37).bfloat16()
+    b = (torch.arange(90).reshape(10, 3, 3) % 5 * 0.61).bfloat16()
+    ones = torch.ones(2, 3).bfloat16()
+    assert torch.addbmm(ones, a, b).tolist() == [[41.25, 39.0, 39.75], [39.25, 41.5, 39.25]]
+    assert torch.addbmm(ones.float(), a.float(), b.float()).bfloat16()[0, 1] == 38.75

@@ -35,6 +35,16 @@ def python(*arguments, cwd=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def test_a_function_hides_the_module_that_it_comes_from():
+    run("""
+        import torch, torch.nn.utils.weight_norm
+        from torch._higher_order_ops.cond import cond_op
+        from torch._prims_common import corresponding_complex_dtype
+        assert callable(torch.nn.utils.weight_norm) and callable(torch._higher_order_ops.cond)
+        assert corresponding_complex_dtype(torch.float32) is torch.complex64
+    """)
+
+
 def test_names_are_the_same_modules():
     assert (
         run("""

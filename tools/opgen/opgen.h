@@ -263,7 +263,7 @@ typedef struct op {
     int ngroups;
     group groups[4];
     int nchecks;
-    check checks[4];
+    check checks[6];
     int nsamples;
     sample samples[40];
 } op;

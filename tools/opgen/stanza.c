@@ -360,7 +360,7 @@ static void parse_names(op *o, const char *s, place at) {
 
 /* What must hold before anything is computed, and what to say otherwise. */
 static void parse_check(op *o, const char *s, place at) {
-    if (o->nchecks == 4) fail(at, "more than 4 checks");
+    if (o->nchecks == 6) fail(at, "more than 6 checks");
     int n;
     const char *rest;
     expr **conditions = parse_args(s, at, &n, &rest);

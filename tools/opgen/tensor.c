@@ -412,6 +412,11 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         *r = plain(V_INT, format("tpi_count_bools(%s, %s)", as_operand(a), as_operand(b)));
         return true;
     }
+    if (!strcmp(f, "factor_fault") && e->n == 3) { /* is a number of too high a kind for two summands? */
+        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]), factor = tensor_expr(s, e->arg[2]);
+        *r = plain(V_INT, format("tpi_find_factor_fault(%s, %s, %s)", as_operand(a), as_operand(b), factor.c));
+        return true;
+    }
     if (!strcmp(f, "nonzero") && e->n == 2) { /* may these be divided as integers? */
         tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
         if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");

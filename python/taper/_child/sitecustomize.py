@@ -28,4 +28,5 @@ def _install():
         hidden.loader.exec_module(module)
 
 
-_install()
+if __name__ == "sitecustomize":  # a program that imports every module of a package is not at its start
+    _install()

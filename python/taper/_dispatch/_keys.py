@@ -214,7 +214,22 @@ def _get_dispatch_mode(key):
     return None
 
 
-_DisableTorchDispatch = NoHandlers
+class _DisableTorchDispatch:
+    """No handler sees operators from the moment it is made to the end of its with statement, or to its own end."""
+
+    def __init__(self):
+        self._off = NoHandlers()
+        self._off.__enter__()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._off is not None:
+            self._off.__exit__(*error)
+            self._off = None
+
+    __del__ = __exit__
 
 
 class _Guard:
@@ -230,21 +245,9 @@ class _Guard:
         pass
 
 
-class _ExcludeDispatchKeyGuard(_Guard):
+def _ExcludeDispatchKeyGuard(keys=None):
     """With the key Python among the excluded ones no handler sees operators."""
-
-    def __init__(self, keys=None):
-        self._off = NoHandlers() if keys is not None and keys.has(DispatchKey.Python) else None
-        if self._off is not None:
-            self._off.__enter__()
-
-    def __exit__(self, *error):
-        if self._off is not None:
-            self._off.__exit__(*error)
-            self._off = None
-
-    def __del__(self):
-        self.__exit__()
+    return _DisableTorchDispatch() if keys is not None and keys.has(DispatchKey.Python) else _Guard()
 
 
 _IncludeDispatchKeyGuard = _ForceDispatchKeyGuard = _Guard
@@ -260,6 +263,5 @@ def _AutoDispatchBelowAutograd():
 NAMES = frozenset(
     name
     for name, value in globals().items()
-    if not name.startswith("__")
-    and (getattr(value, "__module__", "") in (__name__, "torch._C", "taper._schema") or name == "_DisableTorchDispatch")
+    if not name.startswith("__") and getattr(value, "__module__", "") in (__name__, "torch._C", "taper._schema")
 ) - {"_Guard", "_parts", "settle", "fits"}

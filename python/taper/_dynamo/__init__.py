@@ -71,6 +71,8 @@ config = Settings(
     allow_unspec_int_on_nn_module=False,
     inline_inbuilt_nn_modules=True,
     error_on_recompile=False,
+    fake_tensor_cache_enabled=True,
+    fake_tensor_cache_crosscheck_enabled=False,
 )
 
 

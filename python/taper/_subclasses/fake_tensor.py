@@ -14,6 +14,10 @@ class UnsupportedFakeTensorException(RuntimeError):
     """A tensor that cannot be one without elements."""
 
 
+class UnsupportedOperatorException(RuntimeError):
+    """An operator that cannot run without elements."""
+
+
 class DynamicOutputShapeException(RuntimeError):
     """The shape of a result depends on values."""
 

@@ -48,8 +48,8 @@ def increment_version(tensor):
     """Counts a write that the tape did not see."""
     with no_grad():
         for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-            if t.is_inference():
-                raise RuntimeError("increment_version() cannot be called on inference tensors")
+            if t.is_inference():  # has no version
+                continue
             alias = t.detach()
             alias.copy_(alias)
 
@@ -99,10 +99,31 @@ class disable_saved_tensors_hooks:
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):
-    """Inside, tensors saved for backward may be written in place: what is saved is a copy."""
+    """Inside, tensors saved for backward may be written in place: what is saved is a copy. The backward belongs inside
+    too."""
+
+    _current = None
 
     def __init__(self):
-        super().__init__(lambda t: t.clone(), lambda t: t)
+        super().__init__(lambda t: t.clone(), self._give)
+
+    def _give(self, copy):
+        if allow_mutation_on_saved_tensors._current is not self:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "originally recorded."
+            )
+        return copy
+
+    def __enter__(self):
+        if allow_mutation_on_saved_tensors._current is not None:
+            raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+        allow_mutation_on_saved_tensors._current = self
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        allow_mutation_on_saved_tensors._current = None
+        super().__exit__(*error)
 
 
 class _MultiHandle:

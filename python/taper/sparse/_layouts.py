@@ -179,7 +179,8 @@ def _in_order(sparse):
     if sparse.layout is _C.sparse_csr:
         return at, values
     if sparse.layout is _C.sparse_csc:
-        return _by_line(at, values, sparse._batch(), sparse.shape[-2], -2)[:2]
+        batch = sparse._batch()
+        return _by_line(at, values, batch, sparse.shape[len(batch)], -2)[:2]
     order = keys_of(at, sparse.shape).argsort(stable=True)
     return at[:, order], values[order]
 

@@ -6,7 +6,6 @@ and tells the tape of none. A table that is no leaf, or that a data-parallel wra
 import taper
 from taper.autograd import Function
 from taper.nn import functional as F
-from taper.optim.optimizer import _sparse_gradients
 from taper.sparse._tensor import Sparse, coo, plain
 
 
@@ -28,8 +27,6 @@ class _Pick(Function):
         made = coo(rows.unsqueeze(0), grad.detach(), ctx.table.shape)
         if not ctx.table.is_leaf or getattr(ctx.table, "_dense_gradient", False):
             return made.to_dense(), None, None
-        if not _sparse_gradients:
-            _sparse_gradients.append(True)
         before = ctx.table.grad
         ctx.table.grad = made if before is None else before + made
         return None, None, None

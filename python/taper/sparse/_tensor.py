@@ -111,7 +111,14 @@ def _refusing(kind, text):
 class Sparse(Tensor):
     """See the file's head. Made by torch.sparse_coo_tensor and its kin, Tensor.to_sparse and operators."""
 
-    _sparse_grad = True  # as a gradient it stands beside its tensor, where p.grad finds it (python/ext/autograd.c)
+    @staticmethod
+    def _sparse_grad():
+        """As a gradient it stands beside its tensor, where p.grad finds it (python/ext/autograd.c, which calls this):
+        optimisers look for such gradients from then on."""
+        from taper.optim.optimizer import _sparse_gradients
+
+        if not _sparse_gradients:
+            _sparse_gradients.append(True)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

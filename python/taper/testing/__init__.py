@@ -243,8 +243,10 @@ def make_tensor(
     if exact:
         result = _op["randint"](low, high, shape, dtype=dtype, device=device)
     else:
-        result = _op["empty"](shape, dtype=dtype, device=device)
+        narrow = dtype.itemsize == 1  # the float8 dtypes have no random numbers of their own
+        result = _op["empty"](shape, dtype=_C.float32 if narrow else dtype, device=device)
         _fill_uniformly(_op["view_as_real"](result) if dtype.is_complex else result, low, high)
+        result = result.to(dtype)
     if noncontiguous and result.numel() > 1:
         result = result.repeat_interleave(2, dim=-1)[..., 1::2]
     elif memory_format is not None:

@@ -28,6 +28,7 @@ enum {
     G_REBUILD_PARAMETER,
     G_REBUILD_PARAMETER_STATE,
     G_REBUILD_TYPE,
+    G_REBUILD_WRAPPER,
     G_SPARSE,  /* makes a sparse tensor of a layout and dense ones: an object, which Python makes */
     G_NESTED,  /* makes a nested tensor of a buffer, sizes, strides and offsets: an object, too */
     G_ABSENT,  /* makes a kind of tensor that Taper has not */
@@ -60,7 +61,7 @@ static const struct known {
     {"torch._utils._rebuild_nested_tensor", G_NESTED},
     {"torch._utils._rebuild_qtensor", G_ABSENT},
     {"torch._utils._rebuild_meta_tensor_no_storage", G_REBUILD_META},
-    {"torch._utils._rebuild_wrapper_subclass", G_ABSENT},
+    {"torch._utils._rebuild_wrapper_subclass", G_REBUILD_WRAPPER},
     {"torch._utils._rebuild_device_tensor_from_numpy", G_ABSENT},
     {"torch._utils._rebuild_device_tensor_from_cpu_tensor", G_ABSENT},
     {"torch.storage.UntypedStorage", G_UNTYPED},
@@ -397,6 +398,15 @@ static tp_saved *make_of_type(const tpi_pickle *p, const tp_saved *call, const t
                   : NULL;
 }
 
+/* A wrapper has no elements: its class, which the caller let through, makes it, and its attributes hold the rest. */
+static bool makes_wrapper(const tp_saved *args) {
+    const tp_saved *function = argument(args, 0), *type = argument(args, 1), *inner = argument(args, 2);
+    if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || function->global != G_REBUILD_WRAPPER) return false;
+    if (type->kind != TP_SAVED_GLOBAL || type->global != G_OTHER || inner->kind != TP_SAVED_TUPLE) return false;
+    const tp_saved *again = argument(inner, 0);
+    return inner->n == 8 && again->kind == TP_SAVED_GLOBAL && strcmp(again->as.text, type->as.text) == 0;
+}
+
 /* ---- Calls ----
  */
 
@@ -447,7 +457,8 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     case G_REBUILD_META: return make_meta_tensor(p, call, args);
     case G_REBUILD_PARAMETER:
     case G_REBUILD_PARAMETER_STATE: return make_parameter(p, call, args);
-    case G_REBUILD_TYPE: return make_of_type(p, call, args);
+    case G_REBUILD_TYPE:
+        return makes_wrapper(args) ? make_object(p, call, args, NULL, false) : make_of_type(p, call, args);
     case G_ABSENT:
         return tpi_fail(TP_ERR_MISSING, "'%s': it holds a tensor made by %s, a kind that Taper has not", p->path,
                         call->as.text);

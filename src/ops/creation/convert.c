@@ -4,6 +4,8 @@
 #include <taper/gpu.h>
 #include "ops/fits.h"
 #include "ops/native.h"
+#include "ops/temporaries.h"
+#include "tpi_ops.h"
 
 tp_tensor *tpi_native_clone(tp_tensor *self, tp_layout memory_format) {
     tp_tensor *t = memory_format == TP_PRESERVE
@@ -123,15 +125,29 @@ static tp_tensor *part_of(tp_tensor *out, int which) {
     return t;
 }
 
-tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
+static bool check_parts(const tp_tensor *real, const tp_tensor *imag) {
     const bool first = real->dtype == TP_FLOAT16 || real->dtype == TP_FLOAT32 || real->dtype == TP_FLOAT64;
     const bool second = imag->dtype == TP_FLOAT16 || imag->dtype == TP_FLOAT32 || imag->dtype == TP_FLOAT64;
     if (!first || !second)
-        return tpi_fail(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
-                        tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
-    if (real->dtype != imag->dtype)
-        return tpi_fail(TP_ERR_RUNTIME, "Expected object of scalar type %s but got scalar type %s for second argument",
-                        tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
+        return tpi_refuse(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+                          tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
+    if (real->dtype == imag->dtype) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "Expected object of scalar type %s but got scalar type %s for second argument",
+                      tp_dtype_word((tp_dtype)real->dtype), tp_dtype_word((tp_dtype)imag->dtype));
+}
+
+tp_tensor *tpi_compose_polar(tp_tensor *abs, tp_tensor *angle) {
+    if (!check_parts(abs, angle)) return NULL;
+    tpi_temporaries bag = {0};
+    tp_tensor *cosine = tpi_put(&bag, tpo_cos(angle));
+    tp_tensor *sine = cosine ? tpi_put(&bag, tpo_sin(angle)) : NULL;
+    tp_tensor *real = sine ? tpi_put(&bag, tpo_mul(TP_OPERAND(abs), TP_OPERAND(cosine))) : NULL;
+    tp_tensor *imag = real ? tpi_put(&bag, tpo_mul(TP_OPERAND(abs), TP_OPERAND(sine))) : NULL;
+    return tpi_release_temporaries(&bag, imag ? tpo_complex(real, imag) : NULL);
+}
+
+tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
+    if (!check_parts(real, imag)) return NULL;
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_broadcast(tpi_shape(real), tpi_shape(imag), shape, &ndim)) return NULL;

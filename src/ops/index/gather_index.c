@@ -187,7 +187,7 @@ static bool list_indices(index_list *l, tp_tensor *self, tp_tensors indices) {
     }
     while (l->ndim < self->ndim) l->at[l->ndim++] = NULL;
     l->masks_only = l->masks_only && found == 1;
-    return found || tpi_refuse(TP_ERR_INDEX, "argument 'indices': expected at least one index");
+    return found || tpi_refuse(TP_ERR_INDEX, "argument 'indices': at least one index must be provided");
 }
 
 static bool broadcasts(tp_ints a, tp_ints b) {

@@ -74,9 +74,11 @@ static bool check_source(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tens
     for (int i = 0; i < self->ndim && fits && source->ndim == self->ndim; i++)
         fits = source->shape[i] == (i == d ? index->numel : self->shape[i]);
     return fits ||
-           tpi_refuse(TP_ERR_RUNTIME,
-                      "argument 'source': expected self's shape %s with size %lld at dimension %d, got %s",
-                      tpi_shape_text(tpi_shape(self)), (long long)index->numel, d, tpi_shape_text(tpi_shape(source)));
+           tpi_refuse(
+               TP_ERR_RUNTIME,
+               "source tensor shape must match self tensor shape, excluding the specified dimension: expected %s "
+               "with size %lld at dimension %d, got %s",
+               tpi_shape_text(tpi_shape(self)), (long long)index->numel, d, tpi_shape_text(tpi_shape(source)));
 }
 
 bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source) {

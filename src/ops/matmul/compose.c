@@ -86,12 +86,27 @@ tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
 /* ---- Sums of products ---- */
 
 /* The sum over the batch is one product with the batch folded into the inner dim. */
+/* The products one after the other: a sum of 16-bit numbers is rounded after each, as PyTorch does on every device. */
+static tp_tensor *add_in_turn(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
+    tp_tensor *sum = tpi_retain(self);
+    for (int64_t i = 0; sum && i < batch1->shape[0]; i++) {
+        tpi_temporaries bag = {0};
+        tp_tensor *before = tpi_put(&bag, sum);
+        tp_tensor *a = tpi_put(&bag, tpo_select(batch1, 0, i));
+        tp_tensor *b = a ? tpi_put(&bag, tpo_select(batch2, 0, i)) : NULL;
+        sum = tpi_release_temporaries(&bag, b ? tpo_addmm(before, a, b, i ? tp_int(1) : beta, alpha) : NULL);
+    }
+    return sum;
+}
+
 tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *batch2, tp_scalar beta, tp_scalar alpha) {
     if (batch1->ndim != 3 || batch2->ndim != 3 || batch1->shape[0] != batch2->shape[0] ||
         batch1->shape[2] != batch2->shape[1])
         return tpi_fail(TP_ERR_RUNTIME,
                         "arguments 'batch1' and 'batch2': expected shapes (b, n, m) and (b, m, p), got %s and %s",
                         tpi_shape_text(tpi_shape(batch1)), tpi_shape_text(tpi_shape(batch2)));
+    if (batch1->shape[0] && (self->dtype == TP_FLOAT16 || self->dtype == TP_BFLOAT16))
+        return add_in_turn(self, batch1, batch2, beta, alpha);
     int64_t inner = batch1->shape[0] * batch1->shape[2];
     tpi_temporaries bag = {0};
     tp_tensor *front = tpi_put(&bag, tpo_transpose(batch1, 0, 1));

@@ -54,6 +54,23 @@ tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
     return tpi_release_temporaries(&bag, tpi_compose_pow(self, exponent));
 }
 
+static void promote_operand(tpi_promotion *p, tp_operand a) {
+    if (a.tensor)
+        tpi_promote_tensor(p, (tp_dtype)a.tensor->dtype, a.tensor->ndim);
+    else
+        tpi_promote_scalar(p, a.scalar);
+}
+
+tp_tensor *tpi_compose_div_trunc(tp_operand self, tp_operand other) {
+    tpi_promotion promotion = {0};
+    promote_operand(&promotion, self);
+    promote_operand(&promotion, other);
+    tp_dtype dtype = tpi_promoted(&promotion);
+    if (dtype != TP_FLOAT16 && dtype != TP_BFLOAT16) return tp_ok() ? tpo_div_trunc_exact(self, other) : NULL;
+    tp_tensor *quotient = tpo_div(self, other);
+    return quotient ? tpi_after(quotient, tpo_trunc(quotient)) : NULL;
+}
+
 static double largest(tp_dtype dtype) {
     switch (dtype) {
     case TP_FLOAT16: return 65504;

@@ -385,13 +385,13 @@ bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator
     tp_dtype dtype = (tp_dtype)t->dtype;
     if (!whole_limits(dtype, &low, &high)) return false;
     bool floating = tp_dtype_is_floating(dtype);
+    if (to != TP_NONE && from >= to)
+        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
+                          (long long)from, (long long)to);
     if (!floating && (from < low || from > high))
         return tpi_refuse(TP_ERR_RUNTIME, "from is out of bounds for %s, got %lld", tp_dtype_name(dtype),
                           (long long)from);
     if (to == TP_NONE) return fill_range(t, from, (uint64_t)high - (uint64_t)from + 1, g);
-    if (from >= to)
-        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld",
-                          (long long)from, (long long)to);
     if (!floating && (to - 1 < low || to - 1 > high))
         return tpi_refuse(TP_ERR_RUNTIME, "to - 1 is out of bounds for %s, got %lld", tp_dtype_name(dtype),
                           (long long)to - 1);

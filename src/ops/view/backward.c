@@ -352,7 +352,7 @@ tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s",
             tp_dtype_word((tp_dtype)self->dtype));
     if (!self->ndim || self->shape[self->ndim - 1] != 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a last dimension of size 2, got shape %s",
+        return tpi_fail(TP_ERR_RUNTIME, "Tensor must have a last dimension of size 2, got shape %s",
                         tpi_shape_text(tpi_shape(self)));
     tpi_geometry g;
     same_geometry(self, &g);

@@ -87,7 +87,7 @@ tp_tensors tpi_compose_chunk(tp_tensor *self, int64_t chunks, int64_t dim) {
     int d = dim_of(self, dim);
     if (d < 0) return no_list;
     if (chunks <= 0) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'chunks': expected a positive number, got %lld", (long long)chunks);
+        tpi_fail(TP_ERR_RUNTIME, "chunk expects `chunks` to be greater than 0, got: %lld", (long long)chunks);
         return no_list;
     }
     int64_t each = chunks > self->shape[d] ? self->shape[d] > 0 : tpi_ceil_div(self->shape[d], chunks);

@@ -6,6 +6,16 @@ class GuardOnDataDependentSymNode(RuntimeError):
     """A size that only the data tells was asked for; never raised here."""
 
 
+class ShapeEnv:
+    """Settings for sizes that are symbols. Sizes are numbers here: nothing is guarded, and no symbol is made."""
+
+    def __init__(self, *, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True, **settings):
+        self.allow_scalar_outputs = allow_scalar_outputs
+        self.allow_dynamic_output_shape_ops = allow_dynamic_output_shape_ops
+        self.settings = settings
+        self.guards = []
+
+
 def guard_or_false(a):
     return bool(a)
 
