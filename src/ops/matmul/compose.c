@@ -395,7 +395,8 @@ tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t d
             "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s",
             (long long)dim, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     bool at_once = tpi_device(self).type != TP_CPU && tpi_same_device(tpi_device(self), tpi_device(other)) &&
-                   self->dtype == other->dtype && tp_dtype_is_floating((tp_dtype)self->dtype);
+                   self->dtype == other->dtype && tp_dtype_is_floating((tp_dtype)self->dtype) &&
+                   tp_is_contiguous(self) && tp_is_contiguous(other);
     for (int i = 0; i < self->ndim; i++)
         at_once = at_once && (self->shape[i] == other->shape[i] || self->shape[i] == 1 || other->shape[i] == 1);
     return at_once ? cross_at_once(self, other, dim) : cross_by_rolls(self, other, dim);

@@ -15,4 +15,7 @@ typedef struct tpi_gpu_matmul_form {
     int side; /* threads of a block: side * side */
 } tpi_gpu_matmul_form;
 bool tpi_gpu_matmul_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
+
+/* compose.c: cross products made of other operators, on any device. */
+tp_tensor *tpi_native_cross_product(tp_tensor *self, tp_tensor *other, int64_t dim);
 #endif
