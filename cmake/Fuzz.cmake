@@ -11,7 +11,7 @@ set_source_files_properties(${fuzzed_sources} PROPERTIES COMPILE_OPTIONS "-fsani
 # A number that an integer cannot hold becomes what the processor makes of it, as in PyTorch; gcc's UBSan does not ask for more either.
 target_compile_options(taper_flags INTERFACE -fno-sanitize=float-cast-overflow)
 # Products are the BLAS's at this level, and clang with sanitizers takes minutes over ours.
-set_source_files_properties(src/linalg/gemm.isa.c PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O0")
+set_source_files_properties(src/linalg/gemm.isa.c src/linalg/gemm_f64.isa.c PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O0")
 
 add_library(taper_fuzz STATIC EXCLUDE_FROM_ALL tests/fuzz/fuzz.c)
 target_link_libraries(taper_fuzz PUBLIC taper_testable)
