@@ -122,8 +122,7 @@ wheel() { # version, processor, Debian's name for it
     rm -rf "$objects/python"
     (cd "$sources" && env -u CFLAGS -u LDFLAGS CMAKE_ARGS="$(printf '%q ' "${options[@]}")" python -m build --wheel --no-isolation --outdir "$raw" \
         -C build-dir="$objects" . > "$work/log" 2>&1) || { tail -40 "$work/log"; fail "the wheel could not be built: $work/log"; }
-    (cd "$raw" && python -m wheel tags --remove --python-tag "$tag" --abi-tag "$tag" --platform-tag "linux_$processor" ./*.whl > /dev/null)
-    python "$here/licences.py" "$raw"/*.whl "${root:-/}" "$work/blas-$processor"
+    python "$here/licences.py" "$raw"/*.whl "${root:-/}" "$work/blas-$processor" "$tag-$tag-linux_$processor"
     LD_LIBRARY_PATH="$(dirname "$blas"):$graft" auditwheel repair --strip --wheel-dir "$out" "$raw"/*.whl > "$work/log" 2>&1 ||
         { tail -20 "$work/log"; fail "auditwheel repair: $work/log"; }
 }

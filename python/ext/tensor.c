@@ -124,7 +124,13 @@ static int tensor_clear(PyObject *o) {
     Py_CLEAR(((tpy_tensor *)o)->dict);
     return 0;
 }
-static Py_hash_t tensor_hash(PyObject *o) { return _Py_HashPointer(o); }
+static Py_hash_t tensor_hash(PyObject *o) {
+#if PY_VERSION_HEX >= 0x030d0000
+    return Py_HashPointer(o); /* 3.14 deprecates the private name */
+#else
+    return _Py_HashPointer(o);
+#endif
+}
 
 /* ---- Printing ---- */
 static PyObject *format_as(PyObject *o, const char *name, const char *contents) {
