@@ -156,9 +156,28 @@ static void test_divergences_and_gradients(void **state) {
     }
 }
 
+static void everything(void) {
+    TP_SCOPE {
+        tp_tensor *a = VECTOR(0.5f, 2), *b = VECTOR(1.5f, 0.25f);
+        tp_distribution *d = a && b ? tp_distribution_gamma(a, b) : NULL;
+        tp_distribution *c = d ? tp_distribution_categorical(NULL, a) : NULL;
+        if (c) {
+            tp_distribution_rsample(d, TP_INTS(2), NULL);
+            tp_distribution_kl(d, d);
+            tp_distribution_log_prob(c, tp_distribution_sample(c, TP_INTS(2), NULL));
+        }
+        tp_distribution_free(d), tp_distribution_free(c);
+    }
+}
+static void test_failing_allocations(void **state) {
+    (void)state;
+    fail_each_allocation(everything);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_pairs), TEST(test_pairs), cmocka_unit_test(test_choices),
-                                     TEST(test_choices), TEST(test_divergences_and_gradients)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_pairs),         TEST(test_pairs),
+                                     cmocka_unit_test(test_choices),       TEST(test_choices),
+                                     TEST(test_divergences_and_gradients), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

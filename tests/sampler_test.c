@@ -176,11 +176,34 @@ static void test_mistakes(void **state) {
     tp_sampler_free(s);
 }
 
+static void everything(void) {
+    tp_dataset *d = five(), *parts[2] = {NULL, NULL}, *both = NULL, *mapped = NULL;
+    int calls = 0;
+    const tp_field fields[] = {{TP_INT64, tp_ints_view(NULL, 0)}, {TP_FLOAT32, tp_ints_view(NULL, 0)}};
+    tp_sampler *s = d ? tp_sampler_random(5, false, 8, NULL) : NULL;
+    if (d && tp_dataset_random_split(d, TP_INTS(3, 2), NULL, parts)) both = tp_dataset_concat(2, parts);
+    if (both) mapped = tp_dataset_map(both, 2, fields, squares, NULL, &calls);
+    tp_loader *loader = mapped && s ? tp_loader_new(mapped, .batch = 3, .sampler = s) : NULL;
+    while (loader && tp_loader_next(loader)) continue;
+    tp_loader_free(loader), tp_sampler_free(s), tp_dataset_release(mapped), tp_dataset_release(both);
+    tp_dataset_release(parts[0]), tp_dataset_release(parts[1]), tp_dataset_release(d);
+}
+static void test_failing_allocations(void **state) {
+    (void)state;
+    fail_each_allocation(everything);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
-    const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_pytorch_items), TEST(test_pytorch_items), cmocka_unit_test(test_loader_with_sampler),
-        TEST(test_loader_with_sampler),       TEST(test_splits),        TEST(test_concat),
-        cmocka_unit_test(test_map),           TEST(test_map),           TEST(test_mistakes)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_pytorch_items),
+                                     TEST(test_pytorch_items),
+                                     cmocka_unit_test(test_loader_with_sampler),
+                                     TEST(test_loader_with_sampler),
+                                     TEST(test_splits),
+                                     TEST(test_concat),
+                                     cmocka_unit_test(test_map),
+                                     TEST(test_map),
+                                     TEST(test_mistakes),
+                                     cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }
