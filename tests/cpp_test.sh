@@ -17,7 +17,9 @@ build "${CXX:-c++}" tensors
 ./tensors || fail "tensors"
 build "${CXX:-c++}" no_exceptions -fno-exceptions
 ./no_exceptions || fail "no_exceptions: $?"
-build "${CXX:-c++}" libtorch
-./libtorch > printed
-diff "$TAPER_SOURCE_DIR/tests/cpp/libtorch.expected" printed || fail "libtorch.cpp prints something else than under LibTorch"
+for program in libtorch containers; do
+    build "${CXX:-c++}" $program
+    ./$program > printed
+    diff "$TAPER_SOURCE_DIR/tests/cpp/$program.expected" printed || fail "$program.cpp prints something else than under LibTorch"
+done
 if command -v clang++ > /dev/null; then build clang++ tensors -fsyntax-only -Wno-unused-command-line-argument; fi

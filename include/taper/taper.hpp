@@ -13,11 +13,13 @@
 #pragma once
 #include <taper/cpp/autograd.hpp>
 #include <taper/cpp/base.hpp>
+#include <taper/cpp/containers.hpp>
 #include <taper/cpp/data.hpp>
 #include <taper/cpp/indexing.hpp>
 #include <taper/cpp/jit.hpp>
 #include <taper/cpp/layers.hpp>
 #include <taper/cpp/module.hpp>
+#include <taper/cpp/node.hpp>
 #include <taper/cpp/optim.hpp>
 #include <taper/cpp/print.hpp>
 #include <taper/cpp/serialize.hpp>

@@ -1,4 +1,5 @@
 // taper.hpp by itself: ownership, errors, callbacks that throw, modules, optimisers, files. Exits with 0 if all holds.
+#include <taper/cpp/distributed.hpp>
 #include <taper/taper.hpp>
 
 #include <cstdlib>
@@ -186,6 +187,30 @@ static void loaders() {
     EXPECT(thrown);
 }
 
+static void process_groups() { // of this process alone
+    EXPECT(tp_dist_init());
+    c10d::ProcessGroup group;
+    EXPECT(group.getRank() == 0 && group.getSize() == 1);
+    std::vector<Tensor> one = {full({2}, 3.0)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = c10d::ReduceOp::MAX;
+    std::shared_ptr<c10d::ProcessGroup::Work> work = group.allreduce(one, options);
+    EXPECT(work->wait() && work->isCompleted() && work->isSuccess() && equal(work->result()[0], full({2}, 3.0)));
+    std::vector<std::vector<Tensor>> all = {{zeros({2})}};
+    group.allgather(all, one)->wait();
+    EXPECT(equal(all[0][0], one[0]));
+    group.barrier()->wait();
+    one.push_back(one[0]);
+    bool refused = false;
+    try {
+        group.broadcast(one);
+    } catch (const ValueError &e) {
+        refused = std::string(e.what()).find("expected one tensor per process, got 2") != std::string::npos;
+    }
+    EXPECT(refused);
+    tp_dist_end();
+}
+
 int main() {
     references();
     defaults();
@@ -193,5 +218,6 @@ int main() {
     modules();
     order();
     loaders();
+    process_groups();
     return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <taper/cpp/print.hpp>
 #include <taper/cpp/tensor.hpp>
 
+#include <cctype>
 #include <cxxabi.h>
 #include <typeinfo>
 
@@ -250,6 +251,8 @@ template <class Impl_> class ModuleHolder {
     }
     Impl_ *get() const { return ptr().get(); }
     template <class... A> auto operator()(A &&...args) const { return get()->forward(std::forward<A>(args)...); }
+    /* of containers: list[0], dict["conv"] */
+    template <class A> decltype(auto) operator[](A &&at) const { return (*get())[std::forward<A>(at)]; }
     /* The text of the module itself. */
     friend std::ostream &operator<<(std::ostream &out, const ModuleHolder &m) { return out << *m.get(); }
 
@@ -309,7 +312,11 @@ class Layer : public Module {
         std::string text(static_cast<size_t>(n) + 1, 0);
         tp_module_format(module(), &text[0], text.size());
         text.pop_back();
-        out << "torch::nn::" << as_cpp(text);
+        const std::string shown = as_cpp(text);
+        /* LibTorch's layers leave the stream so that truths print as words. */
+        if (shown.find("=true") != std::string::npos || shown.find("=false") != std::string::npos)
+            out << std::boolalpha;
+        out << "torch::nn::" << expanded(shown);
     }
     virtual void each_tensor(const TensorVisitor &visit) = 0;
     virtual tp_module *make() const = 0;
@@ -387,6 +394,30 @@ class Layer : public Module {
                      &walk});
     }
     /* Python's text of a layer in C++: true for True, [5, 5] for (5, 5). */
+    /* One number for all dims of a pool is printed for each of them: kernel_size=2 as kernel_size=[2, 2]. */
+    static std::string expanded(const std::string &text) {
+        const size_t name = text.find('('), pool = text.substr(0, name).find("ool");
+        const int dims = pool == std::string::npos || pool + 3 >= text.size() ? 0 : text[pool + 3] - '0';
+        if (dims < 2 || dims > 3) return text;
+        std::string out;
+        for (size_t i = 0; i < text.size();) {
+            const size_t equals = text.find('=', i);
+            if (equals == std::string::npos) return out + text.substr(i);
+            size_t end = equals + 1;
+            while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) end++;
+            const bool lone = end > equals + 1 && (end == text.size() || text[end] == ',' || text[end] == ')');
+            const bool size = text.substr(i, equals - i).find("norm_type") == std::string::npos;
+            const std::string number = text.substr(equals + 1, end - equals - 1);
+            out += text.substr(i, equals + 1 - i);
+            if (lone && size)
+                out +=
+                    dims == 2 ? "[" + number + ", " + number + "]" : "[" + number + ", " + number + ", " + number + "]";
+            else
+                out += number;
+            i = end;
+        }
+        return out;
+    }
     static std::string as_cpp(const std::string &python) {
         std::string out;
         int depth = 0;

@@ -4,6 +4,9 @@
 #include <taper/cpp/base.hpp>
 
 namespace taper {
+namespace autograd {
+class Node;
+}
 
 /* An argument that may be a tensor or nothing. */
 class OptionalTensor {
@@ -246,6 +249,7 @@ class Tensor {
                   bool create_graph = false, std::optional<TensorList> inputs = std::nullopt) const;
     template <class F> unsigned register_hook(F &&hook) const;
     void remove_hook(unsigned handle) const { detail::check(tp_remove_hook(impl_, handle)); }
+    std::shared_ptr<autograd::Node> grad_fn() const; /* node.hpp */
     const char *grad_fn_name() const { return tp_grad_fn_name(impl_); }
 
     void print() const;

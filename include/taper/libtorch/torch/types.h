@@ -70,6 +70,10 @@ using Tensor = taper::Tensor;
 using Device = taper::Device;
 using DeviceType = taper::DeviceType;
 using Dtype = taper::ScalarType;
+constexpr ScalarType kU8 = ScalarType::Byte, kU16 = ScalarType::UInt16, kU32 = ScalarType::UInt32,
+                     kU64 = ScalarType::UInt64, kI8 = ScalarType::Char, kI16 = ScalarType::Short,
+                     kI32 = ScalarType::Int, kI64 = ScalarType::Long, kF16 = ScalarType::Half, kF32 = ScalarType::Float,
+                     kF64 = ScalarType::Double;
 namespace indexing {
 using namespace taper::indexing;
 }
