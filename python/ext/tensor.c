@@ -27,7 +27,8 @@ PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
     o->t = t;
     if (!tp_binding(t)) tp_set_binding(t, o, NULL);
     if (type != tpy_tensor_type) {
-        if (!type->tp_del) type->tp_del = keep_from_del; /* the slot is not inherited */
+        /* Only classes with __slots__: Python's collector does not free cycles with a tp_del in them. */
+        if (!type->tp_del && type->tp_basicsize > tpy_tensor_type->tp_basicsize) type->tp_del = keep_from_del;
         if (tpy_dispatches(type)) tp_set_opaque(t, true);
     }
     return (PyObject *)o;

@@ -92,3 +92,19 @@ def test_a_guard_against_handlers_works_from_the_moment_it_is_made():
     del guard
     x.view(2, 1)
     assert seen == ["aten.view.default"]
+
+
+def test_cycles_of_parameters_and_plain_subclasses_are_collected():
+    import gc
+    import weakref
+
+    class Plain(torch.Tensor):
+        pass
+
+    for make in (torch.nn.Parameter, lambda t: t.as_subclass(Plain)):
+        made = make(torch.ones(2))
+        made.cycle = [made]
+        seen = weakref.ref(made)
+        del made
+        gc.collect()
+        assert seen() is None and not gc.garbage
