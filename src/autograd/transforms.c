@@ -44,7 +44,10 @@ static bool run(call *c, tp_segment_fn fn, void *context, tp_tensors inputs, boo
             out = fn(c->in, context);
             if (out) tp_retain(out);
         }
-    if (out && !tp_ok()) tp_release(out), out = NULL;
+    if (out && !tp_ok()) {
+        tp_release(out);
+        out = NULL;
+    }
     c->out = tpi_to_scope(out);
     if (!c->out && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "%s: argument 'fn': the function gave no tensor", function);
     return c->out != NULL;
@@ -248,10 +251,11 @@ static int64_t slices_of(tp_tensors inputs, tp_ints in_dims) {
         if (dim == TP_NONE) continue;
         const int64_t size = tp_size(inputs.v[i], dim);
         if (size < 0) return -1;
-        if (count >= 0 && size != count)
-            return tpi_fail(TP_ERR_VALUE, "tp_vmap: argument 'inputs': tensor %lld has %lld slices, one before it %lld",
-                            (long long)i, (long long)size, (long long)count),
-                   -1;
+        if (count >= 0 && size != count) {
+            tpi_fail(TP_ERR_VALUE, "tp_vmap: argument 'inputs': tensor %lld has %lld slices, one before it %lld",
+                     (long long)i, (long long)size, (long long)count);
+            return -1;
+        }
         count = size;
     }
     if (count > 0) return count;

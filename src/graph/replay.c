@@ -187,7 +187,8 @@ static bool fill_epilogue(graph_run *r, const tpi_graph_step *s, tpi_epilogue *e
         else if (!(e->operands[n] = value(r, p->in[i])))
             return false;
     }
-    e->program = p->program, e->keeps = s->epilogue_keeps;
+    e->program = p->program;
+    e->keeps = s->epilogue_keeps;
     return true;
 }
 
@@ -228,7 +229,8 @@ static bool fill_prologue(graph_run *r, const tpi_graph_step *s, tpi_prologue *e
     }
     for (int i = 0; i < p->nin; i++)
         if (!(e->operands[n++] = value(r, p->in[i]))) return false;
-    e->program = p->program, e->keeps = s->prologue_keeps;
+    e->program = p->program;
+    e->keeps = s->prologue_keeps;
     return true;
 }
 

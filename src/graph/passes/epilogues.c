@@ -82,8 +82,13 @@ static bool move(finder *f, int32_t program, int32_t v, int32_t call) {
         out[nout++] = p->out[k];
         f->written[p->out[k]] = call;
     }
-    c->in = in, c->out = out, c->nin = (int16_t)nin, c->nout = (int16_t)nout;
-    c->epilogue = p, c->epilogue_of = v, c->epilogue_keeps = f->uses[v] > 1;
+    c->in = in;
+    c->out = out;
+    c->nin = (int16_t)nin;
+    c->nout = (int16_t)nout;
+    c->epilogue = p;
+    c->epilogue_of = v;
+    c->epilogue_keeps = f->uses[v] > 1;
     g->steps[program].nout = 0; /* dropped below */
     return true;
 }
@@ -93,7 +98,10 @@ static bool offer(finder *f, int32_t program) {
     int32_t best = -1, v = -1;
     for (int k = 0; k < p->nin; k++) {
         int32_t call = call_of(f, p->in[k]);
-        if (call > best && may_move(f, p, p->in[k], call)) best = call, v = p->in[k];
+        if (call > best && may_move(f, p, p->in[k], call)) {
+            best = call;
+            v = p->in[k];
+        }
     }
     return best < 0 || move(f, program, v, best);
 }
@@ -194,8 +202,14 @@ static bool take_program(finder *f, int32_t program, int32_t v, int32_t call) {
     memcpy(out, c->out, (size_t)own_out * sizeof *out);
     memcpy(out + own_out, p->out, (size_t)p->nout * sizeof *out);
     memcpy(out + own_out + p->nout, c->out + own_out, (size_t)(c->nout - own_out) * sizeof *out);
-    c->in = in, c->out = out, c->nin = (int16_t)(c->nin + p->nin), c->nout = (int16_t)(c->nout + p->nout);
-    c->prologue = p, c->prologue_of = v, c->prologue_keeps = f->uses[v] > 1, c->prologue_declined = declined;
+    c->in = in;
+    c->out = out;
+    c->nin = (int16_t)(c->nin + p->nin);
+    c->nout = (int16_t)(c->nout + p->nout);
+    c->prologue = p;
+    c->prologue_of = v;
+    c->prologue_keeps = f->uses[v] > 1;
+    c->prologue_declined = declined;
     g->steps[program].nout = 0;
     return true;
 }

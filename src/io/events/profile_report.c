@@ -40,7 +40,10 @@ static void add(text *t, const char *format, ...) {
         const size_t room = 2 * (t->room + (size_t)(n > 0 ? n : 0)) + 256;
         char *more = n >= 0 ? tpi_realloc(t->s, room) : NULL;
         t->failed = !more;
-        if (more) t->s = more, t->room = room;
+        if (more) {
+            t->s = more;
+            t->room = room;
+        }
     }
 }
 
@@ -58,7 +61,10 @@ static bool collect(const tp_profile *p, table *t) {
     const int64_t n = tp_profile_count(p);
     *t = (table){.rows = tpi_malloc(sizeof(row) * (size_t)(n + 1))};
     int64_t *self = t->rows ? tpi_malloc(sizeof *self * (size_t)(n + 1)) : NULL;
-    if (!self) return tpi_mfree(t->rows), false;
+    if (!self) {
+        tpi_mfree(t->rows);
+        return false;
+    }
     for (int64_t i = 0; i < n; i++) self[i] = duration(tp_profile_event(p, i));
     for (int64_t i = 0; i < n; i++) {
         const tp_event *e = tp_profile_event(p, i);
@@ -112,11 +118,15 @@ static void add_table(text *out, const table *t, int64_t rows) {
 
 int64_t tp_profile_table(const tp_profile *profile, tp_profile_order order, int64_t rows, char *out, size_t room) {
     if (!TPI_GIVEN(profile, "a profile")) return -1;
-    if (order < TP_PROFILE_BY_SELF || order > TP_PROFILE_BY_MEMORY || rows < 0)
-        return tpi_fail(TP_ERR_VALUE, "argument '%s': got %lld", rows < 0 ? "rows" : "order",
-                        (long long)(rows < 0 ? rows : (int64_t)order)),
-               -1;
-    if (!out && room) return tpi_fail(TP_ERR_TYPE, "argument 'out': expected %zu bytes, got NULL", room), -1;
+    if (order < TP_PROFILE_BY_SELF || order > TP_PROFILE_BY_MEMORY || rows < 0) {
+        tpi_fail(TP_ERR_VALUE, "argument '%s': got %lld", rows < 0 ? "rows" : "order",
+                 (long long)(rows < 0 ? rows : (int64_t)order));
+        return -1;
+    }
+    if (!out && room) {
+        tpi_fail(TP_ERR_TYPE, "argument 'out': expected %zu bytes, got NULL", room);
+        return -1;
+    }
     table t;
     if (!collect(profile, &t)) return -1;
     sort_rows(&t, order);

@@ -108,7 +108,8 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
     }
     if (s->prologue || s->epilogue) {
         tpi_graph_step own = *s;
-        own.nin = (int16_t)tpi_step_own_in(s), own.nout = (int16_t)tpi_step_own_out(s);
+        own.nin = (int16_t)tpi_step_own_in(s);
+        own.nout = (int16_t)tpi_step_own_out(s);
         own.prologue = own.epilogue = NULL;
         return (!s->prologue || put_step(f, steps, s->prologue)) && put_step(f, steps, &own) &&
                (!s->epilogue || put_step(f, steps, s->epilogue));
