@@ -54,6 +54,11 @@ def kept(x, residual, weight, bias):
     return h, torch.relu(h) * residual
 
 
+def by_squares(x, residual, weight, bias):
+    total, factor = x + residual, bias.sum()
+    return (F.rms_norm(total, (64,), weight) * factor).to(torch.bfloat16), total
+
+
 def scaled(x, residual, weight, bias):
     """An operand of one element, on the device."""
     factor = residual.sum()
@@ -65,6 +70,7 @@ expected_steps = {
     narrowed: ["aten::native_layer_norm"],
     kept: ["aten::native_layer_norm"],
     scaled: ["aten::sum", "aten::native_layer_norm"],
+    by_squares: ["aten::sum", "aten::rms_norm_forward"],
 }
 
 
