@@ -55,7 +55,16 @@ MADE = [
     "optimiser_kind",
 ]
 # Arrays whose length another argument says.
-ARRAYS = {"tp_shard", "tp_field", "tp_hparam", "tp_chart", "tp_update_group", "tp_value"}
+ARRAYS = {
+    "tp_shard",
+    "tp_field",
+    "tp_hparam",
+    "tp_chart",
+    "tp_update_group",
+    "tp_value",
+    "tp_checkpoint_box",
+    "tp_box_place",
+}
 # Memory that only the library hands out, and things that only a job or its callbacks have: NULL is all that can be
 # tried.
 NEVER = {
@@ -66,6 +75,7 @@ NEVER = {
     "tp_work",
     "tp_saving",
     "tp_ddp",
+    "tp_reducer",
     "tp_event_file",
     "tp_function_call",
     "tp_trace_hooks",
@@ -128,7 +138,7 @@ def value(function, parameter, counted):
         and "const" not in kind
     ):
         return "(void *)k->array"
-    if name in ("int64_t", "double", "unsigned char"):
+    if name in ("int64_t", "double", "bool", "unsigned char"):
         return "NULL"  # an array, whose length another argument says
     if name in ("tp_graph_node", "tp_grad_mode"):  # read as they are, truths in them too
         return "(void *)k->zeros"

@@ -148,9 +148,9 @@ TP_API bool tp_restarts_move(const tp_schedule_options *options, tp_schedule_pla
  * it: for "exp_range" x is the epoch, otherwise the cycle. */
 TP_API double tp_cycle_height(double epoch, double total_size, double step_ratio, double *cycle);
 TP_API double tp_cycle_scale(const char *mode, double gamma, double x);
-/* OneCycleLR: the last epochs of its phases (their number is the result, at most 3); the phase of an epoch, and the
- * share of it that has passed; and what lies between start and end at that share, by "cos" or "linear". */
-TP_API int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double ends[3]);
+/* OneCycleLR: the last epochs of its phases (their number is the result; `ends` has 3 places); the phase of an epoch,
+ * and the share of it that has passed; and what lies between start and end at that share, by "cos" or "linear". */
+TP_API int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double *ends);
 TP_API int64_t tp_one_cycle_phase(double epoch, int64_t n, const double *ends, double *share);
 TP_API double tp_anneal(const char *strategy, double start, double end, double share);
 /* ReduceLROnPlateau: is a figure better than the best one; one more epoch counted (true: it is time to reduce); and the

@@ -162,7 +162,8 @@ double tp_cycle_scale(const char *mode, double gamma, double x) {
     return mode && !strcmp(mode, "triangular2") ? 1 / pow(2, x - 1) : 1;
 }
 
-int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double ends[3]) {
+int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase, double *ends) {
+    if (!TPI_GIVEN(ends, "an array of 3 ends")) return 0;
     int64_t n = 0;
     ends[n++] = pct_start * total_steps - 1;
     if (three_phase) ends[n++] = 2 * pct_start * total_steps - 2;
@@ -170,6 +171,11 @@ int64_t tp_one_cycle_ends(double total_steps, double pct_start, bool three_phase
     return n;
 }
 int64_t tp_one_cycle_phase(double epoch, int64_t n, const double *ends, double *share) {
+    if (!TPI_GIVEN(ends, "the ends of the phases") || !TPI_GIVEN(share, "a place for the share")) return -1;
+    if (n < 1) {
+        tpi_fail(TP_ERR_VALUE, "tp_one_cycle_phase: argument 'n': expected 1 or more phases, got %lld", (long long)n);
+        return -1;
+    }
     int64_t phase = 0;
     while (phase < n - 1 && epoch > ends[phase]) phase++;
     const double begin = phase ? ends[phase - 1] : 0;
@@ -183,12 +189,14 @@ double tp_anneal(const char *strategy, double start, double end, double share) {
 
 /* ---- Plateaus ---- */
 bool tp_plateau_is_better(const tp_schedule_options *o, double figure, double best) {
+    if (!TPI_GIVEN(o, "options")) return false;
     const bool relative = !o->threshold_mode || !strcmp(o->threshold_mode, "rel");
     if (!o->mode || !strcmp(o->mode, "min"))
         return figure < (relative ? best * (1 - o->threshold) : best - o->threshold);
     return figure > (relative ? best * (o->threshold + 1) : best + o->threshold);
 }
 bool tp_plateau_count(const tp_schedule_options *o, bool better, double *bad, double *cooling) {
+    if (!TPI_GIVEN(o, "options") || !TPI_GIVEN(bad, "a count") || !TPI_GIVEN(cooling, "a count")) return false;
     *bad = better || *cooling > 0 ? 0 : *bad + 1;
     if (*cooling > 0) --*cooling;
     if (*bad <= o->patience) return false;
@@ -197,6 +205,7 @@ bool tp_plateau_count(const tp_schedule_options *o, bool better, double *bad, do
     return true;
 }
 double tp_plateau_reduced(const tp_schedule_options *o, double lr) {
+    if (!TPI_GIVEN(o, "options")) return lr;
     const double next = fmax(lr * o->factor, o->min_lr);
     return lr - next > o->eps ? next : lr;
 }

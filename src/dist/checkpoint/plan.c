@@ -129,6 +129,8 @@ int64_t tp_checkpoint_plan(int64_t n, const tp_checkpoint_box *boxes, int ranks,
 
 bool tp_box_overlap(int64_t ndim, const tp_box_place *a, const tp_box_place *b, int64_t *in_a, int64_t *in_b,
                     int64_t *size) {
+    if (!TPI_GIVEN(a, "a box") || !TPI_GIVEN(b, "a box")) return false;
+    if (!TPI_LIST_GIVEN(in_a, ndim) || !TPI_LIST_GIVEN(in_b, ndim) || !TPI_LIST_GIVEN(size, ndim)) return false;
     for (int64_t i = 0; i < ndim; i++) {
         const int64_t from = a->offset[i] > b->offset[i] ? a->offset[i] : b->offset[i];
         const int64_t end_a = a->offset[i] + a->size[i], end_b = b->offset[i] + b->size[i];
