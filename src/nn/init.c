@@ -2,6 +2,7 @@
  * generator. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
+#include "ops/activation/gain.h"
 #include "tpi_ops.h"
 #include <math.h>
 #include <taper/ops.h>
@@ -56,19 +57,17 @@ int64_t tpi_fan_in(const tp_tensor *t) {
     return in;
 }
 
-static double leaky_gain(double negative_slope) { return sqrt(2.0 / (1 + negative_slope * negative_slope)); }
-
 bool tp_init_kaiming_uniform(tp_tensor *t, double negative_slope) {
     int64_t in, out;
     if (t && t->numel == 0) return true;
     if (!fans(t, &in, &out)) return false;
-    double bound = sqrt(3.0) * leaky_gain(negative_slope) / sqrt((double)in);
+    double bound = sqrt(3.0) * tpi_leaky_gain(negative_slope) / sqrt((double)in);
     return tp_init_uniform(t, -bound, bound);
 }
 bool tp_init_kaiming_normal(tp_tensor *t, double negative_slope) {
     int64_t in, out;
     if (t && t->numel == 0) return true;
-    return fans(t, &in, &out) && tp_init_normal(t, 0, leaky_gain(negative_slope) / sqrt((double)in));
+    return fans(t, &in, &out) && tp_init_normal(t, 0, tpi_leaky_gain(negative_slope) / sqrt((double)in));
 }
 bool tp_init_xavier_uniform(tp_tensor *t, double gain) {
     int64_t in, out;
@@ -83,18 +82,11 @@ bool tp_init_xavier_normal(tp_tensor *t, double gain) {
 
 /* ---- with a choice of fan and gain ---- */
 double tp_init_gain(const char *nonlinearity, double negative_slope) {
-    static const struct {
-        const char *name;
-        double gain;
-    } gains[] = {{"linear", 1},           {"conv1d", 1},           {"conv2d", 1},           {"conv3d", 1},
-                 {"conv_transpose1d", 1}, {"conv_transpose2d", 1}, {"conv_transpose3d", 1}, {"sigmoid", 1},
-                 {"tanh", 5.0 / 3},       {"relu", M_SQRT2},       {"selu", 3.0 / 4}};
     if (!TPI_GIVEN(nonlinearity, "a text")) return NAN;
-    if (!strcmp(nonlinearity, "leaky_relu")) return leaky_gain(isnan(negative_slope) ? 0.01 : negative_slope);
-    for (size_t i = 0; i < sizeof gains / sizeof *gains; i++)
-        if (!strcmp(nonlinearity, gains[i].name)) return gains[i].gain;
-    tpi_fail(TP_ERR_VALUE, "tp_init_gain: argument 'nonlinearity': Unsupported nonlinearity %s", nonlinearity);
-    return NAN;
+    const double gain = tpi_activation_gain(nonlinearity, negative_slope);
+    if (isnan(gain))
+        tpi_fail(TP_ERR_VALUE, "tp_init_gain: argument 'nonlinearity': Unsupported nonlinearity %s", nonlinearity);
+    return gain;
 }
 
 /* The spread that keeps the variance; NaN and an error. */
@@ -105,7 +97,7 @@ static double kaiming_std(const tp_tensor *t, double slope, const char *mode, co
         return tpi_fail(TP_ERR_VALUE, "argument 'mode': Mode %s not supported, please use one of ['fan_in', 'fan_out']",
                         mode),
                NAN;
-    const double gain = nonlinearity ? tp_init_gain(nonlinearity, slope) : leaky_gain(slope);
+    const double gain = nonlinearity ? tp_init_gain(nonlinearity, slope) : tpi_leaky_gain(slope);
     if (isnan(gain) || !fans(t, &in, &out)) return NAN;
     return gain / sqrt((double)(by_out ? out : in));
 }

@@ -12,6 +12,14 @@ from taper._launch.options import free_port
 PROGRAMS = Path(__file__).parent / "rank_programs"
 
 
+def program_after(begin, program):
+    """The text of a program of rank_programs/ that begins with `begin` instead of its first line, the import of its own
+    beginning."""
+    first, rest = (PROGRAMS / program).read_text().split("\n", 1)
+    assert "_begin import" in first
+    return begin + rest
+
+
 class Ranks:
     """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`.
 

@@ -8,9 +8,8 @@ import sys
 
 import pytest
 import taper
-from test_distributed import GROUPS, MESSAGES, MOVES, REDUCTIONS
 from test_distributed_faults import check_late, late
-from ranks import PROGRAMS
+from ranks import PROGRAMS, program_after
 
 LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexec.mpich"]}
 PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
@@ -52,27 +51,30 @@ def run(mpi, n, program, folder, **options):
 
 
 def with_backend(program, backend):
-    changed = program.replace('init_process_group("gloo")', f"init_process_group({backend!r})")
-    assert changed != program
-    return (
-        changed
-        + f"\nimport taper\nassert taper._C._dist_engine() is None or taper._C._dist_engine() in {('openmpi', 'mpich') if backend != 'gloo' else ('tcp', 'gloo')}\n"
-    )
+    begin = f"""
+import taper
+import torch
+import torch.distributed as dist
+dist.init_process_group({backend!r})
+assert taper._C._dist_engine() in {("openmpi", "mpich") if backend != "gloo" else ("tcp", "gloo")}
+r, n = dist.get_rank(), dist.get_world_size()
+"""
+    return program_after(begin, f"distributed/{program}.py")
 
 
 @pytest.mark.parametrize("mpi", LAUNCHERS)
 @pytest.mark.parametrize(
-    "name, n", [("REDUCTIONS", 2), ("REDUCTIONS", 4), ("MOVES", 3), ("MESSAGES", 3), ("GROUPS", 4)]
+    "name, n", [("reductions", 2), ("reductions", 4), ("moves", 3), ("messages", 3), ("groups", 4)]
 )
 def test_collectives(mpi, name, n, tmp_path):
-    run(mpi, n, with_backend(globals()[name], "mpi"), tmp_path)
+    run(mpi, n, with_backend(name, "mpi"), tmp_path)
 
 
 @pytest.mark.parametrize("mpi", LAUNCHERS)
 @pytest.mark.parametrize("backend", [None, "gloo"])
 def test_nothing_but_mpiexec(mpi, backend, tmp_path):
     """The backend is picked, and ranks find each other, without MASTER_ADDR: with gloo too."""
-    run(mpi, 2, with_backend(MOVES, backend), tmp_path)
+    run(mpi, 2, with_backend("moves", backend), tmp_path)
 
 
 def test_without_mpi_one_rank_warns(tmp_path):

@@ -7,8 +7,7 @@ import pathlib
 os.environ.setdefault("TAPER_XPU_DEVICES", "cpu")
 import pytest
 import taper
-import test_distributed
-from ranks import PROGRAMS, Ranks, run_ranks
+from ranks import PROGRAMS, Ranks, program_after, run_ranks
 
 BUILD = pathlib.Path(os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", ".."))
 LIBRARY = BUILD / "tests" / "libfake-nccl.so"
@@ -23,24 +22,23 @@ APART = "import os, ctypes\nif 'SHARED' not in os.environ: os.environ['NCCL_HOST
 COUNT = "\ndef by_nccl(): return ctypes.CDLL(os.environ['TAPER_NCCL_LIBRARY']).fake_nccl_operations()\n"
 BEGIN = (
     APART
-    + test_distributed.BEGIN.replace('"gloo"', '"cpu:gloo,xpu:xccl"')
+    + """
+import torch, torch.distributed as dist
+dist.init_process_group("cpu:gloo,xpu:xccl")
+r, n = dist.get_rank(), dist.get_world_size()
+"""
     + COUNT
     + 'torch.set_default_device("xpu")\n'
 )
-
-
-def on_gpu(program):
-    """One of test_distributed's programs."""
-    return BEGIN + program.removeprefix(test_distributed.BEGIN)
 
 
 def run(n, program, folder, **variables):
     return run_ranks(n, program, folder, variables={**VARIABLES, **variables})
 
 
-@pytest.mark.parametrize("name, n", [("REDUCTIONS", 1), ("REDUCTIONS", 3), ("MOVES", 1), ("MOVES", 4), ("GROUPS", 4)])
+@pytest.mark.parametrize("name, n", [("reductions", 1), ("reductions", 3), ("moves", 1), ("moves", 4), ("groups", 4)])
 def test_collectives(name, n, tmp_path):
-    run(n, on_gpu(getattr(test_distributed, name)) + "assert by_nccl() > 4, by_nccl()\n", tmp_path)
+    run(n, program_after(BEGIN, f"distributed/{name}.py") + "assert by_nccl() > 4, by_nccl()\n", tmp_path)
 
 
 MORE = (

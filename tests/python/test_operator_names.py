@@ -38,6 +38,7 @@ OTHER_MEANINGS = {
     "src/nn/conv.c": {"zeros"},  # a padding_mode
     "src/nn/recurrent.c": {"mode", "dropout", "tanh", "relu"},  # attributes; values of nonlinearity
     "src/nn/transformer.c": {"relu", "gelu"},  # values of activation
+    "src/optim/rates.c": {"min", "linear"},  # values of options
     "src/optim/schedule.c": {"mode", "min", "max", "cos", "linear", "abs"},  # options and their values
 }
 

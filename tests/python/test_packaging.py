@@ -13,7 +13,7 @@ import pytest
 from ranks import free_port
 
 HERE = Path(__file__).resolve().parents[2] / "packaging"
-SCRIPTS = sorted(HERE.glob("*/*.sh"))
+SCRIPTS = sorted(path for kind in ("cobalt", "pbs", "slurm") for path in HERE.glob(f"{kind}/*.sh"))
 
 # Starts the ranks of one node, after writing down how it was called. A step of one task per node, as scripts run to
 # prepare, runs once.

@@ -56,9 +56,9 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("example", ["digits", "shakespeare"])
-def test_train(run, example):
-    assert "SHA-256 of the weights" in run("train", example, "--most", "500", "--epochs", "1")
+@pytest.mark.parametrize("example, most", [("digits", "500"), ("shakespeare", "1500")])
+def test_train(run, example, most):
+    assert "SHA-256 of the weights" in run("train", example, "--most", most, "--epochs", "1")
 
 
 def test_a_training_of_ones_own(run, tmp_path):

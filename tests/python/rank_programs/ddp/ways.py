@@ -149,7 +149,9 @@ assert torch.equal(own.a.weight.grad.as_subclass(torch.Tensor), plain.a.weight.g
 
 # embeddings with sparse gradients are averaged like the others
 torch.manual_seed(0)
-tables = [torch.nn.Sequential(torch.nn.Embedding(10, 3, sparse=sparse), torch.nn.Linear(3, 2)) for sparse in (0, 1)]
+tables = [
+    torch.nn.Sequential(torch.nn.Embedding(10, 3, sparse=sparse), torch.nn.Linear(3, 2)) for sparse in (False, True)
+]
 tables[1].load_state_dict(tables[0].state_dict())
 words = torch.tensor([[1, 2, 2], [7, 2, 9]])
 ddp = DDP(tables[1])
