@@ -262,11 +262,6 @@ module taper_objects
             character(kind=c_char), intent(in) :: name(*)
             type(c_ptr) :: kind
         end function
-        function tpf_c_optimiser_kind_of(o) bind(c, name="tp_optimiser_kind_of") result(kind)
-            import
-            type(c_ptr), value :: o
-            type(c_ptr) :: kind
-        end function
         function tpf_c_optimiser_new(kind, params, values) bind(c, name="tp_optimiser_new") result(o)
             import
             type(c_ptr), value :: kind
@@ -294,17 +289,6 @@ module taper_objects
             type(tpf_list), value :: params
             integer(c_int64_t) :: n
         end function
-        function tpf_c_optimiser_groups(o) bind(c, name="tp_optimiser_groups") result(n)
-            import
-            type(c_ptr), value :: o
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_optimiser_params(o, group) bind(c, name="tp_optimiser_params") result(list)
-            import
-            type(c_ptr), value :: o
-            integer(c_int64_t), value :: group
-            type(tpf_list) :: list
-        end function
         function tpf_c_optimiser_option(o, group, name) bind(c, name="tp_optimiser_option") result(x)
             import
             type(c_ptr), value :: o
@@ -318,18 +302,6 @@ module taper_objects
             integer(c_int64_t), value :: group
             character(kind=c_char), intent(in) :: name(*)
             real(c_double), value :: x
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_optimiser_state(o, param, name) bind(c, name="tp_optimiser_state") result(t)
-            import
-            type(c_ptr), value :: o, name
-            integer(c_int64_t), value :: param
-            type(c_ptr) :: t
-        end function
-        function tpf_c_optimiser_set_state(o, param, name, t) bind(c, name="tp_optimiser_set_state") result(ok)
-            import
-            type(c_ptr), value :: o, name, t
-            integer(c_int64_t), value :: param
             logical(c_bool) :: ok
         end function
         subroutine tpf_c_schedule_free(s) bind(c, name="tp_schedule_free")

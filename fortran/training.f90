@@ -100,6 +100,12 @@ module taper_training
         integer(c_int64_t) :: ahead
         type(c_ptr) :: generator
     end type
+    type, bind(c) :: tpf_training
+        integer(c_int64_t) :: bytes
+        type(c_ptr) :: model = c_null_ptr, optimiser = c_null_ptr, schedule = c_null_ptr, scaler = c_null_ptr
+        type(c_ptr) :: loader = c_null_ptr, generator = c_null_ptr, schedules = c_null_ptr
+        integer(c_int64_t) :: nschedules = 0, epoch = 0, step = 0
+    end type
     type, bind(c) :: tpf_dist_options
         integer(c_int64_t) :: bytes
         type(c_ptr) :: backend
@@ -139,12 +145,6 @@ module taper_training
             type(c_ptr), value :: s
             integer(c_int64_t), value :: group
             real(c_double) :: lr
-        end function
-        function tpf_c_schedule_state(s, n) bind(c, name="tp_schedule_state") result(at)
-            import
-            type(c_ptr), value :: s
-            integer(c_int64_t), intent(out) :: n
-            type(c_ptr) :: at
         end function
         function tpf_c_dataset_of_tensors(tensors) bind(c, name="tp_dataset_of_tensors") result(d)
             import
@@ -204,20 +204,6 @@ module taper_training
             type(c_ptr), value :: l
             integer(c_int64_t) :: n
         end function
-        function tpf_c_loader_get_state(l) bind(c, name="tp_loader_get_state") result(t)
-            import
-            type(c_ptr), value :: l
-            type(c_ptr) :: t
-        end function
-        function tpf_c_loader_set_state(l, t) bind(c, name="tp_loader_set_state") result(ok)
-            import
-            type(c_ptr), value :: l, t
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_default_generator() bind(c, name="tp_default_generator") result(g)
-            import
-            type(c_ptr) :: g
-        end function
         function tpf_c_generator_new(seed) bind(c, name="tp_generator_new") result(g)
             import
             integer(c_int64_t), value :: seed
@@ -227,16 +213,6 @@ module taper_training
             import
             type(c_ptr), value :: g
         end subroutine
-        function tpf_c_generator_get_state(g) bind(c, name="tp_generator_get_state") result(t)
-            import
-            type(c_ptr), value :: g
-            type(c_ptr) :: t
-        end function
-        function tpf_c_generator_set_state(g, t) bind(c, name="tp_generator_set_state") result(ok)
-            import
-            type(c_ptr), value :: g, t
-            logical(c_bool) :: ok
-        end function
         function tpf_c_clip_norm(n, params, max_norm) bind(c, name="tp_clip_grad_norm") result(norm)
             import
             integer(c_int64_t), value :: n
@@ -262,95 +238,16 @@ module taper_training
             type(tpf_autocast_mode), intent(inout) :: before
         end subroutine
         ! files
-        function tpf_c_new_file() bind(c, name="tp_new_file") result(file)
-            import
-            type(c_ptr) :: file
-        end function
-        function tpf_c_open_file(path, options) bind(c, name="tp_open_file") result(file)
+        function tpf_c_training_save(path, training) bind(c, name="tp_training_save") result(ok)
             import
             character(kind=c_char), intent(in) :: path(*)
-            type(c_ptr), value :: options
-            type(c_ptr) :: file
+            type(tpf_training), intent(in) :: training
+            logical(c_bool) :: ok
         end function
-        function tpf_c_save_file(file, path) bind(c, name="tp_save_file") result(ok)
+        function tpf_c_training_load(path, training) bind(c, name="tp_training_load") result(ok)
             import
-            type(c_ptr), value :: file
             character(kind=c_char), intent(in) :: path(*)
-            logical(c_bool) :: ok
-        end function
-        subroutine tpf_c_close_file(file) bind(c, name="tp_close_file")
-            import
-            type(c_ptr), value :: file
-        end subroutine
-        function tpf_c_put_dict(file, into, key) bind(c, name="tp_put_dict") result(dict)
-            import
-            type(c_ptr), value :: file, into
-            character(kind=c_char), intent(in) :: key(*)
-            type(c_ptr) :: dict
-        end function
-        function tpf_c_put_dict_int(file, into, key) bind(c, name="tp_put_dict_int") result(dict)
-            import
-            type(c_ptr), value :: file, into
-            integer(c_int64_t), value :: key
-            type(c_ptr) :: dict
-        end function
-        function tpf_c_put_list(file, into, key) bind(c, name="tp_put_list") result(list)
-            import
-            type(c_ptr), value :: file, into
-            character(kind=c_char), intent(in) :: key(*)
-            type(c_ptr) :: list
-        end function
-        function tpf_c_put_tensor(file, into, key, t) bind(c, name="tp_put_tensor") result(ok)
-            import
-            type(c_ptr), value :: file, into, key, t
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_put_number(file, into, key, number) bind(c, name="tp_put_number") result(ok)
-            import
-            type(c_ptr), value :: file, into, key
-            type(tpf_scalar), value :: number
-            logical(c_bool) :: ok
-        end function
-        function tpf_c_file_value(file) bind(c, name="tp_file_value") result(v)
-            import
-            type(c_ptr), value :: file
-            type(c_ptr) :: v
-        end function
-        function tpf_c_saved_get(v, key) bind(c, name="tp_saved_get") result(found)
-            import
-            type(c_ptr), value :: v, key
-            type(c_ptr) :: found
-        end function
-        function tpf_c_saved_get_int(v, key) bind(c, name="tp_saved_get_int") result(found)
-            import
-            type(c_ptr), value :: v
-            integer(c_int64_t), value :: key
-            type(c_ptr) :: found
-        end function
-        function tpf_c_saved_has(v, key) bind(c, name="tp_saved_has") result(yes)
-            import
-            type(c_ptr), value :: v, key
-            logical(c_bool) :: yes
-        end function
-        function tpf_c_saved_count(v) bind(c, name="tp_saved_count") result(n)
-            import
-            type(c_ptr), value :: v
-            integer(c_int64_t) :: n
-        end function
-        function tpf_c_saved_number(v) bind(c, name="tp_saved_number") result(number)
-            import
-            type(c_ptr), value :: v
-            type(tpf_scalar) :: number
-        end function
-        function tpf_c_saved_tensor(v) bind(c, name="tp_saved_tensor") result(t)
-            import
-            type(c_ptr), value :: v
-            type(c_ptr) :: t
-        end function
-        function tpf_c_saved_load(dict, n, names, tensors) bind(c, name="tp_saved_load") result(ok)
-            import
-            type(c_ptr), value :: dict, names, tensors
-            integer(c_int64_t), value :: n
+            type(tpf_training), intent(inout) :: training
             logical(c_bool) :: ok
         end function
         ! many processes
@@ -912,7 +809,7 @@ contains
     end function
 
     ! ---- a training's checkpoint: one file with all that is given, and the default generator's place ----
-    ! The network is under "model", as PyTorch's programs have it.
+    ! The file is that of the C function of the same name: PyTorch's programs read it, too.
     subroutine tp_training_save(path, net, optimiser, schedule, loader, epoch)
         character(len=*), intent(in) :: path
         type(tp_module), intent(in) :: net
@@ -920,25 +817,11 @@ contains
         type(tp_schedule), intent(in), optional :: schedule
         type(tp_loader), intent(in), optional :: loader
         integer, intent(in), optional :: epoch
-        type(c_ptr) :: file
-        type(tp_tensor) :: place
-        type(tp_scope) :: scope
+        type(tpf_training) :: all
         logical(c_bool) :: ok
-        if (.not. tp_ok()) return
-        call scope%open()
-        file = tpf_c_new_file()
-        call tpf_put_module(file, net)
-        if (present(optimiser)) call tpf_put_optimiser(file, optimiser)
-        if (present(schedule)) call tpf_put_schedule(file, schedule)
-        if (present(loader)) then
-            place = tpf_borrowed(tpf_c_loader_get_state(loader%handle()))
-            call tpf_put_named(file, c_null_ptr, "loader", place%handle)
-        end if
-        call tpf_put_named(file, c_null_ptr, "generator", tpf_c_generator_get_state(tpf_c_default_generator()))
-        if (present(epoch)) call tpf_put_number_named(file, c_null_ptr, "epoch", tpf_boxed(epoch))
-        if (tp_ok()) ok = tpf_c_save_file(file, trim(path) // c_null_char)
-        call tpf_c_close_file(file)
-        call scope%close()
+        all = tpf_training_of(net, optimiser, schedule, loader)
+        if (present(epoch)) all%epoch = epoch
+        if (tp_ok()) ok = tpf_c_training_save(trim(path) // c_null_char, all)
     end subroutine
     subroutine tp_training_load(path, net, optimiser, schedule, loader, epoch)
         character(len=*), intent(in) :: path
@@ -947,197 +830,24 @@ contains
         type(tp_schedule), intent(in), optional :: schedule
         type(tp_loader), intent(in), optional :: loader
         integer, intent(out), optional :: epoch
-        type(c_ptr) :: file, all
-        type(tp_scope) :: scope
-        type(tpf_scalar) :: number
+        type(tpf_training) :: all
         logical(c_bool) :: ok
-        if (present(epoch)) epoch = 0
-        if (.not. tp_ok()) return
-        call scope%open()
-        file = tpf_c_open_file(trim(path) // c_null_char, c_null_ptr)
-        all = tpf_c_file_value(file)
-        call tpf_get_module(all, net)
-        if (present(optimiser)) call tpf_get_optimiser(all, optimiser)
-        if (present(schedule)) call tpf_get_schedule(all, schedule)
-        if (present(loader)) ok = tpf_c_loader_set_state(loader%handle(), tpf_c_saved_tensor(tpf_saved(all, "loader")))
-        ok = tpf_c_generator_set_state(tpf_c_default_generator(), tpf_c_saved_tensor(tpf_saved(all, "generator")))
-        if (present(epoch)) then
-            number = tpf_c_saved_number(tpf_saved(all, "epoch"))
-            epoch = int(number%word(1))
-        end if
-        call tpf_c_close_file(file)
-        call scope%close()
+        all = tpf_training_of(net, optimiser, schedule, loader)
+        if (tp_ok()) ok = tpf_c_training_load(trim(path) // c_null_char, all)
+        if (present(epoch)) epoch = int(all%epoch)
     end subroutine
-    subroutine tpf_put_named(file, into, key, t)
-        type(c_ptr), intent(in) :: file, into, t
-        character(len=*), intent(in) :: key
-        type(tpf_frame), target :: f
-        logical(c_bool) :: ok
-        ok = tpf_c_put_tensor(file, into, tpf_text_of(f, key), t)
-    end subroutine
-    subroutine tpf_put_number_named(file, into, key, number)
-        type(c_ptr), intent(in) :: file, into
-        character(len=*), intent(in) :: key
-        type(tpf_scalar), intent(in) :: number
-        type(tpf_frame), target :: f
-        logical(c_bool) :: ok
-        ok = tpf_c_put_number(file, into, tpf_text_of(f, key), number)
-    end subroutine
-    function tpf_saved(v, key) result(found)
-        type(c_ptr), intent(in) :: v
-        character(len=*), intent(in) :: key
-        type(c_ptr) :: found
-        type(tpf_frame), target :: f
-        found = tpf_c_saved_get(v, tpf_text_of(f, key))
-    end function
-    subroutine tpf_put_module(file, net)
-        type(c_ptr), intent(in) :: file
+    function tpf_training_of(net, optimiser, schedule, loader) result(all)
         type(tp_module), intent(in) :: net
-        type(tpf_named) :: named
-        type(c_ptr), pointer :: names(:), tensors(:)
-        type(c_ptr) :: dict
-        integer(c_int64_t) :: i
-        logical(c_bool) :: ok
-        named = tpf_c_module_state(net%handle())
-        if (named%n < 0) return
-        dict = tpf_c_put_dict(file, c_null_ptr, "model" // c_null_char)
-        call c_f_pointer(named%names, names, [named%n])
-        call c_f_pointer(named%tensors, tensors, [named%n])
-        do i = 1, named%n
-            ok = tpf_c_put_tensor(file, dict, names(i), tensors(i))
-        end do
-        call tpf_c_state_free(named)
-    end subroutine
-    subroutine tpf_get_module(all, net)
-        type(c_ptr), intent(in) :: all
-        type(tp_module), intent(in) :: net
-        type(tpf_named) :: named
-        logical(c_bool) :: ok
-        named = tpf_c_module_state(net%handle())
-        if (named%n < 0) return
-        ok = tpf_c_saved_load(tpf_saved(all, "model"), named%n, named%names, named%tensors)
-        call tpf_c_state_free(named)
-    end subroutine
-    ! Options by group, then state by parameter and name.
-    subroutine tpf_put_optimiser(file, o)
-        type(c_ptr), intent(in) :: file
-        type(tp_optimiser), intent(in) :: o
-        type(tpf_optimiser_kind), pointer :: kind
-        type(c_ptr), pointer :: values(:), states(:)
-        type(c_ptr) :: dict, groups, group, params, param, t
-        integer(c_int64_t) :: g, i, k
-        logical(c_bool) :: ok
-        if (.not. o%defined()) return
-        call c_f_pointer(tpf_c_optimiser_kind_of(o%handle()), kind)
-        call c_f_pointer(kind%values, values, [kind%nvalues])
-        call c_f_pointer(kind%states, states, [kind%nstates])
-        dict = tpf_c_put_dict(file, c_null_ptr, "optimizer" // c_null_char)
-        groups = tpf_c_put_dict(file, dict, "groups" // c_null_char)
-        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
-            group = tpf_c_put_dict_int(file, groups, g)
-            do k = 1, kind%nvalues
-                ok = tpf_c_put_number(file, group, values(k), tpf_pair(3, tpf_option_at(o, g, values(k)), 0._c_double))
-            end do
-        end do
-        params = tpf_c_put_dict(file, dict, "state" // c_null_char)
-        do i = 0, tpf_params(o) - 1
-            param = tpf_c_put_dict_int(file, params, i)
-            do k = 1, kind%nstates
-                t = tpf_c_optimiser_state(o%handle(), i, states(k))
-                if (c_associated(t)) ok = tpf_c_put_tensor(file, param, states(k), t)
-            end do
-        end do
-    end subroutine
-    subroutine tpf_get_optimiser(all, o)
-        type(c_ptr), intent(in) :: all
-        type(tp_optimiser), intent(in) :: o
-        type(tpf_optimiser_kind), pointer :: kind
-        type(c_ptr), pointer :: values(:), states(:)
-        type(c_ptr) :: dict, groups, group, params, param
-        type(tpf_scalar) :: number
-        integer(c_int64_t) :: g, i, k
-        logical(c_bool) :: ok
-        dict = tpf_saved(all, "optimizer")
-        if (.not. c_associated(dict) .or. .not. o%defined()) return
-        call c_f_pointer(tpf_c_optimiser_kind_of(o%handle()), kind)
-        call c_f_pointer(kind%values, values, [kind%nvalues])
-        call c_f_pointer(kind%states, states, [kind%nstates])
-        groups = tpf_saved(dict, "groups")
-        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
-            group = tpf_c_saved_get_int(groups, g)
-            do k = 1, kind%nvalues
-                number = tpf_c_saved_number(tpf_c_saved_get(group, values(k)))
-                if (tp_ok()) call tpf_set_option_at(o, g, values(k), transfer(number%word(1), 0._c_double))
-            end do
-        end do
-        params = tpf_saved(dict, "state")
-        do i = 0, tpf_params(o) - 1
-            param = tpf_c_saved_get_int(params, i)
-            do k = 1, kind%nstates
-                if (.not. tpf_c_saved_has(param, states(k))) cycle
-                ok = tpf_c_optimiser_set_state(o%handle(), i, states(k), tpf_c_saved_tensor(tpf_c_saved_get(param, states(k))))
-            end do
-        end do
-    end subroutine
-    function tpf_params(o) result(n) ! of all groups
-        type(tp_optimiser), intent(in) :: o
-        integer(c_int64_t) :: n, g
-        type(tpf_list) :: list
-        n = 0
-        do g = 0, tpf_c_optimiser_groups(o%handle()) - 1
-            list = tpf_c_optimiser_params(o%handle(), g)
-            n = n + list%n
-        end do
+        type(tp_optimiser), intent(in), optional :: optimiser
+        type(tp_schedule), intent(in), optional :: schedule
+        type(tp_loader), intent(in), optional :: loader
+        type(tpf_training) :: all
+        all%bytes = int(storage_size(all) / 8, c_int64_t)
+        all%model = net%handle()
+        if (present(optimiser)) all%optimiser = optimiser%handle()
+        if (present(schedule)) all%schedule = schedule%handle()
+        if (present(loader)) all%loader = loader%handle()
     end function
-    function tpf_option_at(o, group, name) result(x)
-        type(tp_optimiser), intent(in) :: o
-        integer(c_int64_t), intent(in) :: group
-        type(c_ptr), intent(in) :: name
-        real(c_double) :: x
-        x = o%option(tpf_text_at(name), int(group))
-    end function
-    subroutine tpf_set_option_at(o, group, name, x)
-        type(tp_optimiser), intent(in) :: o
-        integer(c_int64_t), intent(in) :: group
-        type(c_ptr), intent(in) :: name
-        real(c_double), intent(in) :: x
-        call o%set_option(tpf_text_at(name), x, int(group))
-    end subroutine
-    subroutine tpf_put_schedule(file, s)
-        type(c_ptr), intent(in) :: file
-        type(tp_schedule), intent(in) :: s
-        real(c_double), pointer :: numbers(:)
-        type(c_ptr) :: list, at
-        integer(c_int64_t) :: i, n
-        logical(c_bool) :: ok
-        at = tpf_c_schedule_state(s%handle(), n)
-        if (.not. c_associated(at)) return
-        call c_f_pointer(at, numbers, [n])
-        list = tpf_c_put_list(file, c_null_ptr, "schedule" // c_null_char)
-        do i = 1, n
-            ok = tpf_c_put_number(file, list, c_null_ptr, tpf_pair(3, numbers(i), 0._c_double))
-        end do
-    end subroutine
-    subroutine tpf_get_schedule(all, s)
-        type(c_ptr), intent(in) :: all
-        type(tp_schedule), intent(in) :: s
-        real(c_double), pointer :: numbers(:)
-        type(c_ptr) :: list, at
-        type(tpf_scalar) :: number
-        integer(c_int64_t) :: i, n
-        list = tpf_saved(all, "schedule")
-        at = tpf_c_schedule_state(s%handle(), n)
-        if (.not. c_associated(at) .or. .not. c_associated(list)) return
-        if (tpf_c_saved_count(list) /= n) then
-            call tpf_fail(tpf_err_value, "tp_training_load: the checkpoint is of another schedule")
-            return
-        end if
-        call c_f_pointer(at, numbers, [n])
-        do i = 1, n
-            number = tpf_c_saved_number(tpf_c_saved_get_int(list, i - 1))
-            numbers(i) = transfer(number%word(1), 0._c_double)
-        end do
-    end subroutine
 
     ! ---- many processes: rank, number and where to meet come from the launcher, mpirun's or another's ----
     subroutine tp_dist_init(backend, timeout)
