@@ -43,6 +43,6 @@ INLINE void transpose_eight(const REAL *const *from, int64_t n, REAL *to, int64_
         turn_half(from, at, to + at * to_step, to_step);
     }
     for (int64_t p = 0; n < 4 && p < n; p++)
-        for (int i = 0; i < 8; i++) to[p * to_step + i] = from[i][p];
+        for (int i = 0; i < 8; i++) memcpy(to + p * to_step + i, from[i] + p, sizeof *to); /* pairs may be unaligned */
 }
 #endif
