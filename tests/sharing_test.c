@@ -25,7 +25,7 @@ static bool one_round(shared *s) {
         tp_tensor *slope = NULL, *y = tp_sum(tp_forward(s->net, mine));
         good = good && tp_gradients(TP_LIST(y), TP_LIST(mine), NULL, &slope, NULL) && slope;
         tp_release(tp_retain(s->x));
-        tp_tensor *item;
+        tp_tensor *item = NULL;
         good = good && tp_dataset_get(s->data, 1, &item) && tp_numel(item) == 3;
         tp_release(item);
         good = good && tp_randn(TP_INTS(3), .generator = s->generator) != NULL;

@@ -2,8 +2,12 @@
  * on from where it stopped.
  *
  *     tp_training all = TP_TRAINING(.model = net, .optimiser = adam, .loader = loader);
- *     if (exists("last.pt")) tp_training_load("last.pt", &all);    // all.epoch is where it stopped
- *     for (; all.epoch < 10; all.epoch++) { train(); tp_training_save("last.pt", &all); }
+ *     if (access("last.pt", F_OK) == 0) tp_training_load("last.pt", &all);    // all.epoch: how many are done
+ *     while (all.epoch < 10 && tp_ok()) {
+ *         train();
+ *         all.epoch++;
+ *         tp_training_save("last.pt", &all);
+ *     }
  *
  * The file is PyTorch's: torch.load gives a dict whose "model", "optimizer", "lr_scheduler" and "scaler" go into
  * load_state_dict, and files that a Python program wrote with these names are read. It is written beside the old one,

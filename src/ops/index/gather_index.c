@@ -91,7 +91,7 @@ void tpi_gather_index_free(tpi_gather_index *p) {
     tpi_mfree(p->piece);
 }
 
-bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, tp_tensor *index) {
+bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, tp_tensor *index, bool wrap) {
     *p = (tpi_gather_index){.self = self, .index_ndim = 1, .n = index->numel};
     int d = TPI_DIM(self, dim);
     if (d < 0) return false;
@@ -105,7 +105,7 @@ bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, t
         if (i != d) keep_dim(p, i, i < d);
     bool ok = make_offsets(p) && lay_out(p) &&
               take_index(p, (const int64_t *)(const void *)positions->data, d, self->ndim ? self->shape[d] : 1,
-                         self->ndim ? self->strides[d] * (int64_t)tpi_itemsize(self) : 0, false, true);
+                         self->ndim ? self->strides[d] * (int64_t)tpi_itemsize(self) : 0, wrap, true);
     if (self->ndim == 0) p->index_ndim = 0;
     tpi_release(positions);
     return ok;

@@ -25,8 +25,8 @@ typedef struct tpi_gather_index {
 
 /* indices: int64, int32 or masks, NULL for a dim taken whole; negative ones count from the end. */
 bool tpi_gather_index_advanced(tpi_gather_index *p, tp_tensor *self, tp_tensors indices);
-/* One index vector (or number) along dim; negative ones are errors. */
-bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, tp_tensor *index);
+/* One index vector (or number) along dim; negative ones are errors, or with `wrap` count from the end. */
+bool tpi_gather_index_along(tpi_gather_index *p, tp_tensor *self, int64_t dim, tp_tensor *index, bool wrap);
 /* Positions in self as if it were flat. */
 bool tpi_gather_index_flat(tpi_gather_index *p, tp_tensor *self, tp_tensor *index);
 void tpi_gather_index_free(tpi_gather_index *p);

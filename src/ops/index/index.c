@@ -44,7 +44,7 @@ tp_tensor *tpi_native_index(tp_tensor *self, tp_tensors indices) {
 
 tp_tensor *tpi_native_index_select(tp_tensor *self, int64_t dim, tp_tensor *index) {
     tpi_gather_index p;
-    return read_and_free(tpi_gather_index_along(&p, self, dim, index), &p);
+    return read_and_free(tpi_gather_index_along(&p, self, dim, index, false), &p);
 }
 
 tp_tensor *tpi_native_take(tp_tensor *self, tp_tensor *index) {
@@ -89,7 +89,7 @@ bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_te
         source->ndim == self->ndim ? tpi_retain(source) : tpi_alias(source, self->ndim, &one, &one, tpi_offset(source));
     if (!shaped) return false;
     tpi_gather_index p;
-    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_PUT, shaped);
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index, false), &p, TPI_PUT, shaped);
     tpi_release(shaped);
     return ok;
 }
@@ -119,7 +119,7 @@ bool tpi_native_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_ten
     tp_tensor *terms = scaled(source, alpha);
     if (!terms) return false;
     tpi_gather_index p;
-    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_ADD, terms);
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index, false), &p, TPI_ADD, terms);
     tpi_release(terms);
     return ok;
 }
@@ -131,7 +131,7 @@ bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index
     tp_tensor *same = tpi_as_dtype_data(value, self->dtype);
     if (!same) return false;
     tpi_gather_index p;
-    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index), &p, TPI_PUT, same);
+    bool ok = write_and_free(tpi_gather_index_along(&p, self, dim, index, true), &p, TPI_PUT, same);
     tpi_release(same);
     return ok;
 }

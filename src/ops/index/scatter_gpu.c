@@ -277,13 +277,6 @@ tpi_served tpi_gpu_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp
     return tpi_serve_if(ok);
 }
 
-tpi_served tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
-    tp_tensor *wide = spread_along(self, dim, index, NULL);
-    bool ok = wide && tpi_gpu_scatter_value(self, dim, wide, value) == TPI_SERVED;
-    tpi_release(wide);
-    return tpi_serve_if(ok);
-}
-
 static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
     tp_tensor *out = tpi_empty(tpi_shape(index), TP_INT64, tpi_device(index));
     tpi_gpu_function *kernel =
@@ -297,8 +290,26 @@ static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
     return tpi_after(out, NULL);
 }
 
+/* spread_along, of an index that may count from the end. */
+static tp_tensor *spread_wrapped(tp_tensor *self, int64_t dim, tp_tensor *index) {
+    tp_tensor *fits = spread_along(self, dim, index, NULL), *plain = fits ? tpi_contiguous_data(index) : NULL,
+              *forward = plain ? wrapped(plain, self->shape[TPI_DIM(self, dim)]) : NULL,
+              *wide = forward ? spread_along(self, dim, forward, NULL) : NULL;
+    tpi_release(fits);
+    tpi_release(plain);
+    tpi_release(forward);
+    return wide;
+}
+
+tpi_served tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+    tp_tensor *wide = spread_wrapped(self, dim, index);
+    bool ok = wide && tpi_gpu_scatter_value(self, dim, wide, value) == TPI_SERVED;
+    tpi_release(wide);
+    return tpi_serve_if(ok);
+}
+
 tpi_served tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
-    tp_tensor *wide = value->ndim ? NULL : spread_along(self, dim, index, NULL),
+    tp_tensor *wide = value->ndim ? NULL : spread_wrapped(self, dim, index),
               *one = wide ? tpi_as_dtype_data(value, (tp_dtype)self->dtype) : NULL;
     int d = one ? fitting_dim(self, dim, wide, NULL) : -1;
     bool ok = d >= 0 && put_places(self, d, wide, one, true);
