@@ -367,7 +367,10 @@ static int set_data(PyObject *o, PyObject *value, void *unused) {
         return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name),
                -1;
     tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
-    return tp_set_data(tpy_unwrap(o), tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
+    tpy_change_begin();
+    bool ok = tp_set_data(tpy_unwrap(o), tpy_unwrap(value));
+    tpy_change_end();
+    return ok ? 0 : (tpy_raise(), -1);
 }
 static PyObject *get_retains_grad(PyObject *o, void *unused) {
     (void)unused;

@@ -147,12 +147,20 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values,
 
 /* Lets other threads run while the library works, if that takes more than a few microseconds. */
 #define TPY_HEAVY_ELEMENTS 8192
-#define TPY_HEAVY(elements, ...)                                                                   \
-    do {                                                                                           \
-        PyThreadState *tpy_saved_ = (elements) >= TPY_HEAVY_ELEMENTS ? PyEval_SaveThread() : NULL; \
-        __VA_ARGS__;                                                                               \
-        if (tpy_saved_) PyEval_RestoreThread(tpy_saved_);                                          \
+#define TPY_HEAVY(elements, ...)                                                            \
+    do {                                                                                    \
+        PyThreadState *tpy_saved_ = (elements) >= TPY_HEAVY_ELEMENTS ? tpy_unlock() : NULL; \
+        __VA_ARGS__;                                                                        \
+        if (tpy_saved_) tpy_lock(tpy_saved_);                                               \
     } while (0)
+
+/* Calls that run without the interpreter's lock read their tensors' headers. What exchanges a header's memory waits for
+ * them: between tpy_change_begin and tpy_change_end none runs, and new ones keep the lock. It waits for a tenth of a
+ * second at most, as a call may itself wait for this thread. All with the lock held (unlocked.c). */
+PyThreadState *tpy_unlock(void); /* NULL: keep the lock */
+void tpy_lock(PyThreadState *saved);
+void tpy_change_begin(void);
+void tpy_change_end(void);
 
 /* ---- Numbers before tensors, as PyTorch once had them (old_order.c) ---- */
 enum { TPY_OLD_ARGS = 6 };
